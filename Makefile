@@ -1,0 +1,59 @@
+# covdp: every target works on a fresh clone; the environment in .venv is made once and reused.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+export DO_NOT_TRACK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint types contracts check tests bench format constraints clean
+
+help:  ## Show what there is to do
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
+
+run: $(VENV)/.run  ## The main job on the embedded images: Parquet and report
+	@$(BIN)/covdp run
+
+test: check tests  ## Lint, types, contracts and the whole test suite
+
+check: lint types contracts
+
+lint: $(VENV)/.dev  ## Style of code and docstrings
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+
+types: $(VENV)/.dev  ## Strict types of pipeline and flows
+	@$(BIN)/mypy
+
+contracts: $(VENV)/.dev  ## Who may import whom
+	@$(BIN)/lint-imports --no-logo
+
+tests: $(VENV)/.dev  ## The test suite alone
+	@$(BIN)/python -m pytest
+
+bench: $(VENV)/.dev  ## Ours against peers, side by side in one run
+	@$(BIN)/python -m tests.benchmarks
+
+format: $(VENV)/.dev  ## Put code in order
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format .
+
+constraints: $(VENV)/.dev  ## Write constraints.txt from the environment that passed the tests
+	@$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | grep -E '^[A-Za-z0-9_.-]+==' > constraints.txt
+
+clean:  ## Remove the environment and all outputs
+	rm -rf $(VENV) reports/output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+$(VENV)/bin/python:
+	@echo "Making the environment in $(VENV) (once; a few minutes)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "covdp needs Python 3.11 or newer; choose one with make PYTHON=python3.12" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.run

@@ -1,0 +1,46 @@
+"""The errors of covdp, one tree.
+
+    CovdpError                what every command turns into one line and exit code 2
+    ├── ConfigError           an option, a TOML field or an argument that means nothing
+    ├── DatasetError          unknown dataset, failed download, wrong digest, unusable images
+    ├── DomainError           a point outside its manifold, a record outside the proven bound
+    ├── PrivacyError          a budget, scale or combination for which no guarantee exists
+    ├── ConvergenceError      an iteration that did not reach its certificate
+    ├── LedgerError           budget exhausted, ledger unreachable or not matching
+    └── OutputError           a folder or file that cannot be written or read back
+
+A message gives the rule, the value and the way out. In a release it never quotes a value computed
+from private data.
+"""
+
+
+class CovdpError(Exception):
+    """Base of all errors that a user can act on."""
+
+
+class ConfigError(CovdpError, ValueError):
+    """An option, a TOML field or an argument that means nothing."""
+
+
+class DatasetError(CovdpError):
+    """An unknown dataset, a failed download, a wrong digest or unusable images."""
+
+
+class DomainError(CovdpError, ValueError):
+    """A point outside its manifold, or a record outside the proven bound."""
+
+
+class PrivacyError(CovdpError, ValueError):
+    """A budget, a scale or a combination for which no guarantee exists."""
+
+
+class ConvergenceError(CovdpError, ArithmeticError):
+    """An iteration that did not reach its certificate."""
+
+
+class LedgerError(CovdpError):
+    """A budget that is exhausted, or a ledger that is unreachable or does not match."""
+
+
+class OutputError(CovdpError, OSError):
+    """A folder or file that cannot be written or read back."""

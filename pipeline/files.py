@@ -1,0 +1,67 @@
+"""Files: where the project's own resources are, and writes that are whole or absent."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pipeline.errors import OutputError
+
+
+def project_root() -> Path | None:
+    """Return the checkout this package runs from, or None when it was installed as a wheel."""
+    root = Path(__file__).resolve().parent.parent
+    return root if (root / "pyproject.toml").is_file() else None
+
+
+def resource(*parts: str) -> Path:
+    """Return the path of a file shipped with covdp: ``resource("data")``, ``resource("reports")``."""
+    base = project_root() or Path(__file__).resolve().parent / "_resources"
+    return base.joinpath(*parts)
+
+
+def home() -> Path:
+    """Return the folder for downloads and service state: the checkout's, else the current one's."""
+    return (project_root() or Path.cwd()) / "data" / "cache"
+
+
+def make_folder(path: Path) -> Path:
+    """Create `path` with its parents and prove that it can be written, or raise `OutputError`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"cannot write to {path} ({error.strerror}); choose another folder with --out"
+        ) from error
+    return path
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`, which takes its place only when the block succeeds.
+
+    Raises
+    ------
+    OutputError
+        When the file cannot be written or moved; nothing is left behind.
+    """
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+    except OSError as error:
+        raise OutputError(f"cannot write {path} ({error.strerror})") from error
+    try:
+        yield temporary
+        with temporary.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path} ({error.strerror})") from error
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()

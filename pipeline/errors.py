@@ -5,6 +5,7 @@
     ├── DatasetError          unknown dataset, failed download, wrong digest, unusable images
     ├── DomainError           a point outside its manifold, a record outside the proven bound
     ├── PrivacyError          a budget, scale or combination for which no guarantee exists
+    │   └── UndefinedError    a scale at which the law has no density
     ├── ConvergenceError      an iteration that did not reach its certificate
     ├── LedgerError           budget exhausted, ledger unreachable or not matching
     └── OutputError           a folder or file that cannot be written or read back
@@ -32,6 +33,10 @@ class DomainError(CovdpError, ValueError):
 
 class PrivacyError(CovdpError, ValueError):
     """A budget, a scale or a combination for which no guarantee exists."""
+
+
+class UndefinedError(PrivacyError):
+    """A scale at which the law of the mechanism has no density."""
 
 
 class ConvergenceError(CovdpError, ArithmeticError):

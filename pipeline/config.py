@@ -1,0 +1,132 @@
+"""What a run is told, as frozen records read from TOML: every choice here is public.
+
+A key that is not known is refused with the closest one that is, so a misspelt budget can never
+fall back to a default.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pipeline.errors import ConfigError
+from pipeline.privacy import Budget, budget_from
+from pipeline.release import Plan
+
+Model = TypeVar("Model", bound=BaseModel)
+Share = Annotated[float, Field(gt=0, lt=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Record(BaseModel):
+    """A frozen record that forbids unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class SeriesConfig(Record):
+    """One line of a figure: a mechanism with its plan, run at every budget."""
+
+    series: str = Field(min_length=1, description="legend label")
+    mechanism: str = Field(description="a name of `covdp mechanisms`")
+    sampler: Literal["exact", "chain"] = "exact"
+    sensitivity: Literal["diameter", "radius"] = Field(
+        "diameter", description="D/n of this project, or the papers' 2r/n"
+    )
+    footpoint: Literal["origin", "all", "subsample"] = Field(
+        "origin", description="public origin, or a private mean of all records or of a subsample"
+    )
+    footpoint_mechanism: str = "ewg"
+    footpoint_share: Share = Field(0.1, description="share of the budget for the footpoint")
+    subsample: Share = Field(0.05, description="fraction of the records in a subsample footpoint")
+    burn_in: int = Field(10_000, ge=1, description="steps a chain discards; chains only")
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the release, without the legend label."""
+        return Plan(**self.model_dump(exclude={"series"}))
+
+
+class ExperimentConfig(Record):
+    """One experiment on one dataset: classes x series x budgets x repetitions."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    title: str
+    dataset: str
+    size: int | None = Field(None, description="side of the images; the dataset's least by default")
+    splits: tuple[Literal["train", "val", "test"], ...] | None = None
+    classes: tuple[int, ...] | None = Field(None, description="labels to run; all by default")
+    descriptor: str = "oct5"
+    eta: Positive = 1e-6
+    manifold: str = "spd-log-euclidean"
+    definition: str = "gdp"
+    budgets: tuple[Positive, ...] = Field(min_length=1)
+    delta: float | None = Field(None, gt=0, lt=1)
+    alpha: float | None = Field(None, gt=1)
+    repetitions: int = Field(100, ge=2)
+    seed: int = Field(ge=0, lt=2**63)
+    mechanisms: tuple[SeriesConfig, ...] = Field(min_length=1)
+
+    def budget(self, value: float) -> Budget:
+        """Return the budget of one row, in this experiment's definition."""
+        return budget_from(self.definition, value, delta=self.delta, alpha=self.alpha)
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        for value in self.budgets:
+            self.budget(value)
+        labels = [series.series for series in self.mechanisms]
+        if len(set(labels)) < len(labels):
+            raise ConfigError(f"series labels must differ from each other, found {labels}")
+        return self
+
+
+def known(kind: str, name: str, registry: Iterable[str], see: str) -> None:
+    """Raise `ConfigError` with the closest known name when `name` is not in `registry`."""
+    names = list(registry)
+    if name not in names:
+        raise ConfigError(f"unknown {kind} {name!r}{_closest(name, names)}; {see} lists them")
+
+
+def load_config(path: Path) -> ExperimentConfig:
+    """Read and check an experiment's TOML file.
+
+    Raises
+    ------
+    ConfigError
+        One line with the file, the key, the value and the way out.
+    """
+    try:
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path} ({error.strerror}); check --config") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    return parse(ExperimentConfig, fields, str(path))
+
+
+def parse(model: type[Model], fields: Mapping[str, Any], source: str) -> Model:
+    """Validate `fields` as `model`; the first fault becomes one `ConfigError` line naming `source`."""
+    try:
+        return model.model_validate(dict(fields))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "file"
+    if first["type"] == "extra_forbidden":
+        raise ConfigError(f"{source}: unknown key {where!r}{_closest_field(model, first['loc'])}")
+    value = f", found {first['input']!r}" if first["type"] != "missing" else ""
+    raise ConfigError(f"{source}: {where}: {first['msg']}{value}")
+
+
+def _closest(name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _closest_field(model: type[BaseModel], location: tuple[int | str, ...]) -> str:
+    """Suggest a field name for the last part of `location`, in `model` or in its nested series."""
+    nested = SeriesConfig if location[0] == "mechanisms" and len(location) > 1 else model
+    return _closest(str(location[-1]), list(nested.model_fields))

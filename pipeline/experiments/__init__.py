@@ -1,0 +1,1 @@
+"""Experiments: the Monte Carlo engine, and one TOML for each experiment."""

@@ -1,0 +1,254 @@
+"""The heart: n points of one class go in, one private mean comes out.
+
+    points ─► Fréchet mean (certified) ─► sensitivity ─► footpoint ─► calibrate ─► sample
+
+What is computed from the points without noise stays in `NonPrivate`; what may leave is `Release`.
+Next on the path: `pipeline.mechanisms` for the noise, `pipeline.results` for the files.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import DomainError
+from pipeline.geometry import Manifold, frechet_mean
+from pipeline.mechanisms import MECHANISMS
+from pipeline.privacy import Budget, split
+
+MEAN_TOLERANCE = 1e-9
+"""Certificate τ of the Fréchet mean: the least gradient norm asked of `frechet_mean`."""
+
+
+class Domain(Protocol):
+    """The public bound on the records: `pipeline.descriptors.domain` makes one."""
+
+    @property
+    def radius(self) -> float:
+        """The papers' radius r around the identity."""
+
+    @property
+    def diameter(self) -> float:
+        """The largest distance D between two records."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything about a release that is decided before the data are seen.
+
+    Parameters
+    ----------
+    mechanism, sampler : str
+        A name in `MECHANISMS`, drawn exactly or by the published Markov chain.
+    sensitivity : {"diameter", "radius"}
+        D/n of this project, or 2r/n of the papers.
+    footpoint : {"origin", "all", "subsample"}
+        The public origin of the manifold, or a private mean of all records or of a uniform
+        subsample, paid with `footpoint_share` of the budget.
+    footpoint_mechanism : str
+        How a private footpoint is drawn.
+    footpoint_share, subsample : float
+        Share of the budget for the footpoint; fraction of the records in a subsample.
+    burn_in : int
+        Steps that a Markov chain discards.
+    """
+
+    mechanism: str = "ewg"
+    sampler: str = "exact"
+    sensitivity: Literal["diameter", "radius"] = "diameter"
+    footpoint: Literal["origin", "all", "subsample"] = "origin"
+    footpoint_mechanism: str = "ewg"
+    footpoint_share: float = 0.1
+    subsample: float = 0.05
+    burn_in: int = 10_000
+
+
+class NonPrivate(NamedTuple):
+    """Computed from the records and not private: for experiments only, never for a release's files.
+
+    Attributes
+    ----------
+    mean : array, shape (*point_shape)
+        The certified Fréchet mean.
+    gradient_norm : float
+        Its certificate, at most `MEAN_TOLERANCE`.
+    n : int
+        Number of records (public).
+    footpoint_means : array, shape (*point_shape) or (size, *point_shape), or None
+        The means that private footpoints are drawn around.
+    footpoint_n : int
+        Number of records behind each of them.
+    points : array, shape (n, *point_shape)
+        The records, for mechanisms that need them (K-norm gradient).
+    """
+
+    mean: NDArray[Any]
+    gradient_norm: float
+    n: int
+    footpoint_means: NDArray[Any] | None
+    footpoint_n: int
+    points: NDArray[Any]
+
+
+class Release(NamedTuple):
+    """Private and free to leave.
+
+    Attributes
+    ----------
+    points : array, shape (size, *point_shape)
+        The private means.
+    footpoint : array, shape (*point_shape) or (size, *point_shape)
+        Where the noise was added; public, or itself private.
+    budget : Budget
+        What all of it cost.
+    sensitivity, sigma : float
+        Bound on the move of the mean when one record is replaced, and the noise scale.
+    expected_error : float or None
+        Exact expectation of the distance to the mean, where the law gives it.
+    acceptance : float
+        Share of proposals the sampler kept.
+    seconds : float
+        Wall time of one draw, calibration included.
+    """
+
+    points: NDArray[Any]
+    footpoint: NDArray[Any]
+    budget: Budget
+    sensitivity: float
+    sigma: float
+    expected_error: float | None
+    acceptance: float
+    seconds: float
+
+    @property
+    def point(self) -> NDArray[Any]:
+        """The first private mean, shape (*point_shape)."""
+        return self.points[0]
+
+
+def sensitivity(domain: Domain, n: int, rule: Literal["diameter", "radius"]) -> float:
+    """Return how far replacing one of `n` records can move the mean that is computed.
+
+    On a Hadamard manifold the barycentre is 1-Lipschitz for the Wasserstein-1 distance (Sturm
+    2003), so one replaced record moves it by at most dist(x, x')/n ≤ D/n; the papers bound the
+    same by 2r/n. The computed mean lies within τ of the exact one on both data sets, since F is
+    1-strongly convex and its gradient there is at most τ: add 2τ.
+    """
+    width = domain.diameter if rule == "diameter" else 2 * domain.radius
+    return float(np.nextafter(width / n + 2 * MEAN_TOLERANCE, np.inf))
+
+
+def summarise(
+    points: NDArray[Any], *, manifold: Manifold, plan: Plan, size: int, rng: np.random.Generator
+) -> NonPrivate:
+    """Compute the non-private part once, for `size` releases under the same plan.
+
+    Raises
+    ------
+    DomainError
+        When there is no record.
+    """
+    n = len(points)
+    if n < 1:
+        raise DomainError("a mean needs at least one record, found 0; leave out empty classes")
+    mean = frechet_mean(points, manifold, tolerance=MEAN_TOLERANCE)
+    means, footpoint_n = None, n
+    if plan.footpoint == "all":
+        means = mean.point
+    elif plan.footpoint == "subsample":
+        footpoint_n = max(1, round(plan.subsample * n))
+        rows = [rng.choice(n, footpoint_n, replace=False) for _ in range(size)]
+        means = np.stack(
+            [frechet_mean(points[row], manifold, tolerance=MEAN_TOLERANCE).point for row in rows]
+        )
+    return NonPrivate(mean.point, mean.gradient_norm, n, means, footpoint_n, points)
+
+
+def release(
+    data: NonPrivate,
+    budget: Budget,
+    *,
+    domain: Domain,
+    manifold: Manifold,
+    plan: Plan,
+    size: int,
+    rng: np.random.Generator,
+) -> Release:
+    """Draw `size` private means, each of which alone costs `budget`.
+
+    **Privacy.** Replace-one adjacency, n public. The footpoint and the mean are two releases about
+    the same records; their shares compose to `budget`. Idealised numerics: floats are taken as
+    real numbers.
+
+    Raises
+    ------
+    PrivacyError
+        When the mechanism has no density, or no guarantee, at this budget.
+    """
+    started = time.perf_counter()
+    base: NDArray[Any] = manifold.origin
+    rest = budget
+    if data.footpoint_means is not None:
+        share, rest = split(budget, (plan.footpoint_share, 1 - plan.footpoint_share))
+        family = MECHANISMS[plan.footpoint_mechanism]
+        bound = sensitivity(domain, data.footpoint_n, plan.sensitivity)
+        mechanism = family.calibrate(share, sensitivity=bound, manifold=manifold)
+        base = mechanism.sample(data.footpoint_means, size=size, rng=rng).points
+    bound = sensitivity(domain, data.n, plan.sensitivity)
+    mechanism = MECHANISMS[plan.mechanism].calibrate(rest, sensitivity=bound, manifold=manifold)
+    centre = data.points if plan.mechanism == "kng" else data.mean
+    draws = mechanism.sample(centre, base=base, size=size, rng=rng)
+    return Release(
+        points=draws.points,
+        footpoint=base,
+        budget=budget,
+        sensitivity=bound,
+        sigma=mechanism.sigma,
+        expected_error=mechanism.expected_error(),
+        acceptance=draws.diagnostics.acceptance,
+        seconds=(time.perf_counter() - started) / size,
+    )
+
+
+def private_mean(
+    points: FloatArray,
+    budget: Budget,
+    *,
+    domain: Domain,
+    manifold: Manifold,
+    plan: Plan | Literal["single"] = "single",
+    rng: np.random.Generator,
+) -> tuple[Release, NonPrivate]:
+    """Release one private Fréchet mean of `points`.
+
+    Parameters
+    ----------
+    points : array, shape (n, *point_shape)
+        The records of one class; each lies in `domain`.
+    budget : Budget
+        What may be spent in all.
+    domain : Domain
+        The public bound on the records.
+    manifold : Manifold
+        The geometry.
+    plan : Plan or "single"
+        How to spend; "single" adds exponential-wrapped Gaussian noise at the origin.
+    rng : numpy.random.Generator
+        The source of noise.
+
+    Returns
+    -------
+    Release
+        What may leave.
+    NonPrivate
+        What may not.
+    """
+    chosen = Plan() if plan == "single" else plan
+    data = summarise(manifold.check(points), manifold=manifold, plan=chosen, size=1, rng=rng)
+    drawn = release(
+        data, budget, domain=domain, manifold=manifold, plan=chosen, size=1, rng=rng
+    )
+    return drawn, data

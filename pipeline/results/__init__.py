@@ -1,0 +1,49 @@
+"""Results on disk: tables whose columns carry unit and meaning, and the record of a run.
+
+    tables   the schema, and the way of a table to Parquet and back
+    rows     the rows of an experiment and the bound on its descriptors
+    record   what was run: run.json
+
+Everything in a table of rows or of bounds was compared with the private data: it is *nonprivate*,
+and belongs to experiments on public images, never to a release.
+"""
+
+from pipeline.results.record import (
+    ClassCount,
+    DatasetNote,
+    RunRecord,
+    collect_versions,
+    machine,
+    read_record,
+    write_record,
+)
+from pipeline.results.rows import (
+    RowWriter,
+    read_bound,
+    read_metadata,
+    read_rows,
+    write_bound,
+    write_rows,
+)
+from pipeline.results.tables import BOUND_SCHEMA, SCHEMA, STATUSES, Field, Table
+
+__all__ = [
+    "BOUND_SCHEMA",
+    "SCHEMA",
+    "STATUSES",
+    "ClassCount",
+    "DatasetNote",
+    "Field",
+    "RowWriter",
+    "RunRecord",
+    "Table",
+    "collect_versions",
+    "machine",
+    "read_bound",
+    "read_metadata",
+    "read_record",
+    "read_rows",
+    "write_bound",
+    "write_record",
+    "write_rows",
+]

@@ -1,0 +1,172 @@
+"""The record of a run: what was run, on what, with which versions, how long it took.
+
+In: what the flow knows. Out: ``runs/<run>/run.json``, from which the report is written.
+"""
+
+import json
+import os
+import platform
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import OutputError
+from pipeline.files import atomic_path, make_folder, project_root
+
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "scikit-image",
+    "pyarrow",
+    "opendp",
+    "dp-accounting",
+    "prefect",
+    "altair",
+    "vl-convert-python",
+)
+"""The packages whose version a report names: those that numbers and pictures depend on."""
+
+
+@dataclass(frozen=True)
+class DatasetNote:
+    """Where the images come from: name, title, licence, address, and how they got here."""
+
+    name: str
+    title: str
+    licence: str = ""
+    url: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class ClassCount:
+    """One class of the dataset: its label, its name and how many images it has."""
+
+    label: int
+    name: str
+    n: int
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Everything a reader needs to judge a run, and to repeat it.
+
+    Attributes
+    ----------
+    experiment, title : str
+        Name of the experiment and its title in plain words.
+    dataset : DatasetNote
+        Where the images come from.
+    classes : tuple of ClassCount
+        The classes that were worked on.
+    image_shape : tuple of int
+        (h, w) or (h, w, 3).
+    config : mapping
+        The configuration as run, JSON values only.
+    command : str
+        What to type to repeat the run (or, with status "data not available", to fetch and run).
+    baseline : str
+        The series that is the published setting; the summary compares the others with it.
+    seed : int
+        Seed of all random streams.
+    versions, machine : mapping
+        As `collect_versions` and `machine` return them.
+    steps : tuple of (str, float)
+        Each step with its wall-clock time in seconds, in order.
+    privacy : mapping of str to str
+        The statement of privacy: label to text, in order.
+    notes : tuple of str
+        Further remarks for the reader.
+    status : {"ok", "undefined", "data not available"}
+        What became of the run.
+    started, finished : str
+        UTC, ISO 8601.
+    """
+
+    experiment: str
+    title: str
+    dataset: DatasetNote
+    classes: tuple[ClassCount, ...] = ()
+    image_shape: tuple[int, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
+    baseline: str = ""
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    steps: tuple[tuple[str, float], ...] = ()
+    privacy: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    status: str = "ok"
+    started: str = ""
+    finished: str = ""
+
+    @property
+    def run(self) -> str:
+        """Name of the run, of its folder and of its section: ``<experiment>-<dataset>``."""
+        return f"{self.experiment}-{self.dataset.name}"
+
+
+def write_record(path: Path, record: RunRecord) -> Path:
+    """Write `record` as JSON to `path` (``runs/<run>/run.json``), whole or not at all."""
+    make_folder(path.parent)
+    with atomic_path(path) as temporary:
+        text = json.dumps(asdict(record), indent=2, ensure_ascii=False, allow_nan=False)
+        temporary.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def read_record(path: Path) -> RunRecord:
+    """Return the record written to `path`; raise `OutputError` when it is missing or damaged."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        data["dataset"] = DatasetNote(**data["dataset"])
+        data["classes"] = tuple(ClassCount(**item) for item in data["classes"])
+        data["image_shape"] = tuple(data["image_shape"])
+        data["steps"] = tuple((str(name), float(seconds)) for name, seconds in data["steps"])
+        data["notes"] = tuple(data["notes"])
+        return RunRecord(**data)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OutputError(
+            f"cannot read {path} as the record of a run ({error!r}); run again"
+        ) from error
+
+
+def collect_versions() -> dict[str, str]:
+    """Return the versions of covdp, Python and `PACKAGES`; a package not installed drops out."""
+    versions = {"covdp": _own_version(), "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def machine() -> dict[str, str | int]:
+    """Return processor, usable cores and platform; nothing that names this very machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    system = f"{platform.system()} {platform.machine()}"
+    return {"processor": _processor(), "cores": cores or 1, "platform": system}
+
+
+def _own_version() -> str:
+    """Return the version of the checkout this runs from, else of the installed package."""
+    root = project_root()
+    if root is None:
+        return metadata.version("covdp")
+    with (root / "pyproject.toml").open("rb") as stream:
+        return str(tomllib.load(stream)["project"]["version"])
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -167,31 +168,35 @@ def test_unreadable_files_are_one_line(tmp_path: Path, reader: object) -> None:
 
 def test_foreign_table_is_refused(tmp_path: Path) -> None:
     """A Parquet file with other columns is not taken for a table of results."""
-    path = write_bound(tmp_path / "bound.parquet", bound())
+    path = write_bound(tmp_path / "bound.parquet", BOUNDS)
     with pytest.raises(OutputError, match="lacks the columns"):
         read_rows(path)
 
 
-def bound() -> dict[str, object]:
-    """Return a valid table of bounds."""
-    return {
-        "label": [0, 1],
-        "class_name": ["a", "b"],
-        "n": [5, 7],
-        "largest_norm": [28.0, 29.5],
-        "radius": 30.892,
-        "ratio": [0.906, 0.955],
-        "diameter": 54.081,
-        "ok": [True, True],
-    }
+class Bound(NamedTuple):
+    """One class's bound, as `verify` returns it."""
+
+    label: int
+    class_name: str
+    n: int
+    largest_norm: float
+    radius: float
+    ratio: float
+    diameter: float
+    ok: bool
+
+
+BOUNDS = [
+    Bound(0, "a", 5, 28.0, 30.892, 0.906, 54.081, True),
+    Bound(1, "b", 7, 31.0, 30.892, 1.003, 54.081, False),
+]
 
 
 def test_bound_survives(tmp_path: Path) -> None:
     """The table of bounds comes back as it was, with units in its fields."""
-    path = write_bound(tmp_path / "bound.parquet", bound())
+    path = write_bound(tmp_path / "bound.parquet", BOUNDS)
     table = read_bound(path)
-    for name, column in bound().items():
-        np.testing.assert_array_equal(table[name], np.broadcast_to(np.asarray(column), 2))
+    assert list(zip(*table.values(), strict=True)) == BOUNDS
     assert table["ok"].dtype == bool
     meanings = [pq.read_schema(path).field(name).metadata[b"meaning"] for name in BOUND_SCHEMA]
     assert all(meanings)

@@ -6,15 +6,15 @@ In: what the flow knows. Out: ``runs/<run>/run.json``, from which the report is 
 import json
 import os
 import platform
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from pipeline import __version__
 from pipeline.errors import OutputError
-from pipeline.files import atomic_path, make_folder, project_root
+from pipeline.files import atomic_path, make_folder
 
 PACKAGES = (
     "numpy",
@@ -138,7 +138,7 @@ def read_record(path: Path) -> RunRecord:
 
 def collect_versions() -> dict[str, str]:
     """Return the versions of covdp, Python and `PACKAGES`; a package not installed drops out."""
-    versions = {"covdp": _own_version(), "python": platform.python_version()}
+    versions = {"covdp": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
             versions[name] = metadata.version(name)
@@ -152,15 +152,6 @@ def machine() -> dict[str, str | int]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     system = f"{platform.system()} {platform.machine()}"
     return {"processor": _processor(), "cores": cores or 1, "platform": system}
-
-
-def _own_version() -> str:
-    """Return the version of the checkout this runs from, else of the installed package."""
-    root = project_root()
-    if root is None:
-        return metadata.version("covdp")
-    with (root / "pyproject.toml").open("rb") as stream:
-        return str(tomllib.load(stream)["project"]["version"])
 
 
 def _processor() -> str:

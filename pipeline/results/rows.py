@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,10 +23,11 @@ from pipeline.results.tables import (
     SCHEMA,
     STATUSES,
     Table,
-    read_arrow,
+    read_part,
     read_table,
     to_arrow,
     write_arrow,
+    write_part,
 )
 
 
@@ -73,8 +75,15 @@ def read_metadata(path: Path) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in stored.items()}
 
 
-def write_bound(path: Path, columns: Mapping[str, ArrayLike]) -> Path:
-    """Write the bound on the descriptors, one row a class; columns as in `BOUND_SCHEMA`."""
+def write_bound(path: Path, bounds: Sequence[Any]) -> Path:
+    """Write the bound on the descriptors: one record a class, its attributes as in `BOUND_SCHEMA`.
+
+    Raises
+    ------
+    OutputError
+        When the file cannot be written.
+    """
+    columns = {name: [getattr(bound, name) for bound in bounds] for name in BOUND_SCHEMA}
     return write_arrow(path, to_arrow(columns, BOUND_SCHEMA), {})
 
 
@@ -111,15 +120,15 @@ class RowWriter:
     cells: Sequence[str]
     metadata: Mapping[str, str]
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Digest of everything that decides the content of the table."""
         text = json.dumps([list(self.cells), dict(self.metadata)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    @property
+    @cached_property
     def parts(self) -> Path:
-        """Return the folder of the finished cells."""
+        """Folder of the finished cells."""
         return self.path.parent / f".{self.path.stem}.{self.fingerprint}.parts"
 
     def complete(self) -> bool:
@@ -138,7 +147,7 @@ class RowWriter:
         """Write one finished cell, whole or not at all; columns as in `write_rows`."""
         if cell not in self.cells:
             raise ConfigError(f"cell {cell!r} is not among the {len(self.cells)} of {self.path}")
-        return write_arrow(self._part(cell), _rows_to_arrow(columns), {})
+        return write_part(self._part(cell), _rows_to_arrow(columns))
 
     def finish(self) -> Path:
         """Join all cells into `path` and remove the parts; raise `OutputError` if one lacks."""
@@ -150,16 +159,17 @@ class RowWriter:
                     f"{self.path} is not finished: {len(missing)} of {len(self.cells)} cells are "
                     f"missing, the first is {missing[0]!r}; run again to compute them"
                 )
-            tables = [read_arrow(self._part(cell)) for cell in self.cells]
+            tables = [read_part(self._part(cell)) for cell in self.cells]
             table = pa.concat_tables(tables) if tables else _rows_to_arrow({})
-            write_arrow(self.path, table, {**self.metadata, "fingerprint": self.fingerprint})
+            metadata = {**self.metadata, "fingerprint": self.fingerprint}
+            write_arrow(self.path, table.unify_dictionaries(), metadata)
         for folder in self.path.parent.glob(f".{self.path.stem}.*.parts"):
             shutil.rmtree(folder, ignore_errors=True)
         return self.path
 
     def _part(self, cell: str) -> Path:
         digest = hashlib.sha256(cell.encode()).hexdigest()[:24]
-        return self.parts / f"{digest}.parquet"
+        return self.parts / f"{digest}.arrow"
 
     def __enter__(self) -> Self:
         return self

@@ -49,7 +49,7 @@ SCHEMA: Mapping[str, Field] = {
     "sigma": Field("float64", "distance", "scale σ of the noise on the mean", True),
     "footpoint": Field("text", "", "where the base of the tangent space came from"),
     "repetition": Field("int32", "", "number of the repetition, from 0"),
-    "seed": Field("uint64", "", "seed of the run, from which the row's stream is spawned"),
+    "seed": Field("uint64", "", "seed of the row's random stream, shared by its repetitions"),
     "error": Field("float64", "distance", "nonprivate: from the private to the true mean", True),
     "expected_error": Field("float64", "distance", "exact expectation of the error", True),
     "acceptance": Field("float64", "", "share of the proposals accepted, 1 if none is", True),
@@ -121,6 +121,27 @@ def write_arrow(path: Path, table: Any, metadata: Mapping[str, str]) -> Path:
     with atomic_path(path) as temporary:
         pq.write_table(table.replace_schema_metadata(dict(metadata)), temporary, compression="zstd")
     return path
+
+
+def write_part(path: Path, table: Any) -> Path:
+    """Write an Arrow table to `path` in Arrow's own format, three times as fast as Parquet."""
+    import pyarrow as pa
+
+    make_folder(path.parent)
+    with atomic_path(path) as temporary, pa.ipc.new_file(str(temporary), table.schema) as sink:
+        sink.write_table(table)
+    return path
+
+
+def read_part(path: Path) -> Any:
+    """Return the Arrow table that `write_part` wrote to `path`."""
+    import pyarrow as pa
+
+    try:
+        with pa.ipc.open_file(str(path)) as source:
+            return source.read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise OutputError(f"cannot read {path} ({error}); delete it and run again") from error
 
 
 def read_arrow(path: Path) -> Any:

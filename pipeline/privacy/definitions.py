@@ -1,0 +1,242 @@
+"""The definitions of privacy, as small frozen records. Next on the path: ``calibration.py``.
+
+A budget is one of these records: the numbers of one definition, checked when it is made. The same
+record says what a user allows, what a mechanism was calibrated to, and what a release has cost.
+
+Adjacency is the same for all of them: *replace one*. Two data sets are neighbours when one image is
+replaced by any other image of the domain; the number of images and every label are public and stay.
+P and Q below stand for the laws of the output on two neighbouring data sets.
+"""
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar, TypeAlias, get_args
+
+from pipeline.errors import PrivacyError
+
+
+def check_positive(value: Any, what: str) -> float:
+    """Return `value` as a float if it is a finite number above 0, else raise `PrivacyError`."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if 0 < number < math.inf:
+            return number
+    raise PrivacyError(
+        f"{what} must be a finite number above 0, found {value!r}; give one like 0.5"
+    )
+
+
+def _set(budget: object, what: str, *names: str) -> None:
+    """Check the named fields of a frozen record and store them as floats."""
+    for name in names:
+        object.__setattr__(budget, name, check_positive(getattr(budget, name), f"{name} of {what}"))
+
+
+@dataclass(frozen=True)
+class PureDP:
+    """ε-DP: P(S) ≤ e^ε·Q(S) for every event S (Dwork, McSherry, Nissim and Smith 2006)."""
+
+    epsilon: float
+    name: ClassVar[str] = "pure"
+
+    def __post_init__(self) -> None:
+        _set(self, "pure DP", "epsilon")
+
+    def __str__(self) -> str:
+        return f"{self.epsilon:g}-DP"
+
+
+@dataclass(frozen=True)
+class ApproxDP:
+    """(ε, δ)-DP: P(S) ≤ e^ε·Q(S) + δ for every event S, with 0 < δ < 1."""
+
+    epsilon: float
+    delta: float
+    name: ClassVar[str] = "approx"
+
+    def __post_init__(self) -> None:
+        _set(self, "approximate DP", "epsilon", "delta")
+        check_delta(self.delta)
+
+    def __str__(self) -> str:
+        return f"({self.epsilon:g}, {self.delta:g})-DP"
+
+
+@dataclass(frozen=True)
+class GDP:
+    """μ-GDP: telling P from Q is at least as hard as telling N(0, 1) from N(μ, 1).
+
+    That is, T(P, Q)(α) ≥ Φ(Φ⁻¹(1 − α) − μ) for every level α (Dong, Roth and Su 2022).
+    """
+
+    mu: float
+    name: ClassVar[str] = "gdp"
+
+    def __post_init__(self) -> None:
+        _set(self, "GDP", "mu")
+
+    def __str__(self) -> str:
+        return f"{self.mu:g}-GDP"
+
+
+@dataclass(frozen=True)
+class RDP:
+    """(α, ε)-Rényi DP: D_α(P‖Q) ≤ ε, at one order 1 < α < ∞ (Mironov 2017)."""
+
+    alpha: float
+    epsilon: float
+    name: ClassVar[str] = "rdp"
+
+    def __post_init__(self) -> None:
+        _set(self, "Rényi DP", "alpha", "epsilon")
+        if self.alpha <= 1:
+            raise PrivacyError(
+                f"alpha of Rényi DP must be above 1, found {self.alpha:g}; "
+                "order 1 is KLDP, order infinity is PureDP"
+            )
+
+    def __str__(self) -> str:
+        return f"(α = {self.alpha:g}, ε = {self.epsilon:g})-RDP"
+
+
+@dataclass(frozen=True)
+class ZCDP:
+    """ρ-zCDP: D_α(P‖Q) ≤ ρ·α for every order α > 1 (Bun and Steinke 2016)."""
+
+    rho: float
+    name: ClassVar[str] = "zcdp"
+
+    def __post_init__(self) -> None:
+        _set(self, "zCDP", "rho")
+
+    def __str__(self) -> str:
+        return f"ρ = {self.rho:g} zCDP"
+
+
+@dataclass(frozen=True)
+class RaoDP:
+    """θ-Rao DP: the Fisher-Rao distance of P and Q within the family of the noise is ≤ θ.
+
+    A label, not a guarantee: except for Gaussian noise, where it equals μ of GDP, it bounds neither
+    ε nor δ. It is shown beside certified figures and never in their place.
+    """
+
+    theta: float
+    name: ClassVar[str] = "rao"
+
+    def __post_init__(self) -> None:
+        _set(self, "Rao DP", "theta")
+
+    def __str__(self) -> str:
+        return f"{self.theta:g}-Rao DP"
+
+
+@dataclass(frozen=True)
+class KLDP:
+    """α-KL DP: KL(P‖Q) ≤ α. A mean, so it says nothing about rare events; for tables only."""
+
+    alpha: float
+    name: ClassVar[str] = "kl"
+
+    def __post_init__(self) -> None:
+        _set(self, "KL DP", "alpha")
+
+    def __str__(self) -> str:
+        return f"α = {self.alpha:g} KL DP"
+
+
+@dataclass(frozen=True)
+class MCDP:
+    """(μ, τ)-mean concentrated DP (Dwork and Rothblum 2016); for tables only.
+
+    The privacy loss Z = ln(dP/dQ) under P has E Z ≤ μ and Z − E Z is τ-sub-Gaussian.
+    """
+
+    mu: float
+    tau: float
+    name: ClassVar[str] = "mcdp"
+
+    def __post_init__(self) -> None:
+        _set(self, "mCDP", "mu", "tau")
+
+    def __str__(self) -> str:
+        return f"(μ = {self.mu:g}, τ = {self.tau:g})-mCDP"
+
+
+Budget: TypeAlias = PureDP | ApproxDP | GDP | RDP | ZCDP | RaoDP | KLDP | MCDP
+"""Any budget."""
+
+DEFINITIONS: dict[str, type[Budget]] = {kind.name: kind for kind in get_args(Budget)}
+"""Name of a definition → its class."""
+
+
+def check_delta(delta: Any) -> float:
+    """Return `delta` as a float if 0 < δ < 1, else raise `PrivacyError`."""
+    number = check_positive(delta, "delta")
+    if number >= 1:
+        raise PrivacyError(
+            f"delta must lie strictly between 0 and 1, found {number:g}; "
+            "it is the probability of losing all protection: take at most 1 / (number of images)"
+        )
+    return number
+
+
+def budget_from(
+    name: str,
+    value: float,
+    *,
+    delta: float | None = None,
+    alpha: float | None = None,
+    tau: float | None = None,
+) -> Budget:
+    """Make a budget from the name of its definition and its main parameter, as config files do.
+
+    Parameters
+    ----------
+    name : str
+        A key of `DEFINITIONS`.
+    value : float
+        The main parameter: ε, ε, μ, ε, ρ, θ, α, μ in the order of `DEFINITIONS`.
+    delta, alpha, tau : float, optional
+        The second parameter of "approx", "rdp" and "mcdp"; other definitions do not look at it, so
+        that one config can list several definitions.
+
+    Raises
+    ------
+    PrivacyError
+        Unknown name, missing second parameter, or a value out of range.
+    """
+    if name not in DEFINITIONS:
+        raise PrivacyError(
+            f"a definition must be one of {', '.join(DEFINITIONS)}; found {name!r}; choose one"
+        )
+    second = {"approx": ("delta", delta), "rdp": ("alpha", alpha), "mcdp": ("tau", tau)}.get(name)
+    if second is None:
+        kind: Any = DEFINITIONS[name]
+        return kind(value)  # type: ignore[no-any-return]
+    if second[1] is None:
+        raise PrivacyError(
+            f"definition {name!r} needs {second[0]}, found none; give {second[0]} too"
+        )
+    if name == "rdp":
+        return RDP(second[1], value)
+    return ApproxDP(value, second[1]) if name == "approx" else MCDP(value, second[1])
+
+
+def main_parameter(budget: Budget) -> float:
+    """Return the number that stands for `budget` on axes and in tables (ε, μ, ρ, θ or α)."""
+    match budget:
+        case PureDP(epsilon) | ApproxDP(epsilon, _) | RDP(_, epsilon):
+            return epsilon
+        case GDP(mu) | MCDP(mu, _):
+            return mu
+        case ZCDP(rho):
+            return rho
+        case RaoDP(theta):
+            return theta
+        case KLDP(alpha):
+            return alpha

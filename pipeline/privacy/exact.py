@@ -1,0 +1,77 @@
+"""Rounding to the private side: exact rationals in, the right neighbouring double out.
+
+Every double is a rational number, and so are the closed forms of this package once squared: σ ≥ Δ/μ
+reads σ·μ ≥ Δ, and composition adds ε or μ². Decided in rational arithmetic, such an inequality
+holds exactly for the doubles that come out, with no tolerance to argue about.
+"""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from pipeline.errors import PrivacyError
+
+
+def _near(x: Fraction, power: int) -> float:
+    """Return a double within a few units in the last place of x^(1/power), power 1 or 2."""
+    half = (x.numerator.bit_length() - x.denominator.bit_length()) // 2
+    scaled = x / Fraction(4) ** half  # lies in [1/4, 8), so no overflow on the way
+    try:
+        return math.ldexp(math.sqrt(scaled), half) if power == 2 else float(x)
+    except OverflowError:
+        raise PrivacyError(
+            "a scale or budget must fit a floating point number, found one above 1.8e308; "
+            "choose a smaller sensitivity or a larger budget"
+        ) from None
+
+
+def round_up(x: Fraction, power: int = 1) -> float:
+    """Return the least double v ≥ 0 with v^power ≥ x, exactly, for x ≥ 0 and power 1 or 2."""
+    value = _near(x, power)
+    while Fraction(value) ** power < x:
+        value = math.nextafter(value, math.inf)
+    while value > 0 and Fraction(below := math.nextafter(value, 0)) ** power >= x:
+        value = below
+    return value
+
+
+def round_down(x: Fraction, power: int = 1) -> float:
+    """Return the greatest double v with v^power ≤ x, exactly, for x ≥ 0 and power 1 or 2."""
+    value = round_up(x, power)
+    return value if Fraction(value) ** power == x else math.nextafter(value, 0)
+
+
+def greatest(holds: Callable[[float], bool], guess: float) -> float:
+    """Return the greatest double x > 0 with ``holds(x)``, for a condition that fails beyond some x.
+
+    The value returned has itself been tested: rounding inside `holds` cannot push it over.
+    """
+    low = high = guess
+    while not holds(low):
+        low, high = low / 2, low
+        if low == 0:
+            raise PrivacyError(
+                "no scale satisfies this budget in floating point; choose a larger budget"
+            )
+    while high == low or holds(high):
+        low, high = high, 2 * high
+        if math.isinf(high):
+            return low
+    while low < (middle := low + (high - low) / 2) < high:
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def least(holds: Callable[[float], bool], guess: float) -> float:
+    """Return the least double x > 0 with ``holds(x)``, for a condition that holds beyond some x."""
+    high = guess
+    while not holds(high):
+        high *= 2
+        if math.isinf(high):
+            raise PrivacyError("no finite value satisfies this condition; choose a larger delta")
+    low = high / 2
+    while low > 0 and holds(low):
+        low, high = low / 2, low
+    while low < (middle := low + (high - low) / 2) < high:
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

@@ -1,0 +1,34 @@
+"""Figures: plain functions from a table of results to a chart.
+
+    summary   rows → means, standard errors, expectations per group
+    style     colours, axes, the `Figure` record, the page's script
+    curves    error against budget, time against size
+    bars      the bound and its tightness, time per step
+    montage   sample tiles of public images
+
+Each chart is a static SVG and the Vega-Lite specification of the same picture. Next on the path:
+`pipeline.report`.
+"""
+
+from pipeline.figures.bars import bars, steps, tightness
+from pipeline.figures.curves import error_against_budget, time_against_size
+from pipeline.figures.montage import montage
+from pipeline.figures.style import DEFINITIONS, Figure, javascript, letter, listing, number
+from pipeline.figures.summary import summarise, unique
+
+__all__ = [
+    "DEFINITIONS",
+    "Figure",
+    "bars",
+    "error_against_budget",
+    "javascript",
+    "letter",
+    "listing",
+    "montage",
+    "number",
+    "steps",
+    "summarise",
+    "tightness",
+    "time_against_size",
+    "unique",
+]

@@ -1,0 +1,157 @@
+"""What all charts share: colours, type, axes, and the way from an Altair chart to a `Figure`.
+
+A figure is drawn twice from one specification: as a static SVG that needs nothing, and as the
+Vega-Lite JSON from which the page draws it again with tooltips. Text and grid carry classes, so
+that the page's style sheet can recolour them for a dark screen.
+"""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#7F7F7F")
+"""Distinguishable with every kind of colour vision (Okabe and Ito, 2008), on white and on black."""
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke", "arrow")
+INK, GRID = "#4b5563", "#e5e7eb"
+
+DEFINITIONS: Mapping[str, tuple[str, str]] = {
+    "pure": ("ε", "pure differential privacy"),
+    "approx": ("ε", "approximate differential privacy"),
+    "gdp": ("μ", "Gaussian differential privacy"),
+    "rdp": ("ε", "Rényi differential privacy"),
+    "zcdp": ("ρ", "zero-concentrated differential privacy"),
+    "rao": ("θ", "Rao differential privacy"),
+    "kl": ("α", "Kullback-Leibler differential privacy"),
+    "mcdp": ("μ", "mean-concentrated differential privacy"),
+}
+"""The letter of the budget in each definition, and the definition in words."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart ready for the page.
+
+    Attributes
+    ----------
+    id, title : str
+        Name within its section, and heading.
+    svg : str
+        The static picture, an ``<svg>`` element.
+    spec : mapping
+        The Vega-Lite specification of the same picture, for the interactive version.
+    alt : str
+        What the picture shows, for a reader who cannot see it.
+    caption : str
+        What its marks stand for.
+    """
+
+    id: str
+    title: str
+    svg: str
+    spec: Mapping[str, Any]
+    alt: str
+    caption: str
+
+
+def finish(chart: Any, *, name: str, title: str, alt: str, caption: str) -> Figure:
+    """Return the `Figure` of an Altair chart, with the house style and its static picture."""
+    import vl_convert
+
+    spec = chart.configure(**_config()).to_dict()
+    version = re.search(r"/v(\d+\.\d+)", str(spec["$schema"]))
+    svg = vl_convert.vegalite_to_svg(
+        json.dumps(spec), vl_version=version[1] if version else None, allowed_base_urls=[]
+    )
+    return Figure(name, title, _own_ids(svg, spec), spec, alt, caption)
+
+
+@cache
+def javascript() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script that defines ``window.vegaEmbed``."""
+    import vl_convert
+
+    script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return script.replace("</script", r"<\/script").replace("<!--", r"<\!--")
+
+
+def letter(definition: str) -> str:
+    """Return the letter of the budget in `definition`; "budget" where it is not known."""
+    return DEFINITIONS.get(definition, ("budget", ""))[0]
+
+
+def listing(words: Sequence[str], separator: str = ", ") -> str:
+    """Return distinct words as a person lists them: "a, b and c"."""
+    words = list(dict.fromkeys(words))
+    last = words[-1] if words else ""
+    return separator.join(words[:-1]) + (" and " if len(words) > 1 else "") + last
+
+
+def is_log(values: Sequence[float]) -> bool:
+    """Tell whether positive values span so much that a logarithmic axis shows them better."""
+    return min(values) > 0 and max(values) / min(values) >= 8
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Return the ticks 1, 2, 5 of each decade in [low, high]; powers of ten when that is many."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [digit * 10.0**power for power in decades for digit in (1, 2, 5)]
+    ticks = [
+        float(f"{tick:.6g}") for tick in ticks if low <= tick * 1.0001 and tick <= high * 1.0001
+    ]
+    return ticks if len(ticks) <= 7 else [x for x in ticks if f"{x:e}".startswith("1.0")]
+
+
+def number(value: float) -> str:
+    """Return `value` with three significant digits, as a person writes it."""
+    if not math.isfinite(value):
+        return "–"
+    if value != 0 and not 1e-3 <= abs(value) < 1e5:
+        digits, power = f"{value:.2e}".split("e")
+        return f"{digits.rstrip('0').rstrip('.')}·10{str(int(power)).translate(_SUPERSCRIPTS)}"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _own_ids(svg: str, spec: Mapping[str, Any]) -> str:
+    """Give the SVG's clip paths names of their own: several pictures share one page."""
+    prefix = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
+    order: dict[str, str] = {}
+
+    def rename(found: re.Match[str]) -> str:
+        new = order.setdefault(found[2], f"c{prefix}-{len(order)}")
+        return f"{found[1]}{new}"
+
+    return re.sub(r'(id="|url\(#)(clip\d+|gradient_\d+)', rename, svg)
+
+
+def _config() -> dict[str, Any]:
+    axis = {
+        "domainColor": INK,
+        "gridColor": GRID,
+        "labelColor": INK,
+        "labelFontSize": 11,
+        "labelLimit": 260,
+        "tickColor": INK,
+        "tickSize": 4,
+        "titleColor": INK,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+    }
+    text = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "labelLimit": 400}
+    return {
+        "aria": False,
+        "background": "transparent",
+        "font": "sans-serif",
+        "axis": axis,
+        "header": {**text, "labelFontSize": 13, "labelFontWeight": "bold", "title": None},
+        "legend": {**text, "orient": "top", "title": None, "symbolSize": 90, "columnPadding": 20},
+        "view": {"stroke": None},
+    }

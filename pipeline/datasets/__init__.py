@@ -1,0 +1,28 @@
+"""Datasets: a card says what to fetch and how to read it; images come out as uint8 chunks.
+
+    data/NAME.toml ─► Card ─► fetch ─► a file or folder with the right digest ─► ImageSource
+
+A reader's order: ``cards`` (what a card may say), ``registry`` (names, `open_dataset`, `fetch`),
+``download`` (one file, whole and verified, or one clear error), ``source`` (what every dataset
+becomes), then one adapter per kind of source: ``tiles``, ``npz``, ``folder``, ``vision``.
+``medmnist`` writes the cards of MedMNIST from the installed package.
+"""
+
+from pipeline.datasets.cards import Card, load_card
+from pipeline.datasets.download import data_root
+from pipeline.datasets.registry import DATASETS, fetch, find_card, open_dataset, overview
+from pipeline.datasets.source import SPLITS, ImageSource, Splits
+
+__all__ = [
+    "DATASETS",
+    "SPLITS",
+    "Card",
+    "ImageSource",
+    "Splits",
+    "data_root",
+    "fetch",
+    "find_card",
+    "load_card",
+    "open_dataset",
+    "overview",
+]

@@ -1,0 +1,74 @@
+"""The cards of MedMNIST, written from the installed ``medmnist``, which knows URLs and digests.
+
+``python -m pipeline.datasets.medmnist`` writes them again, after an upgrade of that package.
+"""
+
+import json
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.files import resource
+
+SIZES = (28, 64, 128, 224)
+"""Sides in pixels of MedMNIST+."""
+_MULTI = """\
+# Records must lie in disjoint classes, but an image here may have several of 14 findings. Rule:
+# class 0 has no finding, class 1 at least one; the labels in the file are the 14 flags below.
+"""
+
+
+def cards() -> dict[str, str]:
+    """Return the TOML of each 2-D set of ``medmnist.INFO``, by name."""
+    from medmnist import HOMEPAGE, INFO
+
+    flat = {name: info for name, info in INFO.items() if not name.endswith("3d")}
+    return {name: card_text(info, HOMEPAGE) for name, info in flat.items()}
+
+
+def card_text(info: Mapping[str, Any], homepage: str) -> str:
+    """Return one entry of ``medmnist.INFO`` as the TOML of a card."""
+    labels = [info["label"][str(index)] for index in range(len(info["label"]))]
+    multi = "multi-label" in info["task"]
+    lines = [
+        f"title = {_text(info['python_class'])}",
+        'kind = "npz"',
+        f"licence = {_text(info['license'])}",
+        f"url = {_text(homepage)}",
+        f"description = {_paragraph(info['description'])}",
+        f"channels = {info['n_channels']}",
+        f"{_MULTI}classes = {_list(['no finding', 'finding'])}" if multi else "",
+        f"{'findings' if multi else 'classes'} = {_list(labels)}",
+        "images = {{ train = {train}, val = {val}, test = {test} }}".format(**info["n_samples"]),
+    ]
+    for size in SIZES:
+        suffix = "" if size == SIZES[0] else f"_{size}"
+        url, md5 = info[f"url{suffix}"], info[f"MD5{suffix}"]
+        lines.append(f'\n[[files]]\nsize = {size}\nurl = {_text(url)}\nmd5 = "{md5}"')
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _list(values: list[str]) -> str:
+    line = f"[{', '.join(map(_text, values))}]"
+    return line if len(line) < 88 else "[\n" + "".join(f"    {_text(v)},\n" for v in values) + "]"
+
+
+def _paragraph(value: str) -> str:
+    """Return a long string in short lines, which TOML joins again."""
+    escaped = _text(" ".join(value.split()))[1:-1]
+    body = " \\\n".join(textwrap.wrap(escaped, 96, break_long_words=False, break_on_hyphens=False))
+    return f'"""\\\n{body}"""'
+
+
+def main() -> None:
+    """Write the cards into ``data/``."""
+    for name, text in cards().items():
+        (resource("data") / f"{name}.toml").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

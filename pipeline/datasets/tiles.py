@@ -1,0 +1,68 @@
+"""The embedded images: tiles of three real biomedical pictures that scikit-image ships.
+
+They are there for the first run, which then needs no network. Neighbouring tiles overlap by half,
+so that they are not independent; they show how the pipeline works, not how tissue differs.
+"""
+
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.arrays import ImageArray
+from pipeline.datasets.cards import Card
+from pipeline.datasets.source import ImageSource, read_memory
+from pipeline.errors import DatasetError
+
+PICTURES = {"ihc": "ihc.png", "retina": "retina.jpg", "cell": "cell.png"}
+"""Class to file: stained colon tissue, the back of an eye, a living cell."""
+CONTRAST = 8
+"""A tile is kept when its intensities span at least this much: no tile of plain background."""
+
+
+def pictures_folder() -> Path:
+    """Return the folder of the pictures inside the installed scikit-image (nothing is imported)."""
+    spec = find_spec("skimage")
+    if spec is None or not spec.submodule_search_locations:
+        raise DatasetError("scikit-image is not installed; install covdp with its dependencies")
+    return Path(spec.submodule_search_locations[0]) / "data"
+
+
+def open_tiles(card: Card, path: Path) -> ImageSource:
+    """Cut the pictures in `path` into square tiles, one class a picture, all in split train."""
+    unknown = set(card.classes) - set(PICTURES)
+    if unknown or not card.size:
+        raise DatasetError(
+            f"card {card.name}: kind 'tiles' needs a size and classes out of "
+            f"{', '.join(PICTURES)}, found {', '.join(card.classes)}"
+        )
+    tiles = [cut(_gray(path / PICTURES[name]), card.size) for name in card.classes]
+    labels = np.repeat(np.arange(len(tiles)), [len(group) for group in tiles])
+    reader = partial(read_memory, {"train": np.concatenate(tiles)})
+    return ImageSource(card, (card.size, card.size), {"train": labels}, reader)
+
+
+def cut(picture: ImageArray, side: int) -> ImageArray:
+    """Return the tiles of a gray picture, (n, side, side), row by row, each half over the next.
+
+    The tile at (i, j) covers rows ``i·s .. i·s + side - 1`` and columns ``j·s ..``, with the
+    stride s = side // 2. Kept are those with ``max - min >= CONTRAST``.
+    """
+    stride = max(1, side // 2)
+    windows = np.lib.stride_tricks.sliding_window_view(picture, (side, side))
+    tiles = windows[::stride, ::stride].reshape(-1, side, side)
+    span = tiles.max(axis=(1, 2)) - tiles.min(axis=(1, 2))
+    kept: ImageArray = tiles[span >= CONTRAST]
+    return kept
+
+
+def _gray(file: Path) -> ImageArray:
+    """Return a picture in gray (Rec. 601 luma), (h, w)."""
+    from PIL import Image
+
+    try:
+        with Image.open(file) as image:
+            return np.asarray(image.convert("L"))
+    except OSError as error:
+        raise DatasetError(f"cannot read {file}; install scikit-image again") from error

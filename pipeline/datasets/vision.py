@@ -1,0 +1,200 @@
+"""MNIST, KMNIST, FashionMNIST and CIFAR10: torchvision knows where they are and parses them.
+
+Files lie as torchvision keeps them: ``ROOT/MNIST/raw/train-images-idx3-ubyte`` (or ``.gz``),
+``ROOT/cifar-10-batches-py/data_batch_1`` (or ``ROOT/cifar-10-python.tar.gz``). Only the archives
+are downloaded; they are unpacked in a temporary folder for reading, so that a read-only data root
+will do. torchvision publishes digests of all of them except MNIST's unpacked files.
+"""
+
+import pickle
+import tarfile
+import tempfile
+import zlib
+from contextlib import ExitStack
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.datasets.cards import Card
+from pipeline.datasets.download import obtain, verify
+from pipeline.datasets.source import ImageSource, check_labels, check_shape, read_memory
+from pipeline.errors import DatasetError
+
+MARKERS = {
+    "MNIST": "MNIST/raw/train-images-idx3-ubyte*",
+    "KMNIST": "KMNIST/raw/train-images-idx3-ubyte*",
+    "FashionMNIST": "FashionMNIST/raw/train-images-idx3-ubyte*",
+    "CIFAR10": "cifar-10-*",
+}
+"""What is on disk, relative to the data root, when a dataset is; known without torch."""
+_PLAIN = {"_reconstruct", "_frombuffer", "ndarray", "dtype", "encode"}
+
+
+class Layout(NamedTuple):
+    """Files of a dataset relative to the data root, each with its MD5 where one is published."""
+
+    unpacked: dict[str, str | None]
+    archives: dict[str, str]
+    mirrors: tuple[str, ...]
+
+
+def torchvision_datasets() -> Any:
+    """Return ``torchvision.datasets``, also beside a torch it was not compiled for.
+
+    Then torchvision's compiled operators do not load and its import fails at two that it wants to
+    describe. No dataset needs them, so they are declared, if they are missing, and left empty.
+    """
+    try:
+        return import_module("torchvision.datasets")
+    except RuntimeError as error:
+        if "torchvision::nms" not in str(error):
+            raise
+    torch = import_module("torch")
+    for name in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, name):
+            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            torch.library.define(f"torchvision::{name}", schema)
+    return import_module("torchvision.datasets")
+
+
+def layout(card: Card) -> Layout:
+    """Return where torchvision keeps and gets the files of a dataset."""
+    dataset = getattr(torchvision_datasets(), str(card.torchvision))
+    if card.torchvision == "CIFAR10":
+        pairs = [*dataset.train_list, *dataset.test_list]
+        pairs.append((dataset.meta["filename"], dataset.meta["md5"]))
+        unpacked = {f"{dataset.base_folder}/{name}": md5 for name, md5 in pairs}
+        mirror = dataset.url.removesuffix(dataset.filename)
+        return Layout(unpacked, {dataset.filename: dataset.tgz_md5}, (mirror,))
+    raw = f"{card.torchvision}/raw"
+    archives = {f"{raw}/{name}": md5 for name, md5 in dataset.resources}
+    unpacked = {name.removesuffix(".gz"): None for name in archives}
+    return Layout(unpacked, archives, tuple(dataset.mirrors))
+
+
+def fetch_vision(
+    card: Card, root: Path, *, progress: bool = True, attempts: int = 3, pause: float = 0.5
+) -> Path:
+    """Return `root` once it holds the dataset, unpacked or as archives, with the right digests.
+
+    Raises
+    ------
+    DatasetError
+        When a file has a wrong digest or cannot be downloaded, or the card says ``local = true``
+        and files are missing.
+    """
+    files = layout(card)
+    for form in (files.unpacked, files.archives):
+        if all((root / name).is_file() for name in form):
+            for name, md5 in form.items():
+                if md5 and not card.local:
+                    verify(root / name, md5)
+            return root
+    if card.local:
+        missing = [name for name in files.unpacked if not (root / name).is_file()]
+        raise DatasetError(
+            f"{card.name} is your own dataset but {root / missing[0]} is missing; put it there "
+            "or name the data root with --data-root or COVDP_DATA"
+        )
+    for name, md5 in files.archives.items():
+        _obtain(files.mirrors, root / name, md5, progress, attempts, pause)
+    return root
+
+
+def _obtain(
+    mirrors: tuple[str, ...], target: Path, md5: str, progress: bool, attempts: int, pause: float
+) -> None:
+    """Download one archive from the first mirror that gives it."""
+    for mirror in mirrors:
+        try:
+            url = mirror + target.name
+            obtain(url, target, md5, progress=progress, attempts=attempts, pause=pause)
+            return
+        except DatasetError:
+            if target.exists() or mirror == mirrors[-1]:
+                raise
+
+
+def open_vision(card: Card, path: Path) -> ImageSource:
+    """Open a dataset that lies under `path`; splits are train and test.
+
+    Raises
+    ------
+    DatasetError
+        When torchvision cannot parse the files or they hold other images than the card says.
+    """
+    arrays, labels = {}, {}
+    with ExitStack() as stack:
+        folder = _unpacked(card, path, stack)
+        for split in ("train", "test"):
+            where = f"{path}, {card.name} {split}"
+            images, targets = _parse(card, folder, split, where)
+            check_shape(images.shape, images.dtype, card.channels, where)
+            labels[split] = check_labels(targets, len(images), len(card.classes), where)
+            arrays[split] = images
+    if len(shapes := {images.shape[1:] for images in arrays.values()}) != 1:
+        raise DatasetError(f"{path}: images of all splits must have one size, found {shapes}")
+    return ImageSource(card, shapes.pop(), labels, partial(read_memory, arrays))
+
+
+def _unpacked(card: Card, path: Path, stack: ExitStack) -> Path:
+    """Return a root with the unpacked files: `path`, or a temporary folder that `stack` removes."""
+    files = layout(card)
+    if all((path / name).is_file() for name in files.unpacked):
+        return path
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="covdp-")))
+    extract = torchvision_datasets().utils.extract_archive
+    for name in files.archives:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            extract(str(path / name), str((folder / name).parent))
+        except (OSError, EOFError, RuntimeError, tarfile.TarError, zlib.error) as error:
+            raise DatasetError(
+                f"{path / name} cannot be unpacked ({error}); move it away to download it again"
+            ) from error
+    return folder
+
+
+def _parse(card: Card, folder: Path, split: str, where: str) -> tuple[Any, Any]:
+    """Return images and labels of one split as torchvision reads them."""
+    dataset = getattr(torchvision_datasets(), str(card.torchvision))
+    try:
+        if card.local and card.torchvision == "CIFAR10":
+            dataset = _without_digests(dataset, folder)
+        found = dataset(str(folder), train=split == "train", download=False)
+    except (
+        AssertionError, RuntimeError, ValueError, TypeError, LookupError, OSError, EOFError,
+        pickle.UnpicklingError,
+    ) as error:  # fmt: skip
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DatasetError(
+            f"{where}: torchvision cannot read the files ({reason}); move them away to download "
+            "them again"
+        ) from error
+    return np.asarray(found.data), np.asarray(found.targets)
+
+
+def _without_digests(dataset: Any, folder: Path) -> Any:
+    """Return CIFAR10 for files of one's own, which hold arrays and cannot run code."""
+    names = [name for name, _ in [*dataset.train_list, *dataset.test_list]]
+    for name in [*names, dataset.meta["filename"]]:
+        with (folder / dataset.base_folder / name).open("rb") as stream:
+            _ArraysOnly(stream, encoding="latin1").load()
+    unchecked = {
+        "train_list": [(name, None) for name, _ in dataset.train_list],
+        "test_list": [(name, None) for name, _ in dataset.test_list],
+        "meta": {**dataset.meta, "md5": None},
+    }
+    return type("OwnCIFAR10", (dataset,), unchecked)
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Unpickles arrays and plain values; a pickle that asks for more is refused unopened."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.split(".")[0] not in ("numpy", "_codecs") or name not in _PLAIN:
+            raise pickle.UnpicklingError(f"a pickle with {module}.{name} may run code")
+        return super().find_class(module, name)

@@ -18,6 +18,8 @@ from pipeline.release import Plan
 
 Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(gt=0, lt=1)]
+MAIN = Path(__file__).parent / "experiments" / "main.toml"
+"""The experiment that `covdp run` runs when it is given none."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -60,15 +62,23 @@ class ExperimentConfig(Record):
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     classes: tuple[int, ...] | None = Field(None, description="labels to run; all by default")
     descriptor: str = "oct5"
-    eta: Positive = 1e-6
+    eta: MAIN = Path(__file__).parent / "experiments" / "main.toml"
+"""The experiment that `covdp run` runs when it is given none."""
+Positive = 1e-6
     manifold: str = "spd-log-euclidean"
     definition: str = "gdp"
     budgets: tuple[Positive, ...] = Field(min_length=1)
     delta: float | None = Field(None, gt=0, lt=1)
     alpha: float | None = Field(None, gt=1)
+    baseline: str = Field("", description="series of the published setting, which others beat")
     repetitions: int = Field(100, ge=2)
     seed: int = Field(ge=0, lt=2**63)
     mechanisms: tuple[SeriesConfig, ...] = Field(min_length=1)
+
+    @property
+    def run_name(self) -> str:
+        """Name of the run of this experiment on this dataset, and of its files."""
+        return f"{self.name}-{Path(self.dataset).stem}"
 
     def budget(self, value: float) -> Budget:
         """Return the budget of one row, in this experiment's definition."""
@@ -91,21 +101,26 @@ def known(kind: str, name: str, registry: Iterable[str], see: str) -> None:
         raise ConfigError(f"unknown {kind} {name!r}{_closest(name, names)}; {see} lists them")
 
 
-def load_config(path: Path) -> ExperimentConfig:
-    """Read and check an experiment's TOML file.
+def load_config(
+    path: Path | None, *, dataset: str | None = None, seed: int | None = None
+) -> ExperimentConfig:
+    """Read and check an experiment's TOML file; the built-in main job when `path` is None.
 
     Raises
     ------
     ConfigError
         One line with the file, the key, the value and the way out.
     """
+    source = path or MAIN
     try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+        fields = tomllib.loads(source.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"cannot read {path} ({error.strerror}); check --config") from error
+        raise ConfigError(f"cannot read {source} ({error.strerror}); check --config") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from error
-    return parse(ExperimentConfig, fields, str(path))
+        raise ConfigError(f"{source} is not valid TOML: {error}") from error
+    given = {"dataset": dataset, "seed": seed}
+    fields |= {key: value for key, value in given.items() if value is not None}
+    return parse(ExperimentConfig, fields, str(source))
 
 
 def parse(model: type[Model], fields: Mapping[str, Any], source: str) -> Model:

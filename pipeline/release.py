@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, frechet_mean
-from pipeline.mechanisms import MECHANISMS
+from pipeline.mechanisms import MECHANISMS, ChainSettings
 from pipeline.privacy import Budget, split
 
 MEAN_TOLERANCE = 1e-9
@@ -198,7 +198,9 @@ def release(
         mechanism = family.calibrate(share, sensitivity=bound, manifold=manifold)
         base = mechanism.sample(data.footpoint_means, size=size, rng=rng).points
     bound = sensitivity(domain, data.n, plan.sensitivity)
-    mechanism = MECHANISMS[plan.mechanism].calibrate(rest, sensitivity=bound, manifold=manifold)
+    chain = {"sampler": "chain", "chain": ChainSettings(burn_in=plan.burn_in)}
+    family, options = MECHANISMS[plan.mechanism], chain if plan.sampler == "chain" else {}
+    mechanism = family.calibrate(rest, sensitivity=bound, manifold=manifold, **options)
     centre = data.points if plan.mechanism == "kng" else data.mean
     draws = mechanism.sample(centre, base=base, size=size, rng=rng)
     return Release(

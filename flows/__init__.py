@@ -1,0 +1,23 @@
+"""Flows: thin Prefect skins over `pipeline`, and the settings they run under.
+
+Importing this package, before Prefect itself, makes it work offline and leave the user's own
+Prefect alone: state lives in the project's cache unless PREFECT_HOME is set, nothing is reported
+to anyone, and no result of a task is kept.
+"""
+
+import os
+
+from pipeline.files import home
+
+SETTINGS = {
+    "PREFECT_HOME": str(home() / "prefect"),
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "90",
+    "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
+    "PREFECT_TASKS_DEFAULT_NO_CACHE": "true",
+}
+"""What covdp sets where the user has not."""
+
+for _name, _value in SETTINGS.items():
+    os.environ.setdefault(_name, _value)

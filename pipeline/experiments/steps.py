@@ -1,0 +1,176 @@
+"""The steps of one experiment on one dataset, each from paths to a path.
+
+    fetch ─► describe ─► verify ─► run each class ─► collect
+
+`flows` wraps each in a Prefect task; called in order they are the whole experiment without Prefect.
+"""
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline import __version__
+from pipeline.arrays import FloatArray
+from pipeline.config import ExperimentConfig
+from pipeline.datasets import ImageSource, open_dataset
+from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain, require, verify
+from pipeline.experiments.engine import ClassData, Setting, all_cells, run_cells
+from pipeline.figures import montage
+from pipeline.files import atomic_path, make_folder
+from pipeline.geometry import MANIFOLDS
+from pipeline.results import RowWriter, write_bound
+
+SAMPLES = 24
+"""Images in the montage of a class."""
+
+
+def check(config: ExperimentConfig, root: Path | None) -> None:
+    """Refuse, before anything is computed, what cannot run; raise with one line."""
+
+
+def run_folder(config: ExperimentConfig, out: Path) -> Path:
+    """Return the folder of a run's record, bound and samples, ``OUT/runs/<run>``."""
+    return out / "runs" / config.run_name
+
+
+def open_images(config: ExperimentConfig, root: Path | None) -> ImageSource:
+    """Open the images of an experiment; they are fetched and checked first if they must be."""
+    return open_dataset(config.dataset, root, size=config.size)
+
+
+def labels_of(config: ExperimentConfig, source: ImageSource) -> tuple[int, ...]:
+    """Return the labels an experiment runs on."""
+    return config.classes or tuple(range(len(source.classes)))
+
+
+def fetch_images(config: ExperimentConfig, root: Path | None) -> tuple[int, ...]:
+    """Have the images on disk with the right digest; return the labels to run on."""
+    return labels_of(config, open_images(config, root))
+
+
+def public_domain(config: ExperimentConfig, source: ImageSource) -> Domain:
+    """Return the bound on the descriptors: a function of the config and of the images' size."""
+    height, width = source.shape[:2]
+    return domain(
+        config.descriptor, height=height, width=width, eta=config.eta, manifold=config.manifold
+    )
+
+
+def describe_classes(config: ExperimentConfig, root: Path | None, out: Path) -> Path:
+    """Write the descriptors of each class, shape (n, k, k), and a montage of its first images.
+
+    Returns the folder of ``<label>.npy``; the montages go to ``samples/<label>.png`` beside it.
+    """
+    source = open_images(config, root)
+    descriptors = make_folder(run_folder(config, out) / "descriptors")
+    samples = make_folder(run_folder(config, out) / "samples")
+    for label in labels_of(config, source):
+        chunks = source.chunks(split=config.splits, label=label)
+        first = next(chunks)
+        parts = [describe(images, config.descriptor, config.eta) for images in chain([first], chunks)]
+        with atomic_path(descriptors / f"{label}.npy") as temporary, temporary.open("wb") as stream:
+            np.save(stream, np.concatenate(parts))
+        with atomic_path(samples / f"{label}.png") as temporary:
+            temporary.write_bytes(montage(first[:SAMPLES], columns=8))
+    return descriptors
+
+
+def verify_bound(config: ExperimentConfig, root: Path | None, out: Path) -> Path:
+    """Compare every descriptor with the proven radius and write ``bound.parquet``.
+
+    Raises
+    ------
+    DomainError
+        When a descriptor lies outside: nothing may be drawn from a wrong sensitivity.
+    """
+    source = open_images(config, root)
+    limit = public_domain(config, source)
+    bounds = []
+    for label in labels_of(config, source):
+        bounds += verify(_points(config, out, label), [label], limit, source.classes)
+    path = write_bound(run_folder(config, out) / "bound.parquet", bounds)
+    require(bounds)
+    return path
+
+
+def run_class(
+    config: ExperimentConfig, root: Path | None, out: Path, label: int
+) -> Path:
+    """Run every series and budget of one class that is not on disk yet."""
+    source = open_images(config, root)
+    setting = Setting(
+        config,
+        public_domain(config, source),
+        MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k),
+    )
+    writer = row_writer(config, source, out)
+    data = ClassData(label, source.classes[label], _points(config, out, label))
+    todo = set(writer.pending())
+    pending = [cell for cell in all_cells(config, [label]) if cell.key in todo]
+    run_cells(data, setting, pending, lambda cell, rows: writer.write(cell.key, rows))
+    return writer.path
+
+
+def collect(config: ExperimentConfig, root: Path | None, out: Path) -> Path:
+    """Join the rows of all classes into ``OUT/results/<run>.parquet``; drop the descriptors."""
+    path = row_writer(config, open_images(config, root), out).finish()
+    shutil.rmtree(run_folder(config, out) / "descriptors")
+    return path
+
+
+def row_writer(config: ExperimentConfig, source: ImageSource, out: Path) -> RowWriter:
+    """Return the writer of a run's table: the same for every task of the run."""
+    folder = run_folder(config, out) / "descriptors"
+    labels = labels_of(config, source)
+    digest = hashlib.sha256(b"".join((folder / f"{x}.npy").read_bytes() for x in labels))
+    return RowWriter(
+        out / "results" / f"{config.run_name}.parquet",
+        [cell.key for cell in all_cells(config, labels)],
+        {
+            "config": config.model_dump_json(),
+            "descriptors": digest.hexdigest(),
+            "version": __version__,
+        },
+    )
+
+
+def write_run(
+    config: ExperimentConfig,
+    root: Path | None,
+    out: Path,
+    started: datetime,
+    seconds: Sequence[tuple[str, float]],
+) -> Path:
+    """Write ``run.json``: what was run, on what, with which versions, how long it took."""
+    source = open_images(config, root)
+    counts = source.counts(split=config.splits)
+    labels = labels_of(config, source)
+    run = RunRecord(
+        experiment=config.name,
+        title=config.title,
+        dataset=DatasetNote(
+            config.dataset, source.card.title, source.card.licence, source.card.url, root
+        ),
+        classes=tuple(ClassCount(x, source.classes[x], int(counts[x])) for x in labels),
+        image_shape=source.shape,
+        config=config.model_dump(mode="json"),
+        command=f"covdp run --config {config.name}.toml --dataset {config.dataset}",
+        baseline=config.baseline,
+        seed=config.seed,
+        versions=collect_versions(),
+        machine=machine(),
+        steps=tuple(seconds),
+        privacy=dict(statement(config).items()),
+        started=started.isoformat(timespec="seconds"),
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return write_record(run_folder(config, out) / "run.json", run)
+
+
+def _points(config: ExperimentConfig, out: Path, label: int) -> FloatArray:
+    points: FloatArray = np.load(run_folder(config, out) / "descriptors" / f"{label}.npy")
+    return points

@@ -1,0 +1,230 @@
+"""Compiled loops over stacks of small matrices, the only numba code of the geometry.
+
+In: contiguous float64 stacks ``(n, k, k)``. Out: results written into arrays given by the caller,
+and True when every matrix was treated. Each matrix is worked on by one thread, in one fixed order
+of operations, so results are the same to the last bit for every chunking and thread count.
+Next on the path: ``linalg.py``, which gives these loops their names and their guarantees.
+"""
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+THREADS = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+"""Threads a stack is spread over: the cores this process may use, or ``NUMBA_NUM_THREADS``."""
+SHARE = 512
+"""Fewest matrices worth a thread of their own."""
+SWEEPS = 30
+"""Most Jacobi sweeps; 4 to 11 are needed in practice."""
+
+
+def compiled(function: Function) -> Function:
+    """Compile `function` once per machine; it runs without the global interpreter lock."""
+    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+
+
+def spread(kernel: Callable[..., bool], count: int, *arrays: NDArray[Any]) -> bool:
+    """Run ``kernel(*arrays, start, stop)`` over 0..count in threads; True when all parts succeed.
+
+    Plain threads, because numba's own pools may not be entered by two Python threads at once.
+    """
+    parts = max(1, min(THREADS, count // SHARE))
+    if parts == 1:
+        return kernel(*arrays, 0, count)
+    edges = [count * part // parts for part in range(parts + 1)]
+    with ThreadPoolExecutor(parts) as pool:
+        jobs = [pool.submit(kernel, *arrays, *edges[part : part + 2]) for part in range(parts)]
+        return all(job.result() for job in jobs)
+
+
+def rounds(k: int) -> NDArray[np.int64]:
+    """Return all pairs p < q < k, ``(k(k − 1)/2, 2)``, in rounds of disjoint pairs."""
+    ring = list(range(k + k % 2))
+    half = len(ring) // 2
+    pairs = []
+    for _ in ring[1:]:
+        pairs += [sorted((ring[i], ring[-1 - i])) for i in range(half)]
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return np.array([pair for pair in pairs if pair[1] < k], dtype=np.int64).reshape(-1, 2)
+
+
+@compiled
+def _cholesky(a: FloatArray, lower: FloatArray) -> bool:
+    """Write L with L Lᵀ = (a + aᵀ)/2, the textbook loop; False when a pivot is not positive."""
+    k = a.shape[0]
+    for j in range(k):
+        for i in range(j, k):
+            rest = 0.5 * (a[i, j] + a[j, i])
+            for t in range(j):
+                rest -= lower[i, t] * lower[j, t]
+            if i > j:
+                lower[i, j] = rest / lower[j, j]
+                lower[j, i] = 0.0
+            elif 0.0 < rest < math.inf:
+                lower[j, j] = math.sqrt(rest)
+            else:
+                return False
+    return True
+
+
+@compiled
+def _residual(a: FloatArray, lower: FloatArray, rest: FloatArray) -> None:
+    """Write (a + aᵀ)/2 − L Lᵀ, accumulated in twice the working precision (Dekker's products)."""
+    for i in range(a.shape[0]):
+        for j in range(i + 1):
+            high = 0.5 * (a[i, j] + a[j, i])
+            low = 0.0
+            for t in range(j + 1):
+                x = -lower[i, t]
+                y = lower[j, t]
+                product = x * y
+                cut = 134217729.0 * x  # 2²⁷ + 1 splits a double into two halves
+                x_high = cut - (cut - x)
+                x_low = x - x_high
+                cut = 134217729.0 * y
+                y_high = cut - (cut - y)
+                y_low = y - y_high
+                tail = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + (
+                    x_low * y_low
+                )
+                total = high + product
+                back = total - high
+                low += ((high - (total - back)) + (product - back)) + tail
+                high = total
+            rest[i, j] = high + low
+            rest[j, i] = high + low
+
+
+@compiled
+def _solve(lower: FloatArray, columns: FloatArray) -> None:
+    """Replace `columns` by L⁻¹ columns, by forward substitution."""
+    for column in range(columns.shape[1]):
+        for i in range(lower.shape[0]):
+            value = columns[i, column]
+            for t in range(i):
+                value -= lower[i, t] * columns[t, column]
+            columns[i, column] = value / lower[i, i]
+
+
+@compiled
+def _refine(lower: FloatArray, rest: FloatArray) -> bool:
+    """Replace L by L (I + Φ(F)), F = L⁻¹ rest L⁻ᵀ, Φ its lower half; False when ‖F‖_F ≥ 1/2."""
+    k = lower.shape[0]
+    _solve(lower, rest)
+    _solve(lower, rest.T)
+    size = 0.0
+    for i in range(k):
+        for j in range(k):
+            size += rest[i, j] * rest[i, j]
+    if not size < 0.25:
+        return False
+    for i in range(k):
+        for j in range(i + 1):
+            value = 0.5 * lower[i, j] * rest[j, j]
+            for t in range(j + 1, i + 1):
+                value += lower[i, t] * rest[t, j]
+            lower[i, j] += value
+    return True
+
+
+@compiled
+def _jacobi(columns: FloatArray, squares: FloatArray, pairs: NDArray[np.int64]) -> bool:
+    """Rotate the k columns of a factor until they are orthogonal; write their squared norms.
+
+    Row j of `columns` holds column j: its first k entries decide the rotations, entries after them
+    (for instance the identity, to collect the rotations) are carried along.
+    """
+    k, length = columns.shape
+    tolerance = k * 2.0**-53
+    for _ in range(SWEEPS):
+        for p in range(k):
+            squares[p] = 0.0
+            for t in range(k):
+                squares[p] += columns[p, t] * columns[p, t]
+        still = True
+        for pair in range(pairs.shape[0]):
+            p, q = pairs[pair]
+            product = 0.0
+            for t in range(k):
+                product += columns[p, t] * columns[q, t]
+            if abs(product) > tolerance * math.sqrt(squares[p] * squares[q]):
+                still = False
+                slope = (squares[q] - squares[p]) / (2.0 * product)
+                root = math.sqrt(1.0 + slope * slope)
+                tangent = math.copysign(1.0 / (abs(slope) + root), slope)
+                cosine = math.sqrt(0.5 + 0.5 * abs(slope) / root)
+                sine = cosine * tangent
+                squares[p] -= tangent * product
+                squares[q] += tangent * product
+                for t in range(length):
+                    x = columns[p, t]
+                    y = columns[q, t]
+                    columns[p, t] = cosine * x - sine * y
+                    columns[q, t] = sine * x + cosine * y
+        if still:
+            return True
+    return False
+
+
+@compiled
+def factors(matrices: FloatArray, lowers: FloatArray, start: int, stop: int) -> bool:
+    """Write the refined Cholesky factor of each matrix."""
+    rest = np.empty(matrices.shape[1:])
+    for n in range(start, stop):
+        if not _cholesky(matrices[n], lowers[n]):
+            return False
+        _residual(matrices[n], lowers[n], rest)
+        if not _refine(lowers[n], rest):
+            return False
+    return True
+
+
+@compiled
+def spectra(
+    lowers: FloatArray,
+    pairs: NDArray[np.int64],
+    values: FloatArray,
+    vectors: FloatArray,
+    start: int,
+    stop: int,
+) -> bool:
+    """Write eigenvalues and unit eigenvectors (as columns) of L Lᵀ for each factor L."""
+    k = lowers.shape[1]
+    columns = np.empty((k, k))
+    for n in range(start, stop):
+        for i in range(k):
+            for j in range(k):
+                columns[j, i] = lowers[n, i, j]
+        if not _jacobi(columns, values[n], pairs):
+            return False
+        for j in range(k):
+            norm = math.sqrt(values[n, j])
+            for i in range(k):
+                vectors[n, i, j] = columns[j, i] / norm
+    return True
+
+
+@compiled
+def assemblies(
+    vectors: FloatArray, weights: FloatArray, matrices: FloatArray, start: int, stop: int
+) -> bool:
+    """Write Σ_j weight_j · v_j v_jᵀ for each matrix of columns v, symmetric to the last bit."""
+    k = vectors.shape[1]
+    for n in range(start, stop):
+        for i in range(k):
+            for j in range(i + 1):
+                value = 0.0
+                for t in range(k):
+                    value += weights[n, t] * vectors[n, i, t] * vectors[n, j, t]
+                matrices[n, i, j] = value
+                matrices[n, j, i] = value
+    return True

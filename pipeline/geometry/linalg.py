@@ -1,0 +1,223 @@
+"""Functions of stacks of small symmetric matrices, ``(..., k, k)``.
+
+A symmetric positive definite (SPD) matrix is factored as L Lᵀ by Cholesky, the factor is corrected
+once with a residual in twice the working precision, and one-sided Jacobi rotations make its columns
+orthogonal: their squared norms are the eigenvalues, their directions the eigenvectors. Descriptors
+have eigenvalues 10¹¹ apart; there this keeps 10 digits of the small ones, where LAPACK keeps 5.
+
+Asymmetry is not an error here: every function works on (A + Aᵀ)/2. The doors of the manifolds
+(``check``) refuse matrices that are not symmetric.
+
+References
+----------
+J. Demmel and K. Veselić, "Jacobi's method is more accurate than QR", SIAM J. Matrix Anal. Appl.
+13(4), 1992, Algorithm 4.4.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from pipeline.arrays import FloatArray, check_square
+from pipeline.errors import ConvergenceError, DomainError
+from pipeline.geometry import kernels
+
+
+def vecd(matrices: FloatArray) -> FloatArray:
+    """Return coordinates of symmetric matrices: the diagonal, then √2 · strict upper triangle.
+
+    An isometry: ‖vecd(X)‖₂ = ‖X‖_F. The triangle is read row by row.
+
+    Parameters
+    ----------
+    matrices : (..., k, k) array
+
+    Returns
+    -------
+    (..., k(k + 1)/2) array
+    """
+    rows, columns = np.triu_indices(matrices.shape[-1], 1)
+    diagonal = np.diagonal(matrices, axis1=-2, axis2=-1)
+    return np.concatenate([diagonal, math.sqrt(2.0) * matrices[..., rows, columns]], axis=-1)
+
+
+def unvecd(coordinates: FloatArray) -> FloatArray:
+    """Return the symmetric matrices with the given coordinates, the inverse of `vecd`.
+
+    Parameters
+    ----------
+    coordinates : (..., k(k + 1)/2) array
+
+    Returns
+    -------
+    (..., k, k) array
+
+    Raises
+    ------
+    DomainError
+        When the last axis is not k(k + 1)/2 long for some k.
+    """
+    coordinates = np.asarray(coordinates, dtype=np.float64)
+    length = coordinates.shape[-1] if coordinates.ndim else 0
+    k = (math.isqrt(8 * length + 1) - 1) // 2
+    if k < 1 or k * (k + 1) // 2 != length:
+        raise DomainError(f"coordinates must have length k(k+1)/2 (1, 3, 6, 10, …), found {length}")
+    rows, columns = np.triu_indices(k, 1)
+    matrices = np.zeros((*coordinates.shape[:-1], k, k))
+    matrices[..., range(k), range(k)] = coordinates[..., :k]
+    matrices[..., rows, columns] = coordinates[..., k:] / math.sqrt(2.0)
+    matrices[..., columns, rows] = matrices[..., rows, columns]
+    return matrices
+
+
+def cholesky(matrices: FloatArray) -> FloatArray:
+    """Return L, lower triangular with positive diagonal, such that L Lᵀ = A.
+
+    One correction step follows the usual factorisation, so that a row of L has an error of a few
+    units in the last place of its norm, whatever the condition of A up to about 10¹⁴.
+
+    Parameters
+    ----------
+    matrices : (..., k, k) array
+        SPD matrices.
+
+    Returns
+    -------
+    (..., k, k) array
+
+    Raises
+    ------
+    DomainError
+        When a matrix is not finite, or not positive definite in double precision.
+    """
+    matrices = check_square(matrices)
+    stack = np.ascontiguousarray(matrices).reshape(-1, *matrices.shape[-2:])
+    lowers = np.empty_like(stack)
+    if not kernels.spread(kernels.factors, len(stack), stack, lowers):
+        raise DomainError(
+            "matrices must be positive definite in double precision, found one that is not; "
+            "add a ridge η·Id or check what it was computed from"
+        )
+    return lowers.reshape(matrices.shape)
+
+
+def gram_eig(lowers: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvalues ``(..., k)`` and eigenvectors (columns) of L Lᵀ, in no order.
+
+    Parameters
+    ----------
+    lowers : (..., k, k) array
+        Square factors L of full rank.
+
+    Raises
+    ------
+    ConvergenceError
+        When the rotations do not settle (numbers near the limits of floating point).
+    """
+    k = lowers.shape[-1]
+    stack = np.ascontiguousarray(lowers).reshape(-1, k, k)
+    values, vectors = np.empty(stack.shape[:2]), np.empty_like(stack)
+    if not kernels.spread(kernels.spectra, len(stack), stack, kernels.rounds(k), values, vectors):
+        raise ConvergenceError(
+            f"Jacobi rotations left columns that are not orthogonal after {kernels.SWEEPS} sweeps; "
+            "rescale the matrices towards 1"
+        )
+    return values.reshape(lowers.shape[:-1]), vectors.reshape(lowers.shape)
+
+
+def assemble(vectors: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return V diag(w) Vᵀ, symmetric to the last bit.
+
+    Parameters
+    ----------
+    vectors : (..., k, k) array
+        V, one vector a column.
+    weights : (..., k) array
+        w.
+    """
+    k = vectors.shape[-1]
+    stack = np.ascontiguousarray(vectors).reshape(-1, k, k)
+    matrices = np.empty_like(stack)
+    diagonals = np.ascontiguousarray(np.broadcast_to(weights, vectors.shape[:-1])).reshape(-1, k)
+    kernels.spread(kernels.assemblies, len(stack), stack, diagonals, matrices)
+    return matrices.reshape(vectors.shape)
+
+
+def spd_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvalues ``(..., k)`` and eigenvectors (columns) of SPD matrices, unordered.
+
+    Small eigenvalues have small *relative* errors. Raises `DomainError` as `cholesky` does.
+    """
+    return gram_eig(cholesky(matrices))
+
+
+def sym_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvalues, ascending, ``(..., k)`` and eigenvectors (columns) of symmetric matrices.
+
+    Errors are a few units in the last place of ‖A‖, as LAPACK's; for SPD matrices `spd_eig` is
+    better. A is shifted by 2‖A‖_F, which makes it SPD with a condition of at most 3.
+
+    Raises
+    ------
+    DomainError
+        When a matrix is not finite or not square.
+    """
+    matrices = check_square(matrices)
+    shift = 2.0 * np.linalg.norm(matrices, axis=(-2, -1))[..., None]
+    shift = np.where(shift > 0.0, shift, 1.0)
+    values, vectors = spd_eig(matrices + shift[..., None] * np.eye(matrices.shape[-1]))
+    order = np.argsort(values, axis=-1)
+    values = np.take_along_axis(values, order, axis=-1) - shift
+    return values, np.take_along_axis(vectors, order[..., None, :], axis=-1)
+
+
+def _spectral(
+    matrices: FloatArray,
+    function: Callable[[FloatArray], FloatArray],
+    eig: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+) -> FloatArray:
+    values, vectors = eig(matrices)
+    return assemble(vectors, function(values))
+
+
+def sym_log(matrices: FloatArray) -> FloatArray:
+    """Return the symmetric logarithm of SPD matrices: exp(log A) = A.
+
+    Parameters
+    ----------
+    matrices : (..., k, k) array
+        SPD matrices.
+
+    Returns
+    -------
+    (..., k, k) array
+        Symmetric to the last bit.
+
+    Raises
+    ------
+    DomainError
+        When a matrix is not finite, or not positive definite in double precision.
+    """
+    return _spectral(matrices, np.log, spd_eig)
+
+
+def sym_exp(matrices: FloatArray) -> FloatArray:
+    """Return the exponential of symmetric matrices, ``(..., k, k)``, symmetric to the last bit.
+
+    Raises
+    ------
+    DomainError
+        When a matrix is not finite or not square.
+    """
+    return _spectral(matrices, np.exp, sym_eig)
+
+
+def sqrtm(matrices: FloatArray) -> FloatArray:
+    """Return the SPD square root of SPD matrices: S S = A. Raises `DomainError` as `sym_log`."""
+    return _spectral(matrices, np.sqrt, spd_eig)
+
+
+def inv_sqrtm(matrices: FloatArray) -> FloatArray:
+    """Return the SPD S with S A S = Id. Raises `DomainError` as `sym_log`."""
+    return _spectral(matrices, lambda values: 1.0 / np.sqrt(values), spd_eig)

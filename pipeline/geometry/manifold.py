@@ -1,0 +1,88 @@
+"""The contract of a manifold: one chart in orthonormal coordinates, and the laws it obeys.
+
+Every mechanism is written once against this Protocol. The laws, for all points p, q and coordinates
+u (‖u‖ below the injectivity radius)::
+
+    exp(p, log(p, q)) = q          ‖log(p, q)‖₂ = dist(p, q)          log(p, exp(p, u)) = u
+    dist(p, q) = dist(q, p)        dist(p, r) ≤ dist(p, q) + dist(q, r)
+    Hadamard:  ‖log(b, p) − log(b, q)‖₂ ≤ dist(p, q)        (log is a contraction)
+
+Next on the path: the manifolds, one a file, then ``mean.py``.
+"""
+
+from typing import Any, Protocol, TypeAlias
+
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+
+Point: TypeAlias = NDArray[Any]
+"""Points of a manifold, ``(..., *point_shape)``: float64, complex128 for planar shapes."""
+
+
+class Manifold(Protocol):
+    """A complete Riemannian manifold with its exponential chart.
+
+    All array methods take any leading batch axes and broadcast them against each other. They trust
+    their input; `check` is the door.
+    """
+
+    @property
+    def name(self) -> str:
+        """Key in ``MANIFOLDS``."""
+
+    @property
+    def dim(self) -> int:
+        """Dimension d, the length of a coordinate vector."""
+
+    @property
+    def point_shape(self) -> tuple[int, ...]:
+        """Shape of the array of one point."""
+
+    @property
+    def flat(self) -> bool:
+        """True when the manifold is isometric to R^d."""
+
+    @property
+    def hadamard(self) -> bool:
+        """True when it is simply connected and nowhere positively curved: log is global."""
+
+    @property
+    def homogeneous(self) -> bool:
+        """True when isometries carry every point to every other: volumes do not depend on it."""
+
+    @property
+    def curvature(self) -> tuple[float, float]:
+        """Lower and upper bound of the sectional curvature."""
+
+    @property
+    def injectivity_radius(self) -> float:
+        """Largest radius on which log is defined everywhere, ``inf`` on Hadamard manifolds."""
+
+    @property
+    def origin(self) -> Point:
+        """A public reference point: the identity matrix, the pole, a regular polygon."""
+
+    def dist(self, p: Point, q: Point) -> FloatArray:
+        """Return the geodesic distance, ``(...)``."""
+
+    def log(self, base: Point, p: Point) -> FloatArray:
+        """Return the coordinates of p in an orthonormal frame at `base`, ``(..., d)``.
+
+        Raises
+        ------
+        DomainError
+            When p lies outside the injectivity radius of `base`.
+        """
+
+    def exp(self, base: Point, u: FloatArray) -> Point:
+        """Return the end, ``(..., *point_shape)``, of the geodesic from `base` with velocity u."""
+
+    def check(self, points: Point) -> Point:
+        """Return `points` in the array type of this manifold if they lie on it.
+
+        Raises
+        ------
+        DomainError
+            With the rule that is broken: shape, finiteness or the equation of the manifold.
+        """

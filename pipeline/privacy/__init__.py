@@ -1,11 +1,25 @@
 """What a release costs: definitions, calibration, composition, conversion, and the statement.
 
 Read in this order: ``definitions.py`` (the records), ``calibration.py`` (budget → scale of noise),
-``composition.py`` (budgets add up), ``conversion.py`` (from one definition to another).
-``exact.py`` and ``normal.py`` hold the numerics that keep every figure on the private side.
+``composition.py`` (how budgets add up), ``profiles.py`` (what they mean to an attacker),
+``conversion.py`` and ``costs.py`` (from one definition, or from a scale, to another),
+``amplification.py``, ``pld.py``, ``statement.py``. ``exact.py`` and ``normal.py`` hold the numerics
+that keep every figure on the private side.
 """
 
+from pipeline.privacy.amplification import amplify
 from pipeline.privacy.calibration import gaussian_sigma, generalized_gaussian_sigma, laplace_sigma
+from pipeline.privacy.composition import (
+    compose,
+    fits,
+    for_group,
+    parallel,
+    remaining,
+    repeat,
+    split,
+)
+from pipeline.privacy.conversion import convert
+from pipeline.privacy.costs import gaussian_cost, generalized_gaussian_cost, laplace_cost
 from pipeline.privacy.definitions import (
     DEFINITIONS,
     GDP,
@@ -20,6 +34,9 @@ from pipeline.privacy.definitions import (
     budget_from,
     main_parameter,
 )
+from pipeline.privacy.pld import pld_compose
+from pipeline.privacy.profiles import delta_of, epsilon_of, tradeoff
+from pipeline.privacy.statement import PrivacyStatement, privacy_statement
 
 __all__ = [
     "DEFINITIONS",
@@ -30,11 +47,29 @@ __all__ = [
     "ZCDP",
     "ApproxDP",
     "Budget",
+    "PrivacyStatement",
     "PureDP",
     "RaoDP",
+    "amplify",
     "budget_from",
+    "compose",
+    "convert",
+    "delta_of",
+    "epsilon_of",
+    "fits",
+    "for_group",
+    "gaussian_cost",
     "gaussian_sigma",
+    "generalized_gaussian_cost",
     "generalized_gaussian_sigma",
+    "laplace_cost",
     "laplace_sigma",
     "main_parameter",
+    "parallel",
+    "pld_compose",
+    "privacy_statement",
+    "remaining",
+    "repeat",
+    "split",
+    "tradeoff",
 ]

@@ -67,7 +67,7 @@ def gaussian_sigma(budget: Budget, sensitivity: float, *, analytic: bool = True)
     ----------
     Balle and Wang, "Improving the Gaussian mechanism for differential privacy" (2018), Theorem 8.
     Dwork and Roth, "The algorithmic foundations of differential privacy" (2014), Theorem A.1.
-    Dong, Roth and Su, "Gaussian differential privacy" (2022), Theorem 1.
+    Dong, Roth and Su, "Gaussian differential privacy" (2019), Theorem 2.7.
     Mironov, "Rényi differential privacy" (2017), Corollary 3.
     Bun and Steinke, "Concentrated differential privacy" (2016), Proposition 1.6.
     """
@@ -157,7 +157,7 @@ def laplace_epsilon(budget: Budget) -> float:
     =====================  =============================================================
 
     Every pair of laws that ε-DP allows is a post-processing of randomised response with odds e^ε
-    (Kairouz, Oh and Viswanath 2015, Theorem 8), whose divergences these are; see `pure_renyi`.
+    (Kairouz, Oh and Viswanath 2015), whose divergences these are; see `pure_renyi`.
     """
     match budget:
         case PureDP(epsilon) | ApproxDP(epsilon, _) | RaoDP(epsilon):
@@ -165,11 +165,17 @@ def laplace_epsilon(budget: Budget) -> float:
         case GDP(mu):
             return pure_of_gdp(mu)
         case ZCDP(value) | KLDP(value):
-            return greatest(lambda epsilon: pure_zcdp(epsilon) <= value, 1.0)
+            return _pure_of_zcdp(value)
         case MCDP(mu, tau):
-            return min(tau, greatest(lambda epsilon: pure_zcdp(epsilon) <= mu, 1.0))
-        case RDP(alpha, epsilon_alpha):
-            return greatest(lambda epsilon: pure_renyi(epsilon, alpha) <= epsilon_alpha, 1.0)
+            return min(tau, _pure_of_zcdp(mu))
+        case RDP(alpha, divergence):
+            limit = divergence * (1 - GUARD)
+            return greatest(lambda epsilon: pure_renyi(epsilon, alpha) <= limit, 1.0)
+
+
+def _pure_of_zcdp(rho: float) -> float:
+    """Return the largest ε with ε·tanh(ε/2) ≤ ρ, rounded down."""
+    return greatest(lambda epsilon: pure_zcdp(epsilon) <= rho * (1 - GUARD), 1.0)
 
 
 def pure_renyi(epsilon: float, alpha: float) -> float:
@@ -225,7 +231,7 @@ def generalized_gaussian_sigma(budget: RaoDP, sensitivity: float, degree: float)
 
     References
     ----------
-    Soto and others, "Rao differential privacy", Theorem 4.12; its printed density exp(−|x|^N/σ) is
+    Soto, "Rao differential privacy", Theorem 4.12; its printed density exp(−|x|^N/σ) is
     not the one its formula belongs to.
     """
     if not isinstance(budget, RaoDP):

@@ -10,8 +10,8 @@ P and Q below stand for the laws of the output on two neighbouring data sets.
 
 import math
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar, TypeAlias, get_args
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeAlias, TypeVar, get_args
 
 from pipeline.errors import PrivacyError
 
@@ -28,6 +28,24 @@ def check_positive(value: Any, what: str) -> float:
     raise PrivacyError(
         f"{what} must be a finite number above 0, found {value!r}; give one like 0.5"
     )
+
+
+def check_count(value: Any, what: str) -> int:
+    """Return `value` as an int if it is a whole number above 0, else raise `PrivacyError`."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0:
+        return int(value)
+    raise PrivacyError(
+        f"{what} must be a whole number above 0, found {value!r:.40}; give 1 or more"
+    )
+
+
+def _show(value: float) -> str:
+    """Return `value` in six digits, never smaller than it is (beyond one part in 1e9)."""
+    text = f"{value:.6g}"
+    if float(text) < value * (1 - 1e-9):
+        step = 10.0 ** (math.floor(math.log10(value)) - 5)
+        text = f"{value + step / 2:.6g}"
+    return text
 
 
 def _set(budget: object, what: str, *names: str) -> None:
@@ -47,7 +65,7 @@ class PureDP:
         _set(self, "pure DP", "epsilon")
 
     def __str__(self) -> str:
-        return f"{self.epsilon:g}-DP"
+        return f"{_show(self.epsilon)}-DP"
 
 
 @dataclass(frozen=True)
@@ -63,14 +81,14 @@ class ApproxDP:
         check_delta(self.delta)
 
     def __str__(self) -> str:
-        return f"({self.epsilon:g}, {self.delta:g})-DP"
+        return f"({_show(self.epsilon)}, {_show(self.delta)})-DP"
 
 
 @dataclass(frozen=True)
 class GDP:
     """μ-GDP: telling P from Q is at least as hard as telling N(0, 1) from N(μ, 1).
 
-    That is, T(P, Q)(α) ≥ Φ(Φ⁻¹(1 − α) − μ) for every level α (Dong, Roth and Su 2022).
+    That is, T(P, Q)(α) ≥ Φ(Φ⁻¹(1 − α) − μ) for every level α (Dong, Roth and Su 2019).
     """
 
     mu: float
@@ -80,7 +98,7 @@ class GDP:
         _set(self, "GDP", "mu")
 
     def __str__(self) -> str:
-        return f"{self.mu:g}-GDP"
+        return f"{_show(self.mu)}-GDP"
 
 
 @dataclass(frozen=True)
@@ -100,7 +118,7 @@ class RDP:
             )
 
     def __str__(self) -> str:
-        return f"(α = {self.alpha:g}, ε = {self.epsilon:g})-RDP"
+        return f"(α = {self.alpha:g}, ε = {_show(self.epsilon)})-RDP"
 
 
 @dataclass(frozen=True)
@@ -114,7 +132,7 @@ class ZCDP:
         _set(self, "zCDP", "rho")
 
     def __str__(self) -> str:
-        return f"ρ = {self.rho:g} zCDP"
+        return f"ρ = {_show(self.rho)} zCDP"
 
 
 @dataclass(frozen=True)
@@ -132,7 +150,7 @@ class RaoDP:
         _set(self, "Rao DP", "theta")
 
     def __str__(self) -> str:
-        return f"{self.theta:g}-Rao DP"
+        return f"{_show(self.theta)}-Rao DP"
 
 
 @dataclass(frozen=True)
@@ -146,7 +164,7 @@ class KLDP:
         _set(self, "KL DP", "alpha")
 
     def __str__(self) -> str:
-        return f"α = {self.alpha:g} KL DP"
+        return f"α = {_show(self.alpha)} KL DP"
 
 
 @dataclass(frozen=True)
@@ -164,11 +182,13 @@ class MCDP:
         _set(self, "mCDP", "mu", "tau")
 
     def __str__(self) -> str:
-        return f"(μ = {self.mu:g}, τ = {self.tau:g})-mCDP"
+        return f"(μ = {_show(self.mu)}, τ = {_show(self.tau)})-mCDP"
 
 
 Budget: TypeAlias = PureDP | ApproxDP | GDP | RDP | ZCDP | RaoDP | KLDP | MCDP
 """Any budget."""
+B = TypeVar("B", bound=Budget)
+"""One definition, the same in arguments and result."""
 
 DEFINITIONS: dict[str, type[Budget]] = {kind.name: kind for kind in get_args(Budget)}
 """Name of a definition → its class."""

@@ -1,0 +1,216 @@
+"""How budgets add up, and how one is divided. Next on the path: ``conversion.py``.
+
+In every definition something is additive: ε, (ε, δ), μ², ε at one order, ρ, θ², α, (μ, τ²). Sums
+and shares are formed in exact rational arithmetic; a total is then rounded up to the next double
+and a share down. Hence, with no tolerance at all,
+
+    compose(split(b, shares)) ≤ b,    compose([b] * n) = repeat(b, n),    order does not matter.
+
+Compose one list of all that was spent: a running total would be rounded up at each step.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from pipeline.errors import PrivacyError
+from pipeline.privacy.definitions import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    B,
+    Budget,
+    PureDP,
+    RaoDP,
+    check_count,
+    check_positive,
+)
+from pipeline.privacy.exact import round_down, round_up
+from pipeline.privacy.normal import GUARD
+
+Total: TypeAlias = Callable[[tuple[float, ...], int], float]
+
+_POWERS: dict[str, tuple[int, ...]] = {
+    "pure": (1,),
+    "approx": (1, 1),
+    "gdp": (2,),
+    "rdp": (0, 1),
+    "zcdp": (1,),
+    "rao": (2,),
+    "kl": (1,),
+    "mcdp": (1, 2),
+}
+"""Per field, the power of it that is additive; 0 for the order of Rényi DP, which must agree."""
+
+
+def _fields(budgets: Iterable[Budget], total: Total) -> tuple[Any, list[float]]:
+    """Return the class and the fields `total(values, power)`; refuse mixed definitions."""
+    items = list(budgets)
+    if not items:
+        raise PrivacyError("at least one budget is needed, found none; leave nothing out")
+    names = sorted({getattr(item, "name", type(item).__name__) for item in items})
+    if len(names) > 1 or names[0] not in _POWERS:
+        raise PrivacyError(
+            f"budgets must share one definition, found {', '.join(names)}; "
+            "convert them to one first, as in convert(PureDP(1.0), GDP)"
+        )
+    values = []
+    for power, column in zip(
+        _POWERS[names[0]], zip(*map(astuple, items), strict=True), strict=True
+    ):
+        if power == 0 and len(set(column)) > 1:
+            raise PrivacyError(
+                f"Rényi budgets add at one order only, found {sorted(set(column))}; "
+                "state all releases at the same alpha"
+            )
+        values.append(total(column, power) if power else column[0])
+    return type(items[0]), values
+
+
+def _combine(budgets: Iterable[B], total: Total) -> B:
+    """Return the budget with the fields of `_fields`."""
+    kind, values = _fields(budgets, total)
+    return kind(*values)  # type: ignore[no-any-return]
+
+
+def compose(budgets: Iterable[B]) -> B:
+    """Return what several releases from the same records cost together (sequential composition).
+
+    Σε; (Σε, Σδ); √Σμ²; (α, Σε); Σρ; √Σθ²; Σα; (Σμ, √Στ²), rounded up. Each release may be chosen
+    after the earlier ones are seen.
+
+    Raises
+    ------
+    PrivacyError
+        No budget, mixed definitions, different Rényi orders, or a total δ of 1 or more.
+
+    References
+    ----------
+    Dwork and Roth (2014), Theorem 3.16. Dong, Roth and Su (2019), Corollary 3.3. Mironov (2017),
+    Proposition 1. Bun and Steinke (2016), Lemma 1.7. Soto, "Rao differential privacy", Table 1.
+    """
+    return _combine(
+        budgets,
+        lambda v, power: round_up(sum((Fraction(x) ** power for x in v), Fraction(0)), power),
+    )
+
+
+def parallel(budgets: Iterable[B]) -> B:
+    """Return what releases from disjoint sets of records cost together: the dearest one.
+
+    Allowed where the sets are public, such as classes with public labels: replacing a record, label
+    kept, changes the input of one release only. (ε, δ) and (μ, τ) take each maximum by itself.
+
+    Raises
+    ------
+    PrivacyError
+        As in `compose`.
+    """
+    return _combine(budgets, lambda values, power: max(values))
+
+
+def repeat(budget: B, times: int) -> B:
+    """Return what `times` releases of the same cost come to: ``compose([budget] * times)``."""
+    count = check_count(times, "times")
+    return _combine([budget], lambda v, power: round_up(count * Fraction(v[0]) ** power, power))
+
+
+def split(budget: B, shares: Sequence[float]) -> tuple[B, ...]:
+    """Divide `budget` so that composing the parts gives at most `budget` back.
+
+    Share s of ε, (ε, δ), ρ, α is s·ε, (s·ε, s·δ), s·ρ, s·α; of μ and θ it is √s·μ and √s·θ. Shares
+    are taken relative to their exact sum.
+
+    Parameters
+    ----------
+    budget : Budget
+        What there is.
+    shares : sequence of float
+        Positive, summing to 1 within 1e-9.
+
+    Raises
+    ------
+    PrivacyError
+        Shares that are not positive or do not sum to 1.
+    """
+    parts = [Fraction(check_positive(share, "a share")) for share in shares]
+    whole = sum(parts, Fraction(0))
+    if abs(whole - 1) > 1e-9:
+        raise PrivacyError(
+            f"shares must sum to 1, found {float(whole):.10g}; divide each by their sum"
+        )
+    return tuple(_combine([budget], _share(part / whole)) for part in parts)
+
+
+def _share(share: Fraction) -> Total:
+    """Return the rule that takes a share of a field."""
+    return lambda values, power: round_down(share * Fraction(values[0]) ** power, power)
+
+
+def fits(spent: Budget, budget: Budget) -> bool:
+    """Return whether every parameter of `spent` is at most that of `budget`, in one definition.
+
+    Raises
+    ------
+    PrivacyError
+        The two are of different definitions or Rényi orders.
+    """
+    return parallel([spent, budget]) == budget
+
+
+def remaining(budget: B, spent: B) -> B | None:
+    """Return what is left of `budget` after `spent`, rounded down, or None when nothing is.
+
+    Raises
+    ------
+    PrivacyError
+        The two are of different definitions or Rényi orders.
+    """
+
+    def left(values: tuple[float, ...], power: int) -> float:
+        rest = Fraction(values[0]) ** power - Fraction(values[1]) ** power
+        return round_down(max(rest, Fraction(0)), power)
+
+    kind, values = _fields([budget, spent], left)
+    return kind(*values) if min(values) > 0 else None
+
+
+def for_group(budget: Budget, size: int) -> Budget:
+    """Return what protects a person with at most `size` records, when `budget` protects one.
+
+    Changing g records is g replacements in a row: ε → gε; μ → gμ; ρ → g²ρ; θ → gθ;
+    (ε, δ) → (gε, δ·(e^{gε} − 1)/(e^ε − 1)).
+
+    Raises
+    ------
+    PrivacyError
+        A size below 1, a total δ of 1 or more, or a definition without such a rule here.
+
+    References
+    ----------
+    Dong, Roth and Su (2019), Theorem 2.14. Bun and Steinke (2016), Proposition 1.9. Vadhan, "The
+    complexity of differential privacy" (2017), Lemma 2.2.
+    """
+    size = check_count(size, "a group")
+    if size == 1:
+        return budget
+    match budget:
+        case PureDP(epsilon):
+            return PureDP(round_up(size * Fraction(epsilon)))
+        case GDP(mu):
+            return GDP(round_up(size * Fraction(mu)))
+        case RaoDP(theta):
+            return RaoDP(round_up(size * Fraction(theta)))
+        case ZCDP(rho):
+            return ZCDP(round_up(size**2 * Fraction(rho)))
+        case ApproxDP(epsilon, delta):
+            whole = round_up(size * Fraction(epsilon))
+            growth = math.expm1(whole) / math.expm1(epsilon) if whole < 700 else math.inf
+            if (grown := delta * growth * (1 + GUARD)) < 1:
+                return ApproxDP(whole, grown)
+    raise PrivacyError(
+        f"{budget} protects no group of {size} by a rule known here; "
+        "state the release in GDP, zCDP or pure DP"
+    )

@@ -1,0 +1,214 @@
+"""What a budget means to an attacker: privacy profile δ(ε), its inverse, and trade-off curve.
+
+A profile is the least δ for each ε, a trade-off curve the least type II error for each type I error
+of a test between two neighbouring data sets. All figures bound the attacker from above: δ and ε are
+rounded up (``normal.GUARD``); the trade-off curve is for plots, to about twelve digits.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import PrivacyError
+from pipeline.privacy.definitions import (
+    GDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    Budget,
+    PureDP,
+    check_delta,
+    check_positive,
+)
+from pipeline.privacy.exact import greatest, least
+from pipeline.privacy.normal import GUARD, log_delta
+
+_ORDERS = 1 + np.geomspace(1e-3, 1e3, 61)
+"""Rényi orders at which the trade-off curve of zCDP is bounded; each bound is valid by itself."""
+
+
+def delta_of(budget: Budget, epsilon: float) -> float:
+    """Return a δ for which `budget` implies (ε, δ)-DP: the privacy profile, rounded up.
+
+    =====================  =============================================================
+    ε₀-DP                  (e^ε₀ − e^ε)⁺/(1 + e^ε₀), least possible
+    (ε₀, δ₀)-DP            δ₀ + (1 − δ₀)·(e^ε₀ − e^ε)⁺/(1 + e^ε₀), least possible
+    μ-GDP                  Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), least possible
+    (α, ε_α)-Rényi DP      e^((α−1)(ε_α − ε))·(1 − 1/α)^(α−1)/α
+    ρ-zCDP                 the line above with ε_α = ρα at its best order
+    =====================  =============================================================
+
+    Parameters
+    ----------
+    budget : Budget
+        Pure, approximate, GDP, Rényi DP or zCDP.
+    epsilon : float
+        ε ≥ 0.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    PrivacyError
+        For Rao, KL and mean concentrated DP, or a negative or infinite ε.
+
+    References
+    ----------
+    Kairouz, Oh and Viswanath, "The composition theorem for differential privacy" (2015).
+    Dong, Roth and Su (2019), Corollary 2.13. Canonne, Kamath and Steinke, "The discrete Gaussian
+    for differential privacy" (2020), Proposition 12 and Corollary 13.
+    """
+    level = check_positive(epsilon, "epsilon") if epsilon else 0.0
+    value = _log_delta(budget, level)
+    if value == -math.inf and isinstance(budget, PureDP):
+        return 0.0
+    return min(1.0, max(math.exp(value), math.ulp(0.0)))
+
+
+def epsilon_of(budget: Budget, delta: float) -> float:
+    """Return the least ε ≥ 0 with ``delta_of(budget, ε) ≤ δ``, rounded up.
+
+    Parameters
+    ----------
+    budget : Budget
+        Pure, approximate, GDP, Rényi DP or zCDP.
+    delta : float
+        0 < δ < 1, and at least δ₀ for `ApproxDP`.
+
+    Raises
+    ------
+    PrivacyError
+        As in `delta_of`; δ outside (0, 1); δ below that of an approximate budget.
+    """
+    limit = math.log(check_delta(delta))
+    if isinstance(budget, ApproxDP) and delta < budget.delta:
+        raise PrivacyError(
+            f"{budget} says nothing at a delta below its own, found {delta:g}; "
+            f"ask for delta of {budget.delta:g} or more"
+        )
+    if _log_delta(budget, 0.0) <= limit:
+        return 0.0
+    return least(lambda epsilon: _log_delta(budget, epsilon) <= limit, 1.0)
+
+
+def _log_delta(budget: Budget, epsilon: float) -> float:
+    """Return ln δ(ε), `GUARD` added; for `delta_of` and `epsilon_of`."""
+    match budget:
+        case PureDP(top):
+            return _log_chords(top, 0.0, epsilon)
+        case ApproxDP(top, floor):
+            return _log_chords(top, floor, epsilon)
+        case GDP(mu):
+            return min(0.0, log_delta(epsilon, mu) + GUARD)
+        case RDP(alpha, divergence):
+            return _log_renyi(alpha - 1, divergence, epsilon)
+        case ZCDP(rho):
+            # the exponent is convex in α = 1 + x; its slope vanishes at the best order
+            best = greatest(
+                lambda x: (2 * x + 1) * rho + math.log(x) - math.log1p(x) <= epsilon, 1.0
+            )
+            return _log_renyi(best, rho * (1 + best), epsilon)
+    raise PrivacyError(
+        f"{budget} bounds no (ε, δ): it is a label for tables; "
+        "for Gaussian noise state the same release in GDP"
+    )
+
+
+def _log_chords(top: float, floor: float, epsilon: float) -> float:
+    """Return ln δ(ε) of (top, floor)-DP, that of randomised response behind a leak of `floor`."""
+    if epsilon >= top:
+        return math.log(floor) if floor else -math.inf
+    excess = -math.expm1(epsilon - top) / (1 + math.exp(-top))
+    return min(0.0, math.log(floor + (1 - floor) * excess) + GUARD)
+
+
+def _log_renyi(x: float, divergence: float, epsilon: float) -> float:
+    """Return ln of e^((α−1)(ε_α − ε))·(1 − 1/α)^(α−1)/α for α = 1 + x, at most 0."""
+    terms = (x * divergence, -x * epsilon, x * (math.log(x) - math.log1p(x)), -math.log1p(x))
+    rounding = 1e-15 * math.fsum(map(abs, terms))
+    return min(0.0, math.fsum(terms) + rounding + GUARD)
+
+
+def tradeoff(budget: Budget, alpha: ArrayLike) -> FloatArray:
+    """Return the least type II error of any test of type I error α against `budget`.
+
+    =====================  =============================================================
+    (ε, δ)-DP              max(0, 1 − δ − e^ε·α, e^(−ε)·(1 − δ − α)), pure DP with δ = 0
+    μ-GDP                  Φ(Φ⁻¹(1 − α) − μ)
+    (a, ε)-Rényi DP        least β with D_a(Ber(1 − β)‖Ber(α)) ≤ ε both ways round
+    ρ-zCDP                 the largest of these bounds over many orders a, ε = ρa
+    =====================  =============================================================
+
+    Parameters
+    ----------
+    budget : Budget
+        Pure, approximate, GDP, Rényi DP or zCDP.
+    alpha : array of shape (...)
+        Type I errors in [0, 1].
+
+    Returns
+    -------
+    array of shape (...)
+        Type II errors; decreasing and convex in α, at most 1 − α.
+
+    Raises
+    ------
+    PrivacyError
+        For other definitions, or α outside [0, 1].
+
+    References
+    ----------
+    Dong, Roth and Su (2019), Definition 2.6 and Proposition 2.5. The Rényi lines are the data
+    processing inequality for the outcome of the test.
+    """
+    level = np.asarray(alpha, dtype=np.float64)
+    if not ((level >= 0) & (level <= 1)).all():
+        raise PrivacyError("type I errors must lie in [0, 1], found one outside; clip them first")
+    match budget:
+        case PureDP(epsilon):
+            return _chords(epsilon, 0.0, level)
+        case ApproxDP(epsilon, delta):
+            return _chords(epsilon, delta, level)
+        case GDP(mu):
+            return np.asarray(ndtr(-ndtri(level) - mu))
+        case RDP(order, divergence):
+            return _renyi_curve(order, divergence, level)
+        case ZCDP(rho):
+            return np.asarray(np.max([_renyi_curve(a, rho * a, level) for a in _ORDERS], axis=0))
+    raise PrivacyError(
+        f"{budget} bounds no test: it is a label for tables; "
+        "for Gaussian noise state the same release in GDP"
+    )
+
+
+def _chords(epsilon: float, delta: float, level: FloatArray) -> FloatArray:
+    slope = math.exp(min(epsilon, 700.0))
+    chords = np.maximum(1 - delta - slope * level, (1 - delta - level) / slope)
+    return np.asarray(np.maximum(0.0, chords))
+
+
+def _renyi_curve(order: float, divergence: float, level: FloatArray) -> FloatArray:
+    """Bisect for the greatest power p with D_a(Ber(p)‖Ber(α)), D_a(Ber(α)‖Ber(p)) ≤ ε."""
+
+    def renyi(p: Any, q: Any) -> Any:
+        with np.errstate(divide="ignore"):
+            parts = (
+                order * np.log(p) + (1 - order) * np.log(q),
+                order * np.log1p(-p) + (1 - order) * np.log1p(-q),
+            )
+        return np.logaddexp(*parts) / (order - 1)
+
+    inside = np.clip(level, 1e-300, 1 - 2**-53)
+    low, high = inside, np.ones_like(inside)
+    for _ in range(60):
+        power = (low + high) / 2
+        fits = (renyi(power, inside) <= divergence) & (renyi(inside, power) <= divergence)
+        low, high = np.where(fits, power, low), np.where(fits, high, power)
+    return np.asarray(np.clip(1 - high, 0.0, 1 - level))

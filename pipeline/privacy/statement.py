@@ -1,0 +1,156 @@
+"""The statement of privacy that goes with every release and report.
+
+It answers what NIST SP 800-226 ("Guidelines for evaluating differential privacy guarantees", 2025)
+asks of a claim: unit and neighbours, definition and parameters, composition, trust model, what is
+public, and what is not covered.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.errors import PrivacyError
+from pipeline.privacy.composition import for_group
+from pipeline.privacy.conversion import convert
+from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, Budget, RaoDP, check_count
+
+_COMPOSITION = (
+    "classes have public labels and disjoint images, so a run costs the dearest class; "
+    "releases from the same images add up"
+)
+_TIMING = "side channels: the time a release takes, memory and disk of the machine it runs on"
+_FLOATS = (
+    "floating point: noise is drawn in double precision, whose low bits can reveal values; "
+    "figures hold for ideal real-valued noise; not fit for release"
+)
+_ACCESS = "people with access to the images themselves or to the machine"
+
+
+@dataclass(frozen=True)
+class PrivacyStatement:
+    """A claim of privacy in words and numbers; every field is public."""
+
+    budget: Budget
+    unit: str
+    adjacency: str
+    equivalent: ApproxDP | None
+    composition: str
+    trust_model: str
+    public: tuple[str, ...]
+    n_by_class: tuple[tuple[str, int], ...]
+    group: str
+    not_covered: tuple[str, ...]
+
+    def items(self) -> tuple[tuple[str, str], ...]:
+        """Return (title, text) pairs, in reading order; ``dict`` of them is JSON."""
+        counts = ", ".join(f"{name}: {count}" for name, count in self.n_by_class)
+        same = "" if self.equivalent is None else str(self.equivalent)
+        return tuple(
+            (title, text)
+            for title, text in (
+                ("Unit of privacy", self.unit),
+                ("Neighbouring data sets", self.adjacency),
+                ("Guarantee", str(self.budget)),
+                ("Definition", self.budget.name),
+                ("Implies", same),
+                ("Composition", self.composition),
+                ("Trust model", self.trust_model),
+                ("Public", "; ".join(self.public)),
+                ("Images per class (public)", counts),
+                ("Several images of one person", self.group),
+                ("Not covered", "; ".join(self.not_covered)),
+            )
+            if text
+        )
+
+    def lines(self) -> tuple[str, ...]:
+        """Return the statement as lines "title: text"."""
+        return tuple(f"{title}: {text}" for title, text in self.items())
+
+
+def privacy_statement(
+    budget: Budget,
+    *,
+    n_by_class: Mapping[str, int],
+    unit: str = "image",
+    delta: float | None = None,
+    composition: str = _COMPOSITION,
+    group: int | None = None,
+    public: Sequence[str] = (),
+    hardened: bool = False,
+) -> PrivacyStatement:
+    """Return the statement for what was spent.
+
+    Parameters
+    ----------
+    budget : Budget
+        The total cost, in a certified definition.
+    n_by_class : mapping of str to int
+        Public number of images of each class.
+    unit : str
+        What one record is.
+    delta : float, optional
+        δ of the equivalent (ε, δ); the smaller of 1e-5 and 1/(10 n) when left out, n all images.
+    composition : str
+        How the total came about.
+    group : int, optional
+        The most images one person may have, where that is known.
+    public : sequence of str
+        What else is public: descriptor, domain, footpoint, mechanism, …
+    hardened : bool
+        Whether the noise was drawn exactly on a lattice with the system's entropy.
+
+    Returns
+    -------
+    PrivacyStatement
+
+    Raises
+    ------
+    PrivacyError
+        For Rao, KL and mean concentrated DP, which certify no (ε, δ); for counts that are not positive; for a group that
+        `for_group` refuses.
+    """
+    if isinstance(budget, RaoDP | KLDP | MCDP):
+        raise PrivacyError(
+            f"a statement needs a certified definition, found {budget}; "
+            "state the release in GDP and show the label beside it"
+        )
+    counts = tuple((name, check_count(n, f"images of {name}")) for name, n in n_by_class.items())
+    uncovered = (_TIMING, _ACCESS) if hardened else (_FLOATS, _TIMING, _ACCESS)
+    return PrivacyStatement(
+        budget=budget,
+        unit=f"one {unit}; a person with several is protected by the group rule below",
+        adjacency=(
+            f"replace one: one {unit} becomes any other {unit} of the same class; "
+            f"the number of {unit}s and every label stay and are public"
+        ),
+        equivalent=_equivalent(budget, delta, sum(n for _, n in counts)),
+        composition=composition,
+        trust_model=f"central: whoever runs this sees the {unit}s, readers see only the release",
+        public=(f"the label of every {unit}", "the code and its settings", *public),
+        n_by_class=counts,
+        group=_group(budget, unit, group),
+        not_covered=uncovered,
+    )
+
+
+def _equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP | None:
+    """Return the (ε, δ) that `budget` implies, or None where it implies none."""
+    level = min(1e-5, 1 / (10 * max(n, 1))) if delta is None else delta
+    try:
+        return convert(budget, ApproxDP, delta=level)
+    except PrivacyError:
+        return None
+
+
+def _group(budget: Budget, unit: str, group: int | None) -> str:
+    """Return what holds for a person with several records, in words."""
+    if group is None:
+        rules = {
+            "pure": "ε becomes g·ε",
+            "approx": "ε becomes g·ε and δ becomes δ·(e^(g·ε) − 1)/(e^ε − 1)",
+            "gdp": "μ becomes g·μ",
+            "zcdp": "ρ becomes g²·ρ",
+        }
+        rule = rules.get(budget.name, "no simple rule")
+        return f"not limited; for a person with at most g {unit}s {rule}"
+    return f"at most {group} {unit}s a person: {for_group(budget, group)} for all of them together"

@@ -1,0 +1,62 @@
+"""Mechanisms: from a budget and a sensitivity to private points of a manifold.
+
+    mechanism = MECHANISMS["ewg"].calibrate(budget, sensitivity=…, manifold=…)
+    draws = mechanism.sample(statistic, base=footpoint, size=1, rng=rng)
+
+Read in this order: ``family.py`` (what a mechanism is), ``wrapped.py``, ``riemannian_laplace.py``
+with its exact laws ``radial.py`` and ``spd_laplace.py``, ``kng.py``. ``embedded.py`` and
+``landmarks.py`` hold the baselines of the papers, ``mcmc.py`` their Markov chains,
+``sensitivity.py`` the constants that curvature changes, ``noise.py`` the Gaussian noise of a
+release.
+"""
+
+from pipeline.mechanisms.embedded import (
+    EUCLIDEAN_LAPLACE,
+    EXTRINSIC_GAUSSIAN,
+    PROJECTED_LAPLACE,
+)
+from pipeline.mechanisms.family import Diagnostics, Draws, Family, Mechanism
+from pipeline.mechanisms.kng import KNG
+from pipeline.mechanisms.landmarks import LANDMARK_LAPLACE
+from pipeline.mechanisms.mcmc import ChainSettings
+from pipeline.mechanisms.riemannian_laplace import RL, largest_sigma
+from pipeline.mechanisms.wrapped import EWG, EWL, GENERALIZED_GAUSSIAN, TANGENT_GAUSSIAN
+
+MECHANISMS: dict[str, Family] = {
+    family.name: family
+    for family in (
+        EWL,
+        EWG,
+        TANGENT_GAUSSIAN,
+        RL,
+        KNG,
+        EXTRINSIC_GAUSSIAN,
+        EUCLIDEAN_LAPLACE,
+        PROJECTED_LAPLACE,
+        LANDMARK_LAPLACE,
+        GENERALIZED_GAUSSIAN,
+    )
+}
+"""Name → family."""
+
+
+def refusal(name: str, definition: str, manifold: str, sampler: str = "exact") -> str | None:
+    """Return one line saying why a combination of names means nothing, or None if it is sound.
+
+    Whether the density exists at a given scale is decided later, by `Family.calibrate`.
+    """
+    if name not in MECHANISMS:
+        return f"a mechanism must be one of {', '.join(MECHANISMS)}; found {name!r}; choose one"
+    return MECHANISMS[name].refusal(definition, manifold, sampler)
+
+
+__all__ = [
+    "MECHANISMS",
+    "ChainSettings",
+    "Diagnostics",
+    "Draws",
+    "Family",
+    "Mechanism",
+    "largest_sigma",
+    "refusal",
+]

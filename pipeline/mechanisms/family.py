@@ -1,0 +1,187 @@
+"""What a mechanism is: the draw it returns, the object that draws, and the record in the registry.
+
+A family (`Family`) calibrates a budget to a frozen mechanism (`Mechanism`), which draws (`Draws`).
+Next on the path: ``wrapped.py``, the simplest families.
+
+Adjacency is the same for all of them: *replace one*. One image is replaced by any other image of
+the domain; the number of images and all labels are public.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError, DomainError, PrivacyError
+from pipeline.geometry import Manifold
+from pipeline.privacy import Budget
+
+Points: TypeAlias = NDArray[Any]
+"""Points of a manifold, real or complex, batch axes first."""
+
+SPD = ("spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant")
+HADAMARD = (*SPD, "hyperbolic")
+ALL = (*HADAMARD, "sphere", "kendall")
+LAPLACE_DEFINITIONS = ("pure", "approx", "gdp", "rdp", "zcdp", "rao")
+GAUSSIAN_DEFINITIONS = ("approx", "gdp", "rdp", "zcdp", "rao")
+
+
+class Diagnostics(NamedTuple):
+    """How a draw was made.
+
+    Attributes
+    ----------
+    acceptance : float
+        Accepted share of proposals; 1 when nothing can be rejected.
+    r_hat : float
+        Split R-hat of the chains; NaN for an exact draw.
+    effective_size : float
+        Effective sample size of the kept traces of all chains; NaN for an exact draw.
+    """
+
+    acceptance: float = 1.0
+    r_hat: float = math.nan
+    effective_size: float = math.nan
+
+
+class Draws(NamedTuple):
+    """Independent outputs of a mechanism, ``(size, *point_shape)``, and how they were made."""
+
+    points: Points
+    diagnostics: Diagnostics
+
+
+class Mechanism(Protocol):
+    """A calibrated mechanism: what it costs, how wide its noise is, and how to draw from it."""
+
+    @property
+    def budget(self) -> Budget:
+        """What one draw costs."""
+        ...
+
+    @property
+    def sensitivity(self) -> float:
+        """Δ: the largest move of the statistic when one record is replaced."""
+        ...
+
+    @property
+    def manifold(self) -> Manifold:
+        """Where the statistic lives."""
+        ...
+
+    @property
+    def sigma(self) -> float:
+        """Scale of the noise; the family says of which law."""
+        ...
+
+    def sample(
+        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
+    ) -> Draws:
+        """Return `size` outputs for the statistic `center`, one point or one point per output."""
+        ...
+
+    def expected_error(self) -> float | None:
+        """Return the exact mean distance from output to statistic, or None if no law gives it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Family:
+    """One row of the table of mechanisms.
+
+    Attributes
+    ----------
+    name, title : str
+        Key of the registry; name in full.
+    calibrate : callable
+        ``calibrate(budget, *, sensitivity, manifold, ...) -> Mechanism``.
+    definitions, manifolds : tuple of str
+        The definitions of privacy and the manifolds for which the guarantee is proven.
+    pure : bool
+        Whether its exact draw satisfies pure DP.
+    release : bool
+        Whether a release may use it: its noise is available in hardened form.
+    note : str
+        One line: why, or what to know before using it.
+    samplers : tuple of str
+        ``"exact"``: independent draws of the law itself; ``"chain"``: the published Markov chain.
+    """
+
+    name: str
+    title: str
+    calibrate: Callable[..., Mechanism]
+    definitions: tuple[str, ...]
+    manifolds: tuple[str, ...]
+    pure: bool
+    release: bool
+    note: str
+    samplers: tuple[str, ...] = ("exact",)
+
+    def refusal(self, definition: str, manifold: str, sampler: str = "exact") -> str | None:
+        """Return one line saying why the combination means nothing, or None if it is sound."""
+        if sampler not in self.samplers:
+            known = " or ".join(self.samplers)
+            return f"{self.name} has the sampler {known}, found {sampler!r}; choose {known}"
+        if manifold not in self.manifolds:
+            return (
+                f"{self.name} has no privacy guarantee on {manifold}; "
+                f"use one of {', '.join(self.manifolds)}"
+            )
+        if definition not in self.definitions:
+            why = (
+                "Gaussian noise has no bounded density ratio, so it is not pure DP at any scale"
+                if definition == "pure"
+                else f"{self.name} has no calibration to {definition}"
+            )
+            return f"{why}; use one of {', '.join(self.definitions)}"
+        return None
+
+    def require(self, budget: Budget, manifold: Manifold, sampler: str = "exact") -> None:
+        """Raise `PrivacyError` with the line of `refusal` if there is one."""
+        reason = self.refusal(budget.name, manifold.name, sampler)
+        if reason is not None:
+            raise PrivacyError(reason)
+
+
+def check_size(size: int) -> int:
+    """Return `size` if it counts draws, else raise `ConfigError`."""
+    if size < 1:
+        raise ConfigError(f"size must be at least 1, found {size}; ask for one draw or more")
+    return size
+
+
+def check_centers(center: Points, shape: tuple[int, ...], size: int) -> Points:
+    """Return `center` as an array of one point or of one point per draw, else raise `DomainError`.
+
+    Parameters
+    ----------
+    center : array, shape (*shape) or (size, *shape)
+        The statistic, or a footpoint.
+    shape : tuple of int
+        Shape of one point.
+    size : int
+        Number of draws.
+    """
+    points = np.asarray(center)
+    if points.shape not in (shape, (size, *shape)):
+        raise DomainError(
+            f"a centre or base must be one point of shape {shape} or one per draw, "
+            f"{(size, *shape)}; found {points.shape}"
+        )
+    if not np.isfinite(points).all():
+        raise DomainError("a centre or base must be finite, found NaN or infinity; check the data")
+    return points
+
+
+def chi_mean(dim: int, sigma: float) -> float:
+    """Return E‖N(0, σ²·Id)‖ = σ√2·Γ((d+1)/2)/Γ(d/2)."""
+    return sigma * math.sqrt(2.0) * math.exp(math.lgamma((dim + 1) / 2) - math.lgamma(dim / 2))
+
+
+def zeros(size: int, dim: int) -> FloatArray:
+    """Return `size` zero vectors of R^dim."""
+    return np.zeros((size, dim))

@@ -1,0 +1,225 @@
+"""The K-norm gradient mechanism for the Fréchet mean, drawn exactly.
+
+    density ∝ exp(−‖grad F(y)‖/σ),   F(y) = (1/2n) Σ dist(y, x_i)²,
+
+on all of a Hadamard manifold, on the ball B_r(p0) that holds the data on positive curvature.
+
+**Exact sampler.** F is h-strongly convex along geodesics (h = 1 on Hadamard; h = h(2r) of
+`sensitivity.convexity` on the ball, which is convex), so for every point x of the domain
+
+    ‖grad F(y)‖ + ‖grad F(x)‖ ≥ h·dist(y, x).
+
+Take for x the computed mean x̂ with its gradient norm τ. Draw y from the Riemannian Laplace law of
+scale σ/h around x̂ (cut at the ball), accept with probability
+
+    exp(−(‖grad F(y)‖ − h·dist(y, x̂) + τ)/σ) ≤ 1.
+
+The accepted y has density ∝ exp(−‖grad F(y)‖/σ), whatever x̂ is: an inexact mean costs the factor
+e^{−τ/σ} in acceptance and nothing in exactness. On flat manifolds nothing is rejected, and the
+mechanism is the Riemannian Laplace mechanism. On Hadamard manifolds it exists exactly where that
+one does, as dist(y, x̄) ≤ ‖grad F(y)‖ ≤ dist(y, x̄) + mean dist(x̄, x_i).
+
+Acceptance is data-dependent, and so is the time a draw takes: for experiments, not for releases.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import DomainError, PrivacyError
+from pipeline.geometry import Manifold
+from pipeline.mechanisms.family import (
+    ALL,
+    LAPLACE_DEFINITIONS,
+    Diagnostics,
+    Draws,
+    Family,
+    Points,
+    check_centers,
+    check_size,
+)
+from pipeline.mechanisms.mcmc import ChainSettings, diagnose
+from pipeline.mechanisms.rejection import BATCH, accept
+from pipeline.mechanisms.riemannian_laplace import require_existence, tangent_laplace
+from pipeline.mechanisms.sensitivity import convexity, largest_radius
+from pipeline.mechanisms.walk import geodesic_chains
+from pipeline.privacy import Budget, laplace_sigma
+
+LOGS = 2_000_000
+"""Most logarithms (candidates × records) that are computed together."""
+
+
+@dataclass(frozen=True)
+class KNormGradient:
+    """Density ∝ exp(−‖grad F(y)‖/σ) for the Riemannian volume, restricted to B_r(p0) if r < ∞.
+
+    Notes
+    -----
+    **Privacy.** Replace-one. ‖grad F(y) − grad F'(y)‖ = ‖log_y x_n − log_y x_n'‖/n ≤ Δ for every y
+    of the domain: Δ = D/n on Hadamard manifolds, where log_y is a contraction, and
+    `sensitivity.gradient_sensitivity` on a ball of positive curvature. That bounds the log ratio of
+    the unnormalised densities by Δ/σ, and of the normalising constants as well, so σ = 2Δ/ε; on
+    flat manifolds the constant does not move and σ = Δ/ε. The domain of y is the same for all data.
+    Exact draws carry that guarantee (idealised numerics); a chain is only approximately private.
+
+    References
+    ----------
+    Soto, Bharath, Reimherr and Slavković, "Shape and structure preserving differential privacy"
+    (2022), Theorems 1 and 2. The exact sampler is ours.
+    """
+
+    budget: Budget
+    sensitivity: float
+    manifold: Manifold
+    sigma: float
+    radius: float = math.inf
+    sampler: str = "exact"
+    chain: ChainSettings = ChainSettings()  # noqa: RUF009  (frozen)
+
+    def sample(
+        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
+    ) -> Draws:
+        """Return `size` outputs for the records `center`, shape (n, *point_shape).
+
+        Parameters
+        ----------
+        center : array, shape (n, *point_shape)
+            The records, not their mean.
+        base : array, shape (*point_shape), optional
+            p0, public: the centre of the ball on positive curvature, else not used.
+
+        Raises
+        ------
+        DomainError
+            When a record lies outside the ball.
+        """
+        records = np.asarray(center)
+        shape = self.manifold.point_shape
+        if records.shape[1:] != shape or len(records) == 0:
+            raise DomainError(
+                f"kng takes the records, shape (n, *{shape}), in place of the statistic; "
+                f"found {records.shape}; pass the data points"
+            )
+        pole = self.manifold.origin if base is None else check_centers(base, shape, 1)
+        self._require_ball(records, pole)
+        if self.sampler == "chain":
+            return self._chain_draws(records, pole, check_size(size), rng)
+        return self._exact_draws(records, pole, check_size(size), rng)
+
+    def expected_error(self) -> float | None:
+        """Return E dist(output, x̄) = σd on a flat manifold, else None."""
+        return self.sigma * self.manifold.dim if self.manifold.flat else None
+
+    def _require_ball(self, records: Points, pole: Points) -> None:
+        if math.isinf(self.radius):
+            return
+        largest = float(self.manifold.dist(pole, records).max())
+        if largest > self.radius:
+            raise DomainError(
+                f"every record must lie within {self.radius:.6g} of the base, found one at "
+                f"{largest:.6g}; move the base or raise the radius"
+            )
+
+    def _log_density(self, candidates: Points, records: Points, pole: Points) -> FloatArray:
+        """Return −‖grad F(y)‖/σ, −∞ outside the ball."""
+        from pipeline.geometry.mean import gradient_norm
+
+        value = -gradient_norm(candidates, records, self.manifold) / self.sigma
+        if math.isinf(self.radius):
+            return value
+        outside = self.manifold.dist(pole, candidates) > self.radius
+        return np.where(outside, -math.inf, value)
+
+    def _exact_draws(
+        self, records: Points, pole: Points, size: int, rng: np.random.Generator
+    ) -> Draws:
+        manifold = self.manifold
+        from pipeline.geometry.mean import frechet_mean
+
+        mean = frechet_mean(records, manifold).point
+        from pipeline.geometry.mean import gradient_norm
+
+        slack = float(gradient_norm(mean[None], records, manifold)[0])
+        curve = convexity(self.radius, manifold.curvature[1])
+        scale = self.sigma / curve
+        end = self.radius + float(manifold.dist(pole, mean))
+
+        def propose(count: int) -> tuple[FloatArray, FloatArray]:
+            tangent = tangent_laplace(manifold, scale, count, rng, end=end).draws
+            lower = (curve * np.linalg.norm(tangent, axis=-1) - slack) / self.sigma
+            return tangent, self._log_density(manifold.exp(mean, tangent), records, pole) + lower
+
+        batch = max(16, min(BATCH, LOGS // len(records)))
+        tangent, acceptance = accept(propose, size, batch=batch, rng=rng)
+        return Draws(manifold.exp(mean, tangent), Diagnostics(acceptance))
+
+    def _chain_draws(
+        self, records: Points, pole: Points, size: int, rng: np.random.Generator
+    ) -> Draws:
+        from pipeline.geometry.mean import frechet_mean
+
+        mean = frechet_mean(records, self.manifold).point
+        run = geodesic_chains(
+            lambda points: self._log_density(points, records, pole),
+            mean,
+            self.manifold,
+            np.full(size, min(self.sigma, self.radius)),
+            settings=self.chain,
+            rng=rng,
+        )
+        return Draws(self.manifold.exp(mean, run.tangents), diagnose(run))
+
+
+def k_norm_gradient(
+    budget: Budget,
+    *,
+    sensitivity: float,
+    manifold: Manifold,
+    radius: float = math.inf,
+    sampler: str = "exact",
+    chain: ChainSettings | None = None,
+) -> KNormGradient:
+    """Calibrate σ = 2Δ/ε, or Δ/ε on flat manifolds.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Δ of the gradient: D/n, or `sensitivity.gradient_sensitivity`.
+    radius : float
+        r of the ball that holds the data; needed on positive curvature, not used elsewhere.
+    sampler : {"exact", "chain"}
+        Exact draws, or a Metropolis chain with the settings `chain`.
+
+    Raises
+    ------
+    PrivacyError
+        Where the density does not exist, and for a ball too large for its curvature.
+    """
+    KNG.require(budget, manifold, sampler)
+    sigma = laplace_sigma(budget, sensitivity if manifold.flat else 2.0 * sensitivity)
+    limit = largest_radius(manifold)
+    if math.isinf(limit):
+        radius = math.inf
+        require_existence(sigma, budget, manifold)
+    elif not 0.0 < radius < limit:
+        raise PrivacyError(
+            f"kng on {manifold.name} needs the radius of a ball that holds the data, above 0 and "
+            f"below {limit:.6g}, found {radius:g}; give radius"
+        )
+    settings = ChainSettings() if chain is None else chain
+    return KNormGradient(budget, sensitivity, manifold, sigma, radius, sampler, settings)
+
+
+KNG = Family(
+    name="kng",
+    title="K-norm gradient",
+    calibrate=k_norm_gradient,
+    definitions=tuple(name for name in LAPLACE_DEFINITIONS if name != "rao"),
+    manifolds=ALL,
+    pure=True,
+    release=False,
+    note="float noise, and a running time that depends on the data: for experiments",
+    samplers=("exact", "chain"),
+)

@@ -1,0 +1,241 @@
+"""The Markov chains of the papers, for comparison: what they return is only approximately private.
+
+One call runs all its chains as one batch, one scale per chain, spread over threads. The numbers of
+a chain come from its own seed, so they do not depend on the number of threads.
+
+*Flat manifolds* (Utpala, Vepakomma and Miolane, section B.1): random-walk Metropolis with
+log-Gaussian proposals LN(X, (step·σ)²·Id). In orthonormal coordinates around the centre and in
+units of σ: x' = x + step·z, z ~ N(0, Id_d), accepted with probability min(1, e^{‖x‖ − ‖x'‖}).
+Only ‖x'‖ decides, and ‖x'‖² = (‖x‖ + step·z_1)² + step²·χ²_{d−1} with z_1 along x: the radius is a
+Markov chain by itself. Start and steps look the same in all directions, so the direction at the
+end is uniform and independent of the radius. A step then costs two random numbers instead of d, and
+the last point has the same law as that of the chain in all coordinates.
+
+*Affine-invariant SPD(k)* (Hajri and others 2016; "Exponential-wrapped mechanisms …", section 5.2):
+the same walk on the k logarithms of eigenvalues, with the target
+e^{−‖λ‖/σ}·Π_{i<j} sinh(|λ_i − λ_j|/2), then Haar eigenvectors.
+
+*Anything else*, K-norm gradient included ("Shape and structure preserving differential privacy"): a
+geodesic random walk y' = exp(y, step·σ·z), in ``walk.py``, the next file.
+
+Every chain starts one proposal away from the centre. A trace keeps the distance to the centre.
+"""
+# ruff: noqa: NPY002  (inside compiled loops, np.random is numba's own generator, seeded per chain)
+
+import math
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
+from pipeline.geometry.kernels import THREADS, compiled
+from pipeline.mechanisms.family import Diagnostics
+from pipeline.mechanisms.radial import directions
+from pipeline.mechanisms.spd_laplace import rotate
+
+
+@dataclass(frozen=True)
+class ChainSettings:
+    """How a chain runs.
+
+    Attributes
+    ----------
+    burn_in : int
+        Steps before the one draw that each chain gives.
+    step : float
+        Standard deviation of a proposal per coordinate, in units of σ.
+    keep : int
+        Length of the trace kept for the diagnostics, evenly spaced over the second half.
+    """
+
+    burn_in: int = 10_000
+    step: float = 1.0
+    keep: int = 100
+
+    def __post_init__(self) -> None:
+        if self.burn_in < 2 * self.keep or self.keep < 4 or not self.step > 0.0:
+            raise ConfigError(
+                "a chain needs step > 0, keep ≥ 4 and burn_in ≥ 2·keep, found "
+                f"step = {self.step:g}, keep = {self.keep}, burn_in = {self.burn_in}; "
+                "raise burn_in or lower keep"
+            )
+
+
+class ChainRun(NamedTuple):
+    """The last points of C chains, as tangent vectors at their centre, and what they went through.
+
+    Attributes
+    ----------
+    tangents : array, shape (C, d)
+        Orthonormal coordinates of the last points at the centre.
+    acceptance : array, shape (C,)
+        Accepted share of the proposals.
+    trace : array, shape (C, keep)
+        Distance to the centre, in units of the chain's σ.
+    """
+
+    tangents: FloatArray
+    acceptance: FloatArray
+    trace: FloatArray
+
+
+def diagnose(run: ChainRun) -> Diagnostics:
+    """Return mean acceptance, split R-hat and bulk effective size of chains with one common law.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner, "Rank-normalization, folding, and localization:
+    an improved R-hat" (2021); computed by ArviZ.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ announces its next major version on import
+        import arviz
+
+        library: Any = arviz
+        trace = run.trace if len(run.trace) > 1 else run.trace.reshape(2, -1)
+        r_hat = float(library.rhat(trace, method="split"))
+        effective = float(library.ess(trace, method="bulk"))
+    return Diagnostics(float(run.acceptance.mean()), r_hat, effective)
+
+
+def _seeds(count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
+    """Return `count` distinct seeds: an odd multiplier permutes the 32-bit numbers."""
+    first = rng.integers(2**32, dtype=np.uint64)
+    scattered = (first + np.arange(count, dtype=np.uint64)) * np.uint64(0x9E3779B1)
+    return scattered.astype(np.uint32)
+
+
+def _spread(kernel: Callable[..., None], *arrays: Any) -> None:
+    """Run ``kernel(*arrays, start, stop)`` over all chains, a slice of them per thread."""
+    count = len(arrays[0])
+    edges = [count * part // THREADS for part in range(THREADS + 1)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        jobs = [pool.submit(kernel, *arrays, *edges[i : i + 2]) for i in range(THREADS)]
+        for job in jobs:
+            job.result()
+
+
+@compiled
+def _flat_kernel(
+    seeds: NDArray[np.uint32],
+    dim: int,
+    burn_in: int,
+    step: float,
+    trace: FloatArray,
+    accepted: FloatArray,
+    start: int,
+    stop: int,
+) -> None:
+    """Write trace (C, keep) and accepted share (C,) of the radius chains, in units of σ."""
+    keep, half = trace.shape[1], burn_in - burn_in // 2
+    for c in range(start, stop):
+        np.random.seed(seeds[c])
+        radius = step * math.sqrt(2.0 * np.random.standard_gamma(dim / 2.0))
+        moves = kept = 0
+        for t in range(burn_in):
+            across = 0.0
+            if dim > 1:
+                across = 2.0 * step * step * np.random.standard_gamma((dim - 1) / 2.0)
+            proposal = math.sqrt((radius + step * np.random.standard_normal()) ** 2 + across)
+            if np.random.standard_exponential() >= proposal - radius:
+                radius = proposal
+                moves += 1
+            if (t + 1 - half) * keep >= (kept + 1) * (burn_in - half):
+                trace[c, kept] = radius
+                kept += 1
+        accepted[c] = moves / burn_in
+
+
+@compiled
+def _spd_log_density(eigenvalues: FloatArray, sigma: float) -> float:
+    """Return −‖λ‖/σ + Σ_{i<j} ln(2·sinh(|λ_i − λ_j|/2)), with few logarithms."""
+    total, product, square = 0.0, 1.0, 0.0
+    for i in range(len(eigenvalues)):
+        square += eigenvalues[i] ** 2
+        for j in range(i):
+            gap = abs(eigenvalues[i] - eigenvalues[j])
+            total += gap / 2.0
+            product *= -math.expm1(-gap)
+            if product < 1e-200:
+                total += math.log(product)
+                product = 1.0
+    return total + math.log(product) - math.sqrt(square) / sigma
+
+
+@compiled
+def _spd_kernel(
+    seeds: NDArray[np.uint32],
+    sigmas: FloatArray,
+    burn_in: int,
+    step: float,
+    last: FloatArray,
+    trace: FloatArray,
+    accepted: FloatArray,
+    start: int,
+    stop: int,
+) -> None:
+    """Write last eigenvalues (C, k), trace (C, keep) and accepted share (C,)."""
+    keep, half = trace.shape[1], burn_in - burn_in // 2
+    proposal = np.empty(last.shape[1])
+    for c in range(start, stop):
+        np.random.seed(seeds[c])
+        current, scale = last[c], step * sigmas[c]
+        for i in range(len(current)):
+            current[i] = scale * np.random.standard_normal()
+        density = _spd_log_density(current, sigmas[c])
+        moves = kept = 0
+        for t in range(burn_in):
+            for i in range(len(current)):
+                proposal[i] = current[i] + scale * np.random.standard_normal()
+            proposed = _spd_log_density(proposal, sigmas[c])
+            if np.random.standard_exponential() >= density - proposed:
+                current[:] = proposal
+                density = proposed
+                moves += 1
+            if (t + 1 - half) * keep >= (kept + 1) * (burn_in - half):
+                trace[c, kept] = math.sqrt((current * current).sum()) / sigmas[c]
+                kept += 1
+        accepted[c] = moves / burn_in
+
+
+def flat_chains(
+    dim: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
+) -> ChainRun:
+    """Run one chain per scale for the density ∝ exp(−‖x‖/σ) on R^dim; see the module."""
+    chains = len(sigmas)
+    trace, accepted = np.empty((chains, settings.keep)), np.empty(chains)
+    _spread(
+        _flat_kernel, _seeds(chains, rng), dim, settings.burn_in, settings.step, trace, accepted
+    )
+    radius = sigmas * trace[:, -1]
+    return ChainRun(radius[:, None] * directions(chains, dim, rng), accepted, trace)
+
+
+def spd_chains(
+    k: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
+) -> ChainRun:
+    """Run one chain per scale for the affine-invariant law on SPD(k); see the module."""
+    chains = len(sigmas)
+    last, trace, accepted = (
+        np.empty((chains, k)),
+        np.empty((chains, settings.keep)),
+        np.empty(chains),
+    )
+    scales = np.ascontiguousarray(sigmas, dtype=np.float64)
+    _spread(
+        _spd_kernel,
+        _seeds(chains, rng),
+        scales,
+        settings.burn_in,
+        settings.step,
+        last,
+        trace,
+        accepted,
+    )
+    return ChainRun(rotate(last, rng), accepted, trace)

@@ -1,0 +1,223 @@
+"""Exact one-dimensional laws: how far a Riemannian Laplace draw lies from its centre.
+
+On a space that looks the same in every direction (flat, hyperbolic, sphere, complex projective)
+the density ∝ exp(−dist(y, c)/σ) is a uniform direction times a radius with density
+
+    f(ρ) ∝ A(ρ)·exp(−ρ/σ),   A(ρ) the area of the geodesic sphere of radius ρ:
+
+    flat         ρ^{d−1}                 Gamma(d, σ)
+    hyperbolic   sinh^{d−1} ρ            ½·ln(1 + G/B), G ~ Gamma(d), B ~ Gamma((1/σ − (d−1))/2)
+    sphere       sin^{d−1} ρ             on [0, π]
+    kendall      sin^{d−1} ρ · cos ρ     on [0, π/2]
+
+The last two are log-concave and drawn by transformed density rejection (UNU.RAN, in SciPy), which
+is exact; so is the envelope of the affine-invariant sampler in `spd_laplace`, the next file.
+
+Hyperbolic: put z = e^{−2ρ}. Then sinh^{d−1} ρ·e^{−ρ/σ} dρ ∝ z^{b−1} (1 − z)^{d−1} dz with
+b = (1/σ − (d−1))/2, so z ~ Beta(b, d), which exists iff σ < 1/(d−1).
+
+Kendall: the planar shapes of m landmarks are CP^n, n = m − 2, with sectional curvatures 1 to 4.
+Along a unit-speed geodesic one Jacobi field sees curvature 4 (sin 2ρ / 2) and 2n − 2 see curvature
+1 (sin ρ); their product is sin^{2n−1} ρ · cos ρ, and d = 2n.
+
+Idealised numerics: the laws are exact for real numbers; floats are ignored.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy import integrate, optimize, special
+from scipy.stats.sampling import TransformedDensityRejection
+
+from pipeline.arrays import FloatArray
+
+Curve: TypeAlias = Callable[[float], float]
+
+
+class Area(NamedTuple):
+    """ln A(ρ) up to a constant, its derivative, and where the radius ends."""
+
+    log_area: Curve
+    slope: Curve
+    end: float
+
+
+def _flat(dim: int) -> Area:
+    return Area(lambda r: (dim - 1) * math.log(r), lambda r: (dim - 1) / r, math.inf)
+
+
+def _sphere(dim: int) -> Area:
+    return Area(
+        lambda r: (dim - 1) * math.log(math.sin(r)), lambda r: (dim - 1) / math.tan(r), math.pi
+    )
+
+
+def _kendall(dim: int) -> Area:
+    return Area(
+        lambda r: (dim - 1) * math.log(math.sin(r)) + math.log(math.cos(r)),
+        lambda r: (dim - 1) / math.tan(r) - math.tan(r),
+        math.pi / 2,
+    )
+
+
+def log_sinhc(x: float) -> float:
+    """Return g(x) = ln(sinh(x)/x) for x ≥ 0, without overflow."""
+    if x < 1e-3:
+        return x * x / 6.0
+    return x + math.log(-math.expm1(-2.0 * x) / (2.0 * x))
+
+
+def _spd_envelope(dim: int) -> Area:
+    k = round((math.sqrt(8 * dim + 1) - 1) / 2)
+    pairs = k * (k - 1) / 2
+    a = math.sqrt(2.0 * max(k - 1, 1))
+
+    def slope(r: float) -> float:
+        x = r / a
+        langevin = x / 3.0 if x < 1e-3 else 1.0 / math.tanh(x) - 1.0 / x
+        return (dim - 1) / r + pairs / a * langevin
+
+    return Area(lambda r: (dim - 1) * math.log(r) + pairs * log_sinhc(r / a), slope, math.inf)
+
+
+AREAS: dict[str, Callable[[int], Area]] = {
+    "flat": _flat,
+    "sphere": _sphere,
+    "kendall": _kendall,
+    "spd-envelope": _spd_envelope,
+}
+
+
+@dataclass(frozen=True)
+class RadialLaw:
+    """The law with density f(ρ) ∝ A(ρ)·exp(−ρ/σ) on [0, end].
+
+    Parameters
+    ----------
+    space : str
+        A key of `AREAS`, or ``"hyperbolic"``.
+    dim : int
+        Dimension d of the manifold.
+    sigma : float
+        Scale σ > 0, in the manifold's distance.
+    end : float
+        Largest radius; the space's own when it is smaller.
+    """
+
+    space: str
+    dim: int
+    sigma: float
+    end: float = math.inf
+
+    def draw(self, size: int, rng: np.random.Generator) -> FloatArray:
+        """Return `size` independent radii, shape (size,)."""
+        if self.space == "hyperbolic":
+            return _hyperbolic_radius(self.dim, self.sigma, size, rng)
+        if self.space == "flat" and math.isinf(self.end):
+            return self.sigma * rng.standard_gamma(self.dim, size)
+        generator, unit = _generator(self)
+        radii: FloatArray = unit * generator.rvs(size, random_state=rng)
+        return radii
+
+    def mean(self) -> float:
+        """Return E ρ: σd (flat), ½(ψ(b + d) − ψ(b)) (hyperbolic, ψ digamma), else a quadrature."""
+        if self.space == "hyperbolic":
+            b = _hyperbolic_rate(self.dim, self.sigma)
+            return float(special.digamma(b + self.dim) - special.digamma(b)) / 2.0
+        if self.space == "flat" and math.isinf(self.end):
+            return self.sigma * self.dim
+        return math.exp(self.log_integral(1) - self.log_integral(0))
+
+    def log_density(self, radius: float) -> float:
+        """Return ln f(ρ) up to a constant, 0 < ρ < end."""
+        return AREAS[self.space](self.dim).log_area(radius) - radius / self.sigma
+
+    def slope(self, radius: float) -> float:
+        """Return the derivative of ln f, which falls: f is log-concave."""
+        return AREAS[self.space](self.dim).slope(radius) - 1.0 / self.sigma
+
+    def support(self) -> float:
+        """Return the largest radius that can be drawn."""
+        return min(self.end, AREAS[self.space](self.dim).end)
+
+    def peak(self) -> float:
+        """Return the radius where f is largest."""
+        end = self.support()
+        low = 1e-9 * min(self.sigma, end)
+        high = self.sigma if math.isinf(end) else end * (1.0 - 1e-12)
+        while math.isinf(end) and self.slope(high) > 0.0:
+            high *= 2.0
+        if self.slope(low) <= 0.0:
+            return low
+        if self.slope(high) >= 0.0:
+            return high
+        return float(optimize.brentq(self.slope, low, high, xtol=1e-12 * low, maxiter=500))
+
+    def log_integral(self, power: int = 0) -> float:
+        """Return ln ∫ ρ^power f(ρ) dρ, by adaptive quadrature around the peak.
+
+        The upper part stops where ln f is 60 below its peak; as ln f is concave, what lies beyond
+        is less than e^−59 of the whole.
+        """
+        peak, end = self.peak(), self.support()
+        top, width = self.log_density(peak), peak
+        while peak + width < end and self.log_density(peak + width) > top - 60.0:
+            width *= 2.0
+
+        def integrand(radius: float) -> float:
+            return float(radius**power * math.exp(self.log_density(radius) - top))
+
+        cuts = [0.0, peak, min(peak + width, end * (1.0 - 1e-15))]
+        parts = [integrate.quad(integrand, a, b, limit=400)[0] for a, b in pairwise(cuts)]
+        return top + math.log(sum(parts))
+
+
+class _Scaled:
+    """The density of ρ/unit with maximum 1, in the form UNU.RAN asks for."""
+
+    def __init__(self, law: RadialLaw, unit: float) -> None:
+        self.law, self.unit, self.top = law, unit, law.log_density(law.peak())
+
+    def pdf(self, x: float) -> float:
+        radius = x * self.unit
+        if not 0.0 < radius < self.law.support():
+            return 0.0
+        return math.exp(self.law.log_density(radius) - self.top)
+
+    def dpdf(self, x: float) -> float:
+        density = self.pdf(x)
+        return density * self.law.slope(x * self.unit) * self.unit if density > 0.0 else 0.0
+
+
+@lru_cache(maxsize=256)
+def _generator(law: RadialLaw) -> tuple[Any, float]:
+    """Set up transformed density rejection once per law, in units near its peak."""
+    unit = min(max(law.peak(), law.sigma), law.support())
+    end = law.support() / unit
+    density = _Scaled(law, unit)
+    return TransformedDensityRejection(density, center=min(1.0, end / 2), domain=(0.0, end)), unit
+
+
+def _hyperbolic_rate(dim: int, sigma: float) -> float:
+    return (1.0 / sigma - (dim - 1)) / 2.0
+
+
+def _hyperbolic_radius(dim: int, sigma: float, size: int, rng: np.random.Generator) -> FloatArray:
+    """Return ρ = ½·ln(1 + G/B), with ln B = ln Gamma(b + 1) + ln(U)/b so that B cannot vanish."""
+    b = _hyperbolic_rate(dim, sigma)
+    log_g = np.log(rng.standard_gamma(dim, size))
+    log_b = np.log(rng.standard_gamma(b + 1.0, size)) - rng.standard_exponential(size) / b
+    radii: FloatArray = 0.5 * np.logaddexp(0.0, log_g - log_b)
+    return radii
+
+
+def directions(size: int, dim: int, rng: np.random.Generator) -> FloatArray:
+    """Return `size` independent uniform points of the unit sphere of R^dim, shape (size, dim)."""
+    normal = rng.standard_normal((size, dim))
+    unit: FloatArray = normal / np.linalg.norm(normal, axis=-1, keepdims=True)
+    return unit

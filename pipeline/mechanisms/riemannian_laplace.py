@@ -1,0 +1,174 @@
+"""The Riemannian Laplace mechanism: density ∝ exp(−dist(y, c)/σ) for the Riemannian volume.
+
+Every manifold here is homogeneous, so a draw is made at one centre and carried over: a tangent
+vector v of the right law, then exp(c, v). The law of v is exact (`radial`, `spd_laplace`); the
+published Markov chain is kept for comparison (`walk`).
+
+**Existence.** Where volume grows exponentially the density can be integrated only for small σ:
+σ < 1/(d − 1) on H^d, σ < 1/c_k with c_k = √(k(k² − 1)/12) on affine-invariant SPD(k). Beyond, there
+is no such law, and whatever a chain returns is a sample of nothing: `calibrate` refuses.
+
+Next on the path: ``kng.py``, whose exact sampler starts from these draws.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.errors import PrivacyError
+from pipeline.geometry import Manifold
+from pipeline.mechanisms.family import (
+    ALL,
+    LAPLACE_DEFINITIONS,
+    Diagnostics,
+    Draws,
+    Family,
+    Points,
+    check_centers,
+    check_size,
+)
+from pipeline.mechanisms.mcmc import ChainSettings, diagnose
+from pipeline.mechanisms.radial import RadialLaw, directions
+from pipeline.mechanisms.rejection import Accepted
+from pipeline.mechanisms.spd_laplace import growth, tangent_draws
+from pipeline.mechanisms.walk import laplace_chains
+from pipeline.privacy import Budget, laplace_sigma
+
+
+def largest_sigma(manifold: Manifold) -> float:
+    """Return the limit L such that ∫ exp(−dist(y, c)/σ) dvol(y) < ∞ iff σ < L."""
+    if manifold.name == "hyperbolic":
+        return 1.0 / (manifold.dim - 1) if manifold.dim > 1 else math.inf
+    if manifold.name == "spd-affine-invariant":
+        k = manifold.point_shape[0]
+        return 1.0 / growth(k) if k > 1 else math.inf
+    return math.inf
+
+
+def require_existence(sigma: float, budget: Budget, manifold: Manifold) -> None:
+    """Raise `PrivacyError` if no Riemannian Laplace law of scale σ exists on `manifold`."""
+    limit = largest_sigma(manifold)
+    if sigma >= limit:
+        raise PrivacyError(
+            f"the density ∝ exp(−dist/σ) exists on {manifold.name} of dimension {manifold.dim} "
+            f"only for σ < {limit:.6g}, found σ = {sigma:.6g} for {budget}; multiply its ε by more "
+            f"than {sigma / limit:.6g}, use that many times as many records, or choose ewl or ewg"
+        )
+
+
+def radial_law(manifold: Manifold, sigma: float, *, end: float = math.inf) -> RadialLaw:
+    """Return the law of dist(y, c), on every manifold but affine-invariant SPD(k)."""
+    space = "flat" if manifold.flat else manifold.name
+    return RadialLaw(space, manifold.dim, sigma, end)
+
+
+def tangent_laplace(
+    manifold: Manifold,
+    sigma: float,
+    size: int,
+    rng: np.random.Generator,
+    *,
+    end: float = math.inf,
+) -> Accepted:
+    """Return log(c, y) for `size` exact draws y, in orthonormal coordinates (size, d).
+
+    Parameters
+    ----------
+    sigma : float
+        Scale, below `largest_sigma`.
+    end : float
+        Largest distance; only where the law is radial.
+    """
+    if manifold.name == "spd-affine-invariant":
+        return tangent_draws(manifold.point_shape[0], sigma, size, rng)
+    radius = radial_law(manifold, sigma, end=end).draw(size, rng)
+    return Accepted(radius[:, None] * directions(size, manifold.dim, rng), 1.0)
+
+
+@dataclass(frozen=True)
+class RiemannianLaplace:
+    """Density ∝ exp(−dist(y, c)/σ) with respect to the Riemannian volume.
+
+    Notes
+    -----
+    **Privacy.** Replace-one. |dist(y, c) − dist(y, c')| ≤ dist(c, c') ≤ Δ bounds the log ratio of
+    the unnormalised densities by Δ/σ. On a homogeneous manifold the normalising constant does not
+    depend on c, so σ = Δ/ε gives ε-DP; otherwise it may change by as much again, and σ = 2Δ/ε. With
+    ``sampler="exact"`` that is the guarantee of a draw (idealised numerics); with ``"chain"`` it is
+    that of the limit of an infinite chain, so a draw has no proven guarantee.
+
+    References
+    ----------
+    Reimherr, Bharath and Soto, "Differential privacy over Riemannian manifolds" (2021), Theorem 1.
+    """
+
+    budget: Budget
+    sensitivity: float
+    manifold: Manifold
+    sigma: float
+    sampler: str = "exact"
+    chain: ChainSettings = ChainSettings()  # noqa: RUF009  (frozen)
+
+    def sample(
+        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
+    ) -> Draws:
+        """Return `size` outputs around `center`; the law has no footpoint, `base` is not used."""
+        center = check_centers(center, self.manifold.point_shape, check_size(size))
+        if self.sampler == "chain":
+            run = laplace_chains(
+                self.manifold, np.full(size, self.sigma), settings=self.chain, rng=rng
+            )
+            return Draws(self.manifold.exp(center, run.tangents), diagnose(run))
+        tangent, acceptance = tangent_laplace(self.manifold, self.sigma, size, rng)
+        return Draws(self.manifold.exp(center, tangent), Diagnostics(acceptance))
+
+    def expected_error(self) -> float | None:
+        """Return E dist(output, c), or None on affine-invariant SPD(k)."""
+        if self.manifold.name == "spd-affine-invariant":
+            return None
+        return radial_law(self.manifold, self.sigma).mean()
+
+
+def riemannian_laplace(
+    budget: Budget,
+    *,
+    sensitivity: float,
+    manifold: Manifold,
+    sampler: str = "exact",
+    chain: ChainSettings | None = None,
+) -> RiemannianLaplace:
+    """Calibrate σ = Δ/ε (homogeneous manifold) or 2Δ/ε, ε the largest pure budget in `budget`.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Δ in the manifold's distance; for data in a ball of a manifold of positive curvature see
+        `sensitivity.laplace_sensitivity`.
+    sampler : {"exact", "chain"}
+        Exact draws, or the published Markov chain with the settings `chain`.
+
+    Raises
+    ------
+    PrivacyError
+        Where no such law exists, stating σ, its limit, and the factor that is missing.
+    """
+    RL.require(budget, manifold, sampler)
+    factor = 1.0 if manifold.homogeneous else 2.0
+    sigma = laplace_sigma(budget, factor * sensitivity)
+    require_existence(sigma, budget, manifold)
+    settings = ChainSettings() if chain is None else chain
+    return RiemannianLaplace(budget, sensitivity, manifold, sigma, sampler, settings)
+
+
+RL = Family(
+    name="rl",
+    title="Riemannian Laplace",
+    calibrate=riemannian_laplace,
+    definitions=LAPLACE_DEFINITIONS,
+    manifolds=ALL,
+    pure=True,
+    release=False,
+    note="float noise: for experiments; the chain is only approximately private",
+    samplers=("exact", "chain"),
+)

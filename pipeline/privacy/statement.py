@@ -32,7 +32,7 @@ class PrivacyStatement:
     budget: Budget
     unit: str
     adjacency: str
-    equivalent: ApproxDP | None
+    equivalent: ApproxDP
     composition: str
     trust_model: str
     public: tuple[str, ...]
@@ -43,23 +43,18 @@ class PrivacyStatement:
     def items(self) -> tuple[tuple[str, str], ...]:
         """Return (title, text) pairs, in reading order; ``dict`` of them is JSON."""
         counts = ", ".join(f"{name}: {count}" for name, count in self.n_by_class)
-        same = "" if self.equivalent is None else str(self.equivalent)
-        return tuple(
-            (title, text)
-            for title, text in (
-                ("Unit of privacy", self.unit),
-                ("Neighbouring data sets", self.adjacency),
-                ("Guarantee", str(self.budget)),
-                ("Definition", self.budget.name),
-                ("Implies", same),
-                ("Composition", self.composition),
-                ("Trust model", self.trust_model),
-                ("Public", "; ".join(self.public)),
-                ("Images per class (public)", counts),
-                ("Several images of one person", self.group),
-                ("Not covered", "; ".join(self.not_covered)),
-            )
-            if text
+        return (
+            ("Unit of privacy", self.unit),
+            ("Neighbouring data sets", self.adjacency),
+            ("Guarantee", str(self.budget)),
+            ("Definition", self.budget.name),
+            ("Implies", str(self.equivalent)),
+            ("Composition", self.composition),
+            ("Trust model", self.trust_model),
+            ("Public", "; ".join(self.public)),
+            ("Images per class (public)", counts),
+            ("Several images of one person", self.group),
+            ("Not covered", "; ".join(self.not_covered)),
         )
 
     def lines(self) -> tuple[str, ...]:
@@ -106,8 +101,8 @@ def privacy_statement(
     Raises
     ------
     PrivacyError
-        For Rao, KL and mean concentrated DP, which certify no (ε, δ); for counts that are not positive; for a group that
-        `for_group` refuses.
+        For Rao, KL and mean concentrated DP, which certify no (ε, δ); for no class or counts that
+        are not positive; for a group that `for_group` refuses.
     """
     if isinstance(budget, RaoDP | KLDP | MCDP):
         raise PrivacyError(
@@ -115,6 +110,8 @@ def privacy_statement(
             "state the release in GDP and show the label beside it"
         )
     counts = tuple((name, check_count(n, f"images of {name}")) for name, n in n_by_class.items())
+    if not counts:
+        raise PrivacyError("a statement needs the size of every class, found none; give n_by_class")
     uncovered = (_TIMING, _ACCESS) if hardened else (_FLOATS, _TIMING, _ACCESS)
     return PrivacyStatement(
         budget=budget,
@@ -133,13 +130,11 @@ def privacy_statement(
     )
 
 
-def _equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP | None:
-    """Return the (ε, δ) that `budget` implies, or None where it implies none."""
-    level = min(1e-5, 1 / (10 * max(n, 1))) if delta is None else delta
-    try:
-        return convert(budget, ApproxDP, delta=level)
-    except PrivacyError:
-        return None
+def _equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:
+    """Return the (ε, δ) that `budget` implies."""
+    if isinstance(budget, ApproxDP):
+        return budget
+    return convert(budget, ApproxDP, delta=min(1e-5, 1 / (10 * n)) if delta is None else delta)
 
 
 def _group(budget: Budget, unit: str, group: int | None) -> str:

@@ -155,8 +155,8 @@ def load_card(path: Path) -> Card:
 
 
 def _first_reason(error: ValidationError) -> str:
-    """Return the first thing that is wrong with a card, as one phrase."""
-    first = error.errors()[0]
+    """Return one thing that is wrong with a card; a misspelt key before the one it hides."""
+    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing":
         return f"key '{place}' is missing"

@@ -13,8 +13,8 @@ from pipeline.errors import DatasetError
 from pipeline.files import atomic_path, home
 
 LOGGER = logging.getLogger(__name__)
-TIMEOUT = 30.0
-"""Seconds to wait for the server, for the connection and for each piece of the answer."""
+TIMEOUT = (10.0, 30.0)
+"""Seconds to wait for a connection, and for each piece of the answer."""
 PIECE = 1 << 18
 """Bytes written at a time."""
 
@@ -46,8 +46,8 @@ def obtain(
 
     A file that is there is used when its MD5 is right and refused when it is not; it is never
     overwritten. Two processes that ask at once download once: the second waits for the first.
-    Attempt i waits ``pause * 2**(i - 1)`` seconds after attempt i - 1. An answer that will not
-    change (404, 403) is not asked for again.
+    After a failed attempt i it waits ``pause * 2**(i - 1)`` seconds. What will not change (404,
+    403, a host without an address) is not asked for again.
 
     Parameters
     ----------
@@ -152,13 +152,16 @@ def _download(
 def _transfer(url: str, part: Path, md5: str, progress: bool) -> None:
     """Write the answer of `url` to `part` and compare its digest."""
     import pooch
+    from requests import Response
     from requests.exceptions import HTTPError, RequestException
 
+    answers: list[Response] = []
     download = pooch.HTTPDownloader(
         progressbar=progress,
         chunk_size=PIECE,
         timeout=TIMEOUT,
         headers={"Accept-Encoding": "identity"},  # the digest is of the file as it is stored
+        hooks={"response": lambda answer, **_: answers.append(answer)},
     )
     try:
         download(url, str(part), None)
@@ -171,6 +174,9 @@ def _transfer(url: str, part: Path, md5: str, progress: bool) -> None:
         final = isinstance(cause.__cause__, socket.gaierror)  # no such host, or no network at all
         reason = " ".join(str(cause).split()) or type(cause).__name__
         raise _TransferError(reason, final=final) from error
+    finally:
+        for answer in answers:  # pooch leaves a broken one open
+            answer.close()
     found = str(pooch.file_hash(str(part), alg="md5"))
     if found != md5:
         raise _TransferError(f"received MD5 {found}, expected {md5}")

@@ -179,7 +179,8 @@ def check_labels(labels: NDArray[Any], n: int, classes: int, where: str) -> Labe
             f"{where}: labels must be {n} integers, one for each image, of shape ({n},) or "
             f"({n}, 1), found {labels.dtype} of shape {labels.shape}"
         )
-    if n and not 0 <= (low := labels.min()) <= (high := labels.max()) < classes:
+    low, high = (labels.min(), labels.max()) if n else (0, 0)
+    if low < 0 or high >= classes:
         raise DatasetError(
             f"{where}: labels must be 0..{classes - 1}, one for each class of the card, found "
             f"{low}..{high}; correct them or the classes"

@@ -2,19 +2,29 @@
 
 from collections.abc import Callable
 
+from pipeline.geometry.affine import AffineInvariant
+from pipeline.geometry.hyperbolic import Hyperbolic
+from pipeline.geometry.kendall import Kendall, preshape
 from pipeline.geometry.linalg import sqrtm, sym_eig, sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import Manifold, Point
-from pipeline.geometry.spd import LogEuclidean
+from pipeline.geometry.spd import LogCholesky, LogEuclidean
+from pipeline.geometry.sphere import Sphere
 
 MANIFOLDS: dict[str, Callable[..., Manifold]] = {
     "spd-log-euclidean": LogEuclidean,
+    "spd-log-cholesky": LogCholesky,
+    "spd-affine-invariant": AffineInvariant,
+    "hyperbolic": Hyperbolic,
+    "sphere": Sphere,
+    "kendall": Kendall,
 }
-"""Name → constructor: ``MANIFOLDS["spd-log-euclidean"](k=5)``, …"""
+"""Name → constructor; its argument is k on SPD(k), dim on H^d and S^d, landmarks for shapes."""
 
 __all__ = [
     "MANIFOLDS",
     "Manifold",
     "Point",
+    "preshape",
     "sqrtm",
     "sym_eig",
     "sym_exp",

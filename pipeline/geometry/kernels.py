@@ -22,7 +22,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 THREADS = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
 """Threads a stack is spread over: the cores this process may use, or ``NUMBA_NUM_THREADS``."""
 SHARE = 512
-"""Fewest matrices worth a thread of their own."""
+"""Fewest tasks worth a thread of their own, when a task is one matrix."""
 SWEEPS = 30
 """Most Jacobi sweeps; 4 to 11 are needed in practice."""
 
@@ -32,12 +32,14 @@ def compiled(function: Function) -> Function:
     return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
 
 
-def spread(kernel: Callable[..., bool], count: int, *arrays: NDArray[Any]) -> bool:
+def spread(
+    kernel: Callable[..., bool], count: int, *arrays: NDArray[Any], share: int = SHARE
+) -> bool:
     """Run ``kernel(*arrays, start, stop)`` over 0..count in threads; True when all parts succeed.
 
     Plain threads, because numba's own pools may not be entered by two Python threads at once.
     """
-    parts = max(1, min(THREADS, count // SHARE))
+    parts = max(1, min(THREADS, count // share))
     if parts == 1:
         return kernel(*arrays, 0, count)
     edges = [count * part // parts for part in range(parts + 1)]

@@ -11,17 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.arrays import FloatArray, check_square
-from pipeline.errors import ConfigError, DomainError
-from pipeline.geometry.linalg import cholesky, sym_exp, sym_log, unvecd, vecd
-
-SYMMETRY = 1e-8
-"""Largest |A_ij − A_ji| / √(A_ii A_jj) that the door takes for rounding."""
-
-
-def check_order(k: int) -> None:
-    """Raise `ConfigError` unless k is an integer ≥ 1."""
-    if not isinstance(k, int | np.integer) or k < 1:
-        raise ConfigError(f"k must be an integer of at least 1, found {k!r}")
+from pipeline.errors import DomainError
+from pipeline.geometry.linalg import assemble, cholesky, sym_exp, sym_log, unvecd, vecd
+from pipeline.geometry.vectors import ROUNDING, check_size
 
 
 def check_spd(points: FloatArray, k: int) -> FloatArray:
@@ -35,7 +27,7 @@ def check_spd(points: FloatArray, k: int) -> FloatArray:
     points = check_square(points, k=k)
     scale = np.sqrt(np.abs(np.diagonal(points, axis1=-2, axis2=-1)))
     excess = np.abs(points - points.swapaxes(-1, -2))
-    if (excess > SYMMETRY * scale[..., :, None] * scale[..., None, :]).any():
+    if (excess > ROUNDING * scale[..., :, None] * scale[..., None, :]).any():
         raise DomainError(
             f"matrices must be symmetric, found entries that differ by {excess.max():.3g}; "
             "pass (A + Aᵀ)/2 if that is meant"
@@ -66,7 +58,7 @@ class LogEuclidean:
     injectivity_radius: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
-        check_order(self.k)
+        check_size("k", self.k, 1)
 
     @property
     def dim(self) -> int:
@@ -98,3 +90,71 @@ class LogEuclidean:
     def check(self, points: FloatArray) -> FloatArray:
         """Return `points` if they are SPD ``(..., k, k)``, else raise `DomainError`."""
         return check_spd(points, self.k)
+
+
+@dataclass(frozen=True)
+class LogCholesky:
+    """SPD(k) with the log-Cholesky metric, X = L Lᵀ: φ(X) = (log of L's diagonal, L below it).
+
+    The diagonal comes first, then the strict lower triangle row by row, each entry once and
+    unscaled: dist(X, Y)² = Σ_i (log L_ii − log M_ii)² + Σ_{i>j} (L_ij − M_ij)². Invariant under
+    X ↦ S X S for signs S = diag(±1).
+
+    References
+    ----------
+    Z. Lin, "Riemannian geometry of symmetric positive definite matrices via Cholesky
+    decomposition", SIAM J. Matrix Anal. Appl. 40(4), 2019.
+    """
+
+    k: int
+    name: ClassVar[str] = "spd-log-cholesky"
+    flat: ClassVar[bool] = True
+    hadamard: ClassVar[bool] = True
+    homogeneous: ClassVar[bool] = True
+    curvature: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    injectivity_radius: ClassVar[float] = math.inf
+
+    def __post_init__(self) -> None:
+        check_size("k", self.k, 1)
+
+    @property
+    def dim(self) -> int:
+        """Dimension k(k + 1)/2."""
+        return self.k * (self.k + 1) // 2
+
+    @property
+    def point_shape(self) -> tuple[int, ...]:
+        """``(k, k)``."""
+        return (self.k, self.k)
+
+    @property
+    def origin(self) -> FloatArray:
+        """The identity matrix."""
+        return np.eye(self.k)
+
+    def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
+        """Return ‖φ(p) − φ(q)‖, ``(...)``."""
+        return np.asarray(np.linalg.norm(self.log(p, q), axis=-1))
+
+    def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
+        """Return φ(p) − φ(base), ``(..., d)``."""
+        return self._chart(p) - self._chart(base)
+
+    def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
+        """Return φ⁻¹(φ(base) + u), ``(..., k, k)``, symmetric to the last bit."""
+        coordinates = self._chart(base) + u
+        lower = np.zeros((*coordinates.shape[:-1], self.k, self.k))
+        lower[..., range(self.k), range(self.k)] = np.exp(coordinates[..., : self.k])
+        rows, columns = np.tril_indices(self.k, -1)
+        lower[..., rows, columns] = coordinates[..., self.k :]
+        return assemble(lower, np.ones(self.k))
+
+    def check(self, points: FloatArray) -> FloatArray:
+        """Return `points` if they are SPD ``(..., k, k)``, else raise `DomainError`."""
+        return check_spd(points, self.k)
+
+    def _chart(self, points: FloatArray) -> FloatArray:
+        lower = cholesky(points)
+        rows, columns = np.tril_indices(self.k, -1)
+        diagonal = np.diagonal(lower, axis1=-2, axis2=-1)
+        return np.concatenate([np.log(diagonal), lower[..., rows, columns]], axis=-1)

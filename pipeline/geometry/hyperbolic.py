@@ -1,0 +1,104 @@
+"""Hyperbolic space H^d on the hyperboloid."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import DomainError
+from pipeline.geometry.vectors import ROUNDING, check_size, check_vectors, direction, dot, norm
+
+
+def _lift(space: FloatArray) -> FloatArray:
+    """Return the time-like coordinate √(1 + ‖x‖²) over x, ``(..., 1)``."""
+    return np.hypot(1.0, norm(space))
+
+
+def _gap(p: FloatArray, q: FloatArray) -> FloatArray:
+    """Return sinh(b − a), a and b the distances of p and q from the origin, without cancellation.
+
+    sinh b cosh a − cosh b sinh a = (sinh²b − sinh²a)/(sinh b cosh a + cosh b sinh a).
+    """
+    below = norm(q) * _lift(p) + norm(p) * _lift(q)
+    return dot(q - p, q + p) / np.where(below > 0.0, below, 1.0)
+
+
+@dataclass(frozen=True)
+class Hyperbolic:
+    """H^d = {x ∈ R^{d+1} : −x₀² + x₁² + … + x_d² = −1, x₀ ≥ 1}, dist = arccosh(−⟨p, q⟩_L).
+
+    The frame at a base is the standard frame (e₁, …, e_d) of the origin e₀, moved to the base along
+    the geodesic by parallel transport (a Lorentz boost). Isometries: the Lorentz group.
+
+    All formulas are written in polar coordinates around e₀, where nothing cancels: a and b are the
+    distances of the base and of p from e₀, n and m their directions, θ the angle between them, and
+    sinh²(dist/2) = sinh²((b − a)/2) + sinh a · sinh b · sin²(θ/2). The coordinate x₀ of a point is
+    not read but computed from the others.
+    """
+
+    dim: int
+    name: ClassVar[str] = "hyperbolic"
+    flat: ClassVar[bool] = False
+    hadamard: ClassVar[bool] = True
+    homogeneous: ClassVar[bool] = True
+    curvature: ClassVar[tuple[float, float]] = (-1.0, -1.0)
+    injectivity_radius: ClassVar[float] = math.inf
+
+    def __post_init__(self) -> None:
+        check_size("dim", self.dim, 1)
+
+    @property
+    def point_shape(self) -> tuple[int, ...]:
+        """``(d + 1,)``, the time-like coordinate first."""
+        return (self.dim + 1,)
+
+    @property
+    def origin(self) -> FloatArray:
+        """The point e₀ = (1, 0, …, 0)."""
+        return np.eye(self.dim + 1)[0]
+
+    def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
+        """Return arccosh(−⟨p, q⟩_L), ``(...)``, accurate for near and for far points."""
+        low, high = p[..., 1:], q[..., 1:]
+        angle = norm(direction(high) - direction(low)) / 2.0
+        radial = np.sinh(np.arcsinh(_gap(low, high)) / 2.0)
+        half = np.hypot(radial, np.sqrt(norm(low) * norm(high)) * angle)
+        return np.asarray(2.0 * np.arcsinh(half)[..., 0])
+
+    def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
+        """Return the coordinates of p in the transported frame at `base`, ``(..., d)``.
+
+        The boost that takes `base` to e₀ takes p to the point with spatial part sinh(b − a) n −
+        cosh a sinh b (1 − cos θ) n + sinh b (m − cos θ n).
+        """
+        low, high = base[..., 1:], p[..., 1:]
+        axis = direction(low)
+        turn = direction(high) - axis
+        along = _gap(low, high) - _lift(low) * norm(high) * dot(turn, turn) / 2.0
+        moved = along * axis + norm(high) * (turn - dot(turn, axis) * axis)
+        return self.dist(base, p)[..., None] * direction(moved)
+
+    def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
+        """Return the end of the geodesic from `base` with velocity u, ``(..., d + 1)``."""
+        low = base[..., 1:]
+        axis, radius, heading = direction(low), norm(u), direction(u)
+        side = np.where(dot(heading, axis) < 0.0, -1.0, 1.0)
+        turn = heading - side * axis
+        start = np.arcsinh(norm(low))
+        along = np.sinh(start + side * radius)
+        along = along - side * _lift(low) * np.sinh(radius) * dot(turn, turn) / 2.0
+        space = along * axis + np.sinh(radius) * (turn - dot(turn, axis) * axis)
+        return np.concatenate([_lift(space), space], axis=-1)
+
+    def check(self, points: FloatArray) -> FloatArray:
+        """Return `points` ``(..., d + 1)`` if they lie on the hyperboloid, x₀ made exact."""
+        points = check_vectors(points, self.dim + 1, np.float64)
+        lift = _lift(points[..., 1:])
+        if (np.abs(points[..., :1] - lift) > ROUNDING * lift).any():
+            raise DomainError(
+                "points must lie on the hyperboloid, x₀ = √(1 + x₁² + … + x_d²), found one that "
+                "does not; put the time-like coordinate first"
+            )
+        return np.concatenate([lift, points[..., 1:]], axis=-1)

@@ -1,0 +1,159 @@
+"""Kendall's shape space of planar landmarks, the complex projective space CP^{m−2}."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import DomainError
+from pipeline.geometry.vectors import ROUNDING, check_size, check_vectors, direction, dot, norm
+
+ComplexArray: TypeAlias = NDArray[np.complex128]
+ORTHOGONAL = 1e-15
+"""Below this |z* w| two shapes cannot be aligned in floating point."""
+
+
+def preshape(landmarks: NDArray[Any]) -> ComplexArray:
+    """Return landmarks centred and scaled to norm 1, as complex numbers.
+
+    Parameters
+    ----------
+    landmarks : (..., m, 2) real array or (..., m) complex array
+
+    Returns
+    -------
+    (..., m) complex array
+        z with Σ z_j = 0 and ‖z‖ = 1.
+
+    Raises
+    ------
+    DomainError
+        When all landmarks of an outline coincide, or one is not finite.
+    """
+    landmarks = np.asarray(landmarks)
+    if not np.iscomplexobj(landmarks):
+        if landmarks.ndim < 2 or landmarks.shape[-1] != 2:
+            raise DomainError(f"landmarks must have shape (..., m, 2), found {landmarks.shape}")
+        landmarks = landmarks[..., 0] + 1j * landmarks[..., 1]
+    centred = landmarks - landmarks.mean(axis=-1, keepdims=True)
+    size = norm(centred)
+    if not ((size > 0.0) & (size < np.inf)).all():
+        raise DomainError(
+            "landmarks must be finite and not all equal, found an outline that is not"
+        )
+    return np.asarray(centred / size, dtype=np.complex128)
+
+
+def _helmert(landmarks: int) -> FloatArray:
+    """Return H ``(m − 1, m)``, orthonormal rows orthogonal to (1, …, 1): centred z ↦ H z."""
+    rows, columns = np.arange(1, landmarks)[:, None], np.arange(landmarks)
+    entries = np.where(columns < rows, 1.0, np.where(columns == rows, -rows, 0.0))
+    return entries / np.sqrt(rows * (rows + 1.0))
+
+
+def _reflect(axis: ComplexArray, vectors: ComplexArray) -> ComplexArray:
+    """Return Q v, Q the Householder reflection that takes the unit vector `axis` to phase · e₁."""
+    first = axis[..., :1]
+    size = np.abs(first)
+    mirror = axis.copy()
+    mirror[..., :1] += np.where(size > 0.0, first / np.where(size > 0.0, size, 1.0), 1.0)
+    return vectors - mirror * dot(mirror, vectors) / (1.0 + size)
+
+
+@dataclass(frozen=True)
+class Kendall:
+    """Shapes of m planar landmarks: z ∈ C^m, Σ z_j = 0, ‖z‖ = 1, up to rotation e^{iα}.
+
+    dist(z, w) = arccos|z* w|. A point is any preshape of its orbit. The tangent space at z is the
+    horizontal space {v : Σ v_j = 0, z* v = 0}; its frame is the Helmert basis of the centred
+    vectors, reflected so that z becomes the first axis: coordinates are the real, then the
+    imaginary parts of the m − 2 others. Two preshapes e^{iα} z of one shape have frames that differ
+    by the rotation e^{iα} of these complex numbers. Isometries: the unitary group of the centred
+    vectors.
+
+    References
+    ----------
+    D. G. Kendall, "Shape manifolds, Procrustean metrics, and complex projective spaces", Bull.
+    London Math. Soc. 16(2), 1984.
+    """
+
+    landmarks: int
+    name: ClassVar[str] = "kendall"
+    flat: ClassVar[bool] = False
+    hadamard: ClassVar[bool] = False
+    homogeneous: ClassVar[bool] = True
+    curvature: ClassVar[tuple[float, float]] = (1.0, 4.0)
+    injectivity_radius: ClassVar[float] = math.pi / 2.0
+
+    def __post_init__(self) -> None:
+        check_size("landmarks", self.landmarks, 3)
+
+    @property
+    def dim(self) -> int:
+        """Dimension 2(m − 2)."""
+        return 2 * (self.landmarks - 2)
+
+    @property
+    def point_shape(self) -> tuple[int, ...]:
+        """``(m,)``, complex."""
+        return (self.landmarks,)
+
+    @property
+    def origin(self) -> ComplexArray:
+        """The regular polygon with m corners."""
+        return preshape(np.exp(2j * math.pi * np.arange(self.landmarks) / self.landmarks))
+
+    def dist(self, p: ComplexArray, q: ComplexArray) -> FloatArray:
+        """Return arccos|p* q|, ``(...)``, accurate near 0."""
+        return np.asarray(np.arctan2(norm(self._lift(p, q)), np.abs(dot(p, q)))[..., 0])
+
+    def log(self, base: ComplexArray, p: ComplexArray) -> FloatArray:
+        """Return θ (p e^{iα} − cos θ·base)/sin θ in the frame at `base`, ``(..., d)``.
+
+        α aligns p with `base` (base* p e^{iα} > 0) and θ is their distance.
+
+        Raises
+        ------
+        DomainError
+            When the distance is π/2, the injectivity radius: no rotation aligns the two best.
+        """
+        if (np.abs(dot(base, p)) <= ORTHOGONAL).any():
+            raise DomainError(
+                "log needs shapes closer than the injectivity radius π/2, found a pair at π/2; "
+                "choose another base"
+            )
+        helmert = _helmert(self.landmarks)
+        moved = _reflect(base @ helmert.T, self._lift(base, p) @ helmert.T)[..., 1:]
+        heading: FloatArray = np.concatenate([moved.real, moved.imag], axis=-1)
+        return self.dist(base, p)[..., None] * direction(heading)
+
+    def exp(self, base: ComplexArray, u: FloatArray) -> ComplexArray:
+        """Return cos‖u‖·base + sin‖u‖·v, v the unit horizontal vector along u, ``(..., m)``."""
+        helmert = _helmert(self.landmarks)
+        radius, heading = norm(u), direction(u)
+        half = self.landmarks - 2
+        moved = heading[..., :half] + 1j * heading[..., half:]
+        moved = np.concatenate([np.zeros_like(moved[..., :1]), moved], axis=-1)
+        lift = _reflect(base @ helmert.T, moved) @ helmert
+        return preshape(np.cos(radius) * base + np.sin(radius) * lift)
+
+    def check(self, points: ComplexArray) -> ComplexArray:
+        """Return `points` ``(..., m)`` complex if centred with norm 1, exact to rounding."""
+        points = check_vectors(points, self.landmarks, np.complex128)
+        centre = np.abs(points.mean(axis=-1, keepdims=True))
+        if (np.abs(norm(points) - 1.0) > ROUNDING).any() or (centre > ROUNDING).any():
+            raise DomainError(
+                "shapes must be centred with norm 1, found one that is not; use preshape(landmarks)"
+            )
+        return preshape(points)
+
+    def _lift(self, base: ComplexArray, p: ComplexArray) -> ComplexArray:
+        """Return p e^{iα} − cos θ·base, horizontal at `base`, of norm sin θ."""
+        inner = dot(base, p)
+        size = np.abs(inner)
+        phase = np.where(size > 0.0, np.conj(inner) / np.where(size > 0.0, size, 1.0), 1.0)
+        apart = p * phase - base
+        return np.asarray(apart - base * dot(base, apart), dtype=np.complex128)

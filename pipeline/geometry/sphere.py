@@ -1,0 +1,94 @@
+"""The unit sphere S^d."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import DomainError
+from pipeline.geometry.vectors import ROUNDING, check_size, check_vectors, direction, dot, norm
+
+ANTIPODAL = 1e-15
+"""Points closer than this to the antipode have no direction from the base in floating point."""
+
+
+def _flip(base: FloatArray) -> FloatArray:
+    """Return signs that turn a base of the lower hemisphere (x₀ < 0) into the upper one."""
+    signs = np.ones_like(base)
+    signs[..., :2] = np.where(base[..., :1] < 0.0, -1.0, 1.0)
+    return signs
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """S^d = {x ∈ R^{d+1} : ‖x‖ = 1}, dist = arccos⟨p, q⟩; its pole is e₀ = (1, 0, …, 0).
+
+    The frame at a base b is the standard frame (e₁, …, e_d) of the pole, turned by the rotation
+    that takes e₀ to b and moves nothing orthogonal to both; for b₀ < 0 the half turn of the plane
+    (e₀, e₁) comes in between, so that the frame is defined (not continuous) everywhere.
+    Isometries: the orthogonal group.
+    """
+
+    dim: int
+    name: ClassVar[str] = "sphere"
+    flat: ClassVar[bool] = False
+    hadamard: ClassVar[bool] = False
+    homogeneous: ClassVar[bool] = True
+    curvature: ClassVar[tuple[float, float]] = (1.0, 1.0)
+    injectivity_radius: ClassVar[float] = math.pi
+
+    def __post_init__(self) -> None:
+        check_size("dim", self.dim, 1)
+
+    @property
+    def point_shape(self) -> tuple[int, ...]:
+        """``(d + 1,)``."""
+        return (self.dim + 1,)
+
+    @property
+    def origin(self) -> FloatArray:
+        """The pole e₀ = (1, 0, …, 0)."""
+        return np.eye(self.dim + 1)[0]
+
+    def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
+        """Return 2·arctan(‖p − q‖/‖p + q‖), ``(...)``: accurate near 0 and near π."""
+        return np.asarray(2.0 * np.arctan2(norm(p - q), norm(p + q))[..., 0])
+
+    def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
+        """Return the coordinates of p in the frame at `base`, ``(..., d)``.
+
+        Raises
+        ------
+        DomainError
+            When p is the antipode of `base`.
+        """
+        if (norm(p + base) <= ANTIPODAL).any():
+            raise DomainError(
+                "log needs points closer than the injectivity radius π, found an antipodal pair; "
+                "choose another base"
+            )
+        signs = _flip(base)
+        b, q = signs * base, signs * p
+        apart = np.where(dot(b, q) < 0.0, q + b, q - b)  # either has the tangent part of q
+        slope = dot(b[..., 1:], apart[..., 1:]) / (1.0 + b[..., :1])
+        moved = apart[..., 1:] - b[..., 1:] * (apart[..., :1] + slope)
+        return self.dist(base, p)[..., None] * direction(moved)
+
+    def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
+        """Return the end of the geodesic from `base` with velocity u, ``(..., d + 1)``."""
+        signs = _flip(base)
+        b, radius = signs * base, norm(u)
+        heading = np.sin(radius) * direction(u)
+        slope = dot(b[..., 1:], heading)
+        first = b[..., :1] * np.cos(radius) - slope
+        rest = heading + b[..., 1:] * (np.cos(radius) - slope / (1.0 + b[..., :1]))
+        return signs * direction(np.concatenate([first, rest], axis=-1))
+
+    def check(self, points: FloatArray) -> FloatArray:
+        """Return `points` ``(..., d + 1)`` if they have norm 1, made exact to rounding."""
+        points = check_vectors(points, self.dim + 1, np.float64)
+        if (np.abs(norm(points) - 1.0) > ROUNDING).any():
+            raise DomainError("points must have norm 1, found one that has not; divide by the norm")
+        return points / norm(points)

@@ -153,7 +153,7 @@ def _unpacked(card: Card, path: Path, stack: ExitStack) -> Path:
             extract(str(path / name), str((folder / name).parent))
         except (OSError, EOFError, RuntimeError, tarfile.TarError, zlib.error) as error:
             raise DatasetError(
-                f"{path / name} cannot be unpacked ({error}); move it away to download it again"
+                f"{path / name} cannot be unpacked ({error}); move it away and get it again"
             ) from error
     return folder
 
@@ -170,9 +170,9 @@ def _parse(card: Card, folder: Path, split: str, where: str) -> tuple[Any, Any]:
         pickle.UnpicklingError,
     ) as error:  # fmt: skip
         reason = " ".join(str(error).split()) or type(error).__name__
+        way = "write" if card.local else "move them away to download"
         raise DatasetError(
-            f"{where}: torchvision cannot read the files ({reason}); move them away to download "
-            "them again"
+            f"{where}: torchvision cannot read the files ({reason}); {way} them again"
         ) from error
     return np.asarray(found.data), np.asarray(found.targets)
 

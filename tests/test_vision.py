@@ -1,0 +1,248 @@
+"""MNIST and its like, CIFAR10: small files in the real formats, read by torchvision itself."""
+
+import gzip
+import hashlib
+import http.server
+import pickle
+import struct
+import tarfile
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.arrays import ImageArray
+from pipeline.datasets import DATASETS, ImageSource, open_dataset
+from pipeline.datasets.vision import torchvision_datasets
+from pipeline.errors import DatasetError
+
+COUNTS = {"train": 30, "t10k": 20}
+CIFAR = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
+
+
+def digits(part: str) -> ImageArray:
+    """Return small random images of one part."""
+    rng = np.random.default_rng(COUNTS[part])
+    return rng.integers(0, 256, (COUNTS[part], 28, 28), dtype=np.uint8)
+
+
+def idx(array: ImageArray) -> bytes:
+    """Return an array in MNIST's format: magic number, sizes, bytes."""
+    return struct.pack(f">{1 + array.ndim}I", 2048 + array.ndim, *array.shape) + array.tobytes()
+
+
+def mnist(root: Path, name: str = "MNIST", *, packed: bool = False) -> dict[str, Path]:
+    """Write the four files of a small MNIST; return their paths."""
+    raw = root / name / "raw"
+    raw.mkdir(parents=True)
+    paths = {}
+    for part, n in COUNTS.items():
+        labels = np.arange(n, dtype=np.uint8) % 10
+        for stem, array in (("images-idx3", digits(part)), ("labels-idx1", labels)):
+            path = raw / f"{part}-{stem}-ubyte{'.gz' if packed else ''}"
+            path.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
+            paths[f"{part}-{stem}"] = path
+    return paths
+
+
+def thing(number: int) -> ImageArray:
+    """Return 10 small random colour images."""
+    return np.random.default_rng(number).integers(0, 256, (10, 32, 32, 3), dtype=np.uint8)
+
+
+def cifar(root: Path) -> Path:
+    """Write the seven files of a small CIFAR10."""
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    for number, name in enumerate(CIFAR):
+        data = thing(number).transpose(0, 3, 1, 2).reshape(10, 3072)
+        batch = {"batch_label": "b", "labels": list(range(10)), "data": data, "filenames": ["f"]}
+        (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
+    meta = {"label_names": list(DATASETS["cifar10"].classes)}
+    (folder / "batches.meta").write_bytes(pickle.dumps(meta, protocol=2))
+    return folder
+
+
+def own(root: Path, name: str) -> ImageSource:
+    """Open a dataset of one's own in the layout of a known one."""
+    known = DATASETS[name]
+    (root / "own.toml").write_text(
+        f'kind = "torchvision"\ntorchvision = "{known.torchvision}"\nlocal = true\n'
+        f"channels = {known.channels}\nclasses = {list(known.classes)}\n"
+    )
+    return open_dataset(root / "own.toml", root)
+
+
+def check_digits(source: ImageSource) -> None:
+    """Assert that a source holds the small MNIST."""
+    assert (source.shape, source.counts("train"), source.counts("val")) == (
+        (28, 28),
+        (3,) * 10,
+        (0,) * 10,
+    )
+    np.testing.assert_array_equal(next(source.chunks("train")), digits("train"))
+    np.testing.assert_array_equal(next(source.chunks("test", 4)), digits("t10k")[4::10])
+    np.testing.assert_array_equal(source.labels(("train", "test")), np.arange(50) % 10)
+
+
+def check_things(source: ImageSource) -> None:
+    """Assert that a source holds the small CIFAR10."""
+    assert (source.shape, source.counts("train")) == ((32, 32, 3), (5,) * 10)
+    images = np.concatenate([thing(number) for number in range(6)])
+    np.testing.assert_array_equal(np.concatenate(list(source.chunks())), images)
+    np.testing.assert_array_equal(next(source.chunks("test", 7)), thing(5)[7:8])
+
+
+@pytest.fixture
+def known_digests(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that makes torchvision expect the digests of files that a test made."""
+    datasets = torchvision_datasets()
+
+    def digest(path: Path) -> str:
+        return hashlib.md5(path.read_bytes()).hexdigest()
+
+    def expect(root: Path) -> None:
+        raw = root / "MNIST" / "raw"
+        resources = [(n, digest(raw / n)) for n, _ in datasets.MNIST.resources if raw.is_dir()]
+        monkeypatch.setattr(datasets.MNIST, "resources", resources or datasets.MNIST.resources)
+        folder = root / "cifar-10-batches-py"
+        if folder.is_dir():
+            pairs = [[name, digest(folder / name)] for name in CIFAR]
+            monkeypatch.setattr(datasets.CIFAR10, "train_list", pairs[:5])
+            monkeypatch.setattr(datasets.CIFAR10, "test_list", pairs[5:])
+            meta = {**datasets.CIFAR10.meta, "md5": digest(folder / "batches.meta")}
+            monkeypatch.setattr(datasets.CIFAR10, "meta", meta)
+        if (root / "cifar-10-python.tar.gz").exists():
+            packed = digest(root / "cifar-10-python.tar.gz")
+            monkeypatch.setattr(datasets.CIFAR10, "tgz_md5", packed)
+
+    return expect
+
+
+@pytest.mark.slow
+def test_torchvision_imports_and_agrees_with_the_cards() -> None:
+    """The datasets of torchvision import beside any torch, twice, and name the cards' classes."""
+    datasets = torchvision_datasets()
+    assert torchvision_datasets() is datasets
+    for name in ("kmnist", "fashionmnist"):
+        card = DATASETS[name]
+        assert card.classes == tuple(getattr(datasets, str(card.torchvision)).classes)
+    assert [name[0] for name in datasets.MNIST.classes] == list(DATASETS["mnist"].classes)
+
+
+@pytest.mark.parametrize("name", ["mnist", "kmnist", "fashionmnist"])
+def test_unpacked_mnist(tmp_path: Path, name: str) -> None:
+    """Files in torchvision's layout are read where they lie, and nothing is written."""
+    mnist(tmp_path, str(DATASETS[name].torchvision))
+    before = sorted(tmp_path.rglob("*"))
+    check_digits(open_dataset(name, tmp_path))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_packed_mnist(tmp_path: Path, known_digests: Any) -> None:
+    """Archives with the right digest are unpacked elsewhere; with another one they are refused."""
+    paths = mnist(tmp_path, packed=True)
+    check_digits(own(tmp_path, "mnist"))
+    with pytest.raises(DatasetError, match=r"train-images-idx3-ubyte\.gz has MD5"):
+        open_dataset("mnist", tmp_path)
+    known_digests(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    check_digits(open_dataset("mnist", tmp_path))
+    assert sorted(tmp_path.rglob("*")) == before
+    paths["train-labels-idx1"].write_bytes(b"no archive")
+    with pytest.raises(DatasetError, match=r"train-labels-idx1-ubyte\.gz cannot be unpacked"):
+        own(tmp_path, "mnist")
+
+
+def test_download_from_the_second_mirror(
+    tmp_path: Path, known_digests: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is missing is downloaded, from the next mirror when one does not have it."""
+    raw = mnist(tmp_path / "there", packed=True)["train-images-idx3"].parent
+    known_digests(tmp_path / "there")
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=raw.parent)
+    monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
+        thread.start()
+        here = f"http://127.0.0.1:{httpd.server_port}"
+        mirrors = [f"{here}/nothing/", f"{here}/raw/"]
+        monkeypatch.setattr(torchvision_datasets().MNIST, "mirrors", mirrors)
+        check_digits(open_dataset("mnist", tmp_path / "here", progress=False))
+        (raw / "t10k-labels-idx1-ubyte.gz").unlink()
+        message = f"{here}/raw/t10k-labels-idx1-ubyte.gz to .*404.*--data-root"
+        with pytest.raises(DatasetError, match=message):
+            open_dataset("mnist", tmp_path / "elsewhere", progress=False)
+        httpd.shutdown()
+        thread.join()
+    names = [path.name for path in sorted((tmp_path / "here" / "MNIST" / "raw").iterdir())]
+    assert names == sorted(name for name, _ in torchvision_datasets().MNIST.resources)
+
+
+def test_cifar10(tmp_path: Path, known_digests: Any) -> None:
+    """CIFAR10 needs torchvision's digests, unless the card says that the files are one's own."""
+    folder = cifar(tmp_path)
+    check_things(own(tmp_path, "cifar10"))
+    with pytest.raises(DatasetError, match="data_batch_1 has MD5"):
+        open_dataset("cifar10", tmp_path)
+    known_digests(tmp_path)
+    check_things(open_dataset("cifar10", tmp_path))
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    with tarfile.open(packed / "cifar-10-python.tar.gz", "w:gz") as archive:
+        archive.add(folder, folder.name)
+    known_digests(packed)
+    check_things(open_dataset("cifar10", packed))
+    assert [path.name for path in packed.iterdir()] == ["cifar-10-python.tar.gz"]
+
+
+class Payload:
+    """A pickle that writes a file when it is opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.path,))
+
+
+def test_own_pickles_run_no_code(tmp_path: Path) -> None:
+    """A batch of one's own that would run code is refused, and the code does not run."""
+    folder = cifar(tmp_path)
+    (folder / "test_batch").write_bytes(pickle.dumps(Payload(tmp_path / "ran")))
+    with pytest.raises(DatasetError, match="may run code"):
+        own(tmp_path, "cifar10")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        ("cut", "torchvision cannot read the files"),
+        ("magic", "torchvision cannot read the files"),
+        ("label", r"labels must be 0..9, .* found 0..10"),
+        ("count", "labels must be 30 integers"),
+        ("absent", "is your own dataset but .*t10k-labels-idx1-ubyte is missing"),
+    ],
+)
+def test_bad_files_are_one_line(tmp_path: Path, spoil: str, reason: str) -> None:
+    """Files that are cut, of another format, or with wrong labels are refused in one line."""
+    paths = mnist(tmp_path)
+    images, labels = paths["train-images-idx3"], paths["train-labels-idx1"]
+    match spoil:
+        case "cut":
+            images.write_bytes(images.read_bytes()[:-1])
+        case "magic":
+            images.write_bytes(b"\0\0\7" + images.read_bytes()[3:])
+        case "label":
+            labels.write_bytes(idx(np.arange(30, dtype=np.uint8) % 11))
+        case "count":
+            labels.write_bytes(idx(np.zeros(29, np.uint8)))
+        case "absent":
+            paths["t10k-labels-idx1"].unlink()
+    with pytest.raises(DatasetError, match=reason) as caught:
+        own(tmp_path, "mnist")
+    assert "\n" not in str(caught.value)

@@ -40,6 +40,7 @@ def bars(
     records = [
         {"label": label, "value": float(value), "text": text, "order": order}
         | ({} if limits is None else {"limit": float(limits[order])})
+        | {"end": float(value if limits is None else max(value, limits[order]))}
         for order, (label, value, text) in enumerate(zip(labels, values, texts, strict=True))
     ]
     base = alt.Chart(alt.InlineData(values=records)).encode(
@@ -52,13 +53,13 @@ def bars(
         along, tooltip=["label:N", "text:N"]
     )
     words = base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(
-        along if limits is None else alt.X("limit:Q"), alt.Text("text:N")
+        alt.X("end:Q"), alt.Text("text:N")
     )
     layers = [bar, words]
     if limits is not None:
         stroke = base.mark_tick(color=PALETTE[1], thickness=3, height=22, opacity=1)
         layers.append(stroke.encode(alt.X("limit:Q")))
-    chart = alt.layer(*layers).properties(width=560, height={"step": 30})
+    chart = alt.layer(*layers).properties(width=680, height={"step": 30})
     pairs = ", ".join(f"{label} {text}" for label, text in zip(labels, texts, strict=True))
     return finish(
         chart, name=name, title=title, alt=f"Bar chart, {axis}: {pairs}.", caption=caption
@@ -72,7 +73,7 @@ def tightness(bound: Table) -> Figure | None:
         bound["largest_norm"].tolist(),
         name="bound",
         title="The bound and its tightness",
-        axis="‖log R‖_F, distance from the identity",
+        axis="largest norm of log R, the distance from the identity",
         texts=[f"{100 * ratio:.1f} %" for ratio in bound["ratio"]],
         limits=bound["radius"].tolist(),
         caption="Bar: the largest norm seen in the class, with its share of the bound. "

@@ -68,7 +68,14 @@ def error_against_budget(rows: Table, *, band: Band = "se") -> Figure | None:
         f"Line chart with one panel for each of {len(set(panels))} classes: distance between the "
         f"private and the true mean against the budget, for {listing(table['series'], '; ')}."
     )
-    return finish(chart, name="error", title="Error against budget", alt=alt, caption=caption)
+    return finish(
+        chart,
+        name="error",
+        title="Error against budget",
+        alt=alt,
+        caption=caption,
+        legend=unique(rows["series"])[0],
+    )
 
 
 def time_against_size(rows: Table, *, size: str, size_title: str) -> Figure | None:
@@ -86,6 +93,7 @@ def time_against_size(rows: Table, *, size: str, size_title: str) -> Figure | No
         title=f"Time against {size_title}",
         alt=f"Line chart: seconds against {size_title}, for {listing(table['series'], '; ')}.",
         caption=f"Line: mean time on this machine. Band: {BANDS['se']}.",
+        legend=unique(rows["series"])[0],
     )
 
 
@@ -138,7 +146,9 @@ def _curves(table: Table, panels: NDArray[Any], *, x: Axis, y: str, band: Band) 
     layers = alt.layer(area, line, theory.properties(name="theory"), dots.add_params(picked))
     columns_wide, width = _layout(len(titles))
     return layers.properties(width=width, height=230).facet(
-        facet=alt.Facet("panel:N", sort=titles, header=alt.Header(labelAnchor="start")),
+        facet=alt.Facet(
+            "panel:N", sort=titles, header=alt.Header(labelAnchor="start", labelLimit=width)
+        ),
         columns=columns_wide,
         data=alt.InlineData(values=records),
     )

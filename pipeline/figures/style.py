@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -58,11 +58,22 @@ class Figure:
     caption: str
 
 
-def finish(chart: Any, *, name: str, title: str, alt: str, caption: str) -> Figure:
-    """Return the `Figure` of an Altair chart, with the house style and its static picture."""
+def finish(
+    chart: Any,
+    *,
+    name: str,
+    title: str,
+    alt: str,
+    caption: str,
+    legend: Sequence[str] = (),
+) -> Figure:
+    """Return the `Figure` of an Altair chart, with the house style and its static picture.
+
+    The names in `legend` decide how many of them fit side by side.
+    """
     import vl_convert
 
-    spec = chart.configure(**_config()).to_dict()
+    spec = chart.configure(**_config(legend)).to_dict()
     version = re.search(r"/v(\d+\.\d+)", str(spec["$schema"]))
     svg = vl_convert.vegalite_to_svg(
         json.dumps(spec), vl_version=version[1] if version else None, allowed_base_urls=[]
@@ -84,7 +95,7 @@ def letter(definition: str) -> str:
     return DEFINITIONS.get(definition, ("budget", ""))[0]
 
 
-def listing(words: Sequence[str], separator: str = ", ") -> str:
+def listing(words: Iterable[str], separator: str = ", ") -> str:
     """Return distinct words as a person lists them: "a, b and c"."""
     words = list(dict.fromkeys(words))
     last = words[-1] if words else ""
@@ -116,6 +127,12 @@ def number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def digits(value: float) -> str:
+    """Return `value` with three significant digits, zeros kept: for columns of a table."""
+    plain = math.isfinite(value) and 1e-3 <= abs(value) < 1000
+    return f"{value:#.3g}".removesuffix(".") if plain else number(value)
+
+
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -131,7 +148,8 @@ def _own_ids(svg: str, spec: Mapping[str, Any]) -> str:
     return re.sub(r'(id="|url\(#)(clip\d+|gradient_\d+)', rename, svg)
 
 
-def _config() -> dict[str, Any]:
+def _config(legend: Sequence[str]) -> dict[str, Any]:
+    widest = 45 + 6.5 * max((len(word) for word in legend), default=0)
     axis = {
         "domainColor": INK,
         "gridColor": GRID,
@@ -152,6 +170,13 @@ def _config() -> dict[str, Any]:
         "font": "sans-serif",
         "axis": axis,
         "header": {**text, "labelFontSize": 13, "labelFontWeight": "bold", "title": None},
-        "legend": {**text, "orient": "top", "title": None, "symbolSize": 90, "columnPadding": 20},
+        "legend": {
+            **text,
+            "orient": "top",
+            "title": None,
+            "symbolSize": 90,
+            "columnPadding": 20,
+            "columns": max(1, int(860 / widest)),
+        },
         "view": {"stroke": None},
     }

@@ -1,0 +1,14 @@
+"""Report: what the experiments wrote, on one HTML page that opens anywhere and calls nobody.
+
+    sources    the files a report may read
+    findings   what was found, in sentences
+    content    from a run to what each reportlet shows
+    page       sections, reportlets, templates
+
+Order and captions stand in ``reports/report.toml``, the looks in ``reports/templates`` and
+``reports/style.css``.
+"""
+
+from pipeline.report.page import build_report
+
+__all__ = ["build_report"]

@@ -1,0 +1,162 @@
+"""The page: sections of reportlets, drawn by templates into one file that needs nothing else.
+
+``reports/report.toml`` says which reportlets a section has, in which order, under which title and
+caption. A reportlet with nothing to show drops out.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import ConfigError
+from pipeline.figures import digits, javascript, number
+from pipeline.files import atomic_path, make_folder, resource
+from pipeline.report.content import CONTENT, key_numbers
+from pipeline.report.findings import Finding, findings
+from pipeline.report.sources import Run, load_runs
+
+
+@dataclass(frozen=True)
+class Reportlet:
+    """One block of a section: name, heading, caption, template, and what the template draws."""
+
+    name: str
+    title: str
+    caption: str
+    template: str
+    content: Any
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the page, and the line that stands for it in the summary."""
+
+    id: str
+    title: str
+    subtitle: str
+    key_numbers: Sequence[tuple[str, str]]
+    headline: Finding
+    reportlets: Sequence[Reportlet]
+
+
+def build_report(out: Path, *, target: Path | None = None) -> Path:
+    """Write the report of all experiments under `out` and return its path.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of results: ``runs/*/run.json``, with ``bound.parquet`` and ``samples/*.png`` beside
+        it, and ``results/*.parquet``. Nothing else is read.
+    target : Path, optional
+        The HTML file; ``out/report.html`` by default.
+
+    Raises
+    ------
+    OutputError
+        When there is no run, the record of one cannot be read, or the page cannot be written.
+    ConfigError
+        When ``reports/report.toml`` names a reportlet that does not exist.
+    """
+    spec = load_spec(resource("reports", "report.toml"))
+    runs = load_runs(out)
+    page = render(
+        title=_title(runs, spec),
+        page=spec["page"],
+        sections=[build_section(run, spec) for run in runs],
+        privacy=_statements(runs),
+        script=javascript(),
+    )
+    path = target or out / "report.html"
+    make_folder(path.parent)
+    with atomic_path(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return path
+
+
+def load_spec(path: Path) -> Mapping[str, Any]:
+    """Return the page's plan; raise `ConfigError` when it names an unknown reportlet."""
+    with path.open("rb") as stream:
+        spec = tomllib.load(stream)
+    for item in spec["reportlet"]:
+        if item["name"] not in CONTENT:
+            raise ConfigError(
+                f"{path}: unknown reportlet {item['name']!r}; known are {', '.join(CONTENT)}"
+            )
+    return spec
+
+
+def build_section(run: Run, spec: Mapping[str, Any]) -> Section:
+    """Return the section of one run, without the reportlets that have nothing to show."""
+    filled = [(item, CONTENT[item["name"]](run)) for item in spec["reportlet"]]
+    return Section(
+        id=run.id,
+        title=run.record.title,
+        subtitle=run.record.dataset.title,
+        key_numbers=key_numbers(run),
+        headline=findings(run)[0],
+        reportlets=[Reportlet(**item, content=content) for item, content in filled if content],
+    )
+
+
+def render(
+    *,
+    title: str,
+    page: Mapping[str, str],
+    sections: Sequence[Section],
+    privacy: Mapping[str, Sequence[str]],
+    script: str,
+) -> str:
+    """Return the HTML of a page; every text is escaped, style and scripts stand inside.
+
+    Parameters
+    ----------
+    title : str
+        Title and first heading.
+    page : mapping of str to str
+        The texts of the page itself, table ``page`` of ``reports/report.toml``.
+    sections : sequence of Section
+        One an experiment.
+    privacy : mapping of str to sequence of str
+        The statement of privacy: label, and its texts (several where the runs differ).
+    script : str
+        The library for interactive charts; "" leaves the static pictures.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(resource("reports", "templates")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "digits": digits}
+    return environment.get_template("page.html.j2").render(
+        title=title,
+        page=page,
+        sections=sections,
+        privacy=privacy,
+        style=resource("reports", "style.css").read_text(encoding="utf-8"),
+        library=script,
+        behaviour=resource("reports", "report.js").read_text(encoding="utf-8") if script else "",
+    )
+
+
+def _title(runs: Sequence[Run], spec: Mapping[str, Any]) -> str:
+    if len(runs) > 1:
+        return str(spec["page"]["title"])
+    record = runs[0].record
+    return f"{record.title}: {record.dataset.title}"
+
+
+def _statements(runs: Sequence[Run]) -> dict[str, list[str]]:
+    """Return each label of the runs' statements of privacy with its distinct texts."""
+    out: dict[str, list[str]] = {}
+    for run in runs:
+        for label, text in run.record.privacy.items():
+            texts = out.setdefault(label, [])
+            if text not in texts:
+                texts.append(text)
+    return out

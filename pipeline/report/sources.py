@@ -1,0 +1,75 @@
+"""What an experiment left on disk, read back: the only door through which data enters a report.
+
+An experiment's report may show errors, norms and images, because its images are public. A release
+has sources of its own, and nothing here is read for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import OutputError
+from pipeline.results import RunRecord, Table, read_bound, read_record, read_rows
+
+
+@dataclass(frozen=True)
+class Run:
+    """One experiment on one dataset: its record and whatever else it wrote.
+
+    Attributes
+    ----------
+    id : str
+        Name of its folder, and of its section.
+    record : RunRecord
+        What was run.
+    rows, bound : table or None
+        The results and the bound on the descriptors; None where the run wrote none.
+    samples : mapping of int to bytes
+        PNG of sample tiles by label.
+    faults : tuple of str
+        One line for each file that exists and cannot be read.
+    """
+
+    id: str
+    record: RunRecord
+    rows: Table | None
+    bound: Table | None
+    samples: Mapping[int, bytes]
+    faults: tuple[str, ...] = ()
+
+
+def load_runs(out: Path) -> list[Run]:
+    """Return every run under `out`, in the order they were started.
+
+    Raises
+    ------
+    OutputError
+        When there is none, or the record of one cannot be read.
+    """
+    folders = sorted(path.parent for path in out.glob("runs/*/run.json"))
+    if not folders:
+        raise OutputError(f"no results under {out}: expected runs/*/run.json; start one: covdp run")
+    runs = [load_run(folder, out / "results" / f"{folder.name}.parquet") for folder in folders]
+    return sorted(runs, key=lambda run: run.record.started)
+
+
+def load_run(folder: Path, results: Path) -> Run:
+    """Return the run recorded in `folder`, with its rows in the file `results`."""
+    faults: list[str] = []
+    tables: list[Table | None] = []
+    for reader, path in ((read_rows, results), (read_bound, folder / "bound.parquet")):
+        try:
+            tables.append(reader(path) if path.is_file() else None)
+        except OutputError as error:
+            tables.append(None)
+            faults.append(str(error))
+    pictures = sorted((folder / "samples").glob("*.png"))
+    samples = {int(path.stem): path.read_bytes() for path in pictures if path.stem.isdigit()}
+    return Run(
+        id=folder.name,
+        record=read_record(folder / "run.json"),
+        rows=tables[0],
+        bound=tables[1],
+        samples=dict(sorted(samples.items())),
+        faults=tuple(faults),
+    )

@@ -1,0 +1,21 @@
+"""Descriptors: images in, symmetric positive definite matrices and a proven bound on them out.
+
+Read `registry` (what there is), `describe` (images to matrices), `domain` (how far apart two of
+them can be), `verify` (does that hold on these data); `kernels` is the engine room.
+"""
+
+from pipeline.descriptors.describe import describe
+from pipeline.descriptors.domain import Domain, domain
+from pipeline.descriptors.registry import DESCRIPTORS, Descriptor
+from pipeline.descriptors.verify import Bound, require, verify
+
+__all__ = [
+    "DESCRIPTORS",
+    "Bound",
+    "Descriptor",
+    "Domain",
+    "describe",
+    "domain",
+    "require",
+    "verify",
+]

@@ -1,0 +1,254 @@
+"""The fused kernels: from pixels to the moments of their features, one image at a time.
+
+In: a C-contiguous batch of uint8 images. Out: per image the moments
+
+    M = Σ_x (1, φ(x)) (1, φ(x))ᵀ            shape (k + 1, k + 1),
+
+with φ in whatever unit and offset suits the arithmetic (`registry.Descriptor.units` names the
+unit; an offset does not change a covariance). `describe` turns moments into descriptors.
+
+An image is worked through in strips of whole rows that fit the first-level cache, stored flat with
+two mirrored pixels on each side, so that every filter is one long loop which the compiler turns
+into vector instructions. No feature image ever reaches main memory. Every image is handled by one
+thread in one order that depends on its size alone: the result cannot depend on chunks or threads.
+
+All compiled code is in this one file because numba's cache notices changes of a function's own
+file only: a helper changed elsewhere would leave stale machine code behind.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray, ImageArray
+
+BLOCK = 128
+"""Pixels whose products are summed before the sum is widened: int32 holds BLOCK · 4095²."""
+STRIP = 4096
+"""Pixels of a strip, about: a strip and its features stay in the first-level cache."""
+
+IntArray = NDArray[Any]
+Views = tuple[IntArray, IntArray, IntArray, IntArray, IntArray]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """Return `function` compiled, cached on disk and free of the interpreter lock."""
+    return cast(F, numba.njit(cache=True, nogil=True)(function))
+
+
+@compiled
+def mirror(index: int, size: int) -> int:
+    """Return the index of the pixel that a mirror with repeated edge shows: d c b a | a b c d."""
+    index %= 2 * size
+    return min(index, 2 * size - 1 - index)
+
+
+@compiled
+def strip_of(height: int, width: int) -> tuple[int, int, int]:
+    """Return rows, pixels (four of padding a row) and blocks of a strip."""
+    rows = min(height, max(1, STRIP // (width + 4)))
+    size = rows * (width + 4)
+    return rows, size, -(-size // BLOCK)
+
+
+@compiled
+def five_rows(flat: IntArray, width: int) -> Views:
+    """Return views of a flat padded strip, each one row further down: rows y − 2 to y + 2."""
+    step = width + 4
+    return flat, flat[step:], flat[2 * step :], flat[3 * step :], flat[4 * step :]
+
+
+@compiled
+def mirror_sides(plane: IntArray, width: int) -> None:
+    """Fill the two columns on each side of `plane`, (rows, width + 4), by mirroring."""
+    columns = (mirror(-2, width), mirror(-1, width), mirror(width, width), mirror(width + 1, width))
+    for row in range(plane.shape[0]):
+        plane[row, 0] = plane[row, columns[0] + 2]
+        plane[row, 1] = plane[row, columns[1] + 2]
+        plane[row, width + 2] = plane[row, columns[2] + 2]
+        plane[row, width + 3] = plane[row, columns[3] + 2]
+
+
+@compiled
+def load_gray(image: ImageArray, top: int, plane: IntArray) -> None:
+    """Copy rows top − 2 … of a gray image (h, w), mirrored at the border, into `plane`."""
+    height, width = image.shape
+    for row in range(plane.shape[0]):
+        y = mirror(top + row - 2, height)
+        for x in range(width):
+            plane[row, x + 2] = image[y, x]
+    mirror_sides(plane, width)
+
+
+@compiled
+def load_luminance(image: ImageArray, top: int, plane: IntArray) -> None:
+    """Do as `load_gray` for 10⁴·(0.2125 R + 0.7154 G + 0.0721 B) of a colour image (h, w, 3)."""
+    height, width, _ = image.shape
+    for row in range(plane.shape[0]):
+        y = mirror(top + row - 2, height)
+        for x in range(width):
+            red, green, blue = image[y, x, 0], image[y, x, 1], image[y, x, 2]
+            plane[row, x + 2] = 2125 * red + 7154 * green + 721 * blue
+    mirror_sides(plane, width)
+
+
+@compiled
+def derivatives(views: Views, scratch: IntArray, out: IntArray, size: int) -> None:
+    """Write I, 4 Ix, 4 Iy, 32 Ixx, 32 Iyy of a strip into the rows of `out`, as exact integers.
+
+    Ix is (1/4)·[1, 2, 1]ᵀ[1, 0, −1] and Ixx is (1/32)·[1, 4, 6, 4, 1]ᵀ[1, 0, −2, 0, 1], Iy and Iyy
+    their transposes; each is applied as a column filter, then a row filter. If I is in [0, b], no
+    intermediate value leaves [−32 b, 32 b]: int16 holds b = 255, int32 holds b = 2,550,000.
+    """
+    a, b, c, d, e = views
+    for x in range(size + 4):
+        scratch[0, x] = b[x] + 2 * c[x] + d[x]
+        scratch[1, x] = b[x] - d[x]
+        scratch[2, x] = a[x] + 4 * b[x] + 6 * c[x] + 4 * d[x] + e[x]
+        scratch[3, x] = a[x] - 2 * c[x] + e[x]
+    s = scratch
+    for x in range(size):
+        out[0, x] = c[x + 2]
+        out[1, x] = s[0, x + 1] - s[0, x + 3]
+        out[2, x] = s[1, x + 1] + 2 * s[1, x + 2] + s[1, x + 3]
+        out[3, x] = s[2, x] - 2 * s[2, x + 2] + s[2, x + 4]
+        out[4, x] = s[3, x] + 4 * s[3, x + 1] + 6 * s[3, x + 2] + 4 * s[3, x + 3] + s[3, x + 4]
+
+
+@compiled
+def mark_pixels(mask: IntArray, rows: int, width: int) -> None:
+    """Set the flat strip `mask` to 1 at pixels of the first `rows` rows, to 0 at padding."""
+    mask[:] = 0
+    for row in range(rows):
+        for x in range(width):
+            mask[row * (width + 4) + x] = 1
+
+
+@compiled
+def add_exact(rows: IntArray, moments: IntArray) -> None:
+    """Add Σ rows[a]·rows[b] to moments[a, b], a ≥ b, exactly; rows (k + 1, blocks, BLOCK) int16.
+
+    Needs |rows| ≤ 4095: a block then sums to at most 128 · 4095² = 2,146,435,200 < 2³¹.
+    """
+    for a in range(rows.shape[0]):
+        for b in range(a + 1):
+            for block in range(rows.shape[1]):
+                total = np.int32(0)
+                for j in range(BLOCK):
+                    product = np.int32(np.int32(rows[a, block, j]) * np.int32(rows[b, block, j]))
+                    total = np.int32(total + product)
+                moments[a, b] += total
+
+
+@compiled
+def add_float(rows: FloatArray, lanes: FloatArray, moments: FloatArray) -> None:
+    """Add Σ rows[a]·rows[b] to moments[a, b], a ≥ b, in one fixed order; rows float64.
+
+    BLOCK running sums in `lanes`, folded in halves: vector instructions without reordering.
+    """
+    for a in range(rows.shape[0]):
+        for b in range(a + 1):
+            lanes[:] = 0.0
+            for block in range(rows.shape[1]):
+                for j in range(BLOCK):
+                    lanes[j] += rows[a, block, j] * rows[b, block, j]
+            half = BLOCK // 2
+            while half:
+                for j in range(half):
+                    lanes[j] += lanes[j + half]
+                half //= 2
+            moments[a, b] += lanes[0]
+
+
+@compiled
+def oct5_moments(images: ImageArray, moments: IntArray) -> None:
+    """Add the exact moments of (1, I, 4|Ix|, 4|Iy|, 32|Ixx|, 32|Iyy|), each centred at mid-range.
+
+    Centring keeps every value within ±4080, as `add_exact` wants, and changes no covariance.
+    """
+    n, height, width, _ = images.shape
+    gray = images.reshape(n, height, width)
+    step, size, blocks = strip_of(height, width)
+    flat = np.zeros((step + 4) * (width + 4) + 4, np.int16)
+    plane = flat[: (step + 4) * (width + 4)].reshape(step + 4, width + 4)
+    views = five_rows(flat, width)
+    scratch = np.empty((4, size + 4), np.int16)
+    rows = np.zeros((6, blocks, BLOCK), np.int16)
+    phi = rows.reshape(6, blocks * BLOCK)
+    mask, found = phi[0], phi[1:]
+    centre = np.array([128, 510, 510, 4080, 4080]).astype(np.int16)
+    for i in range(n):
+        for top in range(0, height, step):
+            load_gray(gray[i], top, plane)
+            mark_pixels(mask, min(step, height - top), width)
+            derivatives(views, scratch, found, size)
+            for a in range(5):
+                middle = centre[a]
+                for x in range(size):
+                    value = found[a, x]
+                    found[a, x] = ((value if value >= 0 else -value) - middle) * mask[x]
+            add_exact(rows, moments[i])
+
+
+@compiled
+def grid_moments(images: ImageArray, moments: FloatArray) -> None:
+    """Add the moments of (1, x, y, channels, |Ix|, |Iy|, |Ixx|, |Iyy|, magnitude, angle).
+
+    In pixels and integer intensities: only magnitude, angle and large products of derivatives of
+    the luminance are rounded. Gray images, (n, h, w, 1), and colour images, (n, h, w, 3).
+    """
+    n, height, width, channels = images.shape
+    step, size, blocks = strip_of(height, width)
+    flat = np.zeros((step + 4) * (width + 4) + 4, np.int32)
+    plane = flat[: (step + 4) * (width + 4)].reshape(step + 4, width + 4)
+    views = five_rows(flat, width)
+    scratch, found = np.empty((4, size + 4), np.int32), np.empty((5, size), np.int32)
+    rows, lanes = np.empty((channels + 9, blocks, BLOCK)), np.empty(BLOCK)
+    phi = rows.reshape(channels + 9, blocks * BLOCK)
+    for i in range(n):
+        for top in range(0, height, step):
+            if channels == 1:
+                load_gray(images[i, :, :, 0], top, plane)
+            else:
+                load_luminance(images[i], top, plane)
+            derivatives(views, scratch, found, size)
+            rows[:] = 0.0
+            strip = images[i, top : top + step]
+            grid_features(strip, top, found, phi)
+            add_float(rows, lanes, moments[i])
+
+
+@compiled
+def grid_features(strip: ImageArray, top: int, found: IntArray, phi: FloatArray) -> None:
+    """Fill (1, φ) of the pixels of a strip; `found` holds what `derivatives` wrote."""
+    height, width, channels = strip.shape
+    first = 3 + channels
+    for row in range(height):
+        for x in range(width):
+            t = row * (width + 4) + x
+            phi[0, t], phi[1, t], phi[2, t] = 1.0, x, top + row
+            for channel in range(channels):
+                phi[3 + channel, t] = strip[row, x, channel]
+            ix, iy = float(abs(found[1, t])), float(abs(found[2, t]))
+            phi[first, t], phi[first + 1, t] = ix, iy
+            phi[first + 2, t], phi[first + 3, t] = abs(found[3, t]), abs(found[4, t])
+            phi[first + 4, t] = np.sqrt(ix * ix + iy * iy)
+            phi[first + 5, t] = np.arctan2(ix, iy)
+
+
+@compiled
+def covariances(
+    moments: NDArray[Any], pixels: int, units: FloatArray, eta: float, out: FloatArray
+) -> None:
+    """Write (|S|·Σφφᵀ − Σφ·Σφᵀ)/|S|² + η·Id, in units of `units`, for the moments of each image."""
+    for i in range(moments.shape[0]):
+        for a in range(units.size):
+            for b in range(a + 1):
+                product = moments[i, a + 1, 0] * moments[i, b + 1, 0]
+                numerator = pixels * moments[i, a + 1, b + 1] - product
+                value = numerator / (float(pixels) * pixels * units[a] * units[b])
+                out[i, a, b] = out[i, b, a] = value + eta if a == b else value

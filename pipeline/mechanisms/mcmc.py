@@ -24,8 +24,6 @@ Every chain starts one proposal away from the centre. A trace keeps the distance
 
 import math
 import warnings
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,7 +32,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry.kernels import THREADS, compiled
+from pipeline.geometry.kernels import compiled, spread
 from pipeline.mechanisms.family import Diagnostics
 from pipeline.mechanisms.radial import directions
 from pipeline.mechanisms.spd_laplace import rotate
@@ -111,16 +109,6 @@ def _seeds(count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
     return scattered.astype(np.uint32)
 
 
-def _spread(kernel: Callable[..., None], *arrays: Any) -> None:
-    """Run ``kernel(*arrays, start, stop)`` over all chains, a slice of them per thread."""
-    count = len(arrays[0])
-    edges = [count * part // THREADS for part in range(THREADS + 1)]
-    with ThreadPoolExecutor(THREADS) as pool:
-        jobs = [pool.submit(kernel, *arrays, *edges[i : i + 2]) for i in range(THREADS)]
-        for job in jobs:
-            job.result()
-
-
 @compiled
 def _flat_kernel(
     seeds: NDArray[np.uint32],
@@ -131,7 +119,7 @@ def _flat_kernel(
     accepted: FloatArray,
     start: int,
     stop: int,
-) -> None:
+) -> bool:
     """Write trace (C, keep) and accepted share (C,) of the radius chains, in units of σ."""
     keep, half = trace.shape[1], burn_in - burn_in // 2
     for c in range(start, stop):
@@ -150,6 +138,7 @@ def _flat_kernel(
                 trace[c, kept] = radius
                 kept += 1
         accepted[c] = moves / burn_in
+    return True
 
 
 @compiled
@@ -179,7 +168,7 @@ def _spd_kernel(
     accepted: FloatArray,
     start: int,
     stop: int,
-) -> None:
+) -> bool:
     """Write last eigenvalues (C, k), trace (C, keep) and accepted share (C,)."""
     keep, half = trace.shape[1], burn_in - burn_in // 2
     proposal = np.empty(last.shape[1])
@@ -202,17 +191,21 @@ def _spd_kernel(
                 trace[c, kept] = math.sqrt((current * current).sum()) / sigmas[c]
                 kept += 1
         accepted[c] = moves / burn_in
+    return True
 
 
 def flat_chains(
     dim: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
 ) -> ChainRun:
     """Run one chain per scale for the density ∝ exp(−‖x‖/σ) on R^dim; see the module."""
-    chains = len(sigmas)
+    chains, seeds = len(sigmas), _seeds(len(sigmas), rng)
     trace, accepted = np.empty((chains, settings.keep)), np.empty(chains)
-    _spread(
-        _flat_kernel, _seeds(chains, rng), dim, settings.burn_in, settings.step, trace, accepted
-    )
+
+    def run(start: int, stop: int) -> bool:
+        knobs = dim, settings.burn_in, settings.step
+        return _flat_kernel(seeds, *knobs, trace, accepted, start, stop)
+
+    spread(run, chains, share=1)
     radius = sigmas * trace[:, -1]
     return ChainRun(radius[:, None] * directions(chains, dim, rng), accepted, trace)
 
@@ -221,21 +214,14 @@ def spd_chains(
     k: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
 ) -> ChainRun:
     """Run one chain per scale for the affine-invariant law on SPD(k); see the module."""
-    chains = len(sigmas)
-    last, trace, accepted = (
-        np.empty((chains, k)),
-        np.empty((chains, settings.keep)),
-        np.empty(chains),
-    )
+    chains, seeds = len(sigmas), _seeds(len(sigmas), rng)
     scales = np.ascontiguousarray(sigmas, dtype=np.float64)
-    _spread(
-        _spd_kernel,
-        _seeds(chains, rng),
-        scales,
-        settings.burn_in,
-        settings.step,
-        last,
-        trace,
-        accepted,
-    )
+    last, trace = np.empty((chains, k)), np.empty((chains, settings.keep))
+    accepted = np.empty(chains)
+
+    def run(start: int, stop: int) -> bool:
+        arrays = last, trace, accepted
+        return _spd_kernel(seeds, scales, settings.burn_in, settings.step, *arrays, start, stop)
+
+    spread(run, chains, share=1)
     return ChainRun(rotate(last, rng), accepted, trace)

@@ -1,0 +1,218 @@
+"""The exact sampler of the Riemannian Laplace law on affine-invariant SPD(k), and existence.
+
+Oracles are quadratures written here, importance sampling, and a second envelope. Random tests are
+seeded; each rejects a true law with probability below 1e-8 (KS at p > 1e-8, means within 6 standard
+errors), and there are fewer than 50: a false alarm has probability < 1e-6.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConvergenceError, PrivacyError
+from pipeline.geometry import MANIFOLDS, unvecd
+from pipeline.mechanisms import MECHANISMS, largest_sigma, spd_laplace
+from pipeline.mechanisms.rejection import accept
+from pipeline.privacy import GDP, PureDP
+
+P_VALUE = 1e-8
+Z = 6.0
+
+
+def spectrum(draws: FloatArray) -> FloatArray:
+    """Eigenvalues, ascending, of tangent coordinates."""
+    return np.asarray(np.linalg.eigvalsh(unvecd(draws)))
+
+
+# --- the bounds under the affine-invariant sampler ----------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 8])
+def test_jacobian_stays_below_both_envelopes(k: int) -> None:
+    """Both bounds hold: ln J ≤ P·g(ρ/a) and ln J ≤ c_k·ρ, on random and extreme spectra."""
+    rng = np.random.default_rng(30)
+    equispaced = np.arange(k) - (k - 1) / 2
+    shapes = [rng.standard_normal((2000, k)), equispaced + 1e-3 * rng.standard_normal((2000, k))]
+    shapes += [np.sign(rng.standard_normal((2000, k)))]
+    for unit in shapes:
+        norm = np.linalg.norm(unit, axis=1, keepdims=True)
+        for radius in (1e-6, 0.1, 1.0, 10.0, 300.0):
+            log_j = spd_laplace.log_jacobian(radius * unit / norm)
+            pairs, a = k * (k - 1) / 2, math.sqrt(2 * (k - 1))
+            ball = pairs * float(spd_laplace.log_sinhc(np.array(radius / a)))
+            slack = 1e-12 * (1 + radius)
+            assert log_j.max() <= ball + slack
+            assert log_j.max() <= spd_laplace.growth(k) * radius + slack
+
+
+def test_equispaced_spectrum_attains_the_growth() -> None:
+    """c_k is not improvable: along λ ∥ (k−1, k−3, …), ln J/ρ → c_k, so σ < 1/c_k is sharp."""
+    k, radius = 5, 1e5
+    line = np.arange(k) - (k - 1) / 2
+    log_j = spd_laplace.log_jacobian(radius * line / np.linalg.norm(line))
+    assert log_j / radius == pytest.approx(spd_laplace.growth(k), rel=1e-2)
+
+
+def test_jacobian_is_that_of_the_exponential_map() -> None:
+    """J(S) = |det d exp_Id(S)|, measured by finite differences of the manifold's own log."""
+    manifold = MANIFOLDS["spd-affine-invariant"](k=3)
+    rng = np.random.default_rng(31)
+    tangent = rng.standard_normal(manifold.dim)
+    point = manifold.exp(manifold.origin, tangent)
+    step = 1e-5 * np.eye(manifold.dim)
+    columns = manifold.log(point, manifold.exp(manifold.origin, tangent + step))
+    columns = (columns - manifold.log(point, manifold.exp(manifold.origin, tangent - step))) / 2e-5
+    oracle = math.log(abs(np.linalg.det(columns)))
+    assert spd_laplace.log_jacobian(spectrum(tangent[None]))[0] == pytest.approx(oracle, abs=1e-7)
+
+
+# --- the affine-invariant law --------------------------------------------------------------------
+
+
+def spd2_radius_cdf(sigma: float) -> tuple[FloatArray, FloatArray]:
+    """CDF of the radius on SPD(2): f(ρ) ∝ ρ·e^{−ρ/σ}·∫_0^π sinh(ρ sin θ/√2) dθ."""
+    radius = np.linspace(0.0, 60.0 / (1.0 / sigma - math.sqrt(0.5)), 40_001)
+    theta, weight = np.polynomial.legendre.leggauss(200)
+    sine = np.sin(math.pi * (theta + 1.0) / 2.0) / math.sqrt(2.0)
+    exponent = np.outer(radius, sine) - (radius / sigma)[:, None]
+    density = radius * ((np.exp(exponent) - np.exp(exponent - 2 * np.outer(radius, sine))) @ weight)
+    cdf = integrate.cumulative_simpson(density, x=radius, initial=0.0)
+    return radius, cdf / cdf[-1]
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.5, 0.9, 1.3])
+def test_spd2_radius_against_quadrature(sigma: float) -> None:
+    """On SPD(2) the radius has the law of a one-dimensional quadrature, near the limit √2 too."""
+    draws = spd_laplace.tangent_draws(2, sigma, 20_000, np.random.default_rng(32)).draws
+    radius, cdf = spd2_radius_cdf(sigma)
+    distance = np.linalg.norm(draws, axis=1)
+    assert stats.kstest(distance, lambda x: np.interp(x, radius, cdf)).pvalue > P_VALUE
+
+
+@pytest.mark.parametrize(("k", "sigma"), [(2, 0.7), (3, 0.5), (4, 0.32)])
+def test_the_two_envelopes_give_one_law(k: int, sigma: float) -> None:
+    """Ball and chamber sampler share nothing but the target, and agree on every eigenvalue."""
+    rng = np.random.default_rng(33)
+    ball = spectrum(spd_laplace._ball_draws(k, sigma, 5000, rng).draws)
+    chamber = spectrum(spd_laplace._chamber_draws(k, sigma, 5000, rng).draws)
+    for i in range(k):
+        assert stats.ks_2samp(ball[:, i], chamber[:, i]).pvalue > P_VALUE
+    norms = np.linalg.norm(ball, axis=1), np.linalg.norm(chamber, axis=1)
+    assert stats.ks_2samp(*norms).pvalue > P_VALUE
+
+
+@pytest.mark.parametrize(("k", "sigma"), [(3, 0.2), (5, 0.08), (5, 0.15)])
+def test_spd_moments_against_importance_sampling(k: int, sigma: float) -> None:
+    """Mean radius, largest eigenvalue and square trace agree with weighted flat Laplace draws."""
+    rng = np.random.default_rng(34)
+    dim, size = k * (k + 1) // 2, 60_000
+    wide = 1.0 / (1.0 / sigma - spd_laplace.growth(k) * 0.6)
+    flat = rng.standard_normal((size, dim))
+    flat *= wide * rng.standard_gamma(dim, (size, 1)) / np.linalg.norm(flat, axis=1, keepdims=True)
+    radius = np.linalg.norm(flat, axis=1)
+    log_weight = spd_laplace.log_jacobian(spectrum(flat)) - radius / sigma + radius / wide
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    draws = spd_laplace.tangent_draws(k, sigma, 20_000, rng).draws
+    for statistic in (
+        lambda x: np.linalg.norm(x, axis=1),
+        lambda x: spectrum(x)[:, -1],
+        lambda x: spectrum(x).sum(axis=1) ** 2,
+    ):
+        ours, theirs = statistic(draws), statistic(flat)
+        mean = weight @ theirs
+        error = math.hypot(
+            ours.std() / math.sqrt(len(ours)), math.sqrt(weight**2 @ (theirs - mean) ** 2)
+        )
+        assert abs(ours.mean() - mean) < Z * error
+
+
+@pytest.mark.parametrize(("k", "sigma"), [(3, 0.3), (3, 0.69)])
+def test_eigenvectors_are_haar(k: int, sigma: float) -> None:
+    """A squared entry of the first eigenvector is Beta(1/2, (k−1)/2) under either envelope."""
+    draws = spd_laplace.tangent_draws(k, sigma, 10_000, np.random.default_rng(35)).draws
+    entry = np.linalg.eigh(unvecd(draws))[1][:, 1, 0] ** 2
+    assert stats.kstest(entry, stats.beta(0.5, (k - 1) / 2).cdf).pvalue > P_VALUE
+
+
+@pytest.mark.parametrize(
+    ("k", "sigma", "acceptance"),
+    [(5, 0.15, 0.88), (5, 0.075, 0.98), (3, 0.375, 0.82), (10, 0.0375, 0.94), (5, 0.3, 0.54)],
+)
+def test_acceptance_is_as_stated(k: int, sigma: float, acceptance: float) -> None:
+    """Acceptance is as printed in the module, to 0.02 (more than 5 standard errors)."""
+    found = spd_laplace.tangent_draws(k, sigma, 20_000, np.random.default_rng(36)).acceptance
+    assert found == pytest.approx(acceptance, abs=0.02)
+
+
+def test_the_smaller_envelope_is_used() -> None:
+    """The ratio of acceptances equals the ratio of envelope masses: the ball wins iff smaller."""
+    rng = np.random.default_rng(37)
+    for sigma in (0.4, 0.5, 0.6):
+        ball = spd_laplace._ball_draws(3, sigma, 4000, rng).acceptance
+        chamber = spd_laplace._chamber_draws(3, sigma, 4000, rng).acceptance
+        assert spd_laplace.ball_is_smaller(3, sigma) == (ball > chamber)
+
+
+# --- existence -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "limit"),
+    [
+        ("spd-affine-invariant", {"k": 2}, math.sqrt(2.0)),
+        ("spd-affine-invariant", {"k": 3}, math.sqrt(0.5)),
+        ("spd-affine-invariant", {"k": 5}, math.sqrt(0.1)),
+        ("hyperbolic", {"dim": 4}, 1.0 / 3.0),
+    ],
+)
+@pytest.mark.parametrize("name_of_family", ["rl", "kng"])
+def test_no_law_beyond_the_limit(
+    name: str, size: dict[str, int], limit: float, name_of_family: str
+) -> None:
+    """Above the limit calibration raises, naming σ and the limit; just below it works."""
+    manifold = MANIFOLDS[name](**size)
+    family = MECHANISMS[name_of_family]
+    unit = family.calibrate(PureDP(1e6), sensitivity=1.0, manifold=manifold).sigma * 1e6
+    assert largest_sigma(manifold) == pytest.approx(limit, rel=1e-12)
+    for budget in (PureDP(0.999 * unit / limit), PureDP(0.5 * unit / limit), GDP(1e-3)):
+        with pytest.raises(PrivacyError, match=f"only for σ < {limit:.6g}"):
+            family.calibrate(budget, sensitivity=1.0, manifold=manifold)
+    fine = family.calibrate(PureDP(1.001 * unit / limit), sensitivity=1.0, manifold=manifold)
+    assert fine.sigma < limit
+
+
+def test_refusal_covers_the_published_unstable_points() -> None:
+    """With n = 40, r = 1.5 there is no law on SPD(5) for ε ≤ 0.237, on SPD(3) for ε ≤ 0.106."""
+    for k, epsilon in ((5, 0.237), (3, 0.106)):
+        manifold = MANIFOLDS["spd-affine-invariant"](k=k)
+        with pytest.raises(PrivacyError, match="multiply its ε by more than"):
+            MECHANISMS["rl"].calibrate(PureDP(epsilon), sensitivity=0.075, manifold=manifold)
+        MECHANISMS["rl"].calibrate(PureDP(epsilon + 1e-3), sensitivity=0.075, manifold=manifold)
+
+
+# --- rejection -----------------------------------------------------------------------------------
+
+
+def test_rejection_notices_a_broken_bound() -> None:
+    """An acceptance probability above 1 raises instead of giving draws from another law."""
+
+    def propose(count: int) -> tuple[FloatArray, FloatArray]:
+        return np.zeros((count, 1)), np.full(count, 0.1)
+
+    with pytest.raises(ConvergenceError, match="at most 1"):
+        accept(propose, 1, rng=np.random.default_rng(38))
+
+
+def test_rejection_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A law out of reach raises with the number of draws and candidates, instead of hanging."""
+    monkeypatch.setattr("pipeline.mechanisms.rejection.LIMIT", 1000)
+
+    def propose(count: int) -> tuple[FloatArray, FloatArray]:
+        return np.zeros((count, 1)), np.full(count, -math.inf)
+
+    with pytest.raises(ConvergenceError, match="0 of 3 draws after"):
+        accept(propose, 3, rng=np.random.default_rng(39))

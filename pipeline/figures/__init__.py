@@ -13,11 +13,21 @@ Each chart is a static SVG and the Vega-Lite specification of the same picture. 
 from pipeline.figures.bars import bars, steps, tightness
 from pipeline.figures.curves import error_against_budget, time_against_size
 from pipeline.figures.montage import montage
-from pipeline.figures.style import DEFINITIONS, Figure, digits, javascript, letter, listing, number
+from pipeline.figures.style import (
+    DEFINITIONS,
+    PALETTE,
+    Figure,
+    digits,
+    javascript,
+    letter,
+    listing,
+    number,
+)
 from pipeline.figures.summary import summarise, unique
 
 __all__ = [
     "DEFINITIONS",
+    "PALETTE",
     "Figure",
     "bars",
     "digits",

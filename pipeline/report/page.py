@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import ConfigError
-from pipeline.figures import digits, javascript, number
+from pipeline.figures import PALETTE, digits, javascript, number
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.report.content import CONTENT, key_numbers
 from pipeline.report.findings import Finding, findings
@@ -138,6 +138,7 @@ def render(
         page=page,
         sections=sections,
         privacy=privacy,
+        palette=PALETTE,
         style=resource("reports", "style.css").read_text(encoding="utf-8"),
         library=script,
         behaviour=resource("reports", "report.js").read_text(encoding="utf-8") if script else "",

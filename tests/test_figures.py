@@ -1,0 +1,294 @@
+"""Figures draw the numbers of their tables, all of them and nothing else."""
+
+import io
+import re
+import subprocess
+import sys
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from sample_runs import OURS, PAPER, SERIES, write_sample
+
+from pipeline.errors import DatasetError
+from pipeline.figures import (
+    Figure,
+    bars,
+    digits,
+    error_against_budget,
+    montage,
+    number,
+    steps,
+    summarise,
+    tightness,
+    time_against_size,
+)
+from pipeline.figures.style import PALETTE, SHAPES, log_ticks
+from pipeline.results import Table, read_bound, read_rows
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Table:
+    """Return the rows of a made-up run: 2 classes, 4 series, 5 budgets, 20 repetitions."""
+    record = write_sample(tmp_path, images=False)
+    return read_rows(tmp_path / "results" / f"{record.run}.parquet")
+
+
+def error_figure(rows: Table, band: Any = "se") -> Figure:
+    """Return error against budget, which must exist."""
+    figure = error_against_budget(rows, band=band)
+    assert figure is not None
+    return figure
+
+
+def records(figure: Figure | None) -> list[dict[str, Any]]:
+    """Return the data a figure was drawn from, out of its specification."""
+    assert figure is not None
+    (data,) = figure.spec["datasets"].values()
+    return list(data)
+
+
+def undefined(rows: Table, where: np.ndarray) -> Table:
+    """Return the rows with those at `where` undefined."""
+    blank = {name: np.where(where, np.nan, rows[name]) for name in ("error", "expected_error")}
+    status = np.where(where, "undefined", rows["status"]).astype(object)
+    return {**rows, **blank, "status": status}
+
+
+def test_summary_is_the_mean_of_each_group(rows: Table) -> None:
+    """Mean, spread and count of each group are those of a plain loop, groups in the rows' order."""
+    table = summarise(rows)
+    assert len(table["mean"]) == 2 * 4 * 5
+    assert list(table["series"][:6]) == [PAPER] * 5 + [OURS]
+    for line in range(0, 40, 3):
+        mine = np.ones(len(rows["n"]), dtype=bool)
+        for name in ("label", "series", "budget"):
+            mine &= rows[name] == table[name][line]
+        errors = rows["error"][mine]
+        assert table["count"][line] == table["rows"][line] == len(errors) == 20
+        assert table["mean"][line] == pytest.approx(errors.mean(), rel=1e-12)
+        assert table["sd"][line] == pytest.approx(errors.std(ddof=1), rel=1e-9)
+        assert table["se"][line] == pytest.approx(errors.std(ddof=1) / np.sqrt(20), rel=1e-9)
+        assert table["sigma"][line] == pytest.approx(rows["sigma"][mine][0], rel=1e-12)
+        assert table["class_name"][line] == rows["class_name"][mine][0]
+
+
+def test_summary_without_values(rows: Table) -> None:
+    """A group without a number has count 0 and NaN; a single value has a mean and no spread."""
+    gone = rows["series"] == PAPER
+    kept = np.flatnonzero(gone)[0]
+    gone[kept] = False
+    table = summarise(undefined(rows, gone))
+    assert table["count"][0] == 1
+    assert table["mean"][0] == rows["error"][kept]
+    assert np.isnan(table["se"][0])
+    assert table["count"][1] == 0
+    assert np.isnan(table["mean"][1])
+    assert table["rows"][1] == 20
+    assert table["status"][1] == "undefined"
+
+
+@pytest.mark.parametrize("band", ["se", "2sd"])
+def test_error_figure_draws_the_summary(rows: Table, band: Any) -> None:
+    """Each class, series and budget is one point at its mean, with its band and expectation."""
+    table = summarise(rows)
+    half = table["se"] if band == "se" else 2 * table["sd"]
+    drawn = records(error_figure(rows, band))
+    assert len(drawn) == len(table["mean"])
+    for index, point in enumerate(drawn):
+        assert point["series"] == table["series"][index]
+        assert point["panel"].startswith(table["class_name"][index] + ", n = ")
+        assert point["x"] == pytest.approx(table["budget"][index], rel=1e-6)
+        assert point["mean"] == pytest.approx(table["mean"][index], rel=1e-6)
+        assert point["high"] == pytest.approx(table["mean"][index] + half[index], rel=1e-6)
+        assert point["low"] == pytest.approx(table["mean"][index] - half[index], rel=1e-6)
+        assert point["expected"] == pytest.approx(table["expected_error"][index], rel=1e-6)
+
+
+def test_error_figure_leaves_gaps(rows: Table) -> None:
+    """Undefined rows are not drawn, and with no result at all there is no figure."""
+    gone = (rows["series"] == SERIES[3]) & (rows["budget"] < 1)
+    drawn = records(error_figure(undefined(rows, gone)))
+    assert len(drawn) == 40 - 2 * 2
+    assert all(point["x"] >= 1 for point in drawn if point["series"] == SERIES[3])
+    assert error_against_budget(undefined(rows, np.ones(len(gone), dtype=bool))) is None
+
+
+def test_band_stays_above_zero(rows: Table) -> None:
+    """A band wider than its mean keeps a positive foot, so that a log axis can show it."""
+    wild = {**rows, "error": rows["error"] * np.where(rows["repetition"] == 0, 1000, 1)}
+    assert all(0 < point["low"] < point["mean"] for point in records(error_figure(wild)))
+
+
+def test_theory_is_drawn_only_where_it_exists(rows: Table) -> None:
+    """The dashes and the words on them appear with an expectation and not without."""
+    with_theory = error_figure(rows)
+    without = error_figure({**rows, "expected_error": np.full(len(rows["n"]), np.nan)})
+    assert "exact expectation" in with_theory.caption
+    assert "expectation" not in without.caption
+    for figure, dashed in ((with_theory, 2 * 4), (without, 0)):
+        paths = [path for path in re.findall("<path [^>]*>", figure.svg) if ' d="M' in path]
+        assert sum("stroke-dasharray" in path for path in paths) == dashed
+
+
+def test_axes_are_logarithmic_where_values_span_decades(rows: Table) -> None:
+    """Budgets from 0.1 to 2 stand on a log axis, from 1 to 2 on a linear one."""
+    near = {**rows, "budget": 1 + rows["budget"] / 2}
+    for table, kind in ((rows, "log"), (near, "linear")):
+        layers = error_figure(table).spec["spec"]["layer"]
+        scales = [layer["encoding"]["x"]["scale"] for layer in layers]
+        assert {scale.get("type", "linear") for scale in scales} == {kind}
+
+
+def test_picture_shows_text_and_marks(rows: Table) -> None:
+    """The static picture holds every class, every series and a mark for every point."""
+    figure = error_figure(rows)
+    for word in ("normal, n = 1,583", "pneumonia, n = 4,274", *SERIES):
+        assert f">{word}<" in figure.svg
+    assert len(re.findall(r'<path [^>]*transform="translate[^>]*d="M', figure.svg)) >= 40
+    assert "NaN" not in figure.svg
+    assert "http" not in figure.svg.replace("http://www.w3.org/", "")
+
+
+def test_names_cannot_break_the_picture(rows: Table) -> None:
+    """A class and a series named like markup come out as text."""
+    evil = "<script>alert('x')</script>"
+    changed = {**rows, "class_name": np.full(len(rows["n"]), evil, dtype=object)}
+    changed["series"] = np.full(len(rows["n"]), evil + " & co", dtype=object)
+    figure = error_figure(changed)
+    assert "<script" not in figure.svg
+    assert "&lt;script&gt;" in figure.svg
+
+
+def test_clip_paths_are_not_shared(rows: Table) -> None:
+    """Two pictures on one page have no id in common, and the same rows give the same picture."""
+    one, two = error_figure(rows), error_figure(rows, "2sd")
+    ids = [set(re.findall(r' id="([^"]+)"', figure.svg)) for figure in (one, two)]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+    used = set(re.findall(r"url\(#([^)]+)\)", one.svg))
+    assert used <= ids[0]
+    assert error_figure(rows) == one
+
+
+def test_specification_stays_small(rows: Table) -> None:
+    """The specification holds points, not rows: ten times the repetitions, the same size."""
+    many = {name: np.tile(column, 10) for name, column in rows.items()}
+    sizes = [len(str(error_figure(table).spec)) for table in (rows, many)]
+    assert sizes[1] < 1.05 * sizes[0] < 25_000
+
+
+def test_bound_figure_shows_norm_and_radius(tmp_path: Path) -> None:
+    """Each class is a bar as long as its largest norm, with a stroke at the radius."""
+    record = write_sample(tmp_path, images=False)
+    bound = read_bound(tmp_path / "runs" / record.run / "bound.parquet")
+    drawn = records(tightness(bound))
+    assert [bar["label"] for bar in drawn] == ["normal", "pneumonia"]
+    assert [bar["value"] for bar in drawn] == bound["largest_norm"].tolist()
+    assert {bar["limit"] for bar in drawn} == {30.892}
+    assert [bar["text"] for bar in drawn] == ["91.9 %", "93.6 %"]
+    figure = steps(record)
+    assert [bar["value"] for bar in records(figure)] == [seconds for _, seconds in record.steps]
+    assert figure is not None
+    assert "2.29 s in all" in figure.caption
+    assert bars([], [], name="x", title="x", axis="x") is None
+
+
+def test_time_figure_draws_mean_seconds(rows: Table) -> None:
+    """One point a series and size, at the mean of the seconds; no figure without a time."""
+    timed = {**rows, "seconds": rows["repetition"] + 1.0}
+    drawn = records(time_against_size(timed, size="n", size_title="number of images"))
+    assert len(drawn) == 4 * 2
+    assert {point["mean"] for point in drawn} == {10.5}
+    untimed = {**rows, "seconds": np.full(len(rows["n"]), np.nan)}
+    assert time_against_size(untimed, size="n", size_title="number of images") is None
+
+
+@pytest.mark.parametrize("channels", [(), (3,)])
+@pytest.mark.parametrize(("n", "sheet"), [(7, (2 * 30 - 2, 4 * 30 - 2)), (2, (28, 58))])
+def test_montage_copies_every_pixel(
+    n: int, sheet: tuple[int, int], channels: tuple[int, ...]
+) -> None:
+    """Each image stands in its place, unchanged, gray or colour; the gaps are transparent."""
+    images = np.random.default_rng(1).integers(0, 256, (n, 28, 28, *channels), dtype=np.uint8)
+    picture = np.asarray(Image.open(io.BytesIO(montage(images, 4))))
+    assert picture.shape == (*sheet, 4)
+    for index, image in enumerate(images):
+        top, left = 30 * (index // 4), 30 * (index % 4)
+        tile = picture[top : top + 28, left : left + 28]
+        expected = image if channels else np.repeat(image[..., None], 3, axis=-1)
+        np.testing.assert_array_equal(tile[..., :3], expected)
+        assert (tile[..., 3] == 255).all()
+    assert (picture[..., 3] == 255).sum() == n * 28 * 28
+
+
+def test_montage_refuses_floats() -> None:
+    """Images that are not uint8 are refused at the door."""
+    with pytest.raises(DatasetError, match="uint8"):
+        montage(np.zeros((2, 28, 28)), 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "free", "fixed"),
+    [
+        (0.1, "0.1", "0.100"),
+        (1.0, "1", "1.00"),
+        (123.456, "123", "123"),
+        (4273.0, "4,273", "4,273"),
+        (4.6e-7, "4.6·10⁻⁷", "4.6·10⁻⁷"),
+        (np.nan, "–", "–"),
+        (0.0, "0", "0"),
+    ],
+)
+def test_numbers_are_written_as_a_person_would(value: float, free: str, fixed: str) -> None:
+    """Three significant digits, no exponent in sight where it is not needed."""
+    assert (number(value), digits(value)) == (free, fixed)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.09, 2.2), (1e-7, 3e3), (0.8, 8.0), (9.0, 80.0)])
+def test_log_ticks_lie_inside(low: float, high: float) -> None:
+    """There are between two and twelve ticks, all in the range, rising."""
+    ticks = log_ticks(low, high)
+    assert 2 <= len(ticks) <= 12
+    assert ticks == sorted(ticks)
+    assert ticks[0] >= low * 0.999
+    assert ticks[-1] <= high * 1.001
+
+
+VISION = {  # linear-light matrices, Machado, Oliveira and Fernandes (2009), severity 1
+    "usual": np.eye(3),
+    "protan": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deutan": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritan": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_colours_differ_for_every_eye(vision: str) -> None:
+    """Any two of the series' colours are told apart (CIE76 ΔE > 15), and all shapes differ."""
+    srgb = np.array([[int(hexa[i : i + 2], 16) for i in (1, 3, 5)] for hexa in PALETTE]) / 255
+    light = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(light @ np.asarray(VISION[vision]).T, 0, 1)
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    f = np.cbrt(seen @ np.array(to_xyz).T / [0.9505, 1.0, 1.089])
+    lab = np.stack([116 * f[:, 1], 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
+    gaps = {
+        (PALETTE[i], PALETTE[j]): float(np.linalg.norm(lab[i] - lab[j]))
+        for i, j in combinations(range(len(PALETTE)), 2)
+    }
+    assert min(gaps.values()) > 15, min(gaps, key=lambda pair: gaps[pair])
+    assert len(set(SHAPES)) == len(SHAPES) == len(PALETTE)
+
+
+def test_import_is_light() -> None:
+    """Importing the figures loads neither the drawing library nor Parquet."""
+    code = (
+        "import sys, pipeline.figures, pipeline.report;"
+        "print([m for m in ('altair', 'vl_convert', 'pyarrow', 'jinja2') if m in sys.modules])"
+    )
+    root = Path(__file__).parent.parent
+    out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert out.stdout.strip() == "[]", out.stderr

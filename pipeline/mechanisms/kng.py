@@ -29,7 +29,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError, PrivacyError
-from pipeline.geometry import Manifold
+from pipeline.geometry import Manifold, frechet_mean, gradient_norm
 from pipeline.mechanisms.family import (
     ALL,
     LAPLACE_DEFINITIONS,
@@ -41,14 +41,11 @@ from pipeline.mechanisms.family import (
     check_size,
 )
 from pipeline.mechanisms.mcmc import ChainSettings, diagnose
-from pipeline.mechanisms.rejection import BATCH, accept
+from pipeline.mechanisms.rejection import accept
 from pipeline.mechanisms.riemannian_laplace import require_existence, tangent_laplace
 from pipeline.mechanisms.sensitivity import convexity, largest_radius
 from pipeline.mechanisms.walk import geodesic_chains
 from pipeline.privacy import Budget, laplace_sigma
-
-LOGS = 2_000_000
-"""Most logarithms (candidates × records) that are computed together."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,9 @@ class KNormGradient:
                 f"kng takes the records, shape (n, *{shape}), in place of the statistic; "
                 f"found {records.shape}; pass the data points"
             )
-        pole = self.manifold.origin if base is None else check_centers(base, shape, 1)
+        pole = self.manifold.origin
+        if base is not None and math.isfinite(self.radius):
+            pole = check_centers(base, shape, 0)
         self._require_ball(records, pole)
         if self.sampler == "chain":
             return self._chain_draws(records, pole, check_size(size), rng)
@@ -124,9 +123,7 @@ class KNormGradient:
 
     def _log_density(self, candidates: Points, records: Points, pole: Points) -> FloatArray:
         """Return −‖grad F(y)‖/σ, −∞ outside the ball."""
-        from pipeline.geometry.mean import gradient_norm
-
-        value = -gradient_norm(candidates, records, self.manifold) / self.sigma
+        value = -gradient_norm(records, self.manifold, candidates) / self.sigma
         if math.isinf(self.radius):
             return value
         outside = self.manifold.dist(pole, candidates) > self.radius
@@ -136,12 +133,11 @@ class KNormGradient:
         self, records: Points, pole: Points, size: int, rng: np.random.Generator
     ) -> Draws:
         manifold = self.manifold
-        from pipeline.geometry.mean import frechet_mean
-
         mean = frechet_mean(records, manifold).point
-        from pipeline.geometry.mean import gradient_norm
-
-        slack = float(gradient_norm(mean[None], records, manifold)[0])
+        if manifold.flat:  # ‖grad F(y)‖ = dist(y, x̄)
+            tangent, acceptance = tangent_laplace(manifold, self.sigma, size, rng)
+            return Draws(manifold.exp(mean, tangent), Diagnostics(acceptance))
+        slack = float(gradient_norm(records, manifold, mean))
         curve = convexity(self.radius, manifold.curvature[1])
         scale = self.sigma / curve
         end = self.radius + float(manifold.dist(pole, mean))
@@ -151,15 +147,12 @@ class KNormGradient:
             lower = (curve * np.linalg.norm(tangent, axis=-1) - slack) / self.sigma
             return tangent, self._log_density(manifold.exp(mean, tangent), records, pole) + lower
 
-        batch = max(16, min(BATCH, LOGS // len(records)))
-        tangent, acceptance = accept(propose, size, batch=batch, rng=rng)
+        tangent, acceptance = accept(propose, size, rng=rng)
         return Draws(manifold.exp(mean, tangent), Diagnostics(acceptance))
 
     def _chain_draws(
         self, records: Points, pole: Points, size: int, rng: np.random.Generator
     ) -> Draws:
-        from pipeline.geometry.mean import frechet_mean
-
         mean = frechet_mean(records, self.manifold).point
         run = geodesic_chains(
             lambda points: self._log_density(points, records, pole),
@@ -194,8 +187,10 @@ def k_norm_gradient(
 
     Raises
     ------
+    UndefinedError
+        Where the density does not exist.
     PrivacyError
-        Where the density does not exist, and for a ball too large for its curvature.
+        For a ball too large for its curvature, or a combination that `Family.refusal` refuses.
     """
     KNG.require(budget, manifold, sampler)
     sigma = laplace_sigma(budget, sensitivity if manifold.flat else 2.0 * sensitivity)

@@ -25,9 +25,7 @@ class Accepted(NamedTuple):
     acceptance: float
 
 
-def accept(
-    propose: Proposal, size: int, *, batch: int = BATCH, rng: np.random.Generator
-) -> Accepted:
+def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepted:
     """Return the first `size` accepted candidates.
 
     Candidates are independent, so the first accepted ones are independent draws from the law with
@@ -50,7 +48,7 @@ def accept(
     accepted = tried = 0
     while accepted < size:
         share = max(accepted, 1) / tried if tried else 1.0
-        count = min(batch, math.ceil(1.1 * (size - accepted) / share) + 8)
+        count = min(BATCH, math.ceil(1.1 * (size - accepted) / share) + 8)
         candidates, log_probability = propose(count)
         if log_probability.max(initial=-math.inf) > 1e-9:
             raise ConvergenceError(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.errors import PrivacyError
+from pipeline.errors import UndefinedError
 from pipeline.geometry import Manifold
 from pipeline.mechanisms.family import (
     ALL,
@@ -34,6 +34,7 @@ from pipeline.mechanisms.rejection import Accepted
 from pipeline.mechanisms.spd_laplace import growth, tangent_draws
 from pipeline.mechanisms.walk import laplace_chains
 from pipeline.privacy import Budget, laplace_sigma
+from pipeline.privacy.calibration import laplace_epsilon
 
 
 def largest_sigma(manifold: Manifold) -> float:
@@ -47,13 +48,14 @@ def largest_sigma(manifold: Manifold) -> float:
 
 
 def require_existence(sigma: float, budget: Budget, manifold: Manifold) -> None:
-    """Raise `PrivacyError` if no Riemannian Laplace law of scale σ exists on `manifold`."""
+    """Raise `UndefinedError` if no Riemannian Laplace law of scale σ exists on `manifold`."""
     limit = largest_sigma(manifold)
     if sigma >= limit:
-        raise PrivacyError(
+        least = laplace_epsilon(budget) * sigma / limit
+        raise UndefinedError(
             f"the density ∝ exp(−dist/σ) exists on {manifold.name} of dimension {manifold.dim} "
-            f"only for σ < {limit:.6g}, found σ = {sigma:.6g} for {budget}; multiply its ε by more "
-            f"than {sigma / limit:.6g}, use that many times as many records, or choose ewl or ewg"
+            f"only for σ < {limit:.6g}, found σ = {sigma:.6g} for {budget}; give a budget that "
+            f"allows ε > {least:.6g}, {sigma / limit:.3g} times as many records, or ewl or ewg"
         )
 
 
@@ -150,8 +152,10 @@ def riemannian_laplace(
 
     Raises
     ------
+    UndefinedError
+        Where no such law exists, stating σ, its limit, and the least ε that works.
     PrivacyError
-        Where no such law exists, stating σ, its limit, and the factor that is missing.
+        For a combination that `Family.refusal` refuses.
     """
     RL.require(budget, manifold, sampler)
     factor = 1.0 if manifold.homogeneous else 2.0

@@ -67,6 +67,11 @@ def test_chunks_are_the_arrays(
         assert all(
             c.dtype == np.uint8 and c.flags.c_contiguous and c.flags.writeable for c in chunks
         )
+        sizes = [
+            -(-np.sum((label is None) | (content[f"{part}_labels"] == label)) // size)
+            for part in parts
+        ]
+        assert len(chunks) == sum(sizes)  # all but the last one of a split are full
         assert all(1 <= len(chunk) <= size for chunk in chunks)
 
 
@@ -132,7 +137,9 @@ def test_bad_arrays_are_one_line(tmp_path: Path, spoil: Any, reason: str) -> Non
     assert "toy.npz" in str(caught.value)
 
 
-@pytest.mark.parametrize("damage", ["empty", "text", "truncated", "bits", "member", "header"])
+@pytest.mark.parametrize(
+    "damage", ["empty", "text", "truncated", "bits", "short", "long", "header"]
+)
 @pytest.mark.parametrize("compressed", [True, False])
 def test_damaged_file_is_one_line(tmp_path: Path, damage: str, compressed: bool) -> None:
     """A file that is no zip, cut, with a bit flipped or rows short never passes in silence."""
@@ -150,7 +157,7 @@ def test_damaged_file_is_one_line(tmp_path: Path, damage: str, compressed: bool)
         with zipfile.ZipFile(path) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
         first = members["train_images.npy"]
-        cut = {"member": first[:-1], "header": first[:9]}
+        cut = {"short": first[:-1], "long": first + b"x", "header": first[:9]}
         with zipfile.ZipFile(path, "w") as archive:
             for name, body in {**members, "train_images.npy": cut[damage]}.items():
                 archive.writestr(name, body)

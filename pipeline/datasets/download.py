@@ -69,7 +69,7 @@ def obtain(
     DatasetError
         Naming the URL, the target and the way out.
     """
-    if target.exists():
+    if present(target):
         return verify(target, md5)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -80,6 +80,11 @@ def obtain(
             f"cannot download {url} to {target} ({reason}); put the file there yourself, "
             "or name the folder that has it with --data-root or COVDP_DATA"
         ) from error
+
+
+def present(path: Path) -> bool:
+    """Return whether something is at `path`, as far as this user can see."""
+    return os.access(path, os.F_OK)
 
 
 def verify(path: Path, md5: str) -> Path:
@@ -123,7 +128,7 @@ def _obtain_alone(
         held = lock.acquire()
     with held:
         try:
-            if target.exists():
+            if present(target):
                 return verify(target, md5)
             for stale in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
                 stale.unlink()  # left by a run that was killed: no one else writes under the lock
@@ -167,7 +172,7 @@ def _transfer(url: str, part: Path, md5: str, progress: bool) -> None:
         download(url, str(part), None)
     except HTTPError as error:
         status = error.response.status_code if error.response is not None else 500
-        final = 400 <= status < 500 and status not in (408, 429)
+        final = status < 500 and status not in (408, 429)
         raise _TransferError(str(error).partition(" for url")[0], final=final) from error
     except RequestException as error:
         cause = getattr(error.args[0], "reason", error) if error.args else error

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.datasets.cards import Card, Kind, load_card
-from pipeline.datasets.download import data_root, obtain
+from pipeline.datasets.download import data_root, obtain, present
 from pipeline.datasets.folder import open_folder
 from pipeline.datasets.npz import open_npz
 from pipeline.datasets.source import ImageSource
@@ -106,7 +106,7 @@ def fetch(
             return obtain(
                 file.url, target, file.md5, progress=progress, attempts=attempts, pause=pause
             )
-    if not target.exists():
+    if not present(target):
         raise DatasetError(
             f"{card.name} is your own dataset but {target} does not exist; put it there, correct "
             "path in the card, or name the data root with --data-root or COVDP_DATA"
@@ -174,6 +174,6 @@ def _on_disk(card: Card, root: Path) -> str:
     if card.torchvision:
         return "yes" if any(root.glob(MARKERS[card.torchvision])) else "no"
     if len(card.sizes) > 1:
-        found = [size for size in card.sizes if _location(card, root, size).exists()]
+        found = [size for size in card.sizes if present(_location(card, root, size))]
         return ", ".join(map(str, found)) or "no"
-    return "yes" if _location(card, root, None).exists() else "no"
+    return "yes" if present(_location(card, root, None)) else "no"

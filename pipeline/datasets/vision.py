@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.datasets.cards import Card
-from pipeline.datasets.download import obtain, verify
+from pipeline.datasets.download import obtain, present, verify
 from pipeline.datasets.source import ImageSource, check_labels, check_shape, read_memory
 from pipeline.errors import DatasetError
 
@@ -88,13 +88,13 @@ def fetch_vision(
     """
     files = layout(card)
     for form in (files.unpacked, files.archives):
-        if all((root / name).is_file() for name in form):
+        if all(present(root / name) for name in form):
             for name, md5 in form.items():
                 if md5 and not card.local:
                     verify(root / name, md5)
             return root
     if card.local:
-        missing = [name for name in files.unpacked if not (root / name).is_file()]
+        missing = [name for name in files.unpacked if not present(root / name)]
         raise DatasetError(
             f"{card.name} is your own dataset but {root / missing[0]} is missing; put it there "
             "or name the data root with --data-root or COVDP_DATA"
@@ -114,7 +114,7 @@ def _obtain(
             obtain(url, target, md5, progress=progress, attempts=attempts, pause=pause)
             return
         except DatasetError:
-            if target.exists() or mirror == mirrors[-1]:
+            if present(target) or mirror == mirrors[-1]:
                 raise
 
 
@@ -143,7 +143,7 @@ def open_vision(card: Card, path: Path) -> ImageSource:
 def _unpacked(card: Card, path: Path, stack: ExitStack) -> Path:
     """Return a root with the unpacked files: `path`, or a temporary folder that `stack` removes."""
     files = layout(card)
-    if all((path / name).is_file() for name in files.unpacked):
+    if all(present(path / name) for name in files.unpacked):
         return path
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="covdp-")))
     extract = torchvision_datasets().utils.extract_archive

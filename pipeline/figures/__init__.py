@@ -22,6 +22,7 @@ from pipeline.figures.style import (
     letter,
     listing,
     number,
+    own_ids,
 )
 from pipeline.figures.summary import summarise, unique
 
@@ -37,6 +38,7 @@ __all__ = [
     "listing",
     "montage",
     "number",
+    "own_ids",
     "steps",
     "summarise",
     "tightness",

@@ -5,7 +5,6 @@ Vega-Lite JSON from which the page draws it again with tooltips. Text and grid c
 that the page's style sheet can recolour them for a dark screen.
 """
 
-import hashlib
 import json
 import math
 import re
@@ -78,7 +77,21 @@ def finish(
     svg = vl_convert.vegalite_to_svg(
         json.dumps(spec), vl_version=version[1] if version else None, allowed_base_urls=[]
     )
-    return Figure(name, title, _own_ids(svg, spec), spec, alt, caption)
+    return Figure(name, title, own_ids(svg), spec, alt, caption)
+
+
+def own_ids(svg: str, prefix: str = "") -> str:
+    """Count the picture's clip paths from 0 and put `prefix` before their names.
+
+    Without a prefix the same chart is the same text every time; with one, several pictures can
+    share a page.
+    """
+    order: dict[str, int] = {}
+
+    def rename(found: re.Match[str]) -> str:
+        return f"{found[1]}{prefix}clip{order.setdefault(found[2], len(order))}"
+
+    return re.sub(r'(id="|url\(#)clip(\d+)', rename, svg)
 
 
 @cache
@@ -134,18 +147,6 @@ def digits(value: float) -> str:
 
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def _own_ids(svg: str, spec: Mapping[str, Any]) -> str:
-    """Give the SVG's clip paths names of their own: several pictures share one page."""
-    prefix = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
-    order: dict[str, str] = {}
-
-    def rename(found: re.Match[str]) -> str:
-        new = order.setdefault(found[2], f"c{prefix}-{len(order)}")
-        return f"{found[1]}{new}"
-
-    return re.sub(r'(id="|url\(#)(clip\d+|gradient_\d+)', rename, svg)
 
 
 def _config(legend: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import ConfigError
-from pipeline.figures import PALETTE, digits, javascript, number
+from pipeline.figures import PALETTE, digits, javascript, number, own_ids
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.report.content import CONTENT, key_numbers
 from pipeline.report.findings import Finding, findings
@@ -132,7 +132,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "digits": digits}
+    environment.filters |= {"number": number, "digits": digits, "own_ids": own_ids}
     return environment.get_template("page.html.j2").render(
         title=title,
         page=page,

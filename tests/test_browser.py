@@ -1,0 +1,161 @@
+"""The page in a real browser: it is drawn, it answers the mouse, it calls nobody.
+
+Playwright drives the system's Chromium, which `.ci/run` installs when it is missing.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_runs import write_sample
+
+from pipeline.report import build_report
+
+SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the report of two runs, one with long names and a class called like markup."""
+    out = tmp_path_factory.mktemp("browser")
+    write_sample(out)
+    names = ("<script>alert(1)</script>", "cancer-associated stroma of a long name", "c", "d")
+    write_sample(out, experiment="again", names=names)
+    return build_report(out)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Start one headless Chromium for the file."""
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.fail("Chromium is missing; .ci/run installs it (Debian: apt-get install chromium)")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=SWITCHES)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def opened(browser: Any, report: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Open the report with the given options; afterwards: no error, no request but the file."""
+    context = browser.new_context(**getattr(request, "param", {}))
+    page = context.new_page()
+    faults: list[str] = []
+    requests: list[str] = []
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda item: requests.append(item.url))
+    page.goto(report.as_uri(), wait_until="load")
+    yield page
+    called = [url for url in requests if not url.startswith(("data:", "blob:"))]
+    context.close()
+    assert faults == []
+    assert called == [report.as_uri()]
+
+
+def draw_all(page: Any) -> int:
+    """Scroll to every chart until it is interactive, and return how many there are."""
+    charts = page.locator("figure.chart")
+    for index in range(charts.count()):
+        charts.nth(index).scroll_into_view_if_needed()
+        page.wait_for_function(
+            "i => document.querySelectorAll('figure.chart')[i].dataset.state === 'live'",
+            arg=index,
+            timeout=20_000,
+        )
+    return int(charts.count())
+
+
+def overflow(page: Any) -> int:
+    """Return by how many pixels the page is wider than the screen."""
+    return int(
+        page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    )
+
+
+PHONE = {"viewport": {"width": 390, "height": 844}}
+DARK = {"color_scheme": "dark"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opened", [{}, DARK, PHONE], indirect=True, ids=["light", "dark", "phone"])
+def test_charts_become_interactive(opened: Any) -> None:
+    """Every chart is drawn again by the script with marks inside the screen, no static one left."""
+    assert draw_all(opened) == 6
+    widths = opened.locator("figure.chart .live svg.marks").evaluate_all(
+        "all => all.map(svg => [svg.getBoundingClientRect().width, svg.querySelectorAll("
+        "'.role-mark path').length])"
+    )
+    assert len(widths) == 6
+    assert all(width > 150 and marks > 1 for width, marks in widths)
+    assert opened.locator(".static:visible").count() == 0
+    assert overflow(opened) == 0
+
+
+def test_marks_answer_the_mouse(opened: Any) -> None:
+    """Over a point a tooltip shows its series and its numbers."""
+    draw_all(opened)
+    dots = opened.locator("#main-pneumoniamnist-error .live .mark-symbol.role-mark path")
+    assert dots.count() == 2 * 4 * 5
+    dots.first.hover(force=True)
+    tip = opened.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    assert "EWG" in tip.inner_text()
+    assert "mean" in tip.inner_text()
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [{"java_script_enabled": False}, {"java_script_enabled": False, **PHONE}],
+    indirect=True,
+    ids=["desktop", "phone"],
+)
+def test_pictures_without_scripts(opened: Any, report: Path) -> None:
+    """With JavaScript off every chart is a visible picture, and so is every sample."""
+    charts = opened.locator("figure.chart .static svg")
+    assert charts.count() == 6
+    for index in range(6):
+        assert charts.nth(index).is_visible()
+        assert charts.nth(index).bounding_box()["width"] > 300
+        assert charts.nth(index).locator(".role-mark path").count() > 1
+    images = opened.locator(".samples img")
+    assert images.count() == 2 + 4
+    assert all(images.nth(index).is_visible() for index in range(6))
+
+
+def test_pictures_are_present(opened: Any) -> None:
+    """Every image has decoded to a size of its own, and no class name became a script."""
+    opened.wait_for_function("[...document.images].every(image => image.complete)")
+    sizes = opened.evaluate("[...document.images].map(image => image.naturalWidth)")
+    assert len(sizes) == 6
+    assert min(sizes) > 28
+    assert opened.title() == "Private covariance descriptors: experiments"
+    assert opened.get_by_text("<script>alert(1)</script>").count() > 1
+
+
+@pytest.mark.parametrize("opened", [PHONE], indirect=True)
+def test_phone_needs_no_sideways_scrolling(opened: Any) -> None:
+    """At 390 pixels nothing sticks out of the page; a wide table scrolls inside its box."""
+    assert overflow(opened) == 0
+    box = opened.locator("#main-pneumoniamnist-numbers .scroll")
+    assert box.evaluate("box => box.scrollWidth - box.clientWidth") > 0
+    head = box.locator("thead th").first
+    before = head.bounding_box()["y"]
+    box.evaluate("box => box.scrollTop = 200")
+    assert head.bounding_box()["y"] == pytest.approx(before, abs=2)
+
+
+def test_links_lead_to_their_sections(opened: Any) -> None:
+    """Each entry of the contents brings its section to the screen."""
+    links = opened.locator("nav a")
+    assert links.count() == 3
+    for index in range(3):
+        links.nth(index).click()
+        target = opened.locator(f'[id="{links.nth(index).get_attribute("href")[1:]}"]')
+        target.locator("h2").first.wait_for()
+        assert target.is_visible()

@@ -1,0 +1,355 @@
+"""The page says what the rows say, survives whatever is missing, and calls nobody."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sample_runs import OURS, PAPER, SERIES, write_sample
+
+from pipeline.errors import ConfigError, OutputError
+from pipeline.figures import digits, number
+from pipeline.files import resource
+from pipeline.report import build_report
+from pipeline.report.findings import findings
+from pipeline.report.page import build_section, load_spec
+from pipeline.report.sources import Run, load_run, load_runs
+from pipeline.results import (
+    DatasetNote,
+    RunRecord,
+    Table,
+    read_bound,
+    read_rows,
+    write_bound,
+    write_record,
+    write_rows,
+)
+
+ALL = ["summary", "facts", "samples", "bound", "error", "numbers", "steps", "reproduction"]
+
+
+class Page(HTMLParser):
+    """The elements of a page: ids, links, whatever it loads, table cells and text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.sections: list[str] = []
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.means: list[float] = []
+        self.rows: list[list[str]] = []
+        self.text = ""
+        self.cell = self.mute = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Collect what the tag names, links to or loads."""
+        values = {name: value or "" for name, value in attrs}
+        self.tags.append(tag)
+        self.mute = tag in ("script", "style")
+        if "id" in values:
+            self.ids.append(values["id"])
+        if tag == "section":
+            self.sections.append(values["id"])
+        if tag == "a":
+            self.links.append(values["href"])
+        for name in ("src", "srcset", "data", "href", "xlink:href", "poster", "action"):
+            if name in values and tag != "a":
+                self.loads.append(values[name])
+        if tag == "data" and values.get("class") == "mean":
+            self.means.append(float(values["value"]))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.cell = True
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Leave a table's cell, a script or a style."""
+        self.cell = self.cell and tag not in ("td", "th")
+        self.mute = self.mute and tag not in ("script", "style")
+
+    def handle_data(self, data: str) -> None:
+        """Collect text."""
+        if self.cell:
+            self.rows[-1][-1] += data
+        if not self.mute:
+            self.text += data
+
+
+def page_of(out: Path) -> Page:
+    """Build the report of `out` and read it."""
+    return Page(build_report(out).read_text(encoding="utf-8"))
+
+
+def run_of(out: Path, change: Callable[[Table], Table] = lambda rows: rows) -> Run:
+    """Write a sample, change its rows, and load it."""
+    record = write_sample(out, images=False)
+    path = out / "results" / f"{record.run}.parquet"
+    write_rows(path, change(read_rows(path)), metadata={})
+    return load_run(out / "runs" / record.run, path)
+
+
+def without_result(rows: Table) -> Table:
+    """Make the first budgets of one series undefined."""
+    gone = (rows["series"] == SERIES[3]) & (rows["budget"] < 1) & (rows["label"] == 1)
+    blank = {
+        name: np.where(gone, np.nan, rows[name]) for name in ("error", "expected_error", "sigma")
+    }
+    status = np.where(gone, "undefined", rows["status"]).astype(object)
+    return {**rows, **blank, "status": status}
+
+
+def test_page_has_its_sections(tmp_path: Path) -> None:
+    """Title, one section for the run, one for each reportlet, one for privacy; ids are unique."""
+    record = write_sample(tmp_path)
+    page = page_of(tmp_path)
+    assert page.tags.count("title") == page.tags.count("h1") == 1
+    assert record.run == "main-pneumoniamnist"
+    assert page.sections == [record.run, *[f"{record.run}-{name}" for name in ALL], "privacy"]
+    assert len(set(page.ids)) == len(page.ids)
+    for text in (*record.privacy, *record.privacy.values(), record.command, "28 × 28 pixels"):
+        assert text in page.text
+    for name, version in record.versions.items():
+        assert f"{name}\xa0{version}" in page.text
+
+
+def test_numbers_are_the_means_of_the_rows(tmp_path: Path) -> None:
+    """The table holds every class, series and budget with the mean of its rows, as printed."""
+    record = write_sample(tmp_path)
+    rows = read_rows(tmp_path / "results" / f"{record.run}.parquet")
+    page = page_of(tmp_path)
+    lines = [row for row in page.rows if len(row) == 7 and row[0] in SERIES]
+    assert len(lines) == len(page.means) == 2 * 4 * 5
+    position = 0
+    for label in (0, 1):
+        for series in SERIES:
+            for budget in np.unique(rows["budget"]):
+                mine = (rows["series"] == series) & (rows["budget"] == budget)
+                errors = rows["error"][mine & (rows["label"] == label)]
+                expected = rows["expected_error"][mine & (rows["label"] == label)][0]
+                assert page.means[position] == pytest.approx(errors.mean(), rel=1e-12)
+                assert lines[position] == [
+                    series,
+                    number(budget),
+                    digits(rows["sigma"][mine & (rows["label"] == label)][0]),
+                    digits(errors.mean()),
+                    digits(errors.std(ddof=1) / np.sqrt(len(errors))),
+                    digits(expected),
+                    digits(errors.mean() / expected),
+                ]
+                position += 1
+
+
+def test_text_is_escaped(tmp_path: Path) -> None:
+    """Names, titles and notes that look like markup come out as text."""
+    evil = "<script>alert(1)</script>"
+    record = write_sample(tmp_path, names=(evil, "b"))
+    html = build_report(tmp_path).read_text(encoding="utf-8")
+    plain = Page(html).tags.count("script")
+    write_record(
+        tmp_path / "runs" / record.run / "run.json",
+        replace(
+            record,
+            title=evil,
+            dataset=DatasetNote("d", evil, evil, "javascript:alert(1)", evil),
+            command=evil,
+            notes=(evil,),
+            config={evil: evil},
+            privacy={evil: evil},
+            versions={evil: evil},
+            steps=((evil, 1.0),),
+            machine={"processor": evil},
+        ),
+    )
+    html = build_report(tmp_path).read_text(encoding="utf-8")
+    page = Page(html)
+    assert page.tags.count("script") == plain
+    assert "<script>alert" not in html
+    assert page.text.count(evil) > 10
+    assert not [link for link in page.links if link.startswith("javascript")]
+
+
+def test_page_calls_nobody(tmp_path: Path) -> None:
+    """Nothing is loaded but data inside the file; the only addresses are plain links."""
+    write_sample(tmp_path)
+    html = build_report(tmp_path).read_text(encoding="utf-8")
+    page = Page(html)
+    assert len(page.loads) == 2
+    assert all(value.startswith("data:image/png;base64,") for value in page.loads)
+    assert [link for link in page.links if not link.startswith("#")] == ["https://medmnist.com/"]
+    styles = "".join(re.findall("<style>.*?</style>", html, re.DOTALL))
+    assert "url(" not in styles
+    assert "@import" not in styles
+    assert "default-src 'none'" in html
+    assert "link" not in page.tags
+    assert str(tmp_path) not in html
+
+
+@pytest.mark.parametrize(
+    ("gone", "dropped"),
+    [
+        (["results"], {"error", "numbers", "gaps"}),
+        (["runs/main-pneumoniamnist/bound.parquet"], {"bound"}),
+        (["runs/main-pneumoniamnist/samples"], {"samples"}),
+        (
+            ["results", "runs/main-pneumoniamnist/bound.parquet"],
+            {"error", "numbers", "gaps", "bound", "summary"},
+        ),
+    ],
+)
+def test_missing_parts_drop_out(tmp_path: Path, gone: list[str], dropped: set[str]) -> None:
+    """Without a file its reportlets are absent, and the rest of the page is there."""
+    record = write_sample(tmp_path)
+    for name in gone:
+        (tmp_path / name).rename(tmp_path / f"away-{Path(name).name}")
+    spec = load_spec(resource("reports", "report.toml"))
+    section = build_section(load_runs(tmp_path)[0], spec)
+    names = [reportlet.name for reportlet in section.reportlets]
+    kept = [name for name in ALL if name not in dropped]
+    assert [name for name in names if name != "summary"] == [x for x in kept if x != "summary"]
+    assert page_of(tmp_path).sections[0] == record.run
+
+
+def test_damaged_table_is_named(tmp_path: Path) -> None:
+    """A table that cannot be read is a warning on the page, not the end of it."""
+    record = write_sample(tmp_path)
+    (tmp_path / "results" / f"{record.run}.parquet").write_bytes(b"PAR1 damaged PAR1")
+    run = load_runs(tmp_path)[0]
+    assert run.rows is None
+    assert findings(run)[0].warning
+    assert f"{record.run}.parquet" in page_of(tmp_path).text
+
+
+def test_nothing_to_report_is_one_line(tmp_path: Path) -> None:
+    """An empty folder and a damaged record raise `OutputError` with the way out, and no file."""
+    with pytest.raises(OutputError, match="covdp run"):
+        build_report(tmp_path)
+    (tmp_path / "runs" / "x").mkdir(parents=True)
+    (tmp_path / "runs" / "x" / "run.json").write_text('{"experiment": 1}')
+    with pytest.raises(OutputError, match=r"run\.json"):
+        build_report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_undefined_rows_are_said_in_words(tmp_path: Path) -> None:
+    """Where no density exists the page says which series, budgets and classes, and why."""
+    run_of(tmp_path, without_result)
+    page = page_of(tmp_path)
+    assert "main-pneumoniamnist-gaps" in page.ids
+    assert (
+        f"{SERIES[3]} has no result at μ = 0.1 and 0.575 (pneumonia): its density does not exist"
+    ) in page.text
+    assert sum("undefined" in row for row in page.rows) == 2
+    assert len(page.means) == 2 * 4 * 5 - 2
+
+
+def test_missing_data_shows_the_command(tmp_path: Path) -> None:
+    """A run without data has a section that says so and gives the command."""
+    record = RunRecord(
+        experiment="tg-standard",
+        title="Standard images",
+        dataset=DatasetNote("kmnist", "KMNIST"),
+        command="covdp reproduce tg-standard --dataset kmnist",
+        status="data not available",
+        notes=("no network",),
+    )
+    write_record(tmp_path / "runs" / record.run / "run.json", record)
+    write_sample(tmp_path)
+    page = page_of(tmp_path)
+    assert {"tg-standard-kmnist", "main-pneumoniamnist", "privacy"} <= set(page.ids)
+    line = "KMNIST: data not available. This gets it and runs: " + record.command
+    assert page.text.count(line) == 2
+
+
+def test_several_runs_have_a_table_of_contents(tmp_path: Path) -> None:
+    """With two runs every link of the contents leads to a section, in the order of starting."""
+    first = write_sample(tmp_path)
+    other = write_sample(tmp_path, experiment="again", images=False)
+    later = replace(other, started="2026-04-01T00:00:00Z")
+    write_record(tmp_path / "runs" / other.run / "run.json", later)
+    page = page_of(tmp_path)
+    anchors = [link[1:] for link in page.links if link.startswith("#")]
+    assert anchors == [first.run, other.run, "privacy"]
+    assert set(anchors) <= set(page.ids)
+    assert len(set(page.ids)) == len(page.ids)
+    assert page.text.count("one image: MedMNIST drops patient identifiers.") == 1
+
+
+def test_headline_compares_at_the_same_budget(tmp_path: Path) -> None:
+    """The first sentence names the best series and its gain over the published setting."""
+    halve = {PAPER: 1.0, OURS: 0.25, SERIES[2]: 3.0, SERIES[3]: 2.0}
+
+    def change(rows: Table) -> Table:
+        factor = np.array([halve[series] for series in rows["series"]])
+        return {**rows, "error": factor / rows["budget"] * (1 + rows["label"])}
+
+    headline = findings(run_of(tmp_path / "better", change))[0].text
+    assert f"the error of “{OURS}” is 4 times smaller" in headline
+    assert f"“{PAPER}” (geometric mean over 10 pairs" in headline
+    halve[OURS] = 0.9
+    assert f"“{OURS}” is 10 % smaller" in findings(run_of(tmp_path / "some", change))[0].text
+    halve[OURS] = 1.5
+    headline = findings(run_of(tmp_path / "worse", change))[0].text
+    assert "no series has a smaller error" in headline
+    assert f"“{OURS}”, has 1.5 times its error" in headline
+
+
+def test_headline_without_a_published_setting(tmp_path: Path) -> None:
+    """With one series, or no baseline among them, the first sentence gives the range of errors."""
+    run = run_of(tmp_path)
+    alone = {name: column[run.rows["series"] == OURS] for name, column in run.rows.items()}
+    for rows, baseline in ((alone, PAPER), (run.rows, "absent")):
+        record = replace(run.record, baseline=baseline)
+        text = findings(replace(run, rows=rows, record=record))[0].text
+        assert re.fullmatch(r"Mean distance to the true mean: .* at μ = 0.1, .* at μ = 2\.", text)
+
+
+@pytest.mark.parametrize(("factor", "warning"), [(1.0, False), (1.25, True)])
+def test_theory_is_checked(tmp_path: Path, factor: float, warning: bool) -> None:
+    """Errors 25 % too large raise a warning; right ones do not (false alarms: 1e-6, one seed)."""
+    run = run_of(tmp_path, lambda rows: {**rows, "error": factor * rows["error"]})
+    (finding,) = [x for x in findings(run) if "exact expectation" in x.text]
+    assert finding.warning == warning
+    assert ("disagree" in finding.text) == warning
+
+
+def test_broken_bound_is_a_warning(tmp_path: Path) -> None:
+    """A descriptor outside the bound is said first in so many words; inside, how far it reaches."""
+    record = write_sample(tmp_path, images=False)
+    path = tmp_path / "runs" / record.run / "bound.parquet"
+    assert findings(load_runs(tmp_path)[0])[-1].text.endswith("the largest fills 93.6 %.")
+    table = read_bound(path)
+    table["ok"] = np.array([True, False])
+    lines = zip(*table.values(), strict=True)
+    bounds = [SimpleNamespace(**dict(zip(table, line, strict=True))) for line in lines]
+    write_bound(path, bounds)
+    finding = findings(load_runs(tmp_path)[0])[-1]
+    assert finding.warning
+    assert "broken in pneumonia" in finding.text
+
+
+def test_plan_of_the_page_is_checked(tmp_path: Path) -> None:
+    """A reportlet nobody knows is refused with the list of those that exist."""
+    path = tmp_path / "report.toml"
+    path.write_text('[page]\n[[reportlet]]\nname = "errors"\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match="unknown reportlet 'errors'; known are summary, facts"):
+        load_spec(path)
+
+
+def test_target_and_nothing_else_is_written(tmp_path: Path) -> None:
+    """The page is the only new file, at the place asked for, and the same every time."""
+    write_sample(tmp_path / "out")
+    before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    target = build_report(tmp_path / "out", target=tmp_path / "pages" / "mine.html")
+    assert target == tmp_path / "pages" / "mine.html"
+    after = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    assert after == sorted([*before, target])
+    first = target.read_bytes()
+    assert build_report(tmp_path / "out", target=target).read_bytes() == first

@@ -20,18 +20,21 @@ eigenvalues of R'⁻¹R are majorised by ln a_i − ln b_i (Gelfand and Naimark)
 Schur-convex. Now write a_i = η(1 + s_i), b_i = η(1 + t_i) with s, t ≥ 0, Σ s ≤ τ, Σ t ≤ τ,
 τ = T/η, and f(z) = ln²(1 + z), which increases. As both logarithms are ≥ 0, a term is at most the
 larger of f(s_i), f(t_i). If s_i ≥ t_i for p of the indices, the sum is at most the sum of f(s_i)
-over these plus that of f(t_i) over the other k − p. f lies below its concave envelope, which is
+over these plus that of f(t_i) over the other k − p. f lies below its concave envelope g, which is
 the tangent from the origin up to z* = 3.92… and f itself from there on; so by Jensen m terms of
-total at most τ sum to at most m·f(τ/m), provided τ/m ≥ z*. Hence, if τ/k ≥ 4,
+total at most τ sum to at most m·g(τ/m). Hence
 
-    D² = max over p = 0..k of p·f(τ/p) + (k − p)·f(τ/(k − p)),
+    D² = max over p = 0..k of p·g(τ/p) + (k − p)·g(τ/(k − p)),
 
-and otherwise, from |ln a_i − ln b_i| ≤ ln(1 + τ), D² = k·ln²(1 + τ). Diagonal matrices reach it.
+or k·ln²(1 + τ) if that is less (τ below about k/2), from |ln a_i − ln b_i| ≤ ln(1 + τ). As
+m·g(τ/m) is concave in m, the maximum is at p = ⌊k/2⌋. If τ/k ≥ 4, which is η ≤ T/(4k), g is f in
+all terms, and diagonal matrices with ⌊k/2⌋ and ⌈k/2⌉ equal excesses reach D.
 
 **What the grid does not give.** By Cauchy's interlacing the fixed block diag(v_x, v_y) forces the
-two largest eigenvalues of R up to η + v_x, η + v_y. That leaves p in 2..k − 2, and the maximum is
-in the middle of that, so interlacing alone does not shrink D. Matrices that do have the fixed
-block come within 1.3 % of D (a test builds them), so that no finer argument could gain more.
+two largest eigenvalues of R up to η + v_x, η + v_y. For the pair (s, t) that rules out p < 2 and
+p > k − 2 only, and the maximum is between: interlacing does not shrink D. Some matrices that obey
+the trace bound and do have the fixed block are 0.985·D apart (a test builds them), so that no
+argument from these facts could shrink it by more than 1.5 %.
 
 **Log-Cholesky.** R = L Lᵀ. Schur complements of R are at least η, so η ≤ L_ii² ≤ R_ii ≤ v_i + η,
 and the strict lower part of row i has norm² R_ii − L_ii² ≤ v_i. Two such rows differ by at most
@@ -56,6 +59,8 @@ from pipeline.errors import ConfigError
 
 UPWARDS = 1 + 1e-12
 UNIT = 2.0**-53
+TANGENT = 3.9215536345675051
+"""z*, where the tangent of ln²(1 + z) goes through the origin: ln(1 + z) = 2z/(1 + z)."""
 
 
 @dataclass(frozen=True)
@@ -163,13 +168,14 @@ def _spectral_bounds(
     k = spec.k
     radius = math.sqrt(k) * max(abs(math.log(eta)), abs(math.log(spec.norm_bound + eta)))
     excess = math.fsum(variances) / eta
-    if excess / k < 4:
-        return radius, math.sqrt(k) * math.log1p(excess)
 
-    def best(m: int) -> float:
-        return m * math.log1p(excess / m) ** 2 if m else 0.0
+    def most(m: int) -> float:
+        if m and excess / m >= TANGENT:
+            return m * math.log1p(excess / m) ** 2
+        return min(m, 1) * excess * math.log1p(TANGENT) ** 2 / TANGENT
 
-    return radius, math.sqrt(max(best(p) + best(k - p) for p in range(k + 1)))
+    split = most(k // 2) + most(k - k // 2)
+    return radius, math.sqrt(min(split, k * math.log1p(excess) ** 2))
 
 
 def _cholesky_bounds(

@@ -1,0 +1,331 @@
+"""Descriptors against two oracles: SciPy and scikit-image in floats, Python's integers exactly."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+import scipy.ndimage
+import skimage.color
+import skimage.data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from pipeline.descriptors import DESCRIPTORS, Descriptor, describe, domain, kernels, require, verify
+from pipeline.errors import ConfigError, DatasetError
+
+ETA = 1e-6
+FIRST = np.outer([1, 2, 1], [1, 0, -1])
+SECOND = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1])
+
+
+def features(image, name):
+    """φ of every pixel, (k, h·w), by scipy.ndimage and scikit-image.
+
+    The filters run on whole numbers (gray levels, or luminance in steps of 10⁻⁴) and are scaled
+    afterwards: else rounding makes a derivative of 1e-17 out of 0, and any angle at all of it.
+    """
+    height, width = image.shape[:2]
+    steps = 10_000 if image.ndim == 3 else 1
+    whole = np.rint(skimage.color.rgb2gray(image) * 255 * steps) if image.ndim == 3 else image
+    gray = whole.astype(float)
+    shapes = [FIRST / 4, FIRST.T / 4, SECOND / 32, SECOND.T / 32]
+    found = [np.abs(scipy.ndimage.correlate(gray, shape, mode="reflect")) for shape in shapes]
+    if name != "oct5":
+        gray, found = gray / 255, [feature / (255 * steps) for feature in found]
+    if name == "oct5":
+        maps = [gray, *found]
+    else:
+        y, x = np.mgrid[0:height, 0:width] / np.reshape([height - 1, width - 1], (2, 1, 1))
+        colours = np.moveaxis(image / 255, -1, 0) if image.ndim == 3 else [gray]
+        maps = [x, y, *colours, *found, np.hypot(*found[:2]), np.arctan2(*found[:2])]
+    return np.stack([np.ravel(feature) for feature in maps])
+
+
+def oracle(image, name):
+    """Return the descriptor by np.cov."""
+    phi = features(image, name)
+    return np.reshape(np.cov(phi, bias=True), (len(phi), -1)) + ETA * np.eye(len(phi))
+
+
+def exact_oct5(image):
+    """Return `oct5` in Python's integers, each entry rounded once, then η added."""
+    height, width = image.shape
+    padded = np.pad(image.astype(np.int64), 2, mode="symmetric")
+
+    def filtered(weights):
+        reach = len(weights) // 2
+        total = np.zeros((height, width), np.int64)
+        for (row, column), weight in np.ndenumerate(weights):
+            top, left = 2 - reach + row, 2 - reach + column
+            total += int(weight) * padded[top : top + height, left : left + width]
+        return np.abs(total)
+
+    maps = [padded[2:-2, 2:-2], *map(filtered, (FIRST, FIRST.T, SECOND, SECOND.T))]
+    flat = [np.ravel(feature) for feature in maps]
+    units, pixels = (1, 4, 4, 32, 32), height * width
+    out = np.empty((5, 5))
+    for a, b in product(range(5), repeat=2):
+        products = int(np.sum(flat[a] * flat[b]))
+        numerator = pixels * products - int(np.sum(flat[a])) * int(np.sum(flat[b]))
+        out[a, b] = float(Fraction(numerator, pixels**2 * units[a] * units[b]))
+    return out + ETA * np.eye(5)
+
+
+def pictures(shape, rng):
+    """Images of many kinds: noise of all contrasts, constants, edges, single pixels, boards."""
+    height, width = shape[:2]
+    rows, columns = np.indices((height, width))
+    masks = [
+        rows >= rows,
+        (rows + columns) % 2 == 0,
+        (rows // 2 + columns // 2) % 2 == 0,
+        columns % 4 < 2,
+        rows % 4 < 2,
+        (rows == height // 2) & (columns == width // 2),
+        (rows == 0) & (columns == width - 1),
+        columns >= (width + 1) // 2,
+        rows * width >= columns * height,
+    ]
+    channels = (1,) * (len(shape) - 2)
+    plain = [255 * mask.reshape(mask.shape + channels) * np.ones(shape) for mask in masks]
+    plain += [np.full(shape, value) for value in (0, 1, 128)]
+    plain += [rng.integers(0, top, shape) for top in (2, 17, 256, 256)]
+    plain += [255 * rng.integers(0, 2, shape)]
+    return np.stack(plain).astype(np.uint8)
+
+
+def shape_for(name, height, width):
+    return (height, width, 3)[: 2 + (DESCRIPTORS[name].channels == 3)]
+
+
+def assert_close(found, wanted, name):
+    """Equal up to the rounding of the *oracle*: a few units of the largest feature squared."""
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=3e-15 * DESCRIPTORS[name].norm_bound)
+
+
+SIZES = [(28, 28), (2, 2), (2, 3), (3, 2), (7, 40), (40, 31), (64, 33), (130, 70), (224, 224)]
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+@pytest.mark.parametrize(("height", "width"), SIZES)
+def test_oracle(name, height, width):
+    """Every descriptor is np.cov(bias=True) of SciPy's filters plus η, for all sizes and kinds."""
+    images = pictures(shape_for(name, height, width), np.random.default_rng(height * width))
+    wanted = [oracle(image, name) for image in images]
+    assert_close(describe(images, name, ETA), wanted, name)
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+def test_oracle_of_every_small_size(name):
+    """The mirrored border is SciPy's `reflect` also where the filters are wider than the image."""
+    rng = np.random.default_rng(2)
+    least = 2 if DESCRIPTORS[name].grid else 1
+    for height, width in product(range(least, 8), repeat=2):
+        image = rng.integers(0, 256, shape_for(name, height, width), dtype=np.uint8)
+        assert_close(describe(image[None], name)[0], oracle(image, name), name)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    arrays(
+        np.uint8,
+        st.tuples(st.just(1), st.integers(1, 40), st.integers(1, 40)),
+        elements=st.sampled_from([0, 1, 127, 254, 255]),
+    )
+)
+def test_oct5_is_exact(images):
+    """`oct5` equals the exact rational covariance rounded to float64, to the last bit."""
+    np.testing.assert_array_equal(describe(images)[0], exact_oct5(images[0]))
+
+
+@pytest.mark.parametrize("kind", range(17))
+def test_oct5_at_512_does_not_overflow(kind):
+    """At 512×512, black-and-white patterns included, `oct5` has at most one rounding more."""
+    image = pictures((512, 512), np.random.default_rng(3))[kind]
+    np.testing.assert_allclose(describe(image[None])[0], exact_oct5(image), rtol=3e-16, atol=0)
+
+
+def test_oct5_above_the_int64_limit():
+    """Images with more pixels than int64 moments allow are exact too."""
+    image = np.zeros((1, 860, 870), np.uint8)
+    image[0, :, 430:] = 255
+    assert image[0].size > describe.__globals__["WIDEST"]
+    np.testing.assert_array_equal(describe(image)[0], exact_oct5(image[0]))
+
+
+def test_int64_limit_is_where_the_comment_says():
+    """N²·4095² < 2⁶³ holds up to the limit and fails after it; 128·4095² < 2³¹."""
+    widest = describe.__globals__["WIDEST"]
+    assert (widest * 4095) ** 2 < 2**63 <= ((widest + 1) * 4095) ** 2
+    assert kernels.BLOCK * 4095**2 < 2**31 <= kernels.BLOCK * 4096**2
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+def test_bits_do_not_depend_on_chunks_threads_or_layout(name, monkeypatch):
+    """The same bits come out whatever the chunks, threads, memory order, strides or callers."""
+    rng = np.random.default_rng(4)
+    images = rng.integers(0, 256, (301, *shape_for(name, 21, 30)), dtype=np.uint8)
+    before = images.copy()
+    wanted = describe(images, name)
+    monkeypatch.setitem(describe.__globals__, "BYTES", 1 << 14)  # now 8 to 26 images a block
+    pieces = [describe(part, name) for part in np.array_split(images, [1, 2, 70, 248])]
+    np.testing.assert_array_equal(np.concatenate(pieces), wanted)
+    for threads in (1, 2):
+        usual = numba.get_num_threads()
+        numba.set_num_threads(min(threads, usual))
+        np.testing.assert_array_equal(describe(images, name), wanted)
+        numba.set_num_threads(usual)
+    layouts = [np.asfortranarray(images), np.repeat(images, 2, axis=2)[:, :, ::2], images[::-1]]
+    for layout, result in zip(layouts, (wanted, wanted, wanted[::-1]), strict=True):
+        np.testing.assert_array_equal(describe(layout, name), result)
+    with ThreadPoolExecutor(4) as pool:
+        for result in pool.map(lambda _: describe(images, name), range(4)):
+            np.testing.assert_array_equal(result, wanted)
+    np.testing.assert_array_equal(images, before)
+
+
+def test_strips_do_not_show():
+    """Mirrored images have equal `oct5` (transposed ones after swapping axes), strips or not."""
+    image = np.random.default_rng(5).integers(0, 256, (1, 300, 90), dtype=np.uint8)
+    wanted = describe(image)
+    np.testing.assert_array_equal(describe(image[:, ::-1, ::-1]), wanted)
+    order = [0, 2, 1, 4, 3]
+    np.testing.assert_array_equal(describe(image.swapaxes(1, 2))[:, order][:, :, order], wanted)
+    assert kernels.strip_of(300, 90)[0] < 300
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+def test_constant_image_is_eta(name):
+    """A constant image has R = η·Id to the last bit, apart from the coordinates."""
+    images = np.full((1, *shape_for(name, 28, 28)), 77, np.uint8)
+    grid = DESCRIPTORS[name].grid
+    matrix = describe(images, name, ETA)[0]
+    np.testing.assert_array_equal(matrix[grid:, grid:], ETA * np.eye(len(matrix) - grid))
+    np.testing.assert_array_equal(matrix[:grid, grid:], 0)
+    assert (np.diag(matrix)[:grid] == matrix[0, 0]).all()
+
+
+@pytest.mark.parametrize("dataset", ["pneumoniamnist", "breastmnist", "pathmnist_subset"])
+def test_medical_images(shared, dataset):
+    """On real medical images every fitting descriptor agrees with the oracle."""
+    with np.load(shared / f"{dataset}.npz") as archive:
+        images = archive["test_images"][:60]
+    fitting = [name for name in DESCRIPTORS if images.ndim == 2 + (name == "grid11") + 1]
+    assert fitting
+    for name in fitting:
+        assert_close(describe(images, name), [oracle(image, name) for image in images], name)
+
+
+def test_embedded_images():
+    """On scikit-image's own pictures, gray and colour, descriptors agree with the oracle."""
+    gray, colour = skimage.data.cell(), skimage.data.immunohistochemistry()[:200, :300]
+    for name in ("oct5", "grid9"):
+        assert_close(describe(gray[None], name)[0], oracle(gray, name), name)
+    assert_close(describe(colour[None], "grid11")[0], oracle(colour, "grid11"), "grid11")
+
+
+def test_range_of_derivatives():
+    """Gain 1: over all 3×3 patches derivatives reach 1 and no more, magnitude √5/2, not √2."""
+    bits = np.array(list(product([0, 255], repeat=9)), np.uint8).reshape(-1, 3, 3)
+    patches = np.pad(bits, ((0, 0), (2, 2), (2, 2)), mode="edge")
+    found = np.stack([features(patch, "grid9").reshape(9, 7, 7)[:, 3, 3] for patch in patches])
+    assert found[:, 3:5].max() == 1
+    assert math.isclose(found[:, 7].max(), math.sqrt(5) / 2, rel_tol=1e-14)
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+def test_features_stay_in_their_ranges(name):
+    """No feature spans more than b_j, nor is ‖φ‖² above B; both are nearly reached."""
+    spec = DESCRIPTORS[name]
+    assert len(spec.features) == len(spec.ranges) == spec.k
+    assert len(spec.units(9, 9)) == spec.k
+    images = pictures(shape_for(name, 25, 26), np.random.default_rng(7))
+    phi = np.concatenate([features(image, name) for image in images], axis=1)
+    assert (phi.min(axis=1) >= 0).all()
+    assert (phi.max(axis=1) <= np.array(spec.ranges) * (1 + 1e-12)).all()
+    assert (phi.max(axis=1) >= 0.9 * np.array(spec.ranges)).all()
+    assert np.square(phi).sum(axis=0).max() <= spec.norm_bound
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+def test_no_images(name):
+    """Zero images give zero matrices of the right order."""
+    k = DESCRIPTORS[name].k
+    assert describe(np.zeros((0, *shape_for(name, 28, 28)), np.uint8), name).shape == (0, k, k)
+
+
+GRAY, COLOUR = np.zeros((2, 9, 9), np.uint8), np.zeros((2, 9, 9, 3), np.uint8)
+BAD = [
+    (GRAY.astype(float), "oct5", ETA, DatasetError, "uint8"),
+    (GRAY[0], "oct5", ETA, DatasetError, "shape"),
+    (GRAY, "oct6", ETA, ConfigError, "oct5, grid9, grid11"),
+    (GRAY, "grid11", ETA, DatasetError, "choose oct5 or grid9"),
+    (COLOUR, "oct5", ETA, DatasetError, "choose grid11"),
+    (GRAY[:, :1], "grid9", ETA, DatasetError, "at least 2×2 pixels, found 1×9"),
+    (GRAY[:, :, :0], "oct5", ETA, DatasetError, "at least 1×1 pixels, found 9×0"),
+    *[(GRAY, "oct5", eta, ConfigError, "positive") for eta in (0.0, -1.0, math.inf, math.nan)],
+]
+
+
+@pytest.mark.parametrize(("images", "name", "eta", "error", "words"), BAD)
+def test_bad_inputs(images, name, eta, error, words):
+    """Each bad input is refused with one line that names the rule or the way out."""
+    with pytest.raises(error, match=words) as caught:
+        describe(images, name, eta)
+    assert "\n" not in str(caught.value)
+
+
+def add_halves(images, moments):
+    """Moments of (1, I of the left half, I of the right half), in plain NumPy."""
+    for image, total in zip(images[..., 0].astype(float), moments, strict=True):
+        half = image.shape[1] // 2
+        left, right = image[:, :half].ravel(), image[:, half:].ravel()
+        phi = np.stack([np.ones(left.size), left, right])
+        total += np.tril(phi @ phi.T) * 2
+
+
+def test_own_descriptor_is_one_entry(monkeypatch):
+    """A new entry of the registry is all that describe, domain, verify and require need."""
+    mine = Descriptor(
+        name="halves",
+        features=("left", "right"),
+        channels=1,
+        ranges=(1.0, 1.0),
+        norm_bound=2.0,
+        units=lambda height, width: (255, 255),
+        kernel=add_halves,
+        exact=False,
+    )
+    monkeypatch.setitem(DESCRIPTORS, "halves", mine)
+    images = np.random.default_rng(8).integers(0, 256, (50, 12, 10), dtype=np.uint8)
+    found = describe(images, "halves")
+    left, right = images[..., :5].reshape(50, -1) / 255, images[..., 5:].reshape(50, -1) / 255
+    wanted = [np.cov([a, b], bias=True) + ETA * np.eye(2) for a, b in zip(left, right, strict=True)]
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
+    limit = domain("halves", height=12, width=10)
+    require(verify(found, np.zeros(50, np.int64), limit, ("only",)))
+    assert limit.dimension == 3
+
+
+def test_registry_is_frozen_and_named():
+    """Keys are names, entries cannot be changed in place, and d = k(k + 1)/2."""
+    for name, spec in DESCRIPTORS.items():
+        assert spec.name == name
+        with pytest.raises(AttributeError):
+            spec.channels = 3
+        assert replace(spec, name="other").dimension == spec.k * (spec.k + 1) // 2
+    assert [DESCRIPTORS[name].k for name in ("oct5", "grid9", "grid11")] == [5, 9, 11]
+
+
+def test_all_compiled_code_is_in_one_file():
+    """Numba's cache tracks one file a function: no kernel calls compiled code of another file."""
+    folder = Path(kernels.__file__).parent
+    others = [path for path in folder.glob("*.py") if path.name != "kernels.py"]
+    assert not any("@compiled" in path.read_text() or "njit" in path.read_text() for path in others)

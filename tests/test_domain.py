@@ -1,0 +1,327 @@
+"""The proven bounds: published figures, attacks by images, matrices that reach them, rounding."""
+
+import math
+from decimal import Decimal, localcontext
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.linalg
+
+from pipeline.descriptors import DESCRIPTORS, describe, domain, require, verify
+from pipeline.errors import ConfigError, DatasetError, DomainError
+from pipeline.geometry import MANIFOLDS
+
+ETA = 1e-6
+SPECTRAL = ("spd-log-euclidean", "spd-affine-invariant")
+EVERY = (*SPECTRAL, "spd-log-cholesky")
+
+
+def distance(first, second, manifold):
+    return MANIFOLDS[manifold](k=first.shape[-1]).dist(first, second)
+
+
+def at_28(name, manifold="spd-log-euclidean", eta=ETA):
+    return domain(name, height=28, width=28, eta=eta, manifold=manifold)
+
+
+def attacks(spec, height, width, rng):
+    """Images made to have extreme descriptors: flat, edges, boards, lone pixels, ramps, noise."""
+    rows, columns = np.indices((height, width))
+    masks = [columns < 0, rows + 1 > rows, columns * 2 >= width, rows * 2 >= height]
+    masks += [(rows + columns) % 2 == 0, columns % 4 < 2, rows % 4 < 2, (rows + columns) % 4 < 2]
+    masks += [(rows == 0) & (columns == 0), (rows == height // 2) & (columns == width // 2)]
+    plain = [255.0 * mask for mask in masks]
+    plain += [255 * columns / max(width - 1, 1), 255 * rows / max(height - 1, 1)]
+    plain += [columns % 2, 127 + rows % 2]
+    left = 2 * columns < width
+    plain += [255.0 * (left & (columns % 4 < 2)), 255.0 * (~left | (columns % 4 < 2))]
+    plain += [255.0 * (left & (rows % 4 < 2)), 255.0 * (~left | (rows % 4 < 2))]
+    plain += [rng.integers(0, top, (height, width)) for top in (2, 256)]
+    plain += [255 * rng.integers(0, 2, (height, width)) for _ in range(3)]
+    images = np.stack(plain).astype(np.uint8)
+    if spec.channels == 1:
+        return images
+    mixed = np.stack([images, images[::-1], np.roll(images, 3, axis=0)], axis=-1)
+    return np.concatenate([np.repeat(images[..., None], 3, axis=-1), mixed])
+
+
+def test_published_figures():
+    """Radii are the papers'; D of `oct5` is 54.081, and of the grids below 39.721 and 43.848."""
+    assert math.isclose(at_28("oct5").radius, 30.892, abs_tol=5e-4)
+    assert math.isclose(at_28("oct5").diameter, 54.081, abs_tol=5e-4)
+    assert math.isclose(at_28("grid9").radius, 41.447, abs_tol=5e-4)
+    assert math.isclose(at_28("grid11").radius, 45.821, abs_tol=5e-4)
+    assert math.isclose(at_28("grid9").diameter, 39.491, abs_tol=5e-4)
+    assert math.isclose(at_28("grid11").diameter, 43.637, abs_tol=5e-4)
+    assert [at_28(name).dimension for name in DESCRIPTORS] == [15, 45, 66]
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+@pytest.mark.parametrize("manifold", SPECTRAL)
+def test_diameter_beats_twice_the_radius(name, manifold):
+    """D < 2r, at every η: knowing the trace never costs."""
+    for eta in (1e-8, 1e-6, 1e-3, 1.0, 1e3, 1e6):
+        limit = at_28(name, manifold, eta)
+        assert limit.diameter < 2 * limit.radius
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+@pytest.mark.parametrize("manifold", EVERY)
+def test_diameter_falls_with_eta(name, manifold):
+    """A larger ridge brings descriptors closer together."""
+    diameters = [at_28(name, manifold, eta).diameter for eta in np.logspace(-8, 6, 43)]
+    assert all(later < earlier for earlier, later in pairwise(diameters))
+
+
+def exact_diameter(trace, k, eta):
+    """D of the spectral distances with 40 digits."""
+    with localcontext(prec=40):
+        excess = trace / Decimal(eta)
+        parts = [m * (1 + excess / m).ln() ** 2 if m else Decimal(0) for m in range(k + 1)]
+        return max(a + b for a, b in zip(parts, reversed(parts), strict=True)).sqrt()
+
+
+@pytest.mark.parametrize("eta", [1e-8, 1e-6, 3e-5, 0.1, 7.0])
+@pytest.mark.parametrize("side", [1, 28, 31, 64])
+def test_bounds_round_upwards(eta, side):
+    """In 40 digits, D and r are below the floats given, by no more than 3e-12 of their value."""
+    limit = domain("oct5", height=side, width=side, eta=eta)
+    exact = exact_diameter(Decimal(5 * 255**2) / 4, 5, eta)
+    assert exact < Decimal(limit.diameter) < exact * Decimal("1.000000000003")
+    with localcontext(prec=40):
+        largest = (Decimal(5 * 255**2) + Decimal(eta)).ln()
+        radius = Decimal(5).sqrt() * max(abs(Decimal(eta).ln()), largest)
+    assert radius < Decimal(limit.radius) < radius * Decimal("1.000000000003")
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+@pytest.mark.parametrize("manifold", EVERY)
+def test_no_image_breaks_a_bound(name, manifold):
+    """Attacking and random images of many sizes stay within r, within D, T, v, and above η."""
+    rng = np.random.default_rng(1)
+    for height, width in [(2, 2), (2, 9), (5, 4), (9, 9), (28, 28)]:
+        limit = domain(name, height=height, width=width, manifold=manifold)
+        found = describe(attacks(DESCRIPTORS[name], height, width, rng), name)
+        identity = np.eye(limit.k)
+        slack = 2 * limit.rounding
+        assert (distance(found, identity, manifold) <= limit.radius + slack).all()
+        apart = distance(found[:, None], found[None], manifold)
+        assert (apart <= limit.diameter + slack).all()
+        excess = found - ETA * identity
+        diagonal = np.diagonal(excess, axis1=1, axis2=2)
+        assert (diagonal <= np.array(limit.variances) * (1 + 1e-12) + 1e-15).all()
+        assert (diagonal.sum(axis=1) <= limit.trace).all()
+        assert (np.linalg.eigvalsh(found) >= ETA / (1 + limit.rounding)).all()
+    assert apart.max() > 0.2 * limit.diameter
+
+
+@pytest.mark.parametrize(("height", "width"), [(2, 2), (2, 7), (28, 28), (64, 17)])
+def test_grid_block_is_known(height, width):
+    """Coordinates have variances (w + 1)/(12(w − 1)), (h + 1)/(12(h − 1)) and covariance 0."""
+    images = np.random.default_rng(2).integers(0, 256, (3, height, width), dtype=np.uint8)
+    for matrix in describe(images, "grid9"):
+        known = domain("grid9", height=height, width=width).variances[:2]
+        np.testing.assert_allclose(matrix[:2, :2], np.diag(known) + ETA * np.eye(2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("manifold", EVERY)
+@pytest.mark.parametrize("name", ["oct5", "grid9"])
+def test_hill_climbing_does_not_break_the_diameter(name, manifold):
+    """Two 6×6 images, changed pixel by pixel to be ever further apart, stay within D."""
+    rng = np.random.default_rng(3)
+    limit = domain(name, height=6, width=6, manifold=manifold)
+    pair = 255 * rng.integers(0, 2, (2, 6, 6)).astype(np.uint8)
+    pair[0] = 100
+    reached = start = distance(*describe(pair, name), manifold)
+    for _ in range(400):
+        which, row, column = rng.integers(2), rng.integers(6), rng.integers(6)
+        changed = pair.copy()
+        changed[which, row, column] = rng.choice([0, 1, 100, 101, 254, 255])
+        now = distance(*describe(changed, name), manifold)
+        if now > reached:
+            pair, reached = changed, now
+    assert start < reached <= limit.diameter + 2 * limit.rounding
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+def test_diameter_is_reached_by_matrices(name):
+    """D is the largest distance in {R ⪰ η·Id, tr(R − η·Id) ≤ T}: two diagonal ones reach it."""
+    limit = at_28(name)
+    half = limit.k // 2
+    share = np.repeat([limit.trace / half, 0.0], [half, limit.k - half])
+    other = np.repeat([0.0, limit.trace / (limit.k - half)], [half, limit.k - half])
+    first, second = (np.diag(excess + ETA) for excess in (share, other))
+    for manifold in SPECTRAL:
+        found = distance(first, second, manifold)
+        assert math.isclose(found, limit.diameter, rel_tol=1e-11)
+
+
+@pytest.mark.parametrize("manifold", SPECTRAL)
+@pytest.mark.parametrize("eta", [ETA, 1.0, 1e4, 1e5])
+def test_no_matrix_pair_breaks_the_diameter(manifold, eta):
+    """Random pairs with R ⪰ η·Id, tr(R − η·Id) ≤ T stay within D, also where τ/k < 4."""
+    rng = np.random.default_rng(4)
+    limit = domain("oct5", height=28, width=28, eta=eta, manifold=manifold)
+    frames, pairs = rng.standard_normal((2000, 5, 5)), []
+    for turn in (0.0, rng.choice([0.0, 0.01, 1.0], (2000, 1, 1))):
+        mix = np.linalg.qr(frames + turn * rng.standard_normal((2000, 5, 5)))[0]
+        shape = np.repeat(rng.choice([0.02, 0.3, 5.0], (2000, 1)), 5, axis=1)
+        excess = rng.gamma(shape) + 1e-300
+        excess *= limit.trace / excess.sum(axis=1, keepdims=True)
+        pairs.append((mix * (excess + eta)[:, None]) @ mix.swapaxes(1, 2))
+    largest = distance(*pairs, manifold).max()
+    assert 0.5 * limit.diameter < largest <= limit.diameter + 2 * limit.rounding
+
+
+@pytest.mark.parametrize(("name", "p"), [("grid9", 4), ("grid11", 5)])
+def test_fixed_grid_block_gains_little(name, p):
+    """Two matrices in the relaxed set that also have the fixed grid block come within 1.5 % of D.
+
+    In an orthonormal frame f, h with x = cos·f₁ + sin·h₁, y = cos·f₂ + sin·h₂, one matrix lives on
+    the p directions f and the other on the directions h; cos² a = sin² b = v gives the block.
+    """
+    limit = at_28(name)
+    k, v = limit.k, limit.variances[0]
+    a = 0.54
+    b = v * a / (a - v)
+    cos, sin = math.sqrt(v / a), math.sqrt(v / b)
+    frame = np.eye(k)
+    for axis, partner in ((0, p), (1, p + 1)):
+        frame[[axis, partner], axis] = cos, sin
+        frame[[axis, partner], partner] = -sin, cos
+    frame = frame.T  # column j is the direction of feature j; rows are f and h
+    spectra = np.zeros((2, k))
+    spectra[0, :p] = (limit.trace - 2 * a) / (p - 2)
+    spectra[0, :2] = a
+    spectra[1, p:] = (limit.trace - 2 * b) / (k - p - 2)
+    spectra[1, p : p + 2] = b
+    pair = [(frame.T * (spectrum + ETA)) @ frame for spectrum in spectra]
+    pair = [(matrix + matrix.T) / 2 for matrix in pair]
+    for matrix in pair:
+        np.testing.assert_allclose(matrix[:2, :2], (v + ETA) * np.eye(2), atol=1e-12)
+        assert np.trace(matrix) <= limit.trace + k * ETA + 1e-9
+    assert 0.985 * limit.diameter < distance(*pair, "spd-log-euclidean") <= limit.diameter
+    assert distance(*pair, "spd-affine-invariant") <= limit.diameter
+
+
+def test_log_cholesky_parts_are_reached():
+    """The lower parts of L come within 1 % of 2√(T − v₁) apart, as the bound allows."""
+    limit = at_28("oct5", "spd-log-cholesky")
+    pair = []
+    for sign in (1, -1):
+        loading = math.sqrt(limit.variances[0]) * np.array([1.0, sign, sign, sign, sign])
+        pair.append(np.outer(loading, loading) + ETA * np.eye(5))
+    assert 0.99 * limit.diameter < distance(*pair, "spd-log-cholesky") <= limit.diameter
+
+
+def exact_log_norm(image):
+    """‖log R‖_F of `oct5` with 60 digits: R as rationals, eigenvalues by mpmath."""
+    with mpmath.workdps(60):
+        padded = np.pad(image.astype(np.int64), 2, mode="symmetric")
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (5, 5))
+        first = np.zeros((5, 5), int)
+        first[1:4, 1:4] = np.outer([1, 2, 1], [1, 0, -1])
+        second = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1])
+        weights = [first, first.T, second, second.T]
+        maps = [np.abs(np.tensordot(windows, weight, 2)) for weight in weights]
+        maps = [np.ravel(part) for part in (image.astype(np.int64), *maps)]
+        units, count = (1, 4, 4, 32, 32), image.size
+        exact = mpmath.matrix(5, 5)
+        for a in range(5):
+            for b in range(5):
+                top = count * int(maps[a] @ maps[b]) - int(maps[a].sum()) * int(maps[b].sum())
+                exact[a, b] = mpmath.mpf(top) / (count**2 * units[a] * units[b])
+            exact[a, a] += mpmath.mpf(ETA)
+        values = mpmath.eigsy(exact, eigvals_only=True)
+        return float(mpmath.sqrt(sum(mpmath.log(value) ** 2 for value in values)))
+
+
+def test_rounding_margin_holds():
+    """Computed and exact ‖log R‖_F differ by less than the margin, which is below 1e-3."""
+    limit = domain("oct5", height=9, width=8)
+    images = attacks(DESCRIPTORS["oct5"], 9, 8, np.random.default_rng(5))
+    rows = verify(describe(images), np.arange(len(images)), limit)
+    errors = [
+        abs(row.largest - exact_log_norm(image)) for row, image in zip(rows, images, strict=True)
+    ]
+    assert 1e-12 < max(errors) < limit.rounding < 1e-3
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+@pytest.mark.parametrize("manifold", EVERY)
+def test_verify_accepts_images(name, manifold):
+    """Every class of real computation is within the bound; a constant `oct5` image reaches r."""
+    images = attacks(DESCRIPTORS[name], 28, 28, np.random.default_rng(6))
+    labels = np.arange(len(images)) % 3
+    rows = verify(describe(images, name), labels, at_28(name, manifold), ("a", "b", "c", "none"))
+    require(rows)
+    assert [row.n for row in rows] == [*np.bincount(labels), 0]
+    assert [row.name for row in rows] == ["a", "b", "c", "none"]
+    assert (rows[3].largest, rows[3].ok) == (0.0, True)
+    if name == "oct5" and manifold in SPECTRAL:
+        assert math.isclose(rows[0].ratio, 1, abs_tol=2e-12)
+
+
+def test_verify_measures_the_logarithm():
+    """The largest ‖log R‖_F per class is that of the matrix logarithms."""
+    images = np.random.default_rng(7).integers(0, 256, (6, 12, 12), dtype=np.uint8)
+    found, labels = describe(images), np.repeat([4, 2], 3)
+    rows = verify(found, labels, domain("oct5", height=12, width=12))
+    assert [(row.label, row.name, row.n) for row in rows] == [(2, "2", 3), (4, "4", 3)]
+    for row in rows:
+        norms = [np.linalg.norm(scipy.linalg.logm(matrix)) for matrix in found[labels == row.label]]
+        assert math.isclose(row.largest, max(norms), rel_tol=1e-9)
+        assert row.ratio == row.largest / row.radius
+
+
+@pytest.mark.parametrize("manifold", EVERY)
+def test_violations_are_found(manifold):
+    """A smaller η, filters without gain 1 and a matrix that is not SPD are refused, by class."""
+    images = 255 * np.random.default_rng(8).integers(0, 2, (6, 28, 28)).astype(np.uint8)
+    images[0] = 9
+    good, limit = describe(images), at_28("oct5", manifold)
+    labels = np.array([0, 0, 0, 1, 1, 1])
+    require(verify(good, labels, limit, ("fine", "odd")))
+    other_eta = describe(images[[3, 4, 5, 1, 2, 0]], eta=ETA / 2)
+    units = np.array([1, 4, 4, 32, 32])
+    no_gain = good * np.multiply.outer(units, units)
+    not_positive = good.copy()
+    not_positive[5, 2, 2] = -1
+    for bad in (other_eta, no_gain, not_positive):
+        rows = verify(np.concatenate([good[:3], bad[3:]]), labels, limit, ("fine", "odd"))
+        assert [row.ok for row in rows] == [True, False]
+        with pytest.raises(DomainError, match=f"class odd: .*radius {limit.radius:.6g}") as caught:
+            require(rows)
+        assert "\n" not in str(caught.value)
+
+
+def test_bad_inputs():
+    """Unknown names, impossible sizes, useless η, labels that do not fit: one clear line each."""
+    limit, found = at_28("oct5"), np.broadcast_to(np.eye(5), (2, 5, 5))
+    cases = [
+        (ConfigError, "unknown descriptor", lambda: at_28("oct7")),
+        (ConfigError, "spd-log-cholesky", lambda: at_28("oct5", "sphere")),
+        (DatasetError, "2×2", lambda: domain("grid9", height=28, width=1)),
+        (ConfigError, "positive", lambda: at_28("oct5", eta=0.0)),
+        (ConfigError, "rounding errors", lambda: at_28("oct5", eta=1e-10)),
+        (DatasetError, "one label", lambda: verify(found, np.zeros(3, int), limit)),
+        (DatasetError, "labels must be 0..1", lambda: verify(found, np.array([0, 2]), limit, "ab")),
+        (DomainError, "NaN", lambda: verify(found * np.nan, np.zeros(2, int), limit)),
+        (DomainError, "shape", lambda: verify(np.eye(4)[None], np.zeros(1, int), limit)),
+    ]
+    for error, words, call in cases:
+        with pytest.raises(error, match=words) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def test_real_classes_are_within_the_bound(shared):
+    """On PneumoniaMNIST every class is within r; the ratio says how tight the bound is."""
+    with np.load(shared / "pneumoniamnist.npz") as archive:
+        images, labels = archive["train_images"], archive["train_labels"][:, 0].astype(np.int64)
+    rows = verify(describe(images), labels, at_28("oct5"), ("normal", "pneumonia"))
+    require(rows)
+    assert [row.n for row in rows] == [1214, 3494]
+    assert all(0.3 < row.ratio < 1 for row in rows)

@@ -27,12 +27,14 @@ class Bound(NamedTuple):
     """One class's bound, as `verify` returns it."""
 
     label: int
-    class_name: str
+    name: str
     n: int
-    largest_norm: float
+    largest: float
     radius: float
     ratio: float
     diameter: float
+    least_eigenvalue: float
+    largest_trace: float
     ok: bool
 
 
@@ -171,8 +173,8 @@ def write_sample(
     write_rows(out / "results" / f"{record.run}.parquet", columns, metadata={})
     folder = out / "runs" / record.run
     bounds = [
-        Bound(c.label, c.name, c.n, 28.4 + c.label / 2, R, (28.4 + c.label / 2) / R, DIAMETER, True)
-        for c in classes
+        Bound(c.label, c.name, c.n, norm, R, norm / R, DIAMETER, 1e-6, 8e4, True)
+        for c, norm in zip(classes, 28.4 + np.arange(len(classes)) / 4, strict=True)
     ]
     write_bound(folder / "bound.parquet", bounds)
     write_record(folder / "run.json", record)

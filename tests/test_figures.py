@@ -195,7 +195,7 @@ def test_bound_figure_shows_norm_and_radius(tmp_path: Path) -> None:
     assert [bar["label"] for bar in drawn] == ["normal", "pneumonia"]
     assert [bar["value"] for bar in drawn] == bound["largest_norm"].tolist()
     assert {bar["limit"] for bar in drawn} == {30.892}
-    assert [bar["text"] for bar in drawn] == ["91.9 %", "93.6 %"]
+    assert [bar["text"] for bar in drawn] == ["91.9 %", "92.7 %"]
     figure = steps(record)
     assert [bar["value"] for bar in records(figure)] == [seconds for _, seconds in record.steps]
     assert figure is not None

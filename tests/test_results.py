@@ -177,18 +177,20 @@ class Bound(NamedTuple):
     """One class's bound, as `verify` returns it."""
 
     label: int
-    class_name: str
+    name: str
     n: int
-    largest_norm: float
+    largest: float
     radius: float
     ratio: float
     diameter: float
+    least_eigenvalue: float
+    largest_trace: float
     ok: bool
 
 
 BOUNDS = [
-    Bound(0, "a", 5, 28.0, 30.892, 0.906, 54.081, True),
-    Bound(1, "b", 7, 31.0, 30.892, 1.003, 54.081, False),
+    Bound(0, "a", 5, 28.0, 30.892, 0.906, 54.081, 1e-6, 81281.2, True),
+    Bound(1, "b", 7, 31.0, 30.892, 1.003, 54.081, 1e-6, 9e4, False),
 ]
 
 

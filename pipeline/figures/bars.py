@@ -67,16 +67,16 @@ def bars(
 
 
 def tightness(bound: Table) -> Figure | None:
-    """Draw the largest ‖log R‖_F of each class against the proven radius."""
+    """Draw the largest distance to the identity, ‖log R‖_F, per class against the proven radius."""
     return bars(
         [str(name) for name in bound["class_name"]],
         bound["largest_norm"].tolist(),
         name="bound",
         title="The bound and its tightness",
-        axis="largest norm of log R, the distance from the identity",
+        axis="largest distance of a descriptor from the identity",
         texts=[f"{100 * ratio:.1f} %" for ratio in bound["ratio"]],
         limits=bound["radius"].tolist(),
-        caption="Bar: the largest norm seen in the class, with its share of the bound. "
+        caption="Bar: the largest distance in the class, with its share of the bound. "
         "Stroke: the proven radius r, which holds for every possible image of this size.",
     )
 

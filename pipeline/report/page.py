@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import ConfigError
-from pipeline.figures import PALETTE, digits, javascript, number, own_ids
+from pipeline.figures import PALETTE, digits, javascript, listing, number, own_ids
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.report.content import CONTENT, key_numbers
 from pipeline.report.findings import Finding, findings
@@ -105,7 +105,7 @@ def render(
     title: str,
     page: Mapping[str, str],
     sections: Sequence[Section],
-    privacy: Mapping[str, Sequence[str]],
+    privacy: Mapping[str, Sequence[tuple[str, str]]],
     script: str,
 ) -> str:
     """Return the HTML of a page; every text is escaped, style and scripts stand inside.
@@ -118,8 +118,9 @@ def render(
         The texts of the page itself, table ``page`` of ``reports/report.toml``.
     sections : sequence of Section
         One an experiment.
-    privacy : mapping of str to sequence of str
-        The statement of privacy: label, and its texts (several where the runs differ).
+    privacy : mapping of str to sequence of (str, str)
+        The statement of privacy: label, and its texts, each with the runs it is about ("" for
+        all of them).
     script : str
         The library for interactive charts; "" leaves the static pictures.
     """
@@ -152,12 +153,18 @@ def _title(runs: Sequence[Run], spec: Mapping[str, Any]) -> str:
     return f"{record.title}: {record.dataset.title}"
 
 
-def _statements(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """Return each label of the runs' statements of privacy with its distinct texts."""
-    out: dict[str, list[str]] = {}
-    for run in runs:
-        for label, text in run.record.privacy.items():
-            texts = out.setdefault(label, [])
-            if text not in texts:
-                texts.append(text)
+def _statements(runs: Sequence[Run]) -> dict[str, list[tuple[str, str]]]:
+    """Return each label of the statements of privacy with its texts, and for which runs each is.
+
+    A text that all runs share stands for no run in particular.
+    """
+    labels = dict.fromkeys(label for run in runs for label in run.record.privacy)
+    out: dict[str, list[tuple[str, str]]] = {}
+    for label in labels:
+        texts: dict[str, list[str]] = {}
+        for run in runs:
+            if label in run.record.privacy:
+                texts.setdefault(run.record.privacy[label], []).append(run.id)
+        shared = len(texts) == 1
+        out[label] = [("" if shared else listing(who), text) for text, who in texts.items()]
     return out

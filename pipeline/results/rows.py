@@ -30,6 +30,9 @@ from pipeline.results.tables import (
     write_part,
 )
 
+_ATTRIBUTES = {"class_name": "name", "largest_norm": "largest"}
+"""Where a column of the table of bounds is called otherwise than the attribute it holds."""
+
 
 def write_rows(
     path: Path, columns: Mapping[str, ArrayLike], *, metadata: Mapping[str, str]
@@ -76,14 +79,25 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def write_bound(path: Path, bounds: Sequence[Any]) -> Path:
-    """Write the bound on the descriptors: one record a class, its attributes as in `BOUND_SCHEMA`.
+    """Write the bound on the descriptors, one row a class, with the columns of `BOUND_SCHEMA`.
+
+    Parameters
+    ----------
+    path : Path
+        The Parquet file.
+    bounds : sequence of records
+        As `pipeline.descriptors.verify` returns them.
 
     Raises
     ------
     OutputError
         When the file cannot be written.
     """
-    columns = {name: [getattr(bound, name) for bound in bounds] for name in BOUND_SCHEMA}
+    attributes = {name: _ATTRIBUTES.get(name, name) for name in BOUND_SCHEMA}
+    columns = {
+        column: [getattr(bound, attribute) for bound in bounds]
+        for column, attribute in attributes.items()
+    }
     return write_arrow(path, to_arrow(columns, BOUND_SCHEMA), {})
 
 

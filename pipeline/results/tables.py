@@ -63,10 +63,14 @@ BOUND_SCHEMA: Mapping[str, Field] = {
     "label": Field("int32", "", "label of the class, its index in the dataset"),
     "class_name": Field("text", "", "name of the class"),
     "n": Field("int64", "images", "records in the class; public"),
-    "largest_norm": Field("float64", "distance", "nonprivate: largest ‖log R‖_F in the class"),
+    "largest_norm": Field(
+        "float64", "distance", "nonprivate: largest distance of R to Id; ‖log R‖_F"
+    ),
     "radius": Field("float64", "distance", "proven radius r of the domain around Id"),
     "ratio": Field("float64", "", "nonprivate: largest_norm / radius, at most 1"),
     "diameter": Field("float64", "distance", "proven diameter D of the domain"),
+    "least_eigenvalue": Field("float64", "", "nonprivate: least eigenvalue of R in the class"),
+    "largest_trace": Field("float64", "", "nonprivate: largest trace of R in the class"),
     "ok": Field("bool", "", "whether the bound holds on every image of the class"),
 }
 """The columns of ``runs/<run>/bound.parquet``, in order."""

@@ -7,6 +7,8 @@ import pickle
 import struct
 import tarfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,18 +159,34 @@ def test_packed_mnist(tmp_path: Path, known_digests: Any) -> None:
         own(tmp_path, "mnist")
 
 
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files and says nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """Serve a folder on this machine; give its address."""
+    handler = partial(Quiet, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{httpd.server_port}"
+        finally:
+            httpd.shutdown()
+            thread.join()
+
+
 def test_download_from_the_second_mirror(
     tmp_path: Path, known_digests: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is missing is downloaded, from the next mirror when one does not have it."""
     raw = mnist(tmp_path / "there", packed=True)["train-images-idx3"].parent
     known_digests(tmp_path / "there")
-    handler = partial(http.server.SimpleHTTPRequestHandler, directory=raw.parent)
-    monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "log_message", lambda *_: None)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
-        thread.start()
-        here = f"http://127.0.0.1:{httpd.server_port}"
+    with serve(raw.parent) as here:
         mirrors = [f"{here}/nothing/", f"{here}/raw/"]
         monkeypatch.setattr(torchvision_datasets().MNIST, "mirrors", mirrors)
         check_digits(open_dataset("mnist", tmp_path / "here", progress=False))
@@ -176,8 +194,6 @@ def test_download_from_the_second_mirror(
         message = f"{here}/raw/t10k-labels-idx1-ubyte.gz to .*404.*--data-root"
         with pytest.raises(DatasetError, match=message):
             open_dataset("mnist", tmp_path / "elsewhere", progress=False)
-        httpd.shutdown()
-        thread.join()
     names = [path.name for path in sorted((tmp_path / "here" / "MNIST" / "raw").iterdir())]
     assert names == sorted(name for name, _ in torchvision_datasets().MNIST.resources)
 

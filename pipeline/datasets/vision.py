@@ -114,7 +114,7 @@ def _obtain(
             obtain(url, target, md5, progress=progress, attempts=attempts, pause=pause)
             return
         except DatasetError:
-            if present(target) or mirror == mirrors[-1]:
+            if mirror == mirrors[-1]:
                 raise
 
 

@@ -304,6 +304,10 @@ def test_generalized_gaussian_scale_is_its_fisher_information(degree):
     information = 2 * quad(score_squared, 0, 1)[0] + 2 * quad(score_squared, 1, 60, limit=200)[0]
     sigma = generalized_gaussian_sigma(RaoDP(0.5), 2.0, degree)
     assert sigma == pytest.approx(2.0 * math.sqrt(information) / 0.5, rel=1e-7)
+    with mpmath.workdps(40):
+        inverse = 1 / mpmath.mpf(degree)
+        exact = degree * mpmath.gamma(2 - inverse) / mpmath.gamma(1 + inverse)
+    assert (sigma / 4) ** 2 >= exact
 
 
 def test_extreme_but_legal_budgets_give_a_scale():
@@ -334,13 +338,17 @@ def test_meaningless_calibrations_are_refused():
         generalized_gaussian_sigma(RaoDP(1.0), 1.0, 0.9)
 
 
-@given(st.fractions(0, 10**40), st.sampled_from([1, 2]))
+@given(
+    st.fractions(0, 10**40) | st.floats(0, 1e150).map(lambda v: Fraction(v) ** 2),
+    st.sampled_from([1, 2]),
+)
 @seeded
 def test_rounding_is_exact(x, power):
-    """The doubles on both sides of x^(1/power) are the nearest ones."""
+    """The doubles on both sides of x^(1/power) are its neighbours."""
     up, down = round_up(x, power), round_down(x, power)
     assert Fraction(down) ** power <= x <= Fraction(up) ** power
-    assert up in (down, math.nextafter(down, math.inf))
+    assert up == 0 or Fraction(math.nextafter(up, 0)) ** power < x
+    assert Fraction(math.nextafter(down, math.inf)) ** power > x
 
 
 def test_searches_find_the_last_double():

@@ -37,7 +37,7 @@ from pipeline.privacy.conversion import LEAST_EPSILON
 from pipeline.privacy.normal import GUARD
 
 seeded = settings(derandomize=True, deadline=None, max_examples=60)
-PROFILED = [PureDP(1.0), ApproxDP(1.0, 1e-3), GDP(1.0), RDP(8.0, 0.5), ZCDP(0.5), GDP(0.01)]
+PROFILED = [PureDP(1.0), ApproxDP(1.0, 0.2), GDP(1.0), RDP(8.0, 0.5), ZCDP(0.5), GDP(0.01)]
 EPSILONS = [0.0, 1e-6, 0.1, 0.5, 0.999, 1.0, 2.0, 8.0]
 LEVELS = np.concatenate(
     [[0.0], np.geomspace(1e-9, 0.5, 40), 1 - np.geomspace(0.4, 1e-9, 40), [1.0]]

@@ -8,7 +8,12 @@ that keep every figure on the private side.
 """
 
 from pipeline.privacy.amplification import amplify
-from pipeline.privacy.calibration import gaussian_sigma, generalized_gaussian_sigma, laplace_sigma
+from pipeline.privacy.calibration import (
+    gaussian_sigma,
+    generalized_gaussian_sigma,
+    laplace_epsilon,
+    laplace_sigma,
+)
 from pipeline.privacy.composition import (
     compose,
     fits,
@@ -63,6 +68,7 @@ __all__ = [
     "generalized_gaussian_cost",
     "generalized_gaussian_sigma",
     "laplace_cost",
+    "laplace_epsilon",
     "laplace_sigma",
     "main_parameter",
     "parallel",

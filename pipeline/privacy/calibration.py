@@ -174,7 +174,7 @@ def laplace_epsilon(budget: Budget) -> float:
 
 
 def _pure_of_zcdp(rho: float) -> float:
-    """Return the largest ε with ε·tanh(ε/2) ≤ ρ, rounded down."""
+    """Return the largest ε with ε·tanh(ε/2) ≤ ρ, with `GUARD` left for the rounding of tanh."""
     return greatest(lambda epsilon: pure_zcdp(epsilon) <= rho * (1 - GUARD), 1.0)
 
 

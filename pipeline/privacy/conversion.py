@@ -96,14 +96,14 @@ def convert(
 def _closed_form(budget: Budget, target: type[Any]) -> Budget | None:
     """Return the budget of a class without second parameter that `budget` implies, if any."""
     match budget:
-        case PureDP(epsilon):
-            pure: dict[Any, Budget] = {
-                GDP: GDP(gdp_of_pure(epsilon)),
-                ZCDP: ZCDP(pure_zcdp(epsilon)),
-                KLDP: KLDP(pure_zcdp(epsilon)),
-                MCDP: MCDP(pure_zcdp(epsilon), epsilon),
-            }
-            return pure.get(target)
+        case PureDP(epsilon) if target is GDP:
+            return GDP(gdp_of_pure(epsilon))
+        case PureDP(epsilon) if target is ZCDP:
+            return ZCDP(pure_zcdp(epsilon))
+        case PureDP(epsilon) if target is KLDP:
+            return KLDP(pure_zcdp(epsilon))
+        case PureDP(epsilon) if target is MCDP:
+            return MCDP(pure_zcdp(epsilon), epsilon)
         case GDP(mu) if target in (ZCDP, KLDP):
             return of_gaussian(Fraction(mu) ** 2, target)
         case ZCDP(value) | RDP(_, value) if target is KLDP:

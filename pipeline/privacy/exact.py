@@ -13,7 +13,7 @@ from pipeline.errors import PrivacyError
 
 
 def _near(x: Fraction, power: int) -> float:
-    """Return a double within a few units in the last place of x^(1/power), power 1 or 2."""
+    """Return x^(1/power), power 1 or 2, rounded: exact at every v^power, and monotone in x."""
     half = (x.numerator.bit_length() - x.denominator.bit_length()) // 2
     scaled = x / Fraction(4) ** half  # lies in [1/4, 8), so no overflow on the way
     try:
@@ -26,13 +26,12 @@ def _near(x: Fraction, power: int) -> float:
 
 
 def round_up(x: Fraction, power: int = 1) -> float:
-    """Return the least double v ≥ 0 with v^power ≥ x, exactly, for x ≥ 0 and power 1 or 2."""
+    """Return the least double v ≥ 0 with v^power ≥ x, exactly, for x ≥ 0 and power 1 or 2.
+
+    With u < v neighbouring doubles and u^power < x ≤ v^power, `_near` gives u or v.
+    """
     value = _near(x, power)
-    while Fraction(value) ** power < x:
-        value = math.nextafter(value, math.inf)
-    while value > 0 and Fraction(below := math.nextafter(value, 0)) ** power >= x:
-        value = below
-    return value
+    return value if Fraction(value) ** power >= x else math.nextafter(value, math.inf)
 
 
 def round_down(x: Fraction, power: int = 1) -> float:

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 
 from pipeline.geometry.affine import AffineInvariant
+from pipeline.geometry.chart import FlatChart
 from pipeline.geometry.hyperbolic import Hyperbolic
 from pipeline.geometry.kendall import Kendall, preshape
-from pipeline.geometry.linalg import sqrtm, sym_eig, sym_exp, sym_log, unvecd, vecd
+from pipeline.geometry.linalg import inv_sqrtm, sqrtm, sym_eig, sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import Manifold, Point
+from pipeline.geometry.mean import FrechetMean, frechet_mean, gradient, gradient_norm
 from pipeline.geometry.spd import LogCholesky, LogEuclidean
 from pipeline.geometry.sphere import Sphere
 
@@ -22,8 +24,14 @@ MANIFOLDS: dict[str, Callable[..., Manifold]] = {
 
 __all__ = [
     "MANIFOLDS",
+    "FlatChart",
+    "FrechetMean",
     "Manifold",
     "Point",
+    "frechet_mean",
+    "gradient",
+    "gradient_norm",
+    "inv_sqrtm",
     "preshape",
     "sqrtm",
     "sym_eig",

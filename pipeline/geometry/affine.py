@@ -46,7 +46,9 @@ def mean_logs(
     Parameters
     ----------
     bases, points : (S, k, k), (n, k, k) arrays
-        Cholesky factors of the bases B and of the points X_i.
+        Factors: Cholesky factors of the bases B, and L_i with L_i L_iᵀ = X_i. With a single base
+        the L_i are overwritten by other factors of the same X_i, which makes the next call from a
+        base nearby about twice as fast.
     weights : (n,) array
         w_i ≥ 0 with sum 1.
 
@@ -59,7 +61,8 @@ def mean_logs(
     """
     k, blocks = bases.shape[-1], -(-len(points) // whitened.BLOCK)
     logs, spreads = np.empty((len(bases) * blocks, k, k)), np.empty(len(bases) * blocks)
-    arrays = (bases, points, weights, kernels.rounds(k), logs, spreads)
+    turn = len(bases) == 1
+    arrays = (bases, points, weights, turn, kernels.rounds(k), logs, spreads)
     _settled(kernels.spread(whitened.sums, len(logs), *arrays, share=1))
     total, spread = np.zeros((len(bases), k, k)), np.zeros(len(bases))
     for block in range(blocks):

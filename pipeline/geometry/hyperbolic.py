@@ -57,7 +57,7 @@ class Hyperbolic:
     @property
     def origin(self) -> FloatArray:
         """The point e₀ = (1, 0, …, 0)."""
-        return np.eye(self.dim + 1)[0]
+        return np.asarray(np.eye(self.dim + 1)[0])
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return arccosh(−⟨p, q⟩_L), ``(...)``, accurate for near and for far points."""

@@ -32,19 +32,17 @@ def compiled(function: Function) -> Function:
     return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
 
 
-def spread(
-    kernel: Callable[..., bool], count: int, *arrays: NDArray[Any], share: int = SHARE
-) -> bool:
-    """Run ``kernel(*arrays, start, stop)`` over 0..count in threads; True when all parts succeed.
+def spread(kernel: Callable[..., bool], count: int, *arguments: Any, share: int = SHARE) -> bool:
+    """Run ``kernel(*arguments, start, stop)`` over 0..count in threads; True when all succeed.
 
     Plain threads, because numba's own pools may not be entered by two Python threads at once.
     """
     parts = max(1, min(THREADS, count // share))
     if parts == 1:
-        return kernel(*arrays, 0, count)
+        return kernel(*arguments, 0, count)
     edges = [count * part // parts for part in range(parts + 1)]
     with ThreadPoolExecutor(parts) as pool:
-        jobs = [pool.submit(kernel, *arrays, *edges[part : part + 2]) for part in range(parts)]
+        jobs = [pool.submit(kernel, *arguments, *edges[part : part + 2]) for part in range(parts)]
         return all(job.result() for job in jobs)
 
 
@@ -158,10 +156,12 @@ def _jacobi(columns: FloatArray, squares: FloatArray, pairs: NDArray[np.int64]) 
             product = 0.0
             for t in range(k):
                 product += columns[p, t] * columns[q, t]
-            if abs(product) > tolerance * math.sqrt(squares[p] * squares[q]):
+            if abs(product) > tolerance * math.sqrt(squares[p]) * math.sqrt(squares[q]):
                 still = False
                 slope = (squares[q] - squares[p]) / (2.0 * product)
                 root = math.sqrt(1.0 + slope * slope)
+                if root == math.inf:
+                    return False
                 tangent = math.copysign(1.0 / (abs(slope) + root), slope)
                 cosine = math.sqrt(0.5 + 0.5 * abs(slope) / root)
                 sine = cosine * tangent

@@ -50,7 +50,7 @@ class Sphere:
     @property
     def origin(self) -> FloatArray:
         """The pole e₀ = (1, 0, …, 0)."""
-        return np.eye(self.dim + 1)[0]
+        return np.asarray(np.eye(self.dim + 1)[0])
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return 2·arctan(‖p − q‖/‖p + q‖), ``(...)``: accurate near 0 and near π."""

@@ -40,7 +40,8 @@ def norm(vectors: NDArray[Any]) -> FloatArray:
 
 def dot(v: Vectors, w: Vectors) -> Vectors:
     """Return v* w along the last axis, which is kept (v conjugated when complex)."""
-    return (np.conj(v) * w).sum(axis=-1, keepdims=True)
+    total: Vectors = (np.conj(v) * w).sum(axis=-1, keepdims=True)
+    return total
 
 
 def direction(vectors: Vectors) -> Vectors:

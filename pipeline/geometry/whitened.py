@@ -27,13 +27,18 @@ def _logs(
     columns: FloatArray,
     logs: FloatArray,
 ) -> bool:
-    """Write unit eigenvectors (rows of `columns`) and log-eigenvalues of C⁻¹ X C⁻ᵀ."""
+    """Write unit eigenvectors (rows of `columns`) and log-eigenvalues of C⁻¹ X C⁻ᵀ.
+
+    When `columns` is (k, 2k), the columns of L are turned along in its second half.
+    """
     k = lower.shape[0]
     seen[:] = point
     _solve(lower, seen)
     for i in range(k):
         for j in range(k):
             columns[j, i] = seen[i, j]
+            if columns.shape[1] > k:
+                columns[j, k + i] = point[i, j]
     if not _jacobi(columns, logs, pairs):
         return False
     for j in range(k):
@@ -135,19 +140,22 @@ def sums(
     bases: FloatArray,
     points: FloatArray,
     weights: FloatArray,
+    turn: bool,
     pairs: NDArray[np.int64],
     logs_sum: FloatArray,
     spread_sum: FloatArray,
     start: int,
     stop: int,
 ) -> bool:
-    """Write Σ w log(C⁻¹ X C⁻ᵀ) and Σ w·x coth x, for block ``task % blocks`` and each base.
+    """Write Σ w log(C⁻¹ X C⁻ᵀ) and Σ w·x coth x over block t % blocks, seen from base t // blocks.
 
-    2x is the difference of the largest and the smallest log-eigenvalue. Task t is base t // blocks.
+    2x is the difference of the largest and the smallest log-eigenvalue. With `turn` (one base) each
+    factor L is replaced by L V, V the rotations it took: another factor of X, whose columns need
+    few rotations when seen from a base nearby.
     """
     k = bases.shape[1]
     blocks = -(-points.shape[0] // BLOCK)
-    seen, columns, logs = np.empty((k, k)), np.empty((k, k)), np.empty(k)
+    seen, columns, logs = np.empty((k, k)), np.empty((k, 2 * k if turn else k)), np.empty(k)
     for task in range(start, stop):
         base, block = task // blocks, task % blocks
         logs_sum[task] = 0.0
@@ -162,4 +170,6 @@ def sums(
                 for i in range(k):
                     for j in range(i + 1):
                         logs_sum[task, i, j] += scale * columns[t, i] * columns[t, j]
+                    if turn:
+                        points[n, i, t] = columns[t, k + i]
     return True

@@ -1,0 +1,76 @@
+"""A flat manifold seen through its global chart: the same metric, points as coordinates.
+
+A matrix with eigenvalues e^±60 cannot be held in floats, its logarithm can. Monte Carlo draws with
+large noise are therefore made and measured in the chart, where nothing overflows or is rounded off.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import DomainError
+from pipeline.geometry.manifold import Manifold, Point
+
+
+@dataclass(frozen=True)
+class FlatChart:
+    """The flat manifold `of`, each point p replaced by log(origin, p) in R^d.
+
+    The map is an isometry, so distances, means and the laws of all intrinsic mechanisms are those
+    of `of`; the name is kept for that reason.
+    """
+
+    of: Manifold
+    flat: ClassVar[bool] = True
+    hadamard: ClassVar[bool] = True
+    homogeneous: ClassVar[bool] = True
+    curvature: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    injectivity_radius: ClassVar[float] = math.inf
+
+    def __post_init__(self) -> None:
+        if not self.of.flat:
+            raise DomainError(f"only a flat manifold has a global chart, found {self.of.name}")
+
+    @property
+    def name(self) -> str:
+        """Name of the manifold that is charted."""
+        return self.of.name
+
+    @property
+    def dim(self) -> int:
+        """Dimension d."""
+        return self.of.dim
+
+    @property
+    def point_shape(self) -> tuple[int, ...]:
+        """``(d,)``."""
+        return (self.dim,)
+
+    @property
+    def origin(self) -> FloatArray:
+        """The coordinates of the origin: 0."""
+        return np.zeros(self.dim)
+
+    def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
+        """Return ‖p − q‖, ``(...)``."""
+        return np.asarray(np.linalg.norm(np.asarray(p) - q, axis=-1))
+
+    def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
+        """Return p − base, ``(..., d)``."""
+        return np.asarray(np.subtract(p, base))
+
+    def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
+        """Return base + u, ``(..., d)``."""
+        return np.asarray(np.add(base, u))
+
+    def check(self, points: Point) -> FloatArray:
+        """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""
+        out = np.asarray(points, dtype=np.float64)
+        if out.ndim < 1 or out.shape[-1] != self.dim or not np.isfinite(out).all():
+            raise DomainError(
+                f"coordinates must be finite of shape (..., {self.dim}), found {out.shape}"
+            )
+        return out

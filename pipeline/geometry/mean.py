@@ -1,0 +1,245 @@
+"""The Fréchet mean, with a certificate, and the gradient of its objective.
+
+For points x_i and weights w_i ≥ 0 with sum 1 the mean x̄ is the least point of
+
+    F(x) = ½ Σ_i w_i dist(x, x_i)²,        grad F(x) = −Σ_i w_i log(x, x_i).
+
+On a Hadamard manifold F is 1-strongly convex along geodesics, so dist(x, x̄) ≤ ‖grad F(x)‖ at every
+x: the norm of the gradient is a proof of how close the mean is.
+
+How it gets there. Let the curvature be at least −κ², h(s) = s coth s and L = Σ_i w_i h(κ dist(x,
+x_i)) + κ‖grad F(x)‖. On the segment from x to exp(x, −t grad F(x)), t ≤ 1, the eigenvalues of the
+Hessian lie in [1, L] (h is 1-Lipschitz), so the plain step t = 2/(1 + L) shrinks the gradient by
+the factor (L − 1)/(L + 1) or better. Steps are accelerated (Anderson); one that does not shrink the
+gradient by that factor is undone and the plain step taken: the rate holds whatever the data.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError, ConvergenceError, DomainError
+from pipeline.geometry.affine import AffineInvariant, mean_logs
+from pipeline.geometry.linalg import cholesky, vecd
+from pipeline.geometry.manifold import Manifold, Point
+
+MEMORY = 5
+"""Earlier steps that an accelerated step learns from."""
+CHUNK = 2**20
+"""Coordinates held at once when gradients are taken at many points."""
+
+Field: TypeAlias = Callable[[Point], tuple[FloatArray, FloatArray]]
+"""Points ``(S, *point_shape)`` → −grad F ``(S, d)`` and bounds L' ``(S,)`` of the Hessian there."""
+
+
+class FrechetMean(NamedTuple):
+    """A mean and its certificate: dist(point, x̄) ≤ gradient_norm on Hadamard manifolds."""
+
+    point: Point
+    gradient_norm: float
+    iterations: int
+
+
+class _State(NamedTuple):
+    """One iterate: the point, −grad F there, its norm and the bound L."""
+
+    point: Point
+    pull: FloatArray
+    size: float
+    bound: float
+
+
+def _steepness(manifold: Manifold, distances: FloatArray) -> FloatArray:
+    """Return h(κ s), a bound of the Hessian of ½ dist² at distance s."""
+    scaled = math.sqrt(max(0.0, -manifold.curvature[0])) * distances
+    return np.where(scaled > 0.0, scaled / np.tanh(np.where(scaled > 0.0, scaled, 1.0)), 1.0)
+
+
+def _field(points: Point, manifold: Manifold, weights: FloatArray) -> Field:
+    """Return the map from a batch of places to −grad F and the bound of the Hessian there."""
+    if isinstance(manifold, AffineInvariant):
+        factors = cholesky(points)
+
+        def fused(at: Point) -> tuple[FloatArray, FloatArray]:
+            pulls, bounds = mean_logs(cholesky(at), factors, weights)
+            return vecd(pulls), bounds
+
+        return fused
+
+    def general(at: Point) -> tuple[FloatArray, FloatArray]:
+        pulls, bounds = np.empty((len(at), manifold.dim)), np.empty(len(at))
+        stride = max(1, CHUNK // (len(points) * manifold.dim))
+        for start in range(0, len(at), stride):
+            part = slice(start, start + stride)
+            logs = manifold.log(at[part, None], points)
+            pulls[part] = np.einsum("n,snd->sd", weights, logs)
+            distances = np.linalg.norm(logs, axis=-1)
+            bounds[part] = np.einsum("n,sn->s", weights, _steepness(manifold, distances))
+        return pulls, bounds
+
+    return general
+
+
+def _sample(
+    points: Point, manifold: Manifold, weights: FloatArray | None
+) -> tuple[Point, FloatArray]:
+    """Return the points of positive weight and their weights, normalised to sum 1."""
+    points = manifold.check(points)
+    if points.ndim != len(manifold.point_shape) + 1 or len(points) == 0:
+        raise DomainError(
+            f"points must have shape (n, {', '.join(map(str, manifold.point_shape))}) with n ≥ 1, "
+            f"found {points.shape}"
+        )
+    if weights is None:
+        return points, np.full(len(points), 1.0 / len(points))
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != (len(points),) or not (weights >= 0.0).all() or not weights.sum() < np.inf:
+        raise ConfigError(
+            f"weights must be {len(points)} finite numbers ≥ 0, one a point, found shape "
+            f"{weights.shape} with least value {weights.min(initial=np.inf):.3g}"
+        )
+    used = weights > 0.0
+    if not used.any():
+        raise ConfigError("weights must not all be 0")
+    return points[used], weights[used] / weights.sum()
+
+
+def _state(field: Field, manifold: Manifold, point: Point) -> _State:
+    pulls, bounds = field(point[None])
+    size = float(np.linalg.norm(pulls[0]))
+    drift = math.sqrt(max(0.0, -manifold.curvature[0])) * size
+    return _State(point, pulls[0], size, float(bounds[0]) + drift)
+
+
+def _accelerated(
+    state: _State, plain: float, memory: list[tuple[FloatArray, FloatArray]]
+) -> FloatArray:
+    """Return Anderson's step: the plain one, corrected by what earlier steps have shown."""
+    if not memory:
+        return plain * state.pull
+    steps = np.stack([step for step, _ in memory], axis=1)
+    changes = np.stack([change for _, change in memory], axis=1)
+    mix = np.linalg.lstsq(changes, state.pull, rcond=1e-10)[0]
+    return np.asarray(plain * (state.pull - changes @ mix) - steps @ mix)
+
+
+def frechet_mean(
+    points: Point,
+    manifold: Manifold,
+    *,
+    weights: FloatArray | None = None,
+    tolerance: float = 1e-9,
+    max_iterations: int = 1000,
+) -> FrechetMean:
+    """Return the Fréchet mean of `points`, with ‖grad F‖ ≤ `tolerance` at the returned point.
+
+    On a flat manifold the first point tried is the mean of the coordinates, which is exact. The
+    certificate is evaluated in floating point at the returned array itself.
+
+    Parameters
+    ----------
+    points : (n, *point_shape) array
+    manifold : Manifold
+    weights : (n,) array, optional
+        Non-negative, of any positive sum; all equal when left out.
+    tolerance : float
+        Largest norm of the gradient, in the manifold's distance.
+    max_iterations : int
+        Most steps before giving up.
+
+    Returns
+    -------
+    FrechetMean
+        ``point``, ``gradient_norm`` ≤ tolerance, ``iterations``.
+
+    Raises
+    ------
+    DomainError
+        When the points are not on the manifold; under positive curvature also when they do not
+        lie within ½·min(injectivity radius, π/√(largest curvature)) of their mean: a mean need not
+        be unique then (Afsari, "Riemannian L^p center of mass", Proc. AMS 139, 2011, Theorem 2.1).
+    ConvergenceError
+        When `tolerance` is not reached, with the number of steps and the norm that was reached.
+    """
+    points, weights = _sample(points, manifold, weights)
+    field = _field(points, manifold, weights)
+    start = points[np.argmax(weights)]
+    if manifold.hadamard:
+        start = manifold.exp(manifold.origin, field(manifold.origin[None])[0][0])
+    state = _state(field, manifold, start)
+    memory: list[tuple[FloatArray, FloatArray]] = []
+    iterations, stuck = 0, False
+    while state.size > tolerance and iterations < max_iterations and not stuck:
+        iterations += 1
+        plain = 2.0 / (1.0 + state.bound)
+        rate = (state.bound - 1.0) / (state.bound + 1.0) if manifold.hadamard else 1.0
+        step = _accelerated(state, plain, memory)
+        trial = _state(field, manifold, manifold.exp(state.point, step))
+        if memory and trial.size > rate * state.size:
+            memory, step = [], plain * state.pull
+            trial = _state(field, manifold, manifold.exp(state.point, step))
+        memory = [*memory, (step, trial.pull - state.pull)][-MEMORY:]
+        stuck = trial.size >= state.size
+        state = min(state, trial, key=lambda one: one.size)
+    if state.size > tolerance:
+        raise ConvergenceError(
+            f"the mean needs a gradient of norm ≤ {tolerance:.3g}, reached {state.size:.3g} after "
+            f"{iterations} iterations; {'rounding allows no less' if stuck else 'allow more'}, or "
+            "give a larger tolerance"
+        )
+    _check_unique(points, manifold, state.point)
+    return FrechetMean(state.point, state.size, iterations)
+
+
+def _check_unique(points: Point, manifold: Manifold, mean: Point) -> None:
+    """Raise `DomainError` unless Afsari's theorem makes the mean unique."""
+    if manifold.hadamard:
+        return
+    limit = 0.5 * min(manifold.injectivity_radius, math.pi / math.sqrt(manifold.curvature[1]))
+    reach = float(manifold.dist(mean, points).max())
+    if reach >= limit:
+        raise DomainError(
+            f"points must lie within {limit:.4g} of their mean for it to be unique, found one at "
+            f"{reach:.4g}; restrict the data to a smaller ball"
+        )
+
+
+def gradient(
+    points: Point, manifold: Manifold, at: Point, *, weights: FloatArray | None = None
+) -> FloatArray:
+    """Return grad F(y) = −Σ_i w_i log(y, x_i) in the frame at y, for every y of `at`.
+
+    Parameters
+    ----------
+    points : (n, *point_shape) array
+        x_i.
+    manifold : Manifold
+    at : (..., *point_shape) array
+        y.
+    weights : (n,) array, optional
+        Non-negative, of any positive sum; all equal when left out.
+
+    Returns
+    -------
+    (..., d) array
+
+    Raises
+    ------
+    DomainError
+        When `points` or `at` are not on the manifold, or a logarithm is not defined.
+    """
+    points, weights = _sample(points, manifold, weights)
+    at = manifold.check(at)
+    batch = at.shape[: at.ndim - len(manifold.point_shape)]
+    pulls, _ = _field(points, manifold, weights)(at.reshape(-1, *manifold.point_shape))
+    return -pulls.reshape(*batch, manifold.dim)
+
+
+def gradient_norm(
+    points: Point, manifold: Manifold, at: Point, *, weights: FloatArray | None = None
+) -> FloatArray:
+    """Return ‖grad F(y)‖, ``(...)``, for every y of `at`; see `gradient`."""
+    return np.asarray(np.linalg.norm(gradient(points, manifold, at, weights=weights), axis=-1))

@@ -1,6 +1,7 @@
 """The proven bounds: published figures, attacks by images, matrices that reach them, rounding."""
 
 import math
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from itertools import pairwise
 
@@ -295,6 +296,8 @@ def test_violations_are_found(manifold):
         with pytest.raises(DomainError, match=f"class odd: .*radius {limit.radius:.6g}") as caught:
             require(rows)
         assert "\n" not in str(caught.value)
+    smaller = replace(limit, radius=1.0)
+    assert [row.ok for row in verify(good, labels, smaller)] == [False, False]
 
 
 def test_bad_inputs():

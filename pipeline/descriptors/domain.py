@@ -99,6 +99,11 @@ class Domain:
     trace: float
     rounding: float
 
+    @property
+    def largest_eigenvalue(self) -> float:
+        """T + kη, which no eigenvalue of a descriptor exceeds."""
+        return (self.trace + self.k * self.eta) * UPWARDS
+
 
 def domain(
     descriptor: str,

@@ -115,14 +115,15 @@ def test_marks_answer_the_mouse(opened: Any) -> None:
     indirect=True,
     ids=["desktop", "phone"],
 )
-def test_pictures_without_scripts(opened: Any, report: Path) -> None:
-    """With JavaScript off every chart is a visible picture, and so is every sample."""
+def test_pictures_without_scripts(opened: Any) -> None:
+    """With JavaScript off every chart and sample is a visible picture on a page that fits."""
     charts = opened.locator("figure.chart .static svg")
     assert charts.count() == 6
     for index in range(6):
         assert charts.nth(index).is_visible()
         assert charts.nth(index).bounding_box()["width"] > 300
         assert charts.nth(index).locator(".role-mark path").count() > 1
+    assert overflow(opened) == 0
     images = opened.locator(".samples img")
     assert images.count() == 2 + 4
     assert all(images.nth(index).is_visible() for index in range(6))

@@ -271,7 +271,11 @@ def test_several_runs_have_a_table_of_contents(tmp_path: Path) -> None:
     """With two runs every link of the contents leads to a section, in the order of starting."""
     first = write_sample(tmp_path)
     other = write_sample(tmp_path, experiment="again", images=False)
-    later = replace(other, started="2026-04-01T00:00:00Z")
+    later = replace(
+        other,
+        started="2026-04-01T00:00:00Z",
+        privacy={**other.privacy, "Definition": "none is certified"},
+    )
     write_record(tmp_path / "runs" / other.run / "run.json", later)
     page = page_of(tmp_path)
     anchors = [link[1:] for link in page.links if link.startswith("#")]
@@ -279,6 +283,8 @@ def test_several_runs_have_a_table_of_contents(tmp_path: Path) -> None:
     assert set(anchors) <= set(page.ids)
     assert len(set(page.ids)) == len(page.ids)
     assert page.text.count("one image: MedMNIST drops patient identifiers.") == 1
+    assert f"{first.run}: {first.privacy['Definition']}" in page.text
+    assert f"{other.run}: none is certified" in page.text
 
 
 def test_headline_compares_at_the_same_budget(tmp_path: Path) -> None:

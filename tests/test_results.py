@@ -223,6 +223,7 @@ def undisturbed(path: Path) -> bytes:
 def test_interrupted_table_equals_undisturbed(tmp_path: Path) -> None:
     """Stopped after any cell and started again, the file has the same bytes, no cell twice."""
     expected = undisturbed(tmp_path / "undisturbed.parquet")
+    assert list(read_rows(tmp_path / "undisturbed.parquet")["series"][::4]) == CELLS
     for stop in range(len(CELLS) + 1):
         path = tmp_path / f"run{stop}" / "trial.parquet"
         first = CELLS[len(CELLS) - stop :][::-1]

@@ -1,0 +1,291 @@
+"""Functions of small symmetric matrices: their laws, their accuracy, their errors."""
+
+import math
+from collections.abc import Callable
+
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError, ConvergenceError, DomainError
+from pipeline.geometry import kernels, linalg
+from pipeline.geometry.accuracy import log_error
+from pipeline.geometry.linalg import (
+    assemble,
+    cholesky,
+    inv_sqrtm,
+    spd_eig,
+    sqrtm,
+    sym_eig,
+    sym_exp,
+    sym_log,
+    unvecd,
+    vecd,
+)
+
+ORDERS = (1, 2, 3, 5, 9, 11, 20, 30)
+
+
+def symmetric(*batch: int, k: int, seed: int = 0) -> FloatArray:
+    """Return random symmetric matrices with entries of size 1."""
+    x = np.random.default_rng(seed).normal(size=(*batch, k, k))
+    return (x + x.swapaxes(-1, -2)) / 2.0
+
+
+def rotation(k: int, rng: np.random.Generator) -> FloatArray:
+    """Return a random orthogonal matrix."""
+    return np.linalg.qr(rng.normal(size=(k, k)))[0]
+
+
+def spd(values: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return an SPD matrix with the given spectrum in random directions, exactly symmetric."""
+    q = rotation(len(values), rng)
+    x = (q * values) @ q.T
+    return (x + x.T) / 2.0
+
+
+def hard(k: int, kind: str, rng: np.random.Generator) -> FloatArray:
+    """Return a matrix with spectrum in [1e-6, 1e6] made to defeat an algorithm."""
+    index = np.arange(k)
+    if kind == "spread":
+        return spd(np.exp(rng.uniform(np.log(2e-6), np.log(9e5), size=k)), rng)
+    if kind == "one small":
+        return spd(np.where(index == 0, 2e-6, 9e5), rng)
+    if kind == "one large":
+        return spd(np.where(index == 0, 9e5, 2e-6), rng)
+    if kind == "clusters":
+        return spd(np.where(index < k // 2, 2e-6, 9e5) * (1.0 + 1e-9 * index), rng)
+    scale = np.logspace(2.5, -2.5, k)  # graded rows, small angles between large and small
+    return scale[:, None] * spd(rng.uniform(0.5, 2.0, size=k), rng) * scale
+
+
+def exact_log(matrix: FloatArray) -> FloatArray:
+    """Return the logarithm with 60 digits, rounded once."""
+    with mpmath.workdps(60):
+        values, vectors = mpmath.eigsy(mpmath.matrix(matrix.tolist()))
+        logs = vectors * mpmath.diag([mpmath.log(value) for value in values]) * vectors.T
+        return np.array(logs.tolist(), dtype=np.float64)
+
+
+def test_vecd_is_an_isometry_with_the_documented_order() -> None:
+    """‖vecd(X)‖₂ = ‖X‖_F; diagonal first, then √2 times the upper triangle row by row."""
+    x = symmetric(4, 3, k=5)
+    assert np.linalg.norm(vecd(x), axis=-1) == pytest.approx(np.linalg.norm(x, axis=(-2, -1)))
+    named = np.array([[1.0, 4.0, 5.0], [4.0, 2.0, 6.0], [5.0, 6.0, 3.0]])
+    root = math.sqrt(2.0)
+    assert vecd(named) == pytest.approx([1.0, 2.0, 3.0, 4.0 * root, 5.0 * root, 6.0 * root])
+
+
+@pytest.mark.parametrize("k", ORDERS)
+def test_unvecd_inverts_vecd(k: int) -> None:
+    """unvecd(vecd(X)) = X and vecd(unvecd(u)) = u, for every batch shape."""
+    for batch in ((), (3,), (2, 3), (0,)):
+        x = symmetric(*batch, k=k)
+        np.testing.assert_allclose(unvecd(vecd(x)), x, rtol=1e-15, atol=0.0)
+        u = np.random.default_rng(1).normal(size=(*batch, k * (k + 1) // 2))
+        np.testing.assert_allclose(vecd(unvecd(u)), u, rtol=1e-15, atol=0.0)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2,), (3, 4), (5, 7)])
+def test_unvecd_refuses_lengths_that_are_not_triangular(shape: tuple[int, ...]) -> None:
+    """A coordinate vector whose length is not k(k+1)/2 raises DomainError."""
+    with pytest.raises(DomainError, match="k\\(k\\+1\\)/2"):
+        unvecd(np.zeros(shape))
+
+
+@pytest.mark.parametrize("k", ORDERS)
+def test_log_inverts_exp(k: int) -> None:
+    """log(exp(S)) = S and exp(log(A)) = A for orders 1 to 30 and batches (), (3,), (2, 3)."""
+    for batch in ((), (3,), (2, 3), (0,)):
+        s = symmetric(*batch, k=k)
+        a = sym_exp(s)
+        assert a.shape == s.shape
+        np.testing.assert_allclose(sym_log(a), s, atol=1e-11)
+        np.testing.assert_allclose(
+            sym_exp(sym_log(a)), a, rtol=1e-11, atol=1e-11 * a.max(initial=1)
+        )
+
+
+@pytest.mark.parametrize("function", [sym_log, sym_exp, sqrtm, inv_sqrtm])
+def test_functions_are_symmetric_to_the_last_bit(
+    function: Callable[[FloatArray], FloatArray],
+) -> None:
+    """f(A) = f(A)ᵀ exactly."""
+    out = function(sym_exp(symmetric(50, k=6)))
+    np.testing.assert_array_equal(out, out.swapaxes(-1, -2))
+
+
+@pytest.mark.parametrize("function", [sym_log, sym_exp, sqrtm, inv_sqrtm])
+def test_functions_read_the_symmetric_part(function: Callable[[FloatArray], FloatArray]) -> None:
+    """f(A) = f((A + Aᵀ)/2) for an A that is not symmetric."""
+    a = sym_exp(symmetric(k=4))
+    skew = np.random.default_rng(3).normal(size=(4, 4))
+    np.testing.assert_allclose(function(a + skew - skew.T), function(a), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("k", ORDERS)
+def test_square_roots(k: int) -> None:
+    """S S = A for S = sqrtm(A), and S A S = Id for S = inv_sqrtm(A)."""
+    a = sym_exp(symmetric(7, k=k))
+    root, inverse = sqrtm(a), inv_sqrtm(a)
+    np.testing.assert_allclose(root @ root, a, rtol=1e-12, atol=1e-12 * a.max())
+    size = 1e-11 * np.linalg.cond(a).max()
+    np.testing.assert_allclose(
+        inverse @ a @ inverse, np.broadcast_to(np.eye(k), a.shape), atol=size
+    )
+
+
+@pytest.mark.parametrize("k", ORDERS)
+def test_eigenvalues_ascend_and_rebuild_the_matrix(k: int) -> None:
+    """V diag(λ) Vᵀ = A, VᵀV = Id, λ ascending, for indefinite A; λ as LAPACK gives them."""
+    a = symmetric(9, k=k)
+    values, vectors = sym_eig(a)
+    assert (np.diff(values, axis=-1) >= 0.0).all()
+    np.testing.assert_allclose(assemble(vectors, values), a, atol=1e-13 * k)
+    eye = np.broadcast_to(np.eye(k), a.shape)
+    np.testing.assert_allclose(vectors.swapaxes(-1, -2) @ vectors, eye, atol=1e-13)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(a), atol=1e-13 * k)
+
+
+def test_special_spectra() -> None:
+    """Zero, scaled identity, repeated eigenvalues and diagonal matrices are no special cases."""
+    assert sym_eig(np.zeros((3, 3)))[0] == pytest.approx([0.0, 0.0, 0.0], abs=1e-15)
+    np.testing.assert_array_equal(sym_log(np.eye(4)), np.zeros((4, 4)))
+    np.testing.assert_allclose(sym_log(7.0 * np.eye(4)), math.log(7.0) * np.eye(4), rtol=1e-15)
+    values = np.array([1e-150, 1e-6, 1.0, 1e6, 1e150])
+    np.testing.assert_allclose(sym_log(np.diag(values)), np.diag(np.log(values)), rtol=1e-14)
+    twice = spd(np.array([2.0, 2.0, 2.0, 5.0, 5.0]), np.random.default_rng(0))
+    np.testing.assert_allclose(sym_exp(sym_log(twice)), twice, atol=1e-14)
+
+
+def test_cholesky_is_lower_triangular_and_rebuilds() -> None:
+    """L Lᵀ = A with L lower triangular, diagonal positive."""
+    a = sym_exp(symmetric(20, k=6))
+    lower = cholesky(a)
+    np.testing.assert_array_equal(lower, np.tril(lower))
+    assert (np.diagonal(lower, axis1=-2, axis2=-1) > 0.0).all()
+    np.testing.assert_allclose(lower @ lower.swapaxes(-1, -2), a, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["spread", "one small", "one large", "clusters", "graded"])
+@pytest.mark.parametrize("k", [2, 3, 5, 9])
+def test_error_of_logarithms_stays_below_the_proven_bound(kind: str, k: int) -> None:
+    """On matrices made to be hard, spectrum in [1e-6, 1e6], the error is ≤ log_error and ≤ 1e-8."""
+    rng = np.random.default_rng(k)
+    bound = log_error(k, 1e-6, 1e6)
+    for _ in range(3):
+        a = hard(k, kind, rng)
+        error = np.linalg.norm(vecd(sym_log(a)) - vecd(exact_log(a)))
+        assert error <= min(bound, 1e-8)
+
+
+def test_logarithms_keep_digits_where_the_usual_algorithm_loses_them() -> None:
+    """At condition 1e13 the error is below 1e-7; LAPACK's eigenvalues lose it from 1e-4 up."""
+    rng = np.random.default_rng(5)
+    ours, usual = [], []
+    for _ in range(5):
+        a = spd(np.array([1e-7, 1e-6, 1e-3, 1.0, 1e6]), rng)
+        exact = exact_log(a)
+        ours.append(np.abs(sym_log(a) - exact).max())
+        values, vectors = np.linalg.eigh(a)
+        usual.append(np.abs((vectors * np.log(values)) @ vectors.T - exact).max())
+    assert max(ours) < 1e-7
+    assert max(usual) > 1e-4
+
+
+def test_small_eigenvalues_of_graded_matrices_are_relatively_accurate() -> None:
+    """For A = S H S, S diagonal, H mild, all eigenvalues have 13 digits whatever the grading."""
+    rng = np.random.default_rng(6)
+    for _ in range(5):
+        a = hard(5, "graded", rng)
+        with mpmath.workdps(60):
+            exact = [float(value) for value in mpmath.eigsy(mpmath.matrix(a.tolist()))[0]]
+        np.testing.assert_allclose(np.sort(spd_eig(a)[0]), np.sort(exact), rtol=1e-13)
+
+
+def test_bound_grows_and_ends() -> None:
+    """log_error grows with order and condition, and is infinite where nothing can be promised."""
+    assert log_error(5, 1e-6, 1e6) < 1e-4
+    assert log_error(3, 1e-6, 1e6) < log_error(5, 1e-6, 1e6) < log_error(5, 1e-6, 1e7)
+    assert log_error(5, 1.0, 1.0) < 1e-11
+    assert log_error(5, 1e-6, 1e12) == math.inf
+
+
+@pytest.mark.parametrize(("k", "low", "high"), [(0, 1, 2), (2, 0, 1), (2, 2, 1), (2, 1, math.inf)])
+def test_bound_refuses_meaningless_arguments(k: int, low: float, high: float) -> None:
+    """An order below 1 or an empty spectrum raises ConfigError."""
+    with pytest.raises(ConfigError, match="low"):
+        log_error(k, low, high)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_results_do_not_depend_on_threads_or_chunks(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stack gives the same bits in one piece, in pieces, and with any number of threads."""
+    a = sym_exp(3.0 * symmetric(4001, k=4))
+    monkeypatch.setattr(kernels, "THREADS", 1)
+    expected = np.concatenate([sym_log(a[:777]), sym_log(a[777:778]), sym_log(a[778:])])
+    monkeypatch.setattr(kernels, "THREADS", threads)
+    np.testing.assert_array_equal(sym_log(a), expected)
+
+
+def test_strided_input_is_read_as_it_is() -> None:
+    """Views with strides and broadcast batches give what copies give."""
+    a = sym_exp(symmetric(6, k=3))
+    np.testing.assert_array_equal(sym_log(a[::2]), sym_log(a[::2].copy()))
+    wide = np.broadcast_to(a[0], (4, 3, 3))
+    np.testing.assert_array_equal(sym_log(wide), sym_log(wide.copy()))
+
+
+BAD = {
+    "indefinite": np.diag([1.0, -1.0]),
+    "singular": np.ones((2, 2)),
+    "zero": np.zeros((3, 3)),
+    "singular by rounding": np.outer([1.0, 1 / 3, 1 / 7], [1.0, 1 / 3, 1 / 7]),
+    "NaN": np.full((2, 2), np.nan),
+    "infinite": np.diag([1.0, np.inf]),
+    "not square": np.ones((2, 3)),
+    "a vector": np.ones(3),
+}
+
+
+@pytest.mark.parametrize("function", [sym_log, sqrtm, inv_sqrtm, spd_eig, cholesky])
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_matrices_that_are_not_spd_raise(
+    function: Callable[[FloatArray], FloatArray], bad: FloatArray
+) -> None:
+    """A matrix that is not SPD raises DomainError with one line, never NaN, also inside a stack."""
+    with pytest.raises(DomainError) as caught:
+        function(bad)
+    assert "\n" not in str(caught.value)
+    if bad.ndim == 2 and bad.shape[0] == bad.shape[1]:
+        stack = np.broadcast_to(np.eye(len(bad)), (2000, *bad.shape)).copy()
+        stack[1234] = bad
+        with pytest.raises(DomainError):
+            function(stack)
+
+
+def test_numbers_beyond_floating_point_raise() -> None:
+    """An eigenvalue ratio that overflows the rotations raises ConvergenceError, not a wrong log."""
+    with pytest.raises(ConvergenceError, match="rescale"):
+        sym_log(np.array([[1e-160, 1e-160], [1e-160, 1e160]]))
+
+
+def test_pairs_of_a_sweep_are_complete_and_disjoint_in_rounds() -> None:
+    """Every pair p < q comes once a sweep; the pairs of one round share no column."""
+    for k in range(1, 13):
+        pairs = kernels.rounds(k)
+        expected = {(p, q) for p in range(k) for q in range(p + 1, k)}
+        assert {tuple(pair) for pair in pairs.tolist()} == expected
+        assert len(pairs) == len(expected)
+        for start in range(0, len(pairs), max(1, k // 2)):
+            group = pairs[start : start + k // 2].ravel()
+            assert len(set(group.tolist())) == len(group)
+
+
+def test_modules_name_what_they_export() -> None:
+    """The names other parts rely on exist."""
+    for name in ("sym_log", "sym_exp", "sym_eig", "sqrtm", "inv_sqrtm", "vecd", "unvecd"):
+        assert callable(getattr(linalg, name))

@@ -43,7 +43,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def opened(browser: Any, report: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
     """Open the report with the given options; afterwards: no error, no request but the file."""
-    context = browser.new_context(**getattr(request, "param", {}))
+    context = browser.new_context(reduced_motion="reduce", **getattr(request, "param", {}))
     page = context.new_page()
     faults: list[str] = []
     requests: list[str] = []

@@ -105,10 +105,18 @@ def without_result(rows: Table) -> Table:
     return {**rows, **blank, "status": status}
 
 
-def test_page_has_its_sections(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunRecord, str]:
+    """Return a folder with one run, its record, and the HTML of its report."""
+    out = tmp_path_factory.mktemp("sample")
+    record = write_sample(out)
+    return out, record, build_report(out).read_text(encoding="utf-8")
+
+
+def test_page_has_its_sections(sample: tuple[Path, RunRecord, str]) -> None:
     """Title, one section for the run, one for each reportlet, one for privacy; ids are unique."""
-    record = write_sample(tmp_path)
-    page = page_of(tmp_path)
+    _, record, html = sample
+    page = Page(html)
     assert page.tags.count("title") == page.tags.count("h1") == 1
     assert record.run == "main-pneumoniamnist"
     assert page.sections == [record.run, *[f"{record.run}-{name}" for name in ALL], "privacy"]
@@ -119,11 +127,11 @@ def test_page_has_its_sections(tmp_path: Path) -> None:
         assert f"{name}\xa0{version}" in page.text
 
 
-def test_numbers_are_the_means_of_the_rows(tmp_path: Path) -> None:
+def test_numbers_are_the_means_of_the_rows(sample: tuple[Path, RunRecord, str]) -> None:
     """The table holds every class, series and budget with the mean of its rows, as printed."""
-    record = write_sample(tmp_path)
-    rows = read_rows(tmp_path / "results" / f"{record.run}.parquet")
-    page = page_of(tmp_path)
+    out, record, html = sample
+    rows = read_rows(out / "results" / f"{record.run}.parquet")
+    page = Page(html)
     lines = [row for row in page.rows if len(row) == 7 and row[0] in SERIES]
     assert len(lines) == len(page.means) == 2 * 4 * 5
     position = 0
@@ -146,12 +154,11 @@ def test_numbers_are_the_means_of_the_rows(tmp_path: Path) -> None:
                 position += 1
 
 
-def test_text_is_escaped(tmp_path: Path) -> None:
+def test_text_is_escaped(tmp_path: Path, sample: tuple[Path, RunRecord, str]) -> None:
     """Names, titles and notes that look like markup come out as text."""
     evil = "<script>alert(1)</script>"
     record = write_sample(tmp_path, names=(evil, "b"))
-    html = build_report(tmp_path).read_text(encoding="utf-8")
-    plain = Page(html).tags.count("script")
+    plain = Page(sample[2]).tags.count("script")
     write_record(
         tmp_path / "runs" / record.run / "run.json",
         replace(
@@ -175,10 +182,9 @@ def test_text_is_escaped(tmp_path: Path) -> None:
     assert not [link for link in page.links if link.startswith("javascript")]
 
 
-def test_page_calls_nobody(tmp_path: Path) -> None:
+def test_page_calls_nobody(sample: tuple[Path, RunRecord, str]) -> None:
     """Nothing is loaded but data inside the file; the only addresses are plain links."""
-    write_sample(tmp_path)
-    html = build_report(tmp_path).read_text(encoding="utf-8")
+    out, _, html = sample
     page = Page(html)
     assert len(page.loads) == 2
     assert all(value.startswith("data:image/png;base64,") for value in page.loads)
@@ -188,7 +194,7 @@ def test_page_calls_nobody(tmp_path: Path) -> None:
     assert "@import" not in styles
     assert "default-src 'none'" in html
     assert "link" not in page.tags
-    assert str(tmp_path) not in html
+    assert str(out) not in html
 
 
 @pytest.mark.parametrize(

@@ -140,9 +140,9 @@ def _curves(table: Table, panels: NDArray[Any], *, x: Axis, y: str, band: Band) 
         alt.Shape("series:N", sort=series, scale=alt.Scale(domain=series, range=SHAPES)),
         tooltip=["panel:N", "series:N", *tooltip, "count:Q"],
     )
-    theory = base.mark_line(strokeDash=[4, 3], strokeWidth=1.2, color=INK, clip=True).encode(
-        alt.Y("expected:Q"), alt.Detail("series:N")
-    )
+    theory = base.mark_line(
+        strokeDash=[4, 3], strokeWidth=1.2, strokeOpacity=0.8, color=INK, clip=True
+    ).encode(alt.Y("expected:Q"), alt.Detail("series:N"))
     layers = alt.layer(area, line, theory.properties(name="theory"), dots.add_params(picked))
     columns_wide, width = _layout(len(titles))
     return layers.properties(width=width, height=230).facet(

@@ -1,14 +1,13 @@
 """The page says what the rows say, survives whatever is missing, and calls nobody."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sample_runs import OURS, PAPER, SERIES, Bound, write_sample
+from sample_runs import SERIES, write_sample
 
 from pipeline.errors import ConfigError, OutputError
 from pipeline.figures import digits, number
@@ -16,14 +15,12 @@ from pipeline.files import resource
 from pipeline.report import build_report
 from pipeline.report.findings import findings
 from pipeline.report.page import build_section, load_spec
-from pipeline.report.sources import Run, load_run, load_runs
+from pipeline.report.sources import load_runs
 from pipeline.results import (
     DatasetNote,
     RunRecord,
     Table,
-    read_bound,
     read_rows,
-    write_bound,
     write_record,
     write_rows,
 )
@@ -85,14 +82,6 @@ class Page(HTMLParser):
 def page_of(out: Path) -> Page:
     """Build the report of `out` and read it."""
     return Page(build_report(out).read_text(encoding="utf-8"))
-
-
-def run_of(out: Path, change: Callable[[Table], Table] = lambda rows: rows) -> Run:
-    """Write a sample, change its rows, and load it."""
-    record = write_sample(out, images=False)
-    path = out / "results" / f"{record.run}.parquet"
-    write_rows(path, change(read_rows(path)), metadata={})
-    return load_run(out / "runs" / record.run, path)
 
 
 def without_result(rows: Table) -> Table:
@@ -245,7 +234,9 @@ def test_nothing_to_report_is_one_line(tmp_path: Path) -> None:
 
 def test_undefined_rows_are_said_in_words(tmp_path: Path) -> None:
     """Where no density exists the page says which series, budgets and classes, and why."""
-    run_of(tmp_path, without_result)
+    record = write_sample(tmp_path, images=False)
+    path = tmp_path / "results" / f"{record.run}.parquet"
+    write_rows(path, without_result(read_rows(path)), metadata={})
     page = page_of(tmp_path)
     assert "main-pneumoniamnist-gaps" in page.ids
     assert (
@@ -291,58 +282,6 @@ def test_several_runs_have_a_table_of_contents(tmp_path: Path) -> None:
     assert page.text.count("one image: MedMNIST drops patient identifiers.") == 1
     assert f"{first.run}: {first.privacy['Definition']}" in page.text
     assert f"{other.run}: none is certified" in page.text
-
-
-def test_headline_compares_at_the_same_budget(tmp_path: Path) -> None:
-    """The first sentence names the best series and its gain over the published setting."""
-    halve = {PAPER: 1.0, OURS: 0.25, SERIES[2]: 3.0, SERIES[3]: 2.0}
-
-    def change(rows: Table) -> Table:
-        factor = np.array([halve[series] for series in rows["series"]])
-        return {**rows, "error": factor / rows["budget"] * (1 + rows["label"])}
-
-    headline = findings(run_of(tmp_path / "better", change))[0].text
-    assert f"the error of “{OURS}” is 4 times smaller" in headline
-    assert f"“{PAPER}” (geometric mean over 10 pairs" in headline
-    halve[OURS] = 0.9
-    assert f"“{OURS}” is 10 % smaller" in findings(run_of(tmp_path / "some", change))[0].text
-    halve[OURS] = 1.5
-    headline = findings(run_of(tmp_path / "worse", change))[0].text
-    assert "no series has a smaller error" in headline
-    assert f"“{OURS}”, has 1.5 times its error" in headline
-
-
-def test_headline_without_a_published_setting(tmp_path: Path) -> None:
-    """With one series, or no baseline among them, the first sentence gives the range of errors."""
-    run = run_of(tmp_path)
-    alone = {name: column[run.rows["series"] == OURS] for name, column in run.rows.items()}
-    for rows, baseline in ((alone, PAPER), (run.rows, "absent")):
-        record = replace(run.record, baseline=baseline)
-        text = findings(replace(run, rows=rows, record=record))[0].text
-        assert re.fullmatch(r"Mean distance to the true mean: .* at μ = 0.1, .* at μ = 2\.", text)
-
-
-@pytest.mark.parametrize(("factor", "warning"), [(1.0, False), (1.25, True)])
-def test_theory_is_checked(tmp_path: Path, factor: float, warning: bool) -> None:
-    """Errors 25 % too large raise a warning; right ones do not (false alarms: 1e-6, one seed)."""
-    run = run_of(tmp_path, lambda rows: {**rows, "error": factor * rows["error"]})
-    (finding,) = [x for x in findings(run) if "exact expectation" in x.text]
-    assert finding.warning == warning
-    assert ("disagree" in finding.text) == warning
-
-
-def test_broken_bound_is_a_warning(tmp_path: Path) -> None:
-    """A descriptor outside the bound is said first in so many words; inside, how far it reaches."""
-    record = write_sample(tmp_path, images=False)
-    path = tmp_path / "runs" / record.run / "bound.parquet"
-    assert findings(load_runs(tmp_path)[0])[-1].text.endswith("the largest fills 92.7 %.")
-    table = read_bound(path)
-    table["ok"] = np.array([True, False])
-    lines = zip(*table.values(), strict=True)
-    write_bound(path, [Bound(*line) for line in lines])
-    finding = findings(load_runs(tmp_path)[0])[-1]
-    assert finding.warning
-    assert "broken in pneumonia" in finding.text
 
 
 def test_plan_of_the_page_is_checked(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ to anyone, and no result of a task is kept.
 """
 
 import os
+from pathlib import Path
 
-from pipeline.files import home
+from pipeline.files import home, make_folder
 
 SETTINGS = {
     "PREFECT_HOME": str(home() / "prefect"),
@@ -21,3 +22,4 @@ SETTINGS = {
 
 for _name, _value in SETTINGS.items():
     os.environ.setdefault(_name, _value)
+make_folder(Path(os.environ["PREFECT_HOME"]).expanduser())  # the server does not make it itself

@@ -16,13 +16,13 @@ from pipeline.config import ExperimentConfig
 from pipeline.experiments import steps
 from pipeline.report import build_report
 
-fetch = task(steps.fetch_images, name="fetch", retries=2, retry_delay_seconds=[2, 10])
-describe = task(steps.describe_classes, name="describe")
-verify = task(steps.verify_bound, name="verify")
-run_class = task(steps.run_class, name="run class", retries=0)
-collect = task(steps.collect, name="collect")
-record = task(steps.write_run, name="record")
-report = task(build_report, name="report")
+fetch = task(name="fetch")(steps.fetch_images)  # a download retries by itself, with back-off
+describe = task(name="describe")(steps.describe_classes)
+verify = task(name="verify")(steps.verify_bound)
+run_class = task(name="run class", retries=0)(steps.run_class)
+collect = task(name="collect")(steps.collect)
+record = task(name="record")(steps.write_run)
+report = task(name="report")(build_report)
 
 
 @flow(name="experiment")
@@ -43,4 +43,4 @@ def experiment(config: ExperimentConfig, root: Path | None, out: Path) -> Path:
     record(config, root, out, started, clock.seconds)
     with clock.step("report"):
         report(out)
-    return results
+    return Path(results)

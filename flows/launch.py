@@ -22,10 +22,10 @@ def run_experiment(
 
     A terminal shows our own progress; Prefect's log stays quiet unless PREFECT_LOGGING_LEVEL asks.
     """
-    check(config, root)
+    check(config)
     folder = make_folder(out or default_out(config.run_name)).resolve()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    with Console(stderr=True).status("starting Prefect …"):
+    with Console().status("starting Prefect …"):
         from flows.experiment import experiment
         from flows.runners import task_runner
 

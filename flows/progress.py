@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 class Steps:
     """The steps of one run: announced while they run, timed when they end."""
 
-    console: Console = field(default_factory=lambda: Console(stderr=True))
+    console: Console = field(default_factory=lambda: Console())
     seconds: list[tuple[str, float]] = field(default_factory=list)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Where tasks run: threads of this process, a Dask cluster of this machine, or a running cluster."""
+"""Where tasks run: threads of this process, Dask on this machine, or a running Dask cluster."""
 
 import os
 from typing import Any
@@ -19,7 +19,7 @@ def task_runner(name: str) -> TaskRunner[Any]:
     workers = os.cpu_count() or 1
     if name == "threads":
         return ThreadPoolTaskRunner(max_workers=workers)
-    from prefect_dask import DaskTaskRunner
+    from prefect_dask.task_runners import DaskTaskRunner
 
     if name == "dask":
         cluster = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from pipeline import __version__
 from pipeline.errors import CovdpError
@@ -18,6 +18,7 @@ app = App(
     name="covdp",
     help="Differentially private mean covariance descriptors of medical images.",
     version=__version__,
+    help_format="markdown",
     help_epilogue="Start with `covdp run`, which needs no network.",
 )
 
@@ -40,13 +41,11 @@ def run(
 ) -> None:
     """Run every configured mechanism on every class, and write Parquet and a report.
 
-    Examples:
-
-        covdp run
-
-        covdp run --dataset pneumoniamnist --data-root ~/medmnist --out results
-
-        covdp run --config my-experiment.toml --runner dask
+    ```
+    covdp run
+    covdp run --dataset pneumoniamnist --data-root ~/medmnist --out results
+    covdp run --config my-experiment.toml --runner dask
+    ```
 
     Parameters
     ----------
@@ -73,10 +72,18 @@ def datasets(*, data_root: DataRoot = None) -> None:
     """List the known datasets: images, classes, licence, and whether they are on disk."""
     from pipeline.datasets import overview
 
-    table = Table("name", "images", "classes", "sizes", "licence", "on disk", title="Datasets")
+    table = Table(
+        Column("name", no_wrap=True),
+        "images",
+        "classes",
+        "sizes",
+        "licence",
+        "on disk",
+        title="Datasets",
+    )
     for row in overview(data_root):
         table.add_row(*row)
-    Console().print(table)
+    _show(table)
 
 
 @app.command
@@ -84,7 +91,16 @@ def mechanisms() -> None:
     """List the mechanisms: definitions, manifolds, exact or chain, fit for release or not."""
     from pipeline.mechanisms import MECHANISMS
 
-    heads = ("name", "mechanism", "definitions", "manifolds", "drawn", "pure", "release", "note")
+    heads = (
+        Column("name", no_wrap=True),
+        "mechanism",
+        "definitions",
+        "manifolds",
+        "drawn",
+        "pure",
+        "release",
+        "note",
+    )
     table = Table(*heads, title="Mechanisms", show_lines=True)
     for family in MECHANISMS.values():
         table.add_row(
@@ -97,16 +113,16 @@ def mechanisms() -> None:
             "yes" if family.release else "no",
             family.note,
         )
-    Console().print(table)
+    _show(table)
 
 
 @app.command
 def report(folder: Path, *, out: Out = None) -> None:
     """Build the report of a results folder again.
 
-    Examples:
-
-        covdp report reports/output/main-tiles
+    ```
+    covdp report reports/output/main-tiles
+    ```
 
     Parameters
     ----------
@@ -116,6 +132,11 @@ def report(folder: Path, *, out: Out = None) -> None:
     from pipeline.report import build_report
 
     print(build_report(folder, target=out))
+
+
+def _show(table: Table) -> None:
+    """Print a table, wide enough when nobody's terminal sets the width."""
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 
 def main(tokens: list[str] | None = None) -> int:

@@ -62,9 +62,7 @@ class ExperimentConfig(Record):
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     classes: tuple[int, ...] | None = Field(None, description="labels to run; all by default")
     descriptor: str = "oct5"
-    eta: MAIN = Path(__file__).parent / "experiments" / "main.toml"
-"""The experiment that `covdp run` runs when it is given none."""
-Positive = 1e-6
+    eta: Positive = 1e-6
     manifold: str = "spd-log-euclidean"
     definition: str = "gdp"
     budgets: tuple[Positive, ...] = Field(min_length=1)
@@ -124,16 +122,17 @@ def load_config(
 
 
 def parse(model: type[Model], fields: Mapping[str, Any], source: str) -> Model:
-    """Validate `fields` as `model`; the first fault becomes one `ConfigError` line naming `source`."""
+    """Validate `fields` as `model`; the first fault becomes a `ConfigError` naming `source`."""
     try:
         return model.model_validate(dict(fields))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "file"
+    where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         raise ConfigError(f"{source}: unknown key {where!r}{_closest_field(model, first['loc'])}")
-    value = f", found {first['input']!r}" if first["type"] != "missing" else ""
-    raise ConfigError(f"{source}: {where}: {first['msg']}{value}")
+    message = first["msg"].removeprefix("Value error, ")
+    found = f", found {first['input']!r}" if where and first["type"] != "missing" else ""
+    raise ConfigError(": ".join(part for part in (source, where, message) if part) + found)
 
 
 def _closest(name: str, names: list[str]) -> str:

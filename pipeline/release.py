@@ -6,6 +6,7 @@ What is computed from the points without noise stays in `NonPrivate`; what may l
 Next on the path: `pipeline.mechanisms` for the noise, `pipeline.results` for the files.
 """
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -33,6 +34,14 @@ class Domain(Protocol):
     @property
     def diameter(self) -> float:
         """The largest distance D between two records."""
+
+    @property
+    def largest_eigenvalue(self) -> float:
+        """The largest eigenvalue a record can have, as a matrix."""
+
+    @property
+    def manifold(self) -> str:
+        """The name of the manifold whose distance radius and diameter are in."""
 
 
 @dataclass(frozen=True)
@@ -129,16 +138,29 @@ class Release(NamedTuple):
         return self.points[0]
 
 
-def sensitivity(domain: Domain, n: int, rule: Literal["diameter", "radius"]) -> float:
+def sensitivity(
+    domain: Domain, n: int, rule: Literal["diameter", "radius"], *, embedded: bool = False
+) -> float:
     """Return how far replacing one of `n` records can move the mean that is computed.
 
     On a Hadamard manifold the barycentre is 1-Lipschitz for the Wasserstein-1 distance (Sturm
     2003), so one replaced record moves it by at most dist(x, x')/n ≤ D/n; the papers bound the
     same by 2r/n. The computed mean lies within τ of the exact one on both data sets, since F is
     1-strongly convex and its gradient there is at most τ: add 2τ.
+
+    Embedded mechanisms add noise to the matrix itself, so its own move counts, in Frobenius norm.
+    With ℓ the largest eigenvalue that a mean can have, a step of length s moves a matrix by at most
+    ℓ·s: along a log-Euclidean geodesic the derivative of exp is at most ℓ, along an
+    affine-invariant one dX = X^½ S X^½, and ℓ bounds the eigenvalues between two means as well.
+    For log-Cholesky, dX = dL·Lᵀ + L·dLᵀ with ‖L‖ ≤ √ℓ and ‖dL‖ ≤ max(1, √ℓ)·s: 2·max(√ℓ, ℓ)·s.
     """
     width = domain.diameter if rule == "diameter" else 2 * domain.radius
-    return float(np.nextafter(width / n + 2 * MEAN_TOLERANCE, np.inf))
+    bound = width / n + 2 * MEAN_TOLERANCE
+    if embedded:
+        largest = domain.largest_eigenvalue
+        cholesky = domain.manifold == "spd-log-cholesky"
+        bound *= 2 * max(math.sqrt(largest), largest) if cholesky else largest
+    return bound * (1 + 1e-12)  # fewer than 100 roundings of 2⁻⁵³ each
 
 
 def summarise(
@@ -193,13 +215,14 @@ def release(
     rest = budget
     if data.footpoint_means is not None:
         share, rest = split(budget, (plan.footpoint_share, 1 - plan.footpoint_share))
-        family = MECHANISMS[plan.footpoint_mechanism]
         bound = sensitivity(domain, data.footpoint_n, plan.sensitivity)
-        mechanism = family.calibrate(share, sensitivity=bound, manifold=manifold)
+        footpoint = MECHANISMS[plan.footpoint_mechanism]
+        mechanism = footpoint.calibrate(share, sensitivity=bound, manifold=manifold)
         base = mechanism.sample(data.footpoint_means, size=size, rng=rng).points
-    bound = sensitivity(domain, data.n, plan.sensitivity)
+    family = MECHANISMS[plan.mechanism]
+    bound = sensitivity(domain, data.n, plan.sensitivity, embedded=family.embedded)
     chain = {"sampler": "chain", "chain": ChainSettings(burn_in=plan.burn_in)}
-    family, options = MECHANISMS[plan.mechanism], chain if plan.sampler == "chain" else {}
+    options = chain if plan.sampler == "chain" else {}
     mechanism = family.calibrate(rest, sensitivity=bound, manifold=manifold, **options)
     centre = data.points if plan.mechanism == "kng" else data.mean
     draws = mechanism.sample(centre, base=base, size=size, rng=rng)
@@ -250,7 +273,5 @@ def private_mean(
     """
     chosen = Plan() if plan == "single" else plan
     data = summarise(manifold.check(points), manifold=manifold, plan=chosen, size=1, rng=rng)
-    drawn = release(
-        data, budget, domain=domain, manifold=manifold, plan=chosen, size=1, rng=rng
-    )
+    drawn = release(data, budget, domain=domain, manifold=manifold, plan=chosen, size=1, rng=rng)
     return drawn, data

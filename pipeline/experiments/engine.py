@@ -6,7 +6,7 @@ stopped with the same numbers.
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import UndefinedError
-from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.release import Domain, NonPrivate, Release, release, sensitivity, summarise
+from pipeline.geometry import FlatChart, Manifold
+from pipeline.mechanisms import MECHANISMS
+from pipeline.release import Domain, NonPrivate, release, sensitivity, summarise
 
 
 class Setting(NamedTuple):
@@ -66,23 +67,45 @@ def stream_seed(config: ExperimentConfig, key: str) -> int:
 
 
 def run_cells(
-    data: ClassData, setting: Setting, pending: Sequence[Cell], write: Callable[[Cell, dict], Any]
+    data: ClassData,
+    setting: Setting,
+    pending: Sequence[Cell],
+    write: Callable[[Cell, dict[str, Any]], Any],
 ) -> None:
-    """Compute the `pending` cells of one class and hand each one's columns to `write`."""
+    """Compute the `pending` cells of one class and hand each one's columns to `write`.
+
+    On a flat manifold intrinsic mechanisms work on coordinates, which is the same and overflows
+    nowhere; the embedded ones of the papers need the matrices themselves.
+    """
+    charted, chart = data, setting
+    if setting.manifold.flat:
+        chart = setting._replace(manifold=FlatChart(setting.manifold))
+        charted = data._replace(points=setting.manifold.log(setting.manifold.origin, data.points))
     for series in setting.config.mechanisms:
         mine = [cell for cell in pending if cell.series == series and cell.label == data.label]
-        if not mine:
-            continue
-        seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
-        nonprivate = summarise(
-            data.points,
-            manifold=setting.manifold,
-            plan=series.plan,
-            size=setting.config.repetitions,
-            rng=np.random.default_rng(seed),
-        )
-        for cell in mine:
-            write(cell, columns(data, nonprivate, cell, setting))
+        embedded = MECHANISMS[series.mechanism].embedded
+        if mine:
+            _run_series(*((data, setting) if embedded else (charted, chart)), mine, write)
+
+
+def _run_series(
+    data: ClassData,
+    setting: Setting,
+    cells: Sequence[Cell],
+    write: Callable[[Cell, dict[str, Any]], Any],
+) -> None:
+    """Compute the cells of one series; what depends on the records alone is computed once."""
+    series = cells[0].series
+    seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
+    nonprivate = summarise(
+        data.points,
+        manifold=setting.manifold,
+        plan=series.plan,
+        size=setting.config.repetitions,
+        rng=np.random.default_rng(seed),
+    )
+    for cell in cells:
+        write(cell, columns(data, nonprivate, cell, setting))
 
 
 def columns(
@@ -90,6 +113,7 @@ def columns(
 ) -> dict[str, Any]:
     """Draw one cell and return its rows; status `undefined` where the law has no density."""
     config, series = setting.config, cell.series
+    embedded = MECHANISMS[series.mechanism].embedded
     seed = stream_seed(config, cell.key)
     shared: dict[str, Any] = {
         "experiment": config.name,
@@ -106,7 +130,12 @@ def columns(
         "budget": cell.value,
         "delta": np.nan if config.delta is None else config.delta,
         "alpha": np.nan if config.alpha is None else config.alpha,
-        "sensitivity": sensitivity(setting.domain, nonprivate.n, series.sensitivity),
+        "sensitivity": sensitivity(
+            setting.domain,
+            nonprivate.n,
+            series.sensitivity,
+            embedded=embedded,
+        ),
         "footpoint": series.footpoint,
         "repetition": np.arange(config.repetitions),
         "seed": seed,
@@ -124,21 +153,20 @@ def columns(
         )
     except UndefinedError:
         return shared | {"status": "undefined"}
-    return shared | _measured(drawn, nonprivate, setting.manifold)
-
-
-def _measured(drawn: Release, nonprivate: NonPrivate, manifold: Manifold) -> dict[str, Any]:
-    expected = np.nan if drawn.expected_error is None else drawn.expected_error
-    return {
+    return shared | {
         "status": "ok",
         "sigma": drawn.sigma,
-        "error": manifold.dist(nonprivate.mean, drawn.points),
-        "expected_error": expected,
+        "error": _distance(nonprivate.mean, drawn.points, setting.manifold, embedded=embedded),
+        "expected_error": np.nan if drawn.expected_error is None else drawn.expected_error,
         "acceptance": drawn.acceptance,
         "seconds": drawn.seconds,
     }
 
 
-def build_manifold(name: str, k: int) -> Manifold:
-    """Return the manifold `name` for k x k covariance descriptors."""
-    return MANIFOLDS[name](k=k)
+def _distance(
+    mean: NDArray[Any], points: NDArray[Any], manifold: Manifold, *, embedded: bool
+) -> NDArray[np.float64]:
+    """Return the geodesic distance, or the Frobenius norm where outputs leave the manifold."""
+    if embedded:
+        return np.asarray(np.linalg.norm(points - mean, axis=(-2, -1)))
+    return manifold.dist(mean, points)

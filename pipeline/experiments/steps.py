@@ -7,29 +7,66 @@
 
 import hashlib
 import shutil
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline import __version__
 from pipeline.arrays import FloatArray
-from pipeline.config import ExperimentConfig
-from pipeline.datasets import ImageSource, open_dataset
+from pipeline.config import ExperimentConfig, known
+from pipeline.datasets import ImageSource, find_card, open_dataset
 from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain, require, verify
+from pipeline.errors import ConfigError, PrivacyError
 from pipeline.experiments.engine import ClassData, Setting, all_cells, run_cells
 from pipeline.figures import montage
 from pipeline.files import atomic_path, make_folder
 from pipeline.geometry import MANIFOLDS
-from pipeline.results import RowWriter, write_bound
+from pipeline.mechanisms import MECHANISMS, refusal
+from pipeline.privacy import privacy_statement
+from pipeline.results import (
+    ClassCount,
+    DatasetNote,
+    RowWriter,
+    RunRecord,
+    collect_versions,
+    machine,
+    write_bound,
+    write_record,
+)
 
 SAMPLES = 24
 """Images in the montage of a class."""
 
 
-def check(config: ExperimentConfig, root: Path | None) -> None:
-    """Refuse, before anything is computed, what cannot run; raise with one line."""
+def check(config: ExperimentConfig) -> None:
+    """Refuse, before anything is computed, names and combinations that mean nothing.
+
+    Raises
+    ------
+    ConfigError, DatasetError
+        One line: what was asked, why it means nothing, what to choose.
+    """
+    find_card(config.dataset)
+    known("descriptor", config.descriptor, DESCRIPTORS, "the README")
+    known("manifold", config.manifold, MANIFOLDS, "the README")
+    if not config.manifold.startswith("spd-"):
+        spd = ", ".join(name for name in MANIFOLDS if name.startswith("spd-"))
+        raise ConfigError(
+            f"covariance descriptors are SPD matrices and do not lie on {config.manifold!r}; "
+            f"choose one of {spd}"
+        )
+    for series in config.mechanisms:
+        names = [(series.mechanism, series.sampler)]
+        if series.footpoint != "origin":
+            names.append((series.footpoint_mechanism, "exact"))
+        for name, sampler in names:
+            known("mechanism", name, MECHANISMS, "`covdp mechanisms`")
+            reason = refusal(name, config.definition, config.manifold, sampler)
+            if reason is not None:
+                raise ConfigError(f"series {series.series!r}: {reason}")
 
 
 def run_folder(config: ExperimentConfig, out: Path) -> Path:
@@ -48,8 +85,18 @@ def labels_of(config: ExperimentConfig, source: ImageSource) -> tuple[int, ...]:
 
 
 def fetch_images(config: ExperimentConfig, root: Path | None) -> tuple[int, ...]:
-    """Have the images on disk with the right digest; return the labels to run on."""
-    return labels_of(config, open_images(config, root))
+    """Have the images on disk with the right digest; return the labels to run on.
+
+    Raises
+    ------
+    DatasetError
+        When they cannot be had, or a class has none in the chosen splits.
+    """
+    source = open_images(config, root)
+    labels = labels_of(config, source)
+    for label in labels:
+        source.chunks(config.splits, label)
+    return labels
 
 
 def public_domain(config: ExperimentConfig, source: ImageSource) -> Domain:
@@ -71,7 +118,9 @@ def describe_classes(config: ExperimentConfig, root: Path | None, out: Path) -> 
     for label in labels_of(config, source):
         chunks = source.chunks(split=config.splits, label=label)
         first = next(chunks)
-        parts = [describe(images, config.descriptor, config.eta) for images in chain([first], chunks)]
+        parts = [
+            describe(images, config.descriptor, config.eta) for images in chain([first], chunks)
+        ]
         with atomic_path(descriptors / f"{label}.npy") as temporary, temporary.open("wb") as stream:
             np.save(stream, np.concatenate(parts))
         with atomic_path(samples / f"{label}.png") as temporary:
@@ -88,18 +137,17 @@ def verify_bound(config: ExperimentConfig, root: Path | None, out: Path) -> Path
         When a descriptor lies outside: nothing may be drawn from a wrong sensitivity.
     """
     source = open_images(config, root)
-    limit = public_domain(config, source)
-    bounds = []
-    for label in labels_of(config, source):
-        bounds += verify(_points(config, out, label), [label], limit, source.classes)
+    limit, labels = public_domain(config, source), labels_of(config, source)
+    points = [_points(config, out, label) for label in labels]
+    of_record = np.repeat(labels, [len(part) for part in points])
+    rows = verify(np.concatenate(points), of_record, limit, source.classes)
+    bounds = [row for row in rows if row.label in labels]
     path = write_bound(run_folder(config, out) / "bound.parquet", bounds)
     require(bounds)
     return path
 
 
-def run_class(
-    config: ExperimentConfig, root: Path | None, out: Path, label: int
-) -> Path:
+def run_class(config: ExperimentConfig, root: Path | None, out: Path, label: int) -> Path:
     """Run every series and budget of one class that is not on disk yet."""
     source = open_images(config, root)
     setting = Setting(
@@ -147,28 +195,39 @@ def write_run(
 ) -> Path:
     """Write ``run.json``: what was run, on what, with which versions, how long it took."""
     source = open_images(config, root)
-    counts = source.counts(split=config.splits)
-    labels = labels_of(config, source)
+    card, counts = source.card, source.counts(config.splits)
+    classes = tuple(
+        ClassCount(label, source.classes[label], counts[label])
+        for label in labels_of(config, source)
+    )
     run = RunRecord(
         experiment=config.name,
         title=config.title,
-        dataset=DatasetNote(
-            config.dataset, source.card.title, source.card.licence, source.card.url, root
-        ),
-        classes=tuple(ClassCount(x, source.classes[x], int(counts[x])) for x in labels),
+        dataset=DatasetNote(card.name, card.title, card.licence, card.url, card.description),
+        classes=classes,
         image_shape=source.shape,
         config=config.model_dump(mode="json"),
-        command=f"covdp run --config {config.name}.toml --dataset {config.dataset}",
+        command=f"covdp run --dataset {config.dataset} --seed {config.seed}",
         baseline=config.baseline,
         seed=config.seed,
         versions=collect_versions(),
         machine=machine(),
         steps=tuple(seconds),
-        privacy=dict(statement(config).items()),
+        privacy=_statement(config, classes),
         started=started.isoformat(timespec="seconds"),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     return write_record(run_folder(config, out) / "run.json", run)
+
+
+def _statement(config: ExperimentConfig, classes: Sequence[ClassCount]) -> dict[str, str]:
+    """Return what one private mean at the largest budget guarantees, in words."""
+    budget = config.budget(max(config.budgets))
+    counts = {item.name: item.n for item in classes}
+    try:
+        return dict(privacy_statement(budget, n_by_class=counts).items())
+    except PrivacyError as error:
+        return {"Guarantee": f"none is certified: {error}"}
 
 
 def _points(config: ExperimentConfig, out: Path, label: int) -> FloatArray:

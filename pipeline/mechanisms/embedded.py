@@ -181,6 +181,7 @@ EXTRINSIC_GAUSSIAN = Family(
     pure=False,
     release=False,
     note="its output need not be positive definite: for comparison only",
+    embedded=True,
 )
 EUCLIDEAN_LAPLACE = Family(
     name="euclidean-laplace",
@@ -191,6 +192,7 @@ EUCLIDEAN_LAPLACE = Family(
     pure=True,
     release=False,
     note="its output leaves the manifold: for comparison only",
+    embedded=True,
 )
 PROJECTED_LAPLACE = Family(
     name="projected-euclidean-laplace",
@@ -201,4 +203,5 @@ PROJECTED_LAPLACE = Family(
     pure=True,
     release=False,
     note="float noise: for comparison only",
+    embedded=True,
 )

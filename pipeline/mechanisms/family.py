@@ -109,6 +109,8 @@ class Family:
         One line: why, or what to know before using it.
     samplers : tuple of str
         ``"exact"``: independent draws of the law itself; ``"chain"``: the published Markov chain.
+    embedded : bool
+        Whether noise is added to the point as it is stored, not in a tangent space.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Family:
     release: bool
     note: str
     samplers: tuple[str, ...] = ("exact",)
+    embedded: bool = False
 
     def refusal(self, definition: str, manifold: str, sampler: str = "exact") -> str | None:
         """Return one line saying why the combination means nothing, or None if it is sound."""

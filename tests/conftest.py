@@ -1,0 +1,26 @@
+"""Factories and places that several tests share; no data."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Folder of real MedMNIST files beside the checkout; tests that need it skip without it."""
+    if not (SHARED / "pneumoniamnist.npz").is_file():
+        pytest.skip(f"no real MedMNIST files in {SHARED}")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One Prefect test server for the whole session, with its state in a temporary folder."""
+    import flows  # noqa: F401, I001  (its settings come before Prefect)
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=120):
+        yield

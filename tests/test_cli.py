@@ -1,0 +1,139 @@
+"""The command line: help with examples, tables, and one line with exit code 2 for bad input."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.cli import app, main
+from pipeline.config import MAIN
+
+
+def fails(capsys: pytest.CaptureFixture[str], *tokens: str) -> str:
+    """Run a command that must be refused and return its one line."""
+    assert main(list(tokens)) == 2
+    captured = capsys.readouterr()
+    line = captured.err.strip()
+    assert line.startswith("covdp: ")
+    assert "\n" not in line
+    assert "Traceback" not in line
+    return line
+
+
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` of the program and of each command exits 0 and prints usage."""
+    for name in (None, *(name for name in app if not name.startswith("-"))):
+        assert main([name, "--help"] if name else ["--help"]) == 0
+        assert "Usage" in capsys.readouterr().out
+
+
+def test_tables_list_every_member(capsys: pytest.CaptureFixture[str]) -> None:
+    """`covdp datasets` and `covdp mechanisms` name each member of their registries."""
+    from pipeline.datasets import DATASETS
+    from pipeline.mechanisms import MECHANISMS
+
+    for command, registry in (("datasets", DATASETS), ("mechanisms", MECHANISMS)):
+        assert main([command]) == 0
+        printed = capsys.readouterr().out
+        assert all(name in printed for name in registry)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (("run", "--dataset", "pneumonia"), "pneumoniamnist"),
+        (("run", "--config", "nowhere.toml"), "nowhere.toml"),
+        (("run", "--runner", "theads"), "threads"),
+        (("run", "--sed", "1"), "--sed"),
+        (("run", "--seed", "one"), "one"),
+        (("run", "--seed", "-1"), "seed"),
+        (("rum",), "rum"),
+        (("report", "nowhere"), "nowhere"),
+    ],
+)
+def test_bad_input_is_one_line(
+    capsys: pytest.CaptureFixture[str], tokens: tuple[str, ...], words: str
+) -> None:
+    """A wrong name, option or value is refused before Prefect starts, with the way out."""
+    assert words in fails(capsys, *tokens)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('descriptor = "oct5"', 'descriptor = "oct55"', "did you mean 'oct5'"),
+        ('manifold = "spd-log-euclidean"', 'manifold = "sphere"', "SPD"),
+        ('manifold = "spd-log-euclidean"', 'manifold = "spd-log-euclid"', "spd-log-euclidean"),
+        ('mechanism = "ewg"', 'mechanism = "ewgg"', "did you mean 'ewg'"),
+        ('definition = "gdp"', 'definition = "pure"', "pure"),
+        ('mechanism = "ewg"', 'mechanism = "ewg"\nsampler = "chain"', "exact"),
+    ],
+)
+def test_meaningless_configs_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    """A combination that has no guarantee is refused with one line saying why."""
+    path = tmp_path / "bad.toml"
+    path.write_text(MAIN.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+    assert words in fails(capsys, "run", "--config", str(path), "--out", str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_unwritable_folder_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A result folder that cannot be made is refused, and names --out."""
+    blocked = tmp_path / "file"
+    blocked.write_text("here")
+    assert "--out" in fails(capsys, "run", "--out", str(blocked / "results"))
+
+
+FAULTS = {
+    "truncated": "mine.npz",
+    "float": "uint8",
+    "nan": "uint8",
+    "shape": "shape",
+    "empty class": "no image",
+    "one": None,
+}
+"""What is wrong with an array file, and a word of the line that says so; n = 1 is valid."""
+
+
+def array_file(path: Path, fault: str) -> Path:
+    """Write a small array file with one fault."""
+    images = np.random.default_rng(0).integers(0, 256, (12, 28, 28), dtype=np.uint8)
+    labels = np.repeat([0, 1], 6).astype(np.uint8)
+    match fault:
+        case "float":
+            images = images / 255.0
+        case "nan":
+            images = np.full(images.shape, np.nan)
+        case "shape":
+            images = images[:, 0]
+        case "empty class":
+            labels[:] = 0
+        case "one":
+            images, labels = images[5:7], labels[5:7]
+    np.savez(path, train_images=images, train_labels=labels)
+    if fault == "truncated":
+        path.write_bytes(path.read_bytes()[:-500])
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_unusable_images_end_in_one_line_and_leave_no_half_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, prefect_server: None, fault: str
+) -> None:
+    """A damaged or unsuitable array file is one typed line; n = 1 is a valid, very noisy mean."""
+    array_file(tmp_path / "mine.npz", fault)
+    card = tmp_path / "mine.toml"
+    card.write_text('kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["a", "b"]\n')
+    out = tmp_path / "out"
+    tokens = ["run", "--dataset", str(card), "--data-root", str(tmp_path), "--out", str(out)]
+    word = FAULTS[fault]
+    if word is None:
+        assert main(tokens) == 0
+        assert (out / "report.html").is_file()
+    else:
+        assert word in fails(capsys, *tokens)
+        halves = (".parquet", ".part", ".html", ".npy")
+        assert not [path for path in out.rglob("*") if path.suffix in halves]

@@ -1,0 +1,64 @@
+"""What a run is told: every file of ours loads, and a slip never falls back to a default."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import MAIN, load_config
+from pipeline.errors import CovdpError
+
+TEXT = MAIN.read_text(encoding="utf-8")
+
+
+def refused(tmp_path: Path, text: str) -> str:
+    """Return the one line that loading `text` is refused with."""
+    path = tmp_path / "experiment.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CovdpError) as caught:
+        load_config(path)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert "experiment.toml" in line
+    return line
+
+
+def test_main_job_is_the_published_setting_and_ours() -> None:
+    """The built-in job compares two mechanisms, each as published and with D/n."""
+    config = load_config(None)
+    pairs = {(series.mechanism, series.sensitivity) for series in config.mechanisms}
+    assert pairs == {(name, rule) for name in ("ewg", "rl") for rule in ("radius", "diameter")}
+    assert config.repetitions == 100
+    assert config.baseline in {series.series for series in config.mechanisms}
+
+
+def test_options_replace_what_the_file_says() -> None:
+    """A dataset and a seed given on the command line win over the file."""
+    config = load_config(None, dataset="breastmnist", seed=3)
+    assert (config.dataset, config.seed, config.run_name) == ("breastmnist", 3, "main-breastmnist")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("repetitions =", "repetition =", "did you mean 'repetitions'"),
+        ("footpoint_share = 0.1", "footpoint_shar = 0.1", "did you mean 'footpoint_share'"),
+        ("footpoint_share = 0.1", "footpoint_share = 1.5", "less than 1"),
+        ("budgets = [0.1,", "budgets = [-0.1,", "greater than 0"),
+        ("budgets = [0.1,", "budgets = [nan,", "finite"),
+        ('definition = "gdp"', 'definition = "gpd"', "gdp"),
+        ('series = "RL with D/n"', 'series = "EWG with D/n"', "differ"),
+        ('sensitivity = "radius"', 'sensitivity = "radios"', "radius"),
+        ("seed =", "seed = oops #", "not valid TOML"),
+        ('title = "Private mean descriptors per class"', "", "title"),
+    ],
+)
+def test_a_slip_is_refused_with_the_way_out(tmp_path: Path, old: str, new: str, words: str) -> None:
+    """A misspelt key, an impossible value or broken TOML is one line that helps."""
+    assert old in TEXT
+    assert words in refused(tmp_path, TEXT.replace(old, new, 1))
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    """A file that is not there is one line with its path."""
+    with pytest.raises(CovdpError, match=r"cannot read .*nothing\.toml"):
+        load_config(tmp_path / "nothing.toml")

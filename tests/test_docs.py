@@ -1,0 +1,71 @@
+"""The repository itself: the README names every member, the house keeps its own rules."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from pipeline.datasets import DATASETS
+from pipeline.descriptors import DESCRIPTORS
+from pipeline.geometry import MANIFOLDS
+from pipeline.mechanisms import MECHANISMS
+from pipeline.privacy import DEFINITIONS
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "registry",
+    [DATASETS, DESCRIPTORS, MANIFOLDS, MECHANISMS, DEFINITIONS],
+    ids=["datasets", "descriptors", "manifolds", "mechanisms", "definitions"],
+)
+def test_readme_names_every_member(registry: dict[str, object]) -> None:
+    """Each registry's members stand in the README, in code type."""
+    assert [name for name in registry if f"`{name}`" not in README] == []
+
+
+def test_readme_commands_exist() -> None:
+    """Every `make` target and `covdp` command of the README exists."""
+    from pipeline.cli import app
+
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z]+)", README)) <= targets
+    assert set(re.findall(r"\bcovdp ([a-z]+)", README)) <= set(app)
+
+
+def test_readme_pictures_and_links_exist() -> None:
+    """Every local file that the README shows or links is in the repository."""
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_every_test_states_its_property() -> None:
+    """Each test has a docstring of one line that ends in a full stop."""
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                said = ast.get_docstring(node)
+                assert said, f"{path.name}: {node.name}"
+                assert said.split("\n\n")[0].endswith("."), f"{path.name}: {node.name}"
+
+
+def test_files_and_functions_stay_short() -> None:
+    """No file of the library or the flows has more than 300 lines, no function more than 40."""
+    for folder in ("pipeline", "flows"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            assert len(text.splitlines()) <= 300, path
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.FunctionDef):
+                    docstring = ast.get_docstring(node, clean=False) or ""
+                    body = node.end_lineno - node.body[0].lineno - docstring.count("\n")
+                    assert body <= 40, f"{path.name}: {node.name}"
+
+
+def test_constraints_pin_versions_and_name_no_address() -> None:
+    """constraints.txt holds NAME==VERSION lines and nothing else."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert len(lines) > 50
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.!]+", line) for line in lines)

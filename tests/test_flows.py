@@ -1,0 +1,101 @@
+"""The main flow, on the embedded images and on real ones, under one Prefect test server."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.config import ExperimentConfig, load_config
+from pipeline.errors import DomainError
+from pipeline.experiments import steps
+from pipeline.results import read_bound, read_rows
+
+
+def small(dataset: str, **changes: object) -> ExperimentConfig:
+    """Return the main job with few budgets and repetitions."""
+    few = {"budgets": (0.2, 1.0), "repetitions": 20}
+    return load_config(None, dataset=dataset).model_copy(update={**few, **changes})
+
+
+@pytest.fixture(scope="module")
+def tiles_run(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of one run of the main flow on the embedded images."""
+    from flows.experiment import experiment
+
+    out = tmp_path_factory.mktemp("tiles")
+    experiment(small("tiles"), None, out)
+    return out
+
+
+@pytest.mark.slow
+def test_flow_writes_results_record_and_report(tiles_run: Path) -> None:
+    """One run leaves one table with every cell, one record, one report, and no descriptor."""
+    config = small("tiles")
+    rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
+    cells = set(zip(rows["label"], rows["series"], rows["budget"], strict=True))
+    assert len(cells) == 3 * len(config.mechanisms) * 2
+    assert len(rows["error"]) == 20 * len(cells)
+    assert set(rows["status"]) == {"ok"}
+    record = json.loads((tiles_run / "runs" / "main-tiles" / "run.json").read_text())
+    assert [name for name, _ in record["steps"]][:3] == ["images", "descriptors", "bound"]
+    assert "<title>" in (tiles_run / "report.html").read_text(encoding="utf-8")
+    assert not list(tiles_run.rglob("*.npy"))
+    assert not [path for path in tiles_run.rglob("*") if path.name.endswith((".part", ".parts"))]
+
+
+@pytest.mark.slow
+def test_mean_error_agrees_with_its_exact_expectation(tiles_run: Path) -> None:
+    """Each cell's mean error lies within 6 standard errors of theory (false alarm < 1e-6)."""
+    rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
+    for series in set(rows["series"]):
+        for budget in set(rows["budget"]):
+            mine = (rows["series"] == series) & (rows["budget"] == budget) & (rows["label"] == 1)
+            error, expected = rows["error"][mine], rows["expected_error"][mine][0]
+            assert abs(error.mean() - expected) < 6 * error.std(ddof=1) / np.sqrt(mine.sum())
+
+
+@pytest.mark.slow
+def test_bound_holds_and_says_how_tight(tiles_run: Path) -> None:
+    """The largest norm of each class lies below the proven radius, and the ratio is theirs."""
+    bound = read_bound(tiles_run / "runs" / "main-tiles" / "bound.parquet")
+    assert (bound["largest_norm"] <= bound["radius"]).all()
+    np.testing.assert_allclose(bound["ratio"], bound["largest_norm"] / bound["radius"])
+
+
+@pytest.mark.slow
+def test_a_row_is_recomputed_from_its_own_columns(tiles_run: Path) -> None:
+    """A cell recomputed alone from the seed in its rows gives the same errors, bit for bit."""
+    from pipeline.experiments.engine import ClassData, Setting, all_cells, run_cells
+    from pipeline.geometry import MANIFOLDS
+
+    config, again = small("tiles"), tiles_run / "again"
+    steps.describe_classes(config, None, again)
+    points = np.load(again / "runs" / "main-tiles" / "descriptors" / "2.npy")
+    source = steps.open_images(config, None)
+    manifold = MANIFOLDS["spd-log-euclidean"](k=5)
+    setting = Setting(config, steps.public_domain(config, source), manifold)
+    rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
+    for cell in all_cells(config, [2]):
+        columns: list[dict[str, Any]] = []
+        data = ClassData(2, source.classes[2], points)
+        run_cells(data, setting, [cell], lambda _, found: columns.append(found))  # noqa: B023
+        mine = (rows["label"] == 2) & (rows["series"] == cell.series.series)
+        mine &= rows["budget"] == cell.value
+        assert columns[0]["seed"] == rows["seed"][mine][0]
+        np.testing.assert_array_equal(columns[0]["error"], rows["error"][mine])
+
+
+def test_a_violated_bound_stops_the_run_before_any_noise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With a radius that is too small the run ends at verify, and no row is written."""
+    config = small("tiles")
+    true = steps.public_domain(config, steps.open_images(config, None))
+    wrong = type(true)(**{**vars(true), "radius": 5.0})
+    monkeypatch.setattr(steps, "public_domain", lambda *_: wrong)
+    steps.describe_classes(config, None, tmp_path)
+    with pytest.raises(DomainError, match="radius"):
+        steps.verify_bound(config, None, tmp_path)
+    assert not (tmp_path / "results").exists()

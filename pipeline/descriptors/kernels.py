@@ -43,6 +43,8 @@ def compiled(function: F) -> F:
 @compiled
 def mirror(index: int, size: int) -> int:
     """Return the index of the pixel that a mirror with repeated edge shows: d c b a | a b c d."""
+    if 0 <= index < size:
+        return index
     index %= 2 * size
     return min(index, 2 * size - 1 - index)
 
@@ -181,10 +183,13 @@ def oct5_moments(images: ImageArray, moments: IntArray) -> None:
     phi = rows.reshape(6, blocks * BLOCK)
     mask, found = phi[0], phi[1:]
     centre = np.array([128, 510, 510, 4080, 4080]).astype(np.int16)
+    marked = 0
     for i in range(n):
         for top in range(0, height, step):
             load_gray(gray[i], top, plane)
-            mark_pixels(mask, min(step, height - top), width)
+            if marked != min(step, height - top):
+                marked = min(step, height - top)
+                mark_pixels(mask, marked, width)
             derivatives(views, scratch, found, size)
             for a in range(5):
                 middle = centre[a]

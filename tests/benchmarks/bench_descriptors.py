@@ -29,7 +29,7 @@ def loop(images: ImageArray) -> FloatArray:
 
 def stack(images: ImageArray) -> FloatArray:
     """Describe all at once: separable SciPy filters over the stack, one einsum."""
-    values = images.astype(np.float32)
+    values = images.astype(np.float64)
 
     def filtered(down: list[int], across: list[int], scale: int) -> FloatArray:
         part = ndimage.correlate1d(values, np.array(down) / scale, axis=1, mode="reflect")
@@ -37,7 +37,7 @@ def stack(images: ImageArray) -> FloatArray:
 
     smooth, slope = [1, 2, 1], [1, 0, -1]
     broad, bend = [1, 4, 6, 4, 1], [1, 0, -2, 0, 1]
-    maps = [np.asarray(values), filtered(smooth, slope, 4), filtered(slope, smooth, 4)]
+    maps = [values, filtered(smooth, slope, 4), filtered(slope, smooth, 4)]
     maps += [filtered(broad, bend, 32), filtered(bend, broad, 32)]
     phi = np.stack(maps, axis=1).reshape(len(images), 5, -1)
     phi -= phi.mean(axis=2, keepdims=True)
@@ -60,7 +60,7 @@ def run() -> list[dict[str, Any]]:
     }
     for function, count, _ in peers.values():
         wanted = describe(images[:count])
-        np.testing.assert_allclose(function(images[:count]), wanted, rtol=1e-4, atol=1e-2)
+        np.testing.assert_allclose(function(images[:count]), wanted, rtol=1e-9, atol=1e-9)
     ours: list[float] = []
     theirs: dict[str, list[float]] = {name: [] for name in peers}
     for _ in range(ROUNDS):

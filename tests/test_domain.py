@@ -114,7 +114,9 @@ def test_no_image_breaks_a_bound(name, manifold):
         diagonal = np.diagonal(excess, axis1=1, axis2=2)
         assert (diagonal <= np.array(limit.variances) * (1 + 1e-12) + 1e-15).all()
         assert (diagonal.sum(axis=1) <= limit.trace).all()
-        assert (np.linalg.eigvalsh(found) >= ETA / (1 + limit.rounding)).all()
+        eigenvalues = np.linalg.eigvalsh(found)
+        assert (eigenvalues >= ETA / (1 + limit.rounding)).all()
+        assert (eigenvalues <= limit.largest_eigenvalue).all()
     assert apart.max() > 0.2 * limit.diameter
 
 

@@ -34,6 +34,7 @@ def run(
     *,
     dataset: str | None = None,
     config: Path | None = None,
+    descriptor: str | None = None,
     data_root: DataRoot = None,
     out: Out = None,
     seed: int | None = None,
@@ -44,6 +45,7 @@ def run(
     ```
     covdp run
     covdp run --dataset pneumoniamnist --data-root ~/medmnist --out results
+    covdp run --dataset pathmnist --descriptor grid11
     covdp run --config my-experiment.toml --runner dask
     ```
 
@@ -53,6 +55,8 @@ def run(
         A name from `covdp datasets`, or a card of your own (a TOML file).
     config
         An experiment in TOML; the built-in main job when left out.
+    descriptor
+        The descriptor, in place of the config's: oct5 or grid9 for gray images, grid11 for colour.
     seed
         Seed of all random streams, in place of the config's.
     runner
@@ -61,7 +65,7 @@ def run(
     from flows.launch import run_experiment
     from pipeline.config import load_config
 
-    chosen = load_config(config, dataset=dataset, seed=seed)
+    chosen = load_config(config, dataset=dataset, descriptor=descriptor, seed=seed)
     paths = run_experiment(chosen, root=data_root, out=out, runner=runner)
     for title, path in paths.items():
         print(f"{title:8} {path}")

@@ -100,7 +100,11 @@ def known(kind: str, name: str, registry: Iterable[str], see: str) -> None:
 
 
 def load_config(
-    path: Path | None, *, dataset: str | None = None, seed: int | None = None
+    path: Path | None,
+    *,
+    dataset: str | None = None,
+    descriptor: str | None = None,
+    seed: int | None = None,
 ) -> ExperimentConfig:
     """Read and check an experiment's TOML file; the built-in main job when `path` is None.
 
@@ -116,7 +120,7 @@ def load_config(
         raise ConfigError(f"cannot read {source} ({error.strerror}); check --config") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{source} is not valid TOML: {error}") from error
-    given = {"dataset": dataset, "seed": seed}
+    given = {"dataset": dataset, "descriptor": descriptor, "seed": seed}
     fields |= {key: value for key, value in given.items() if value is not None}
     return parse(ExperimentConfig, fields, str(source))
 

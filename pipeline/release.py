@@ -135,7 +135,7 @@ class Release(NamedTuple):
     @property
     def point(self) -> NDArray[Any]:
         """The first private mean, shape (*point_shape)."""
-        return self.points[0]
+        return np.asarray(self.points[0])
 
 
 def sensitivity(

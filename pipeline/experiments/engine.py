@@ -112,15 +112,40 @@ def columns(
     data: ClassData, nonprivate: NonPrivate, cell: Cell, setting: Setting
 ) -> dict[str, Any]:
     """Draw one cell and return its rows; status `undefined` where the law has no density."""
+    config, embedded = setting.config, MECHANISMS[cell.series.mechanism].embedded
+    known = _known(data, nonprivate.n, cell, setting)
+    try:
+        drawn = release(
+            nonprivate,
+            config.budget(cell.value),
+            domain=setting.domain,
+            manifold=setting.manifold,
+            plan=cell.series.plan,
+            size=config.repetitions,
+            rng=np.random.default_rng(known["seed"]),
+        )
+    except UndefinedError:
+        return known | {"status": "undefined"}
+    return known | {
+        "status": "ok",
+        "sigma": drawn.sigma,
+        "error": _distance(nonprivate.mean, drawn.points, setting.manifold, embedded=embedded),
+        "expected_error": np.nan if drawn.expected_error is None else drawn.expected_error,
+        "acceptance": drawn.acceptance,
+        "seconds": drawn.seconds,
+    }
+
+
+def _known(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
+    """Return the columns that are known before anything is drawn."""
     config, series = setting.config, cell.series
     embedded = MECHANISMS[series.mechanism].embedded
-    seed = stream_seed(config, cell.key)
-    shared: dict[str, Any] = {
+    return {
         "experiment": config.name,
         "dataset": config.dataset,
         "label": data.label,
         "class_name": data.name,
-        "n": nonprivate.n,
+        "n": n,
         "manifold": config.manifold,
         "descriptor": config.descriptor,
         "mechanism": series.mechanism,
@@ -130,36 +155,11 @@ def columns(
         "budget": cell.value,
         "delta": np.nan if config.delta is None else config.delta,
         "alpha": np.nan if config.alpha is None else config.alpha,
-        "sensitivity": sensitivity(
-            setting.domain,
-            nonprivate.n,
-            series.sensitivity,
-            embedded=embedded,
-        ),
+        "sensitivity": sensitivity(setting.domain, n, series.sensitivity, embedded=embedded),
         "footpoint": series.footpoint,
         "repetition": np.arange(config.repetitions),
-        "seed": seed,
+        "seed": stream_seed(config, cell.key),
         "version": __version__,
-    }
-    try:
-        drawn = release(
-            nonprivate,
-            config.budget(cell.value),
-            domain=setting.domain,
-            manifold=setting.manifold,
-            plan=series.plan,
-            size=config.repetitions,
-            rng=np.random.default_rng(seed),
-        )
-    except UndefinedError:
-        return shared | {"status": "undefined"}
-    return shared | {
-        "status": "ok",
-        "sigma": drawn.sigma,
-        "error": _distance(nonprivate.mean, drawn.points, setting.manifold, embedded=embedded),
-        "expected_error": np.nan if drawn.expected_error is None else drawn.expected_error,
-        "acceptance": drawn.acceptance,
-        "seconds": drawn.seconds,
     }
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from pipeline import __version__
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, known
-from pipeline.datasets import ImageSource, find_card, open_dataset
+from pipeline.datasets import Card, ImageSource, find_card, open_dataset
 from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain, require, verify
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.experiments.engine import ClassData, Setting, all_cells, run_cells
@@ -108,7 +108,7 @@ def public_domain(config: ExperimentConfig, source: ImageSource) -> Domain:
 
 
 def describe_classes(config: ExperimentConfig, root: Path | None, out: Path) -> Path:
-    """Write the descriptors of each class, shape (n, k, k), and a montage of its first images.
+    """Write the descriptors of each class, shape (n, k, k), and a montage of some of its images.
 
     Returns the folder of ``<label>.npy``; the montages go to ``samples/<label>.png`` beside it.
     """
@@ -124,7 +124,8 @@ def describe_classes(config: ExperimentConfig, root: Path | None, out: Path) -> 
         with atomic_path(descriptors / f"{label}.npy") as temporary, temporary.open("wb") as stream:
             np.save(stream, np.concatenate(parts))
         with atomic_path(samples / f"{label}.png") as temporary:
-            temporary.write_bytes(montage(first[:SAMPLES], columns=8))
+            spread = np.linspace(0, len(first) - 1, min(SAMPLES, len(first))).astype(int)
+            temporary.write_bytes(montage(first[spread], columns=8))
     return descriptors
 
 
@@ -203,11 +204,11 @@ def write_run(
     run = RunRecord(
         experiment=config.name,
         title=config.title,
-        dataset=DatasetNote(card.name, card.title, card.licence, card.url, card.description),
+        dataset=DatasetNote(card.name, card.title, card.licence, card.url, _origin(card)),
         classes=classes,
         image_shape=source.shape,
         config=config.model_dump(mode="json"),
-        command=f"covdp run --dataset {config.dataset} --seed {config.seed}",
+        command=_command(config, root),
         baseline=config.baseline,
         seed=config.seed,
         versions=collect_versions(),
@@ -218,6 +219,20 @@ def write_run(
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     return write_record(run_folder(config, out) / "run.json", run)
+
+
+def _origin(card: Card) -> str:
+    """Say how the images came here."""
+    if card.kind == "tiles":
+        return "shipped with scikit-image, cut on the fly"
+    return "a file of your own" if card.local else "official files, digest checked"
+
+
+def _command(config: ExperimentConfig, root: Path | None) -> str:
+    """Return what to type to run the same again."""
+    own = "" if config.name == "main" else f" --config {config.name}.toml"
+    where = "" if root is None else f" --data-root {root}"
+    return f"covdp run{own} --dataset {config.dataset}{where} --seed {config.seed}"
 
 
 def _statement(config: ExperimentConfig, classes: Sequence[ClassCount]) -> dict[str, str]:

@@ -28,7 +28,7 @@ def log_error(k: int, low: float, high: float) -> float:
        e = kκγ_{k+1}/(1 − γ_{k+1}), and F = L₀⁻¹(A − L₀L₀ᵀ)L₀⁻ᵀ has ‖F‖_F ≤ f = √k e/(1 − e).
     2. *Correction.* L₀(I + Φ(F)) misses A by L₀ΦΦᵀL₀ᵀ, and ‖Φ‖_F² ≤ f²/2. The computed F is off by
        at most 4k³u²κ (residual in double-double, u relative when rounded) and 3sf (two triangular
-       solves, s = kγ_k √(κ/(1 − e)), as |L₀⁻¹||L₀| does not change when rows are scaled).
+       solves, s = kγ_{k+1} √(κ/(1 − e)), as |L₀⁻¹||L₀| does not change when rows are scaled).
        So c = (f²/2 + (u + 3s) f + 4k³u²κ)(1 + e).
     3. *Rows.* Rounding L changes row i by r₁ = u(1 + f) + γ_{k+1} f of its norm √A_ii, a round of
        disjoint Jacobi rotations by at most 16u, so SWEEPS sweeps by r₂ = (1 + 16u)^{k·SWEEPS} − 1.
@@ -69,7 +69,7 @@ def log_error(k: int, low: float, high: float) -> float:
     first = root * cholesky / (1.0 - cholesky) if cholesky < 1.0 else math.inf
     if first >= 0.49:
         return math.inf
-    solves = k * _gamma(k) * math.sqrt(condition / (1.0 - cholesky))
+    solves = k * _gamma(k + 1) * math.sqrt(condition / (1.0 - cholesky))
     second = first**2 / 2.0 + (UNIT + 3.0 * solves) * first + 4.0 * k**3 * UNIT**2 * condition
     second *= 1.0 + cholesky
     rounding = UNIT * (1.0 + first) + _gamma(k + 1) * first

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
@@ -57,6 +58,15 @@ def rounds(k: int) -> NDArray[np.int64]:
     return np.array([pair for pair in pairs if pair[1] < k], dtype=np.int64).reshape(-1, 2)
 
 
+def _emit_fma(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
+    """Tell numba the types of a fused multiply-add, and the instruction for it."""
+    return x(x, y, z), lambda context, builder, signature, values: builder.fma(*values)
+
+
+_fma = cast(Callable[[float, float, float], float], intrinsic(_emit_fma))
+"""x·y + z, rounded once: with z = −fl(x·y), the rounding error of the product."""
+
+
 @compiled
 def _cholesky(a: FloatArray, lower: FloatArray) -> bool:
     """Write L with L Lᵀ = (a + aᵀ)/2, the textbook loop; False when a pivot is not positive."""
@@ -78,24 +88,14 @@ def _cholesky(a: FloatArray, lower: FloatArray) -> bool:
 
 @compiled
 def _residual(a: FloatArray, lower: FloatArray, rest: FloatArray) -> None:
-    """Write (a + aᵀ)/2 − L Lᵀ, accumulated in twice the working precision (Dekker's products)."""
+    """Write (a + aᵀ)/2 − L Lᵀ, accumulated in twice the working precision."""
     for i in range(a.shape[0]):
         for j in range(i + 1):
             high = 0.5 * (a[i, j] + a[j, i])
             low = 0.0
             for t in range(j + 1):
-                x = -lower[i, t]
-                y = lower[j, t]
-                product = x * y
-                cut = 134217729.0 * x  # 2²⁷ + 1 splits a double into two halves
-                x_high = cut - (cut - x)
-                x_low = x - x_high
-                cut = 134217729.0 * y
-                y_high = cut - (cut - y)
-                y_low = y - y_high
-                tail = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + (
-                    x_low * y_low
-                )
+                product = -lower[i, t] * lower[j, t]
+                tail = _fma(-lower[i, t], lower[j, t], -product)
                 total = high + product
                 back = total - high
                 low += ((high - (total - back)) + (product - back)) + tail
@@ -107,12 +107,13 @@ def _residual(a: FloatArray, lower: FloatArray, rest: FloatArray) -> None:
 @compiled
 def _solve(lower: FloatArray, columns: FloatArray) -> None:
     """Replace `columns` by L⁻¹ columns, by forward substitution."""
-    for column in range(columns.shape[1]):
-        for i in range(lower.shape[0]):
-            value = columns[i, column]
-            for t in range(i):
-                value -= lower[i, t] * columns[t, column]
-            columns[i, column] = value / lower[i, i]
+    for i in range(lower.shape[0]):
+        inverse = 1.0 / lower[i, i]
+        for t in range(i):
+            for column in range(columns.shape[1]):
+                columns[i, column] -= lower[i, t] * columns[t, column]
+        for column in range(columns.shape[1]):
+            columns[i, column] *= inverse
 
 
 @compiled
@@ -120,7 +121,10 @@ def _refine(lower: FloatArray, rest: FloatArray) -> bool:
     """Replace L by L (I + Φ(F)), F = L⁻¹ rest L⁻ᵀ, Φ its lower half; False when ‖F‖_F ≥ 1/2."""
     k = lower.shape[0]
     _solve(lower, rest)
-    _solve(lower, rest.T)
+    for i in range(k):  # rest is symmetric: (L⁻¹ rest)ᵀ = rest L⁻ᵀ
+        for j in range(i):
+            rest[i, j], rest[j, i] = rest[j, i], rest[i, j]
+    _solve(lower, rest)
     size = 0.0
     for i in range(k):
         for j in range(k):
@@ -158,12 +162,14 @@ def _jacobi(columns: FloatArray, squares: FloatArray, pairs: NDArray[np.int64]) 
                 product += columns[p, t] * columns[q, t]
             if abs(product) > tolerance * math.sqrt(squares[p]) * math.sqrt(squares[q]):
                 still = False
-                slope = (squares[q] - squares[p]) / (2.0 * product)
-                root = math.sqrt(1.0 + slope * slope)
-                if root == math.inf:
+                gap = squares[q] - squares[p]
+                root = math.sqrt(gap * gap + 4.0 * product * product)
+                if not 1e-140 < root < math.inf:  # a square has left the range of floats
                     return False
-                tangent = math.copysign(1.0 / (abs(slope) + root), slope)
-                cosine = math.sqrt(0.5 + 0.5 * abs(slope) / root)
+                tangent = 2.0 * product / (abs(gap) + root)
+                if gap < 0.0:
+                    tangent = -tangent
+                cosine = math.sqrt(0.5 + 0.5 * abs(gap) / root)
                 sine = cosine * tangent
                 squares[p] -= tangent * product
                 squares[q] += tangent * product

@@ -184,13 +184,13 @@ def frechet_mean(
         memory = [*memory, (step, trial.pull - state.pull)][-MEMORY:]
         stuck = trial.size >= state.size
         state = min(state, trial, key=lambda one: one.size)
+    _check_unique(points, manifold, state.point)
     if state.size > tolerance:
         raise ConvergenceError(
             f"the mean needs a gradient of norm ≤ {tolerance:.3g}, reached {state.size:.3g} after "
-            f"{iterations} iterations; {'rounding allows no less' if stuck else 'allow more'}, or "
-            "give a larger tolerance"
+            f"{iterations} iterations; {'steps no longer shrink it' if stuck else 'allow more'}, "
+            "or give a larger tolerance"
         )
-    _check_unique(points, manifold, state.point)
     return FrechetMean(state.point, state.size, iterations)
 
 

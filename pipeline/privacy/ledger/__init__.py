@@ -1,0 +1,66 @@
+"""The ledger: the account of privacy that outlives every process, so that no budget is spent twice.
+
+    reserve ─► draw ─► commit ─► publish
+    charged    noise   result    files, from the bytes that ``commit`` or ``reserve`` gave back
+               in      stored    and from nothing else
+               memory
+
+**One charge, one result.** ``reserve`` checks and charges in one transaction, before any noise is
+drawn. ``commit`` stores the result in the ledger, in one transaction, before any file is written;
+the first commit of a release wins, and every other attempt gets the winner's bytes. So the ledger
+holds at most one result for a charge, and only what it holds may leave. What a crash, a power cut
+or kill -9 leaves, and what asking again (same data, query, cost and run key) then does:
+
+=======================  ==========================  =========================================
+crash                    leaves                      asking again
+=======================  ==========================  =========================================
+before or in `reserve`   nothing, or as next line    charges, draws
+before or in `commit`    a charge, nothing is out    draws again under the same charge
+after `commit`           a charge and its result     gives the stored bytes, charges nothing
+=======================  ==========================  =========================================
+
+*Why one charge pays for several draws.* Every attempt sees the same data and draws, independently,
+from the same law M. Draws that are not committed reach nobody. Which attempt commits first depends
+on crashes and scheduling, not on the values drawn, so what leaves has the law M, once. This holds
+for attempts in a row (killed, restarted) and side by side alike; no lease, heartbeat or clock is
+needed. It asks two things of the caller: the query names all that the law depends on, the version
+of the code included, and nothing between draw and commit fails or decides by the values drawn
+(timing is not covered).
+
+*Why budgets cannot be overspent.* A ledger has one writer at a time: ``BEGIN IMMEDIATE`` in SQLite,
+an advisory lock taken first in PostgreSQL, at an isolation level where statements after it see all
+that was committed. Under it, a charge is inserted only when the exact composition of all charges
+with the new one, rounded up, fits the total. Refunds do not exist.
+
+**Populations.** A budget belongs to people, hence to a name that the owner of the data declares:
+images added tomorrow spend the same budget. The ledger also keeps a digest of the content of each
+class, and refuses a content that was charged under another name. Contents are compared whole, not
+record by record, for two reasons. A ledger that refused single records would tell anyone who may
+submit an image whether it is in a population, which is just what the noise is there to hide. And
+blank or repeated images occur in unrelated data sets. The digest thus catches a copied config or a
+slip of the name, not an owner who goes round it.
+
+**Digests.** A digest is HMAC-SHA256 under a random key that never leaves the ledger, since a plain
+hash lets anyone confirm a guess of the data. Digests are not private either: two equal ones tell
+that nothing changed in between. They stay in the ledger: no message, row or result shows one.
+
+Not covered: whoever can write to the database can forge it, and restoring an old copy gives back
+what was spent since. SQLite's locks need a local disk; several machines need PostgreSQL.
+
+Read in this order: ``records.py`` (what goes in and out), ``book.py`` (the protocol),
+``accounts.py`` (sums and refusals), ``charges.py``, ``tables.py``, ``fields.py``, ``database.py``
+(connections, locks, time limits, errors).
+"""
+
+from pipeline.privacy.ledger.book import Ledger, init_ledger, open_ledger
+from pipeline.privacy.ledger.records import Change, PopulationRow, Reservation, Stored
+
+__all__ = [
+    "Change",
+    "Ledger",
+    "PopulationRow",
+    "Reservation",
+    "Stored",
+    "init_ledger",
+    "open_ledger",
+]

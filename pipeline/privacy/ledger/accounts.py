@@ -1,0 +1,115 @@
+"""The account of one population: what was spent, what is left, what may be changed."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, select
+
+from pipeline.errors import LedgerError, PrivacyError
+from pipeline.privacy.composition import compose, fits, remaining
+from pipeline.privacy.definitions import RDP, Budget
+from pipeline.privacy.ledger import tables
+from pipeline.privacy.ledger.fields import read_budget, read_time
+from pipeline.privacy.ledger.records import PopulationRow
+from pipeline.privacy.profiles import epsilon_of
+
+
+@dataclass(frozen=True)
+class Account:
+    """A population as its row and its charges say, in one transaction."""
+
+    population: str
+    budget: Budget
+    delta: float
+    created: datetime
+    costs: tuple[Budget, ...]
+    unfinished: int
+
+    @property
+    def spent(self) -> Budget | None:
+        """Composition of all charges in one go, so that it is rounded up once."""
+        return compose(self.costs) if self.costs else None
+
+    @property
+    def left(self) -> Budget | None:
+        """What one more release may cost, rounded down.
+
+        Let q be the quantity that adds up (ε, μ², ρ …). q(left) ≤ q(budget) − q(spent), and
+        q(spent) is at least the exact sum of the charges. So the charges with one of `left` sum to
+        at most q(budget), and `compose`, which returns the least double above a sum, returns at
+        most the budget: `check_affordable` accepts it.
+        """
+        spent = self.spent
+        return remaining(self.budget, spent) if spent else self.budget
+
+    def row(self) -> PopulationRow:
+        """Return the account as it is shown."""
+        spent, left = self.spent, self.left
+        return PopulationRow(
+            population=self.population,
+            budget=self.budget,
+            spent=spent,
+            left=left,
+            delta=self.delta,
+            epsilon_budget=epsilon_of(self.budget, self.delta),
+            epsilon_spent=epsilon_of(spent, self.delta) if spent else 0.0,
+            epsilon_left=epsilon_of(left, self.delta) if left else 0.0,
+            releases=len(self.costs),
+            unfinished=self.unfinished,
+            created=self.created,
+        )
+
+
+def find_account(connection: Connection, population: str) -> Account | None:
+    """Read the account of `population`, or return None when it has none."""
+    table, paid = tables.populations, tables.releases.c
+    found = connection.execute(select(table).where(table.c.name == population)).one_or_none()
+    if found is None:
+        return None
+    charges = select(paid.cost, paid.committed).where(paid.population == population)
+    rows = connection.execute(charges).all()
+    return Account(
+        population=population,
+        budget=read_budget(found.budget),
+        delta=found.delta,
+        created=read_time(found.created),
+        costs=tuple(read_budget(cost) for cost, _ in rows),
+        unfinished=sum(committed is None for _, committed in rows),
+    )
+
+
+def check_affordable(account: Account, cost: Budget) -> None:
+    """Raise `LedgerError` unless all charges with `cost` compose to at most the budget."""
+    _check_kind(account, cost)
+    try:
+        affordable = fits(compose([*account.costs, cost]), account.budget)
+    except PrivacyError:  # a sum that is no budget, such as δ of 1 or more
+        affordable = False
+    if not affordable:
+        left = account.left or "nothing"
+        raise LedgerError(
+            f"population {account.population!r} has {left!r} left of {account.budget!r}, and this "
+            f"release costs {cost!r}; ask for less, or raise the total with "
+            "`covdp ledger set-budget` if its people have agreed to less protection"
+        )
+
+
+def check_change(account: Account, budget: Budget) -> None:
+    """Raise `LedgerError` unless `budget` may take the place of the account's total."""
+    _check_kind(account, budget)
+    if account.spent and not fits(account.spent, budget):
+        raise LedgerError(
+            f"population {account.population!r} has spent {account.spent!r} already, more than "
+            f"{budget!r}; set at least that"
+        )
+
+
+def _check_kind(account: Account, budget: Budget) -> None:
+    """Raise `LedgerError` unless `budget` is in the definition of the account."""
+    own = account.budget
+    same_order = not isinstance(own, RDP) or own.alpha == getattr(budget, "alpha", None)
+    if type(budget) is not type(own) or not same_order:
+        raise LedgerError(
+            f"population {account.population!r} is accounted in the definition of {own!r}, found "
+            f"{budget!r}; state it in that definition, which an account keeps for ever"
+        )

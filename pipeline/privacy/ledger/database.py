@@ -1,0 +1,208 @@
+"""Where a ledger lives: one connection and one transaction at a time, locked and bounded in time.
+
+Nothing is kept open between transactions, so a `Database` can be copied, pickled and forked.
+"""
+
+import math
+import os
+import socket
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, create_engine, make_url, text
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from pipeline.errors import LedgerError
+
+TIMEOUT = 10.0
+"""Seconds to wait for a connection or a lock; a server that falls silent is left after twice it."""
+LOCK = 0x636F766470
+"""Number of the advisory lock in PostgreSQL: the letters covdp."""
+_SETTINGS = text(
+    "SELECT set_config('lock_timeout', :wait, true), set_config('statement_timeout', :wait, true),"
+    " CASE WHEN current_setting('synchronous_commit') = 'off'"
+    " THEN set_config('synchronous_commit', 'on', true) END"
+)
+
+_REASONS = {
+    "SQLITE_BUSY": "has been locked by another process for {0:g} s; try again when that has ended",
+    "SQLITE_FULL": "cannot grow: the disk is full; free some space and run again",
+    "SQLITE_CORRUPT": "is damaged or no ledger; restore it from a backup, a new one forgets",
+    "SQLITE_CANTOPEN": "cannot be opened; check path and permissions, "
+    "or create it with `covdp ledger init`",
+    "SQLITE_READONLY": "cannot be written; check the permissions of the user that runs this",
+    "SQLITE_IOERR": "cannot be read or written: the disk failed or is full; check it and run again",
+    "SQLITE_ERROR": "holds no ledger; create one with `covdp ledger init`, or check the address",
+    "": "cannot be reached, does not answer or refuses this login; check address, user and server",
+}
+_REASONS |= {
+    "SQLITE_LOCKED": _REASONS["SQLITE_BUSY"],
+    "SQLITE_NOTADB": _REASONS["SQLITE_CORRUPT"],
+    "55P03": _REASONS["SQLITE_BUSY"],  # lock_not_available
+    "57014": _REASONS["SQLITE_BUSY"],  # query_canceled, by statement_timeout
+    "53100": _REASONS["SQLITE_FULL"],
+    "42P01": _REASONS["SQLITE_ERROR"],  # undefined_table
+    "25006": _REASONS["SQLITE_READONLY"],  # read_only_sql_transaction
+    "42501": _REASONS["SQLITE_READONLY"],  # insufficient_privilege
+}
+
+
+@dataclass(frozen=True)
+class Database:
+    """The address of a ledger; `place` names it in messages, without user and password."""
+
+    url: URL = field(repr=False)
+    place: str
+    timeout: float
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file, or None for PostgreSQL."""
+        return Path(self.url.database or "") if self.url.drivername == "sqlite" else None
+
+
+def locate(address: str | Path, timeout: float) -> Database:
+    """Return the database at a path (SQLite) or URL (sqlite or postgresql); nothing is opened.
+
+    Raises
+    ------
+    LedgerError
+        For any other address, a database in memory, or a timeout that is not a number above 0.
+    """
+    if not 0 < timeout < math.inf:
+        raise LedgerError(f"a timeout must be above 0 seconds, found {timeout!r}; give one like 10")
+    url = URL.create("sqlite", database=str(address))
+    if "://" in str(address):
+        with suppress(ArgumentError, ValueError):
+            url = make_url(str(address))
+    backend, name = url.get_backend_name(), url.database
+    if backend in ("postgresql", "postgres") and name:
+        host = url.host or url.query.get("host", "this machine")
+        place = f"ledger {name!r} on {host}" + (f":{url.port}" if url.port else "")
+        return Database(url.set(drivername="postgresql+psycopg"), place, timeout)
+    if backend == "sqlite" and name and "://" not in name and name != ":memory:" and not url.query:
+        path = Path(name).absolute()
+        return Database(URL.create("sqlite", database=str(path)), f"ledger {path}", timeout)
+    raise LedgerError(
+        "the address of a ledger must be the path of a file, or a URL like "
+        "postgresql+psycopg://user@host/name; this one is neither; check --ledger"
+    )
+
+
+def create_file(database: Database) -> None:
+    """Make an empty SQLite file for its owner alone, with its folder, where there is none.
+
+    Raises
+    ------
+    LedgerError
+        When it cannot be made.
+    """
+    if database.file:
+        try:
+            database.file.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(database.file, os.O_CREAT | os.O_RDONLY, 0o600))
+        except OSError as error:
+            raise LedgerError(
+                f"{database.place} cannot be made ({error.strerror}); choose another with --ledger"
+            ) from None
+
+
+@contextmanager
+def transaction(database: Database, *, write: bool = True) -> Iterator[Connection]:
+    """Run the block as one transaction, alone: kept when it ends, undone when it raises.
+
+    Raises
+    ------
+    LedgerError
+        One line for whatever goes wrong in the database, without its statements and secrets. When
+        it comes from the end of the block, the transaction is whole or absent, and asking again
+        tells which.
+    """
+    try:
+        with closing(_connect(database)) as raw, _deadline(database, raw):
+            engine = create_engine(
+                database.url,
+                creator=lambda: raw,
+                poolclass=NullPool,
+                hide_parameters=True,
+                # PostgreSQL: statements after the lock must see what was committed before it
+                isolation_level="SERIALIZABLE" if database.file else "READ COMMITTED",
+            )
+            with engine.connect() as connection:
+                _begin(connection, database, write)
+                yield connection
+                connection.commit()
+    except _errors(database) as error:
+        raise _explained(database, getattr(error, "orig", error)) from None
+
+
+def _errors(database: Database) -> tuple[type[Exception], ...]:
+    """Return what may go wrong in SQLAlchemy or below it."""
+    if database.file:
+        return SQLAlchemyError, sqlite3.Error
+    import psycopg
+
+    return SQLAlchemyError, psycopg.Error
+
+
+def _begin(connection: Connection, database: Database, write: bool) -> None:
+    """Open the transaction and, but for readers of SQLite, wait to be the only one."""
+    if database.file:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+        return
+    connection.execute(_SETTINGS, {"wait": str(math.ceil(1000 * database.timeout))})
+    connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": LOCK})
+
+
+def _connect(database: Database) -> Any:
+    """Return a new connection of the driver; a SQLite file is never created here."""
+    if database.file:
+        address = f"{database.file.as_uri()}?mode=rw"
+        raw = sqlite3.connect(address, uri=True, timeout=database.timeout, isolation_level=None)
+        raw.execute("PRAGMA synchronous=EXTRA")  # a commit survives a power cut
+        return raw
+    import psycopg
+    from psycopg.conninfo import make_conninfo
+
+    options: dict[str, Any] = {
+        "connect_timeout": math.ceil(database.timeout),
+        **database.url.translate_connect_args(username="user", database="dbname"),
+        **database.url.query,
+    }
+    return psycopg.connect(make_conninfo(**options))
+
+
+@contextmanager
+def _deadline(database: Database, raw: Any) -> Iterator[None]:
+    """Cut the line to a server that has been silent for twice the timeout, so that waiting ends."""
+    if database.file:
+        yield
+        return
+    with socket.socket(fileno=os.dup(raw.fileno())) as line:
+        timer = threading.Timer(2 * database.timeout, _cut, [line])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+def _cut(line: socket.socket) -> None:
+    """Shut a connection that another thread waits for; it fails there."""
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
+
+
+def _explained(database: Database, error: BaseException | None) -> LedgerError:
+    """Return one line for an error of a driver; its own text may quote secrets and is dropped."""
+    code = getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or ""
+    short = "_".join(code.split("_")[:2])  # SQLITE_BUSY_RECOVERY is SQLITE_BUSY
+    reason = _REASONS.get(short, f"refused a statement ({code}); check the server")
+    return LedgerError(f"{database.place} {reason.format(database.timeout)}")

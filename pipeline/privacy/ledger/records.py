@@ -1,0 +1,103 @@
+"""What the ledger takes and gives, as frozen records. Next on the path: ``book.py``."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pipeline.privacy.definitions import Budget
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A charge that has been paid and has no result yet: the right to draw and commit.
+
+    Attributes
+    ----------
+    population : str
+        Who paid.
+    cost : Budget
+        What was paid.
+    resumed : bool
+        True when an earlier attempt paid and did not commit; this one pays nothing.
+    identity : str
+        Name of the release inside the ledger; an HMAC, not to be shown.
+    """
+
+    population: str
+    cost: Budget
+    resumed: bool
+    identity: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A release that is paid for and settled: what may be published, now and again.
+
+    Attributes
+    ----------
+    population : str
+        Who paid.
+    cost : Budget
+        What was paid.
+    result : bytes
+        The released, private values, as they were committed.
+    result_digest : str
+        SHA-256 of `result`, hexadecimal: of noised values only, so it may be shown.
+    reserved, committed : datetime
+        When it was paid and when it was settled, UTC.
+    """
+
+    population: str
+    cost: Budget
+    result: bytes = field(repr=False)
+    result_digest: str
+    reserved: datetime
+    committed: datetime
+
+
+@dataclass(frozen=True)
+class PopulationRow:
+    """The account of one population.
+
+    Attributes
+    ----------
+    population : str
+        Its declared name.
+    budget : Budget
+        All that it may ever spend; its class is the definition of the account.
+    spent : Budget or None
+        Composition of all charges, rounded up; None before the first.
+    left : Budget or None
+        Rounded down: one more release that costs exactly `left` is accepted. None when nothing is.
+    delta : float
+        δ at which the next three are stated.
+    epsilon_budget, epsilon_spent, epsilon_left : float
+        ε with (ε, δ)-DP for each of the above, rounded up; 0 for None. They do not add up, since
+        composition is not a sum in (ε, δ).
+    releases : int
+        Number of charges.
+    unfinished : int
+        How many of them have no result: in progress, or crashed and waiting to be asked for again.
+    created : datetime
+        When the budget was first set, UTC.
+    """
+
+    population: str
+    budget: Budget
+    spent: Budget | None
+    left: Budget | None
+    delta: float
+    epsilon_budget: float
+    epsilon_spent: float
+    epsilon_left: float
+    releases: int
+    unfinished: int
+    created: datetime
+
+
+@dataclass(frozen=True)
+class Change:
+    """One line of the audit trail: a total set, raised or lowered; when (UTC), whose, and how."""
+
+    at: datetime
+    population: str
+    text: str

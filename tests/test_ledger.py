@@ -1,0 +1,460 @@
+"""The account of budget: one charge a release, never over the total, nothing private in clear."""
+
+import base64
+import hashlib
+import pickle
+import sqlite3
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from postgres import new_address
+
+from pipeline.errors import LedgerError, PrivacyError
+from pipeline.privacy import (
+    GDP,
+    KLDP,
+    MCDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    Budget,
+    PureDP,
+    RaoDP,
+    compose,
+    epsilon_of,
+    fits,
+)
+from pipeline.privacy.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
+from pipeline.privacy.ledger.accounts import Account, check_affordable
+
+QUERY = '{"descriptor": "oct5", "mechanism": "ewg"}'
+IMAGES = bytes(range(256)) * 7
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
+    """Return a new ledger, in each kind of database, with 1-GDP for the population "chest"."""
+    opened = init_ledger(new_address(request.param, tmp_path))
+    opened.set_budget("chest", GDP(1.0))
+    return opened
+
+
+@pytest.fixture
+def lite(tmp_path: Path) -> Ledger:
+    """Return a new ledger in a SQLite file, without a population."""
+    return init_ledger(tmp_path / "ledger.sqlite")
+
+
+def ask(
+    ledger: Ledger,
+    run_key: str = "monday",
+    cost: Budget = GDP(0.1),  # noqa: B008
+    *,
+    population: str = "chest",
+    query: str = QUERY,
+    images: bytes = IMAGES,
+) -> Reservation | Stored:
+    """Reserve a release of one class."""
+    contents = {"normal": ledger.digest([images])}
+    return ledger.reserve(population, query, run_key, contents=contents, cost=cost)
+
+
+def pay(ledger: Ledger, run_key: str = "monday", cost: Budget = GDP(0.1)) -> Stored:  # noqa: B008
+    """Reserve and commit."""
+    found = ask(ledger, run_key, cost)
+    return found if isinstance(found, Stored) else ledger.commit(found, run_key.encode())
+
+
+def test_a_release_is_charged_once(ledger: Ledger) -> None:
+    """Reserving, crashing, asking again, committing and asking for ever costs one charge."""
+    first, again = ask(ledger), ask(ledger)
+    assert isinstance(first, Reservation)
+    assert again == replace(first, resumed=True)
+    (row,) = ledger.show()
+    assert (row.spent, row.releases, row.unfinished) == (GDP(0.1), 1, 1)
+    stored = ledger.commit(again, b"\x00\xffnoised")
+    assert stored.result == b"\x00\xffnoised"
+    assert stored.result_digest == hashlib.sha256(stored.result).hexdigest()
+    assert ask(open_ledger(ledger.database.url.render_as_string(False))) == stored
+    (row,) = ledger.show()
+    assert (row.spent, row.releases, row.unfinished) == (GDP(0.1), 1, 0)
+
+
+def test_the_first_commit_wins(ledger: Ledger) -> None:
+    """Of two attempts that hold one charge, both get the bytes of the one that commits first."""
+    slow, fast = ask(ledger), ask(ledger)
+    assert isinstance(slow, Reservation)
+    assert isinstance(fast, Reservation)
+    winner = ledger.commit(fast, b"fast")
+    assert winner.result == b"fast"
+    assert ledger.commit(slow, b"slow") == winner
+    assert ask(ledger) == winner
+    assert ledger.show()[0].spent == GDP(0.1)
+
+
+@pytest.mark.parametrize("change", ["run_key", "query", "images", "cost"])
+def test_any_difference_is_a_new_release(lite: Ledger, change: str) -> None:
+    """Another run key, query, content or cost is charged by itself, images added included."""
+    lite.set_budget("chest", GDP(1.0))
+    pay(lite)
+    cost = GDP(0.2 if change == "cost" else 0.1)
+    found = ask(
+        lite,
+        "tuesday" if change == "run_key" else "monday",
+        cost,
+        query=QUERY + " " if change == "query" else QUERY,
+        images=IMAGES + b"one more" if change == "images" else IMAGES,
+    )
+    assert isinstance(found, Reservation)
+    assert not found.resumed
+    (row,) = lite.show()
+    assert row.releases == 2
+    assert row.spent == compose([GDP(0.1), cost])
+
+
+def test_stored_results_outlive_the_budget(ledger: Ledger) -> None:
+    """When nothing is left, new releases are refused and settled ones still come back."""
+    stored = pay(ledger, "monday", GDP(1.0))
+    with pytest.raises(LedgerError, match="has 'nothing' left of GDP"):
+        ask(ledger, "tuesday", GDP(1e-6))
+    assert ask(ledger, "monday", GDP(1.0)) == stored
+    (row,) = ledger.show()
+    assert (row.spent, row.left, row.epsilon_left) == (GDP(1.0), None, 0.0)
+    assert row.epsilon_spent == row.epsilon_budget
+
+
+def test_refusal_says_what_is_left_and_left_can_be_spent(ledger: Ledger) -> None:
+    """Out of budget names left, total and cost; a release of exactly left is then accepted."""
+    pay(ledger, "monday", GDP(0.7))
+    left = ledger.show()[0].left
+    assert left is not None
+    with pytest.raises(LedgerError) as refusal:
+        ask(ledger, "tuesday", GDP(0.8))
+    for figure in (repr(left), "GDP(mu=1.0)", "GDP(mu=0.8)", "'chest'"):
+        assert figure in str(refusal.value)
+    assert ledger.show()[0].releases == 1
+    pay(ledger, "tuesday", left)
+    assert ledger.show()[0].spent == GDP(1.0)
+
+
+numbers = st.floats(1e-6, 1e3)
+MAKERS: dict[str, Callable[[float], Budget]] = {
+    "pure": PureDP,
+    "approx": lambda x: ApproxDP(x, x * 1e-6),
+    "gdp": GDP,
+    "rdp": lambda x: RDP(8.0, x),
+    "zcdp": ZCDP,
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@settings(max_examples=60, deadline=None)
+@given(total=numbers, asked=st.lists(numbers, max_size=8))
+def test_account_is_never_overdrawn_and_left_is_tight(
+    name: str, total: float, asked: list[float]
+) -> None:
+    """Whatever is asked: accepted charges compose to ≤ total, left is accepted, a bit more not."""
+    make = MAKERS[name]
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    account = Account("chest", make(total), 0.5, created, (), 0)
+    for cost in map(make, asked):
+        try:
+            check_affordable(account, cost)
+        except LedgerError:
+            continue
+        account = replace(account, costs=(*account.costs, cost))
+    if account.spent:
+        assert fits(account.spent, account.budget)
+    left = account.left
+    if left is None:
+        return
+    check_affordable(account, left)
+    field = {"gdp": "mu", "zcdp": "rho"}.get(name, "epsilon")
+    value = getattr(left, field) * (1 + 1e-9) + total * 1e-6
+    more: Budget = replace(left, **{field: value})
+    with pytest.raises(LedgerError, match="left of"):
+        check_affordable(account, more)
+
+
+def test_approximate_budget_counts_delta(lite: Ledger) -> None:
+    """(ε, δ) adds up in both: δ alone can end a budget, and a sum of δ above 1 is a refusal."""
+    lite.set_budget("chest", ApproxDP(10.0, 1e-5))
+    pay(lite, "monday", ApproxDP(1.0, 6e-6))
+    with pytest.raises(LedgerError, match="left of"):
+        ask(lite, "tuesday", ApproxDP(1.0, 6e-6))
+    with pytest.raises(LedgerError, match="left of"):
+        ask(lite, "tuesday", ApproxDP(1.0, 0.999999))
+    assert lite.show()[0].spent == ApproxDP(1.0, 6e-6)
+    assert lite.show()[0].epsilon_spent <= 1.0
+
+
+@pytest.mark.parametrize("cost", [PureDP(0.1), ZCDP(0.1), RaoDP(0.1), KLDP(0.1)])
+def test_cost_in_another_definition_is_refused(lite: Ledger, cost: Budget) -> None:
+    """A GDP account takes no other definition and says so; nothing is charged."""
+    lite.set_budget("chest", GDP(1.0))
+    with pytest.raises(LedgerError, match="accounted in the definition of GDP"):
+        ask(lite, cost=cost)
+    assert lite.show()[0].releases == 0
+
+
+def test_renyi_orders_are_definitions(lite: Ledger) -> None:
+    """Rényi DP adds up at one order only: another order is another definition."""
+    lite.set_budget("chest", RDP(8.0, 1.0))
+    pay(lite, cost=RDP(8.0, 0.5))
+    with pytest.raises(LedgerError, match="accounted in"):
+        ask(lite, "tuesday", RDP(4.0, 0.1))
+    with pytest.raises(LedgerError, match="accounted in"):
+        lite.set_budget("chest", RDP(4.0, 9.0))
+
+
+def test_totals_change_only_as_allowed_and_leave_a_line(ledger: Ledger) -> None:
+    """Raised and lowered down to what is spent, with a line each; below it or renamed, refused."""
+    pay(ledger, cost=GDP(0.6))
+    ledger.set_budget("chest", GDP(1.0))  # as it is: no line
+    ledger.set_budget("chest", GDP(2.0), delta=1e-6)
+    ledger.set_budget("chest", GDP(0.6))
+    for refused in (GDP(0.59), ZCDP(5.0), PureDP(5.0)):
+        with pytest.raises(LedgerError, match="'chest'"):
+            ledger.set_budget("chest", refused)
+    (row,) = ledger.show("chest")
+    assert (row.budget, row.left, row.delta) == (GDP(0.6), None, 1e-6)
+    assert [line.text for line in ledger.history("chest")] == [
+        "opened with GDP(mu=1.0), shown at δ = 1e-05",
+        "changed from GDP(mu=1.0), shown at δ = 1e-05, to GDP(mu=2.0), shown at δ = 1e-06",
+        "changed from GDP(mu=2.0), shown at δ = 1e-06, to GDP(mu=0.6), shown at δ = 1e-06",
+    ]
+    assert ledger.history("other") == ()
+
+
+@pytest.mark.parametrize("budget", [RaoDP(1.0), KLDP(1.0), MCDP(1.0, 1.0)])
+def test_labels_are_no_budgets(lite: Ledger, budget: Budget) -> None:
+    """A definition that certifies no (ε, δ) opens no account."""
+    with pytest.raises(PrivacyError):
+        lite.set_budget("chest", budget)
+    assert lite.show() == ()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, 1e-7])
+def test_delta_must_mean_something(lite: Ledger, delta: float) -> None:
+    """δ to show lies in (0, 1), and not below that of an approximate budget."""
+    with pytest.raises(PrivacyError):
+        lite.set_budget("chest", ApproxDP(1.0, 1e-6), delta=delta)
+
+
+def test_show_states_every_figure(ledger: Ledger) -> None:
+    """Rows come by name, exact to the last bit, with ε at the δ of the population."""
+    ledger.set_budget("breast", ZCDP(0.1 + 0.2), delta=1e-6)
+    pay(ledger, "a", GDP(0.1))
+    pay(ledger, "b", GDP(0.2))
+    breast, chest = ledger.show()
+    assert (breast.population, breast.budget, breast.spent) == ("breast", ZCDP(0.1 + 0.2), None)
+    assert breast.left == breast.budget
+    assert breast.epsilon_left == breast.epsilon_budget == epsilon_of(breast.budget, 1e-6)
+    assert breast.epsilon_spent == 0
+    assert chest.spent == compose([GDP(0.1), GDP(0.2)])
+    assert chest.epsilon_spent == epsilon_of(chest.spent, 1e-5)
+    with pytest.raises(LedgerError, match="no population 'x'; it has 'breast', 'chest'"):
+        ledger.show("x")
+
+
+def test_content_has_one_population(ledger: Ledger) -> None:
+    """A content charged under a name is refused under another, in any class; nothing is charged."""
+    ledger.set_budget("lungs", GDP(5.0))
+    ask(ledger)  # charged, never committed
+    contents = {"new": ledger.digest([b"new"]), "renamed": ledger.digest([IMAGES])}
+    with pytest.raises(
+        LedgerError, match=r"'renamed' .* under population 'chest' before, .*'lungs'"
+    ):
+        ledger.reserve("lungs", QUERY, "monday", contents=contents, cost=GDP(0.1))
+    assert ledger.show("lungs")[0].releases == 0
+    # the refusal left nothing behind: the other class is still free
+    assert isinstance(ask(ledger, images=b"new"), Reservation)
+
+
+def test_a_refused_charge_claims_no_content(ledger: Ledger) -> None:
+    """A release refused for want of budget leaves its content free for the right population."""
+    with pytest.raises(LedgerError, match="left of"):
+        ask(ledger, cost=GDP(3.0))
+    ledger.set_budget("lungs", GDP(5.0))
+    assert isinstance(ask(ledger, cost=GDP(3.0), population="lungs"), Reservation)
+
+
+def test_classes_must_be_disjoint(lite: Ledger) -> None:
+    """Two classes with the same images are refused: they do not compose in parallel."""
+    lite.set_budget("chest", GDP(1.0))
+    one = lite.digest([IMAGES])
+    with pytest.raises(LedgerError, match="'a' and 'b' hold the same images"):
+        lite.reserve("chest", QUERY, "monday", contents={"a": one, "b": one}, cost=GDP(0.1))
+
+
+def test_order_of_classes_does_not_matter(lite: Ledger) -> None:
+    """The same classes in another order are the same release; swapped labels are not."""
+    lite.set_budget("chest", GDP(1.0))
+    x, y = lite.digest([b"x"]), lite.digest([b"y"])
+    resumed = []
+    for contents in ({"a": x, "b": y}, {"b": y, "a": x}, {"a": y, "b": x}):
+        found = lite.reserve("chest", QUERY, "monday", contents=contents, cost=GDP(0.1))
+        assert isinstance(found, Reservation)
+        resumed.append(found.resumed)
+    assert resumed == [False, True, False]
+
+
+@given(cuts=st.lists(st.integers(0, len(IMAGES)), max_size=6).map(sorted))
+@settings(max_examples=30, deadline=None)
+def test_digest_does_not_see_chunks(cuts: list[int]) -> None:
+    """A digest is that of the concatenation, however it is cut."""
+    ledger = Ledger(None, bytes(32))  # type: ignore[arg-type]
+    edges = [0, *cuts, len(IMAGES)]
+    chunks = [IMAGES[a:b] for a, b in pairwise(edges)]
+    assert ledger.digest(chunks) == ledger.digest([IMAGES])
+    assert ledger.digest([IMAGES[:-1]]) != ledger.digest([IMAGES])
+
+
+def test_digests_are_keyed(tmp_path: Path) -> None:
+    """Two ledgers digest the same content differently; one keeps its key when opened again."""
+    one, two = init_ledger(tmp_path / "one"), init_ledger(tmp_path / "two")
+    assert one.digest([IMAGES]) != two.digest([IMAGES])
+    assert init_ledger(tmp_path / "one") == open_ledger(tmp_path / "one") == one
+    assert len(one.key) == 32
+    assert one.key.hex() not in repr(one)
+    assert one.key.hex() in (tmp_path / "one").read_bytes().decode("latin-1")
+
+
+def test_no_plain_hash_and_no_content_in_the_file(lite: Ledger) -> None:
+    """The file holds neither the images nor any plain hash of them, in any usual spelling."""
+    lite.set_budget("chest", GDP(1.0))
+    pay(lite)
+    held = Path(lite.database.place.removeprefix("ledger ")).read_bytes()
+    assert lite.digest([IMAGES]).encode() in held
+    assert IMAGES[:16] not in held
+    for name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512", "blake2b", "sha3_256"):
+        plain = hashlib.new(name, IMAGES).digest()
+        for spelt in (
+            plain,
+            plain.hex().encode(),
+            base64.b64encode(plain),
+            plain[:8].hex().encode(),
+        ):
+            assert spelt not in held
+
+
+def test_identity_stays_inside(ledger: Ledger) -> None:
+    """No record prints the digests: neither a reservation nor what is stored."""
+    found = ask(ledger)
+    assert isinstance(found, Reservation)
+    shown = repr(found) + repr(ledger.commit(found, b"x")) + repr(ledger.show())
+    assert found.identity not in shown
+    assert ledger.digest([IMAGES]) not in shown
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/Los_Angeles"])
+def test_times_are_utc(lite: Ledger, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    """Times are in UTC, whatever the time zone of the machine that wrote them."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        lite.set_budget("chest", GDP(1.0))
+        pay(lite)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    stored = pay(lite)
+    seen = [stored.reserved, stored.committed, lite.show()[0].created, lite.history()[0].at]
+    assert {moment.utcoffset() for moment in seen} == {UTC.utcoffset(None)}
+    assert all(abs((datetime.now(UTC) - moment).total_seconds()) < 60 for moment in seen)
+
+
+def test_a_ledger_travels(ledger: Ledger) -> None:
+    """A ledger can be pickled, as runners on other machines need, and works the same there."""
+    copy = pickle.loads(pickle.dumps(ledger))
+    assert copy == ledger
+    pay(copy)
+    assert ledger.show()[0].releases == 1
+
+
+def test_file_is_private(lite: Ledger, tmp_path: Path) -> None:
+    """The file, which holds the key, is readable for its owner alone; folders are made."""
+    assert stat.S_IMODE((tmp_path / "ledger.sqlite").stat().st_mode) == 0o600
+    odd = tmp_path / "new" / "odd ?#%20:memory: name"
+    init_ledger(odd).set_budget("chest", GDP(1.0))
+    assert len(open_ledger(odd).show()) == 1
+    assert [path.name for path in odd.parent.iterdir()] == [odd.name]
+
+
+def test_opening_never_creates(tmp_path: Path) -> None:
+    """A mistyped path is an error, not a new ledger with a fresh budget."""
+    with pytest.raises(LedgerError, match="covdp ledger init"):
+        open_ledger(tmp_path / "typo.sqlite")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "empty").touch()
+    sqlite3.connect(tmp_path / "foreign").execute("CREATE TABLE t (x)").connection.close()
+    for name in ("empty", "foreign"):
+        with pytest.raises(LedgerError, match="holds no ledger"):
+            open_ledger(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:///file:x?mode=memory&uri=true",
+        "mysql://root:hunter2@host/db",
+        "postgresql://root:hunter2@host",
+        "postgresql://root:hunter2@host:port/db",
+        "://hunter2",
+    ],
+)
+def test_other_addresses_are_refused(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only files and PostgreSQL: memory forgets, and a message never repeats the address."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LedgerError, match="must be the path of a file") as refusal:
+        init_ledger(address)
+    assert "hunter2" not in str(refusal.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
+def test_timeouts_are_positive(tmp_path: Path, timeout: float) -> None:
+    """Waiting for ever is not offered."""
+    with pytest.raises(LedgerError, match="above 0 seconds"):
+        init_ledger(tmp_path / "x", timeout=timeout)
+
+
+def test_arguments_are_checked(lite: Ledger) -> None:
+    """Unknown population, nameless things, no class and plain text for a digest are refused."""
+    good = {"normal": lite.digest([IMAGES])}
+    with pytest.raises(LedgerError, match=r"'chest' has no budget in .*set-budget"):
+        lite.reserve("chest", QUERY, "monday", contents=good, cost=GDP(0.1))
+    lite.set_budget("chest", GDP(1.0))
+    for name in ("", " ", "a\nb", "a\0b"):
+        with pytest.raises(LedgerError, match="one line"):
+            lite.set_budget(name, GDP(1.0))
+        with pytest.raises(LedgerError, match="one line"):
+            lite.reserve("chest", QUERY, name, contents=good, cost=GDP(0.1))
+    with pytest.raises(LedgerError, match="found none"):
+        lite.reserve("chest", QUERY, "monday", contents={}, cost=GDP(0.1))
+    with pytest.raises(LedgerError, match="not a digest") as refusal:
+        lite.reserve("chest", QUERY, "monday", contents={"a": "images!"}, cost=GDP(0.1))
+    assert "images!" not in str(refusal.value)
+    with pytest.raises(LedgerError, match="does not know this reservation"):
+        lite.commit(Reservation("chest", GDP(0.1), False, "0" * 64), b"x")
+
+
+def test_another_format_is_refused(lite: Ledger, tmp_path: Path) -> None:
+    """A ledger written by a later version is not touched."""
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
+        connection.execute("UPDATE covdp_meta SET value = '2' WHERE name = 'format'")
+    connection.close()
+    with pytest.raises(LedgerError, match="has format '2', this version reads '1'"):
+        init_ledger(tmp_path / "ledger.sqlite")

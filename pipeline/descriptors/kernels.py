@@ -2,7 +2,7 @@
 
 In: a C-contiguous batch of uint8 images. Out: per image the moments
 
-    M = Σ_x (1, φ(x)) (1, φ(x))ᵀ            shape (k + 1, k + 1),
+    M = Σ_x (1, φ(x)) (1, φ(x))ᵀ            shape (k + 1, k + 1), the lower triangle below |S|,
 
 with φ in whatever unit and offset suits the arithmetic (`registry.Descriptor.units` names the
 unit; an offset does not change a covariance). `describe` turns moments into descriptors.
@@ -132,11 +132,11 @@ def mark_pixels(mask: IntArray, rows: int, width: int) -> None:
 
 @compiled
 def add_exact(rows: IntArray, moments: IntArray) -> None:
-    """Add Σ rows[a]·rows[b] to moments[a, b], a ≥ b, exactly; rows (k + 1, blocks, BLOCK) int16.
+    """Add Σ rows[a]·rows[b] to moments[a, b], b ≤ a ≥ 1, exactly.
 
-    Needs |rows| ≤ 4095: a block then sums to at most 128 · 4095² = 2,146,435,200 < 2³¹.
+    `rows` is int16 (k + 1, blocks, BLOCK). Needs |rows| ≤ 4095: a block then sums to at most 128 · 4095² = 2,146,435,200 < 2³¹.
     """
-    for a in range(rows.shape[0]):
+    for a in range(1, rows.shape[0]):
         for b in range(a + 1):
             for block in range(rows.shape[1]):
                 total = np.int32(0)
@@ -148,11 +148,11 @@ def add_exact(rows: IntArray, moments: IntArray) -> None:
 
 @compiled
 def add_float(rows: FloatArray, lanes: FloatArray, moments: FloatArray) -> None:
-    """Add Σ rows[a]·rows[b] to moments[a, b], a ≥ b, in one fixed order; rows float64.
+    """Add Σ rows[a]·rows[b] to moments[a, b], b ≤ a ≥ 1, in one fixed order.
 
-    BLOCK running sums in `lanes`, folded in halves: vector instructions without reordering.
+    `rows` is float64 (k + 1, blocks, BLOCK).     BLOCK running sums in `lanes`, folded in halves: vector instructions without reordering.
     """
-    for a in range(rows.shape[0]):
+    for a in range(1, rows.shape[0]):
         for b in range(a + 1):
             lanes[:] = 0.0
             for block in range(rows.shape[1]):

@@ -3,10 +3,11 @@
 To add your own, write one file with a kernel, and one entry of `DESCRIPTORS`:
 
 - `kernel(images, moments)` receives C-contiguous uint8 images (n, h, w, channels) and zeroed
-  moments (n, k + 1, k + 1); it adds Σ_x (1, φ)(1, φ)ᵀ into their lower triangles, image by image,
-  in an order that depends on one image alone. `kernels` holds the parts: padded strips, exact
-  derivatives, exact and float sums; `kernels.oct5_moments` is a model of thirty lines. It should
-  release the interpreter lock (``kernels.compiled`` does), for describe runs it on threads.
+  moments (n, k + 1, k + 1); it adds Σ_x (1, φ)(1, φ)ᵀ into their lower triangles (the corner, |S|,
+  is known and may stay 0), image by image, in an order that depends on one image alone. `kernels`
+  holds the parts: padded strips, exact derivatives, exact and float sums; `oct5_moments` there is a
+  model of thirty lines. `describe` runs kernels on threads: ``kernels.compiled`` makes them fast
+  and releases the interpreter lock, plain NumPy works too.
 - `ranges` and `norm_bound` are what every privacy scale rests on: give them with their proof.
 
 `describe`, `domain`, `verify` and the tests that loop over `DESCRIPTORS` need nothing else.

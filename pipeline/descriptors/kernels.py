@@ -134,7 +134,8 @@ def mark_pixels(mask: IntArray, rows: int, width: int) -> None:
 def add_exact(rows: IntArray, moments: IntArray) -> None:
     """Add Σ rows[a]·rows[b] to moments[a, b], b ≤ a ≥ 1, exactly.
 
-    `rows` is int16 (k + 1, blocks, BLOCK). Needs |rows| ≤ 4095: a block then sums to at most 128 · 4095² = 2,146,435,200 < 2³¹.
+    `rows` is int16 (k + 1, blocks, BLOCK) within ±4095: a block then sums to at most
+    128 · 4095² = 2,146,435,200 < 2³¹.
     """
     for a in range(1, rows.shape[0]):
         for b in range(a + 1):
@@ -150,7 +151,8 @@ def add_exact(rows: IntArray, moments: IntArray) -> None:
 def add_float(rows: FloatArray, lanes: FloatArray, moments: FloatArray) -> None:
     """Add Σ rows[a]·rows[b] to moments[a, b], b ≤ a ≥ 1, in one fixed order.
 
-    `rows` is float64 (k + 1, blocks, BLOCK).     BLOCK running sums in `lanes`, folded in halves: vector instructions without reordering.
+    `rows` is float64 (k + 1, blocks, BLOCK). BLOCK running sums in `lanes`, folded in halves, let
+    the compiler use vector instructions without reordering anything.
     """
     for a in range(1, rows.shape[0]):
         for b in range(a + 1):

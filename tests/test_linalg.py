@@ -267,6 +267,53 @@ def test_matrices_that_are_not_spd_raise(
             function(stack)
 
 
+def test_matrices_that_are_indefinite_by_rounding_raise() -> None:
+    """An exact least eigenvalue ≤ 0 raises, also where plain Cholesky passes."""
+    rng = np.random.default_rng(7)
+    passed = 0
+    for _ in range(300):
+        x = rng.normal(size=(4, 3))
+        a = x @ x.T
+        with mpmath.workdps(60):
+            least = min(mpmath.eigsy(mpmath.matrix(a.tolist()), eigvals_only=True))
+        if least <= 0.0:
+            with pytest.raises(DomainError):
+                sym_log(a)
+            try:
+                np.linalg.cholesky(a)
+                passed += 1
+            except np.linalg.LinAlgError:
+                pass
+    assert passed > 5
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 9])
+def test_one_correction_undoes_the_worst_cholesky_errors(k: int) -> None:
+    """With the worst errors a Cholesky may make, the corrected factor is within log_error.
+
+    Least eigenvalue 1e-6 along v = (1, …, 1)/√k, all others 1e6; errors of the size and signs that
+    change vᵀAv most. What is left is between 1/1000 of the bound and the bound: the bound cannot be
+    much smaller.
+    """
+    v = np.full(k, 1.0 / math.sqrt(k))
+    a = 1e6 * (np.eye(k) - np.outer(v, v)) + 1e-6 * np.outer(v, v)
+    scale = np.sqrt(np.diag(a))
+    for sign in (-0.99, 0.99):
+        errors = sign * (k + 1) * 2.0**-53 * np.outer(scale, scale)
+        with mpmath.workdps(60):
+            exact = mpmath.matrix(a.tolist())
+            start = mpmath.cholesky(exact + mpmath.matrix(errors.tolist()))
+            lower = np.array(start.tolist(), dtype=np.float64)
+            rest = np.empty((k, k))
+            kernels._residual(a, lower, rest)
+            assert kernels._refine(lower, rest)
+            root = mpmath.cholesky(exact) ** -1 * mpmath.matrix(lower.tolist())
+            values = mpmath.eigsy(root * root.T, eigvals_only=True)
+            left = float(mpmath.sqrt(sum(mpmath.log(value) ** 2 for value in values)))
+        bound = log_error(k, 9e-7, 1e6)
+        assert bound / 1000.0 < left <= bound
+
+
 def test_numbers_beyond_floating_point_raise() -> None:
     """An eigenvalue ratio that overflows the rotations raises ConvergenceError, not a wrong log."""
     with pytest.raises(ConvergenceError, match="rescale"):

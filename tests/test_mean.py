@@ -222,11 +222,13 @@ def test_replacing_one_record_moves_the_mean_by_at_most_its_share(
 
 @pytest.mark.parametrize("n", [3, 40, 1000])
 def test_graded_matrices_reach_the_certificate(n: int) -> None:
-    """Matrices with eigenvalues from 1e-6 to 1e4 reach 1e-9, the start (log-Euclidean) far off."""
+    """Eigenvalues from 1e-6 to 1e4 reach 1e-9 from a start far off, in half the plain steps."""
     x = graded(n, rng=np.random.default_rng(n))
     start = sym_exp(sym_log(x).mean(axis=0))
     assert float(gradient_norm(x, AFFINE, start)) > 0.1
-    assert frechet_mean(x, AFFINE).gradient_norm <= 1e-9
+    result = frechet_mean(x, AFFINE)
+    assert result.gradient_norm <= 1e-9
+    assert result.iterations <= (40 if n < 1000 else 10)
 
 
 @pytest.mark.parametrize("manifold", [ALL[2], ALL[3]], ids=lambda one: one.name)
@@ -274,7 +276,7 @@ def test_too_few_iterations_raise_with_both_numbers() -> None:
 def test_unreachable_tolerance_raises_instead_of_turning(manifold: Manifold) -> None:
     """A tolerance below rounding raises ConvergenceError soon, and says that steps stalled."""
     x = sample(manifold, 30, rng=np.random.default_rng(17))
-    with pytest.raises(ConvergenceError, match="no longer shrink"):
+    with pytest.raises(ConvergenceError, match=r"after \d\d? iterations; .* no longer shrink"):
         frechet_mean(x, manifold, tolerance=1e-18)
 
 

@@ -68,22 +68,19 @@ _fma = cast(Callable[[float, float, float], float], intrinsic(_emit_fma))
 
 
 @compiled
-def _cholesky(a: FloatArray, lower: FloatArray) -> bool:
-    """Write L with L Lᵀ = (a + aᵀ)/2, the textbook loop; False when a pivot is not positive."""
+def _cholesky(a: FloatArray, lower: FloatArray) -> None:
+    """Write L with L Lᵀ = (a + aᵀ)/2, the textbook loop; NaN when there is no such L."""
     k = a.shape[0]
     for j in range(k):
         for i in range(j, k):
             rest = 0.5 * (a[i, j] + a[j, i])
             for t in range(j):
                 rest -= lower[i, t] * lower[j, t]
-            if i > j:
-                lower[i, j] = rest / lower[j, j]
-                lower[j, i] = 0.0
-            elif 0.0 < rest < math.inf:
+            if i == j:
                 lower[j, j] = math.sqrt(rest)
             else:
-                return False
-    return True
+                lower[i, j] = rest / lower[j, j]
+                lower[j, i] = 0.0
 
 
 @compiled
@@ -118,7 +115,10 @@ def _solve(lower: FloatArray, columns: FloatArray) -> None:
 
 @compiled
 def _refine(lower: FloatArray, rest: FloatArray) -> bool:
-    """Replace L by L (I + Φ(F)), F = L⁻¹ rest L⁻ᵀ, Φ its lower half; False when ‖F‖_F ≥ 1/2."""
+    """Replace L by L (I + Φ(F)), F = L⁻¹ rest L⁻ᵀ and Φ its lower half.
+
+    False when ‖F‖_F ≥ 1/2 or NaN; otherwise the matrix, L (I + F) Lᵀ, is positive definite.
+    """
     k = lower.shape[0]
     _solve(lower, rest)
     for i in range(k):  # rest is symmetric: (L⁻¹ rest)ᵀ = rest L⁻ᵀ
@@ -188,8 +188,7 @@ def factors(matrices: FloatArray, lowers: FloatArray, start: int, stop: int) -> 
     """Write the refined Cholesky factor of each matrix."""
     rest = np.empty(matrices.shape[1:])
     for n in range(start, stop):
-        if not _cholesky(matrices[n], lowers[n]):
-            return False
+        _cholesky(matrices[n], lowers[n])
         _residual(matrices[n], lowers[n], rest)
         if not _refine(lowers[n], rest):
             return False

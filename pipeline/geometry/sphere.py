@@ -71,7 +71,7 @@ class Sphere:
             )
         signs = _flip(base)
         b, q = signs * base, signs * p
-        apart = np.where(dot(b, q) < 0.0, q + b, q - b)  # either has the tangent part of q
+        apart = q - b  # has the tangent part of q, and few digits to lose when q is near
         slope = dot(b[..., 1:], apart[..., 1:]) / (1.0 + b[..., :1])
         moved = apart[..., 1:] - b[..., 1:] * (apart[..., :1] + slope)
         return self.dist(base, p)[..., None] * direction(moved)

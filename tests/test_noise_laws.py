@@ -74,8 +74,10 @@ def test_riemannian_laplace_is_radial(space: str) -> None:
     distances = []
     for seed in (75, 76):
         center = statistic("rl", space, seed)
-        points = mechanism.sample(center, size=SIZE, rng=np.random.default_rng(77)).points
+        draws = mechanism.sample(center, size=SIZE, rng=np.random.default_rng(77))
+        points = draws.points
         distances.append(manifold.dist(center, points))
+        assert draws.nonprivate_distance == pytest.approx(distances[-1], abs=1e-9)
     assert distances[0] == pytest.approx(distances[1], abs=1e-9)
     tangent = manifold.log(center, points)
     share = (tangent[:, 0] / distances[1]) ** 2

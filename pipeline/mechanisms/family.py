@@ -49,10 +49,23 @@ class Diagnostics(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Independent outputs of a mechanism, ``(size, *point_shape)``, and how they were made."""
+    """Independent outputs of a mechanism, and how they were made.
+
+    Attributes
+    ----------
+    points : array, shape (size, *point_shape)
+        The outputs.
+    diagnostics : Diagnostics
+        How they were made.
+    nonprivate_distance : array, shape (size,), or None
+        dist(output, statistic) as the sampler knows it, for experiments. Near the limit of
+        existence a matrix of doubles cannot carry its own small eigenvalues, and no function of
+        `points` gives that distance any more.
+    """
 
     points: Points
     diagnostics: Diagnostics
+    nonprivate_distance: FloatArray | None = None
 
 
 class Mechanism(Protocol):

@@ -118,12 +118,14 @@ class RiemannianLaplace:
         """Return `size` outputs around `center`; the law has no footpoint, `base` is not used."""
         center = check_centers(center, self.manifold.point_shape, check_size(size))
         if self.sampler == "chain":
-            run = laplace_chains(
-                self.manifold, np.full(size, self.sigma), settings=self.chain, rng=rng
-            )
-            return Draws(self.manifold.exp(center, run.tangents), diagnose(run))
-        tangent, acceptance = tangent_laplace(self.manifold, self.sigma, size, rng)
-        return Draws(self.manifold.exp(center, tangent), Diagnostics(acceptance))
+            sigmas = np.full(size, self.sigma)
+            run = laplace_chains(self.manifold, sigmas, settings=self.chain, rng=rng)
+            tangent, diagnostics = run.tangents, diagnose(run)
+        else:
+            tangent, acceptance = tangent_laplace(self.manifold, self.sigma, size, rng)
+            diagnostics = Diagnostics(acceptance)
+        distance = np.asarray(np.linalg.norm(tangent, axis=-1))
+        return Draws(self.manifold.exp(center, tangent), diagnostics, distance)
 
     def expected_error(self) -> float | None:
         """Return E dist(output, c), or None on affine-invariant SPD(k)."""

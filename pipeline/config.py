@@ -6,6 +6,7 @@ fall back to a default.
 
 import difflib
 import tomllib
+from dataclasses import fields
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -33,6 +34,16 @@ class SeriesConfig(Record):
     """One line of a figure: a mechanism with its plan, run at every budget."""
 
     series: str = Field(min_length=1, description="legend label")
+    panel: str = Field("", description="panel of the figure; series of one panel are compared")
+    definition: str | None = Field(None, description="in place of the experiment's")
+    delta: float | None = Field(None, gt=0, lt=1, description="in place of the experiment's")
+    repetitions: int | None = Field(None, ge=1, description="in place of the experiment's")
+    measure: Literal["distance", "frobenius", "vech", "chord"] = Field(
+        "distance", description="how the error is measured: in the manifold, or as stored"
+    )
+    analytic: bool = Field(True, description="exact (ε, δ) condition, or the classical formula")
+    aligned: bool = Field(True, description="outlines are rotated onto each other first")
+    batch: int = Field(1, ge=1, description="draws of one timed call; timing only")
     mechanism: str = Field(description="a name of `covdp mechanisms`")
     sampler: Literal["exact", "chain"] = "exact"
     sensitivity: Literal["diameter", "radius"] = Field(
@@ -48,8 +59,83 @@ class SeriesConfig(Record):
 
     @property
     def plan(self) -> Plan:
-        """The plan of the release, without the legend label."""
-        return Plan(**self.model_dump(exclude={"series"}))
+        """The plan of the release, without what concerns the figure."""
+        return Plan(**self.model_dump(include={field.name for field in fields(Plan)}))
+
+
+class SourceConfig(Record):
+    """Records that are simulated: one class for each manifold, dimension and number of records.
+
+    ball
+        exp(origin, r·U^{1/d}·v): uniform direction v, radius r·U^{1/d}; a cap on the sphere.
+    spectrum
+        Eigenvalues uniform in [e^−r, e^r], Haar eigenvectors; in the ball of radius √k·r.
+    wishart
+        Wishart matrices over their degrees of freedom, drawn again outside the ball of radius r.
+    outlines
+        Outlines like a corpus callosum, drawn again outside the ball of radius r.
+    """
+
+    kind: Literal["ball", "spectrum", "wishart", "outlines"]
+    dimensions: tuple[int, ...] = Field(min_length=1, description="d of the manifold")
+    n: tuple[int, ...] = Field(min_length=1, description="records in a class")
+    radius: Positive = Field(description="r, public")
+    manifolds: tuple[str, ...] = Field((), description="the experiment's manifold by default")
+    freedom: int = Field(5, ge=1, description="degrees of freedom; wishart only")
+
+
+class FigureConfig(Record):
+    """The layout of the paper's figure."""
+
+    x: Literal["budget", "n", "dim"] = "budget"
+    panels: tuple[Literal["class", "panel", "budget"], ...] = ("class",)
+    band: Literal["se", "2se", "2sd"] = "se"
+    value: Literal["error", "seconds"] = "error"
+
+
+class PublishedConfig(Record):
+    """One number that the paper prints, and where ours stands."""
+
+    quantity: str
+    value: float
+    unit: str = ""
+    column: Literal["error", "seconds", "n", "radius", "acceptance"] = "error"
+    series: str | None = None
+    label: int | None = None
+    statistic: Literal["mean", "median", "min", "max"] = "mean"
+
+
+class ClaimConfig(Record):
+    """One thing the paper says of its figure: the left series lies below the right one.
+
+    It holds for a class and budget when mean(left)·`factor` < mean(right).
+    """
+
+    says: str
+    left: str
+    right: str
+    factor: Positive = 1.0
+    column: Literal["error", "seconds"] = "error"
+    above: float = Field(0.0, description="least budget it is said of")
+    below: float = Field(1e9, description="largest budget it is said of")
+    labels: tuple[int, ...] | None = Field(None, description="classes it is said of; all if none")
+
+
+class TargetConfig(Record):
+    """A dataset an experiment runs on, and what is different there."""
+
+    name: str
+    descriptor: str | None = None
+    classes: tuple[int, ...] | None = None
+    splits: tuple[Literal["train", "val", "test"], ...] | None = None
+
+
+class CompositionConfig(Record):
+    """A table of total budgets: what m queries cost together."""
+
+    queries: tuple[int, ...] = Field(min_length=1)
+    definitions: tuple[str, ...] = Field(min_length=1)
+    degree: float = Field(4.0, ge=1, description="N of the generalized Gaussian")
 
 
 class ExperimentConfig(Record):
@@ -57,6 +143,14 @@ class ExperimentConfig(Record):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     title: str
+    paper: str = Field("", description="paper, figure or table that is reproduced")
+    open: tuple[str, ...] = Field((), description="what the paper leaves open, and our choice")
+    kind: Literal["error", "timing", "composition"] = "error"
+    source: SourceConfig | None = Field(None, description="simulated records, in place of images")
+    composition: CompositionConfig | None = None
+    figure: FigureConfig = FigureConfig()
+    published: tuple[PublishedConfig, ...] = ()
+    claims: tuple[ClaimConfig, ...] = ()
     dataset: str
     size: int | None = Field(None, description="side of the images; the dataset's least by default")
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
@@ -78,14 +172,20 @@ class ExperimentConfig(Record):
         """Name of the run of this experiment on this dataset, and of its files."""
         return f"{self.name}-{Path(self.dataset).stem}"
 
-    def budget(self, value: float) -> Budget:
-        """Return the budget of one row, in this experiment's definition."""
-        return budget_from(self.definition, value, delta=self.delta, alpha=self.alpha)
+    def budget(self, value: float, series: SeriesConfig | None = None) -> Budget:
+        """Return the budget of one row, in the definition of its series or of the experiment."""
+        return budget_from(
+            (series and series.definition) or self.definition,
+            value,
+            delta=(series and series.delta) or self.delta,
+            alpha=self.alpha,
+        )
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
-        for value in self.budgets:
-            self.budget(value)
+        for series in self.mechanisms:
+            for value in self.budgets:
+                self.budget(value, series)
         labels = [series.series for series in self.mechanisms]
         if len(set(labels)) < len(labels):
             raise ConfigError(f"series labels must differ from each other, found {labels}")
@@ -145,6 +245,18 @@ def _closest(name: str, names: list[str]) -> str:
 
 
 def _closest_field(model: type[BaseModel], location: tuple[int | str, ...]) -> str:
-    """Suggest a field name for the last part of `location`, in `model` or in its nested series."""
-    nested = SeriesConfig if location[0] == "mechanisms" and len(location) > 1 else model
+    """Suggest a field name for the last part of `location`, in `model` or in a nested record."""
+    nested = NESTED.get(str(location[0]), model) if len(location) > 1 else model
     return _closest(str(location[-1]), list(nested.model_fields))
+
+
+NESTED: dict[str, type[Record]] = {
+    "mechanisms": SeriesConfig,
+    "source": SourceConfig,
+    "figure": FigureConfig,
+    "published": PublishedConfig,
+    "claims": ClaimConfig,
+    "composition": CompositionConfig,
+    "datasets": TargetConfig,
+}
+"""The records inside an experiment, by key."""

@@ -7,7 +7,7 @@ stopped with the same numbers.
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +15,22 @@ from numpy.typing import NDArray
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import UndefinedError
+from pipeline.experiments import direct
 from pipeline.geometry import FlatChart, Manifold
 from pipeline.mechanisms import MECHANISMS
-from pipeline.release import Domain, NonPrivate, release, sensitivity, summarise
+from pipeline.release import Domain, NonPrivate, Release, release, summarise
 
 
 class Setting(NamedTuple):
-    """What all cells share: the config, the public domain and the geometry."""
+    """What all cells of a class share: the config, the public domain and the geometry."""
 
     config: ExperimentConfig
     domain: Domain
     manifold: Manifold
+
+    def repetitions(self, series: SeriesConfig) -> int:
+        """Return how often a cell of `series` is drawn."""
+        return series.repetitions or self.config.repetitions
 
 
 class ClassData(NamedTuple):
@@ -75,7 +80,8 @@ def run_cells(
     """Compute the `pending` cells of one class and hand each one's columns to `write`.
 
     On a flat manifold intrinsic mechanisms work on coordinates, which is the same and overflows
-    nowhere; the embedded ones of the papers need the matrices themselves.
+    nowhere; the embedded ones of the papers, and errors measured between matrices, need the
+    matrices themselves.
     """
     charted, chart = data, setting
     if setting.manifold.flat:
@@ -83,9 +89,9 @@ def run_cells(
         charted = data._replace(points=setting.manifold.log(setting.manifold.origin, data.points))
     for series in setting.config.mechanisms:
         mine = [cell for cell in pending if cell.series == series and cell.label == data.label]
-        embedded = MECHANISMS[series.mechanism].embedded
+        stored = MECHANISMS[series.mechanism].embedded or series.measure != "distance"
         if mine:
-            _run_series(*((data, setting) if embedded else (charted, chart)), mine, write)
+            _run_series(*((data, setting) if stored else (charted, chart)), mine, write)
 
 
 def _run_series(
@@ -101,7 +107,7 @@ def _run_series(
         data.points,
         manifold=setting.manifold,
         plan=series.plan,
-        size=setting.config.repetitions,
+        size=setting.repetitions(series),
         rng=np.random.default_rng(seed),
     )
     for cell in cells:
@@ -112,61 +118,85 @@ def columns(
     data: ClassData, nonprivate: NonPrivate, cell: Cell, setting: Setting
 ) -> dict[str, Any]:
     """Draw one cell and return its rows; status `undefined` where the law has no density."""
-    config, embedded = setting.config, MECHANISMS[cell.series.mechanism].embedded
-    known = _known(data, nonprivate.n, cell, setting)
+    known = describe_cell(data, nonprivate.n, cell, setting)
     try:
-        drawn = release(
-            nonprivate,
-            config.budget(cell.value),
-            domain=setting.domain,
-            manifold=setting.manifold,
-            plan=cell.series.plan,
-            size=config.repetitions,
-            rng=np.random.default_rng(known["seed"]),
+        drawn, distance = draw_cell(
+            nonprivate, cell, setting, rng=np.random.default_rng(known["seed"])
         )
     except UndefinedError:
         return known | {"status": "undefined"}
+    if distance is None or cell.series.measure != "distance":
+        distance = measure(nonprivate.mean, drawn.points, setting.manifold, cell.series)
+    embedded = MECHANISMS[cell.series.mechanism].embedded
+    exact = cell.series.measure == "distance" or (embedded and cell.series.measure != "vech")
     return known | {
         "status": "ok",
         "sigma": drawn.sigma,
-        "error": _distance(nonprivate.mean, drawn.points, setting.manifold, embedded=embedded),
-        "expected_error": np.nan if drawn.expected_error is None else drawn.expected_error,
+        "error": distance,
+        "expected_error": (drawn.expected_error if exact else None) or np.nan,
         "acceptance": drawn.acceptance,
         "seconds": drawn.seconds,
     }
 
 
-def _known(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
+def draw_cell(
+    data: NonPrivate, cell: Cell, setting: Setting, *, rng: np.random.Generator
+) -> tuple[Release, NDArray[np.float64] | None]:
+    """Draw every repetition of one cell in one call; with distances where points cannot tell."""
+    budget = setting.config.budget(cell.value, cell.series)
+    size, manifold = setting.repetitions(cell.series), setting.manifold
+    if direct.is_direct(cell.series, manifold):
+        domain, series = cast(direct.Centred, setting.domain), cell.series
+        return direct.draw(
+            data, budget, domain=domain, manifold=manifold, series=series, size=size, rng=rng
+        )
+    plan, domain_ = cell.series.plan, setting.domain
+    drawn = release(data, budget, domain=domain_, manifold=manifold, plan=plan, size=size, rng=rng)
+    return drawn, None
+
+
+def describe_cell(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Return the columns that are known before anything is drawn."""
     config, series = setting.config, cell.series
-    embedded = MECHANISMS[series.mechanism].embedded
+    definition = series.definition or config.definition
+    delta = series.delta or config.delta
     return {
         "experiment": config.name,
         "dataset": config.dataset,
         "label": data.label,
         "class_name": data.name,
         "n": n,
-        "manifold": config.manifold,
-        "descriptor": config.descriptor,
+        "manifold": setting.manifold.name,
+        "dim": setting.manifold.dim,
+        "descriptor": config.descriptor if config.source is None else "none",
         "mechanism": series.mechanism,
         "series": series.series,
         "sampler": series.sampler,
-        "definition": config.definition,
+        "definition": definition,
         "budget": cell.value,
-        "delta": np.nan if config.delta is None else config.delta,
-        "alpha": np.nan if config.alpha is None else config.alpha,
-        "sensitivity": sensitivity(setting.domain, n, series.sensitivity, embedded=embedded),
+        "delta": delta if definition == "approx" and delta else np.nan,
+        "alpha": config.alpha if definition == "rdp" and config.alpha else np.nan,
+        "sensitivity": direct.bound_of(series, n, setting.domain, setting.manifold),
         "footpoint": series.footpoint,
-        "repetition": np.arange(config.repetitions),
+        "repetition": np.arange(setting.repetitions(series)),
         "seed": stream_seed(config, cell.key),
         "version": __version__,
     }
 
 
-def _distance(
-    mean: NDArray[Any], points: NDArray[Any], manifold: Manifold, *, embedded: bool
+def measure(
+    mean: NDArray[Any], points: NDArray[Any], manifold: Manifold, series: SeriesConfig
 ) -> NDArray[np.float64]:
-    """Return the geodesic distance, or the Frobenius norm where outputs leave the manifold."""
-    if embedded:
-        return np.asarray(np.linalg.norm(points - mean, axis=(-2, -1)))
-    return manifold.dist(mean, points)
+    """Return how far the points lie from the mean, as the series measures it.
+
+    Outputs of embedded mechanisms leave the manifold: their distance is that of matrices or vectors
+    as they are stored.
+    """
+    apart = points - mean
+    if series.measure == "vech":
+        rows, columns = np.tril_indices(apart.shape[-1])
+        return np.asarray(np.linalg.norm(apart[..., rows, columns], axis=-1))
+    if series.measure == "distance" and not MECHANISMS[series.mechanism].embedded:
+        return manifold.dist(mean, points)
+    axes = tuple(range(-len(manifold.point_shape), 0))
+    return np.asarray(np.sqrt((np.abs(apart) ** 2).sum(axis=axes)))

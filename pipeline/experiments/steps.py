@@ -64,7 +64,8 @@ def check(config: ExperimentConfig) -> None:
             names.append((series.footpoint_mechanism, "exact"))
         for name, sampler in names:
             known("mechanism", name, MECHANISMS, "`covdp mechanisms`")
-            reason = refusal(name, config.definition, config.manifold, sampler)
+            definition = series.definition or config.definition
+            reason = refusal(name, definition, config.manifold, sampler)
             if reason is not None:
                 raise ConfigError(f"series {series.series!r}: {reason}")
 
@@ -81,7 +82,7 @@ def open_images(config: ExperimentConfig, root: Path | None) -> ImageSource:
 
 def labels_of(config: ExperimentConfig, source: ImageSource) -> tuple[int, ...]:
     """Return the labels an experiment runs on."""
-    return config.classes or tuple(range(len(source.classes)))
+    return tuple(range(len(source.classes))) if config.classes is None else config.classes
 
 
 def fetch_images(config: ExperimentConfig, root: Path | None) -> tuple[int, ...]:
@@ -185,64 +186,6 @@ def row_writer(config: ExperimentConfig, source: ImageSource, out: Path) -> RowW
             "version": __version__,
         },
     )
-
-
-def write_run(
-    config: ExperimentConfig,
-    root: Path | None,
-    out: Path,
-    started: datetime,
-    seconds: Sequence[tuple[str, float]],
-) -> Path:
-    """Write ``run.json``: what was run, on what, with which versions, how long it took."""
-    source = open_images(config, root)
-    card, counts = source.card, source.counts(config.splits)
-    classes = tuple(
-        ClassCount(label, source.classes[label], counts[label])
-        for label in labels_of(config, source)
-    )
-    run = RunRecord(
-        experiment=config.name,
-        title=config.title,
-        dataset=DatasetNote(card.name, card.title, card.licence, card.url, _origin(card)),
-        classes=classes,
-        image_shape=source.shape,
-        config=config.model_dump(mode="json"),
-        command=_command(config, root),
-        baseline=config.baseline,
-        seed=config.seed,
-        versions=collect_versions(),
-        machine=machine(),
-        steps=tuple(seconds),
-        privacy=_statement(config, classes),
-        started=started.isoformat(timespec="seconds"),
-        finished=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-    return write_record(run_folder(config, out) / "run.json", run)
-
-
-def _origin(card: Card) -> str:
-    """Say how the images came here."""
-    if card.kind == "tiles":
-        return "shipped with scikit-image, cut on the fly"
-    return "a file of your own" if card.local else "official files, digest checked"
-
-
-def _command(config: ExperimentConfig, root: Path | None) -> str:
-    """Return what to type to run the same again."""
-    own = "" if config.name == "main" else f" --config {config.name}.toml"
-    where = "" if root is None else f" --data-root {root}"
-    return f"covdp run{own} --dataset {config.dataset}{where} --seed {config.seed}"
-
-
-def _statement(config: ExperimentConfig, classes: Sequence[ClassCount]) -> dict[str, str]:
-    """Return what one private mean at the largest budget guarantees, in words."""
-    budget = config.budget(max(config.budgets))
-    counts = {item.name: item.n for item in classes}
-    try:
-        return dict(privacy_statement(budget, n_by_class=counts).items())
-    except PrivacyError as error:
-        return {"Guarantee": f"none is certified: {error}"}
 
 
 def _points(config: ExperimentConfig, out: Path, label: int) -> FloatArray:

@@ -37,6 +37,7 @@ SCHEMA: Mapping[str, Field] = {
     "class_name": Field("text", "", "name of the class"),
     "n": Field("int64", "images", "records in the class; public"),
     "manifold": Field("text", "", "manifold that measures the error"),
+    "dim": Field("int32", "", "dimension d of the manifold", True),
     "descriptor": Field("text", "", "covariance descriptor of an image"),
     "mechanism": Field("text", "", "mechanism that adds the noise"),
     "series": Field("text", "", "the curve a row belongs to, as a legend prints it"),

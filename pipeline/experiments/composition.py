@@ -1,0 +1,127 @@
+"""A table without data: what m queries cost together, in every definition of privacy.
+
+Each query adds noise of one scale to a number of sensitivity 1; its cost is stated in each
+definition that has one for that noise, and m of them are composed by that definition's rule. A row
+carries the total in `budget`, the number of queries in `n`, and in `error` the noise of one query.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline import __version__
+from pipeline.config import CompositionConfig, ExperimentConfig, SeriesConfig
+from pipeline.errors import PrivacyError
+from pipeline.experiments.engine import stream_seed
+from pipeline.geometry import FlatChart, LogEuclidean
+from pipeline.mechanisms import MECHANISMS, Mechanism
+from pipeline.privacy import (
+    DEFINITIONS,
+    Budget,
+    RaoDP,
+    gaussian_cost,
+    generalized_gaussian_cost,
+    laplace_cost,
+    main_parameter,
+    repeat,
+)
+
+LINE = FlatChart(LogEuclidean(k=1))
+"""The real line."""
+
+
+class Entry(NamedTuple):
+    """One cell of the table: noise, definition, number of queries, cost of one query."""
+
+    label: int
+    series: SeriesConfig
+    definition: str
+    queries: int
+    one: Budget
+
+    @property
+    def key(self) -> str:
+        """Name of the cell, unique in a run."""
+        return f"{self.queries}/{self.series.series}/{self.definition}"
+
+
+def entries(config: ExperimentConfig, table: CompositionConfig) -> list[Entry]:
+    """Return the cells of the table, without those whose noise has no cost in a definition."""
+    return [
+        Entry(label, series, definition, queries, one)
+        for label, queries in enumerate(table.queries)
+        for series in config.mechanisms
+        for definition in table.definitions
+        for one in [cost(calibrated(config, table, series), series, definition, config)]
+        if one is not None
+    ]
+
+
+def calibrated(
+    config: ExperimentConfig, table: CompositionConfig, series: SeriesConfig
+) -> Mechanism:
+    """Return the noise of one query: Rao budget θ, sensitivity 1."""
+    family, budget = MECHANISMS[series.mechanism], RaoDP(config.budgets[0])
+    options = {"degree": table.degree} if series.mechanism == "generalized-gaussian" else {}
+    return family.calibrate(budget, sensitivity=1.0, manifold=LINE, **options)
+
+
+def cost(
+    mechanism: Mechanism, series: SeriesConfig, definition: str, config: ExperimentConfig
+) -> Budget | None:
+    """Return what one query costs in a definition, None where nothing is known of it."""
+    target, sigma = DEFINITIONS[definition], mechanism.sigma
+    if series.mechanism == "generalized-gaussian":
+        degree = config.composition.degree if config.composition else 2.0
+        return generalized_gaussian_cost(sigma, 1.0, degree) if target is RaoDP else None
+    price = gaussian_cost if series.mechanism == "ewg" else laplace_cost
+    try:
+        return price(sigma, 1.0, target, delta=config.delta, alpha=config.alpha)
+    except PrivacyError:  # Gaussian noise is not pure DP, say
+        return None
+
+
+def fill(
+    config: ExperimentConfig,
+    table: CompositionConfig,
+    pending: Sequence[Entry],
+    write: Callable[[Entry, dict[str, Any]], Any],
+) -> None:
+    """Compute the `pending` cells and hand each one's columns to `write`."""
+    for entry in pending:
+        mechanism = calibrated(config, table, entry.series)
+        total = repeat(entry.one, entry.queries)
+        seed = stream_seed(config, entry.key)
+        draws = mechanism.sample(
+            np.zeros(1), size=config.repetitions, rng=np.random.default_rng(seed)
+        )
+        rows = {
+            "experiment": config.name,
+            "dataset": config.dataset,
+            "label": entry.label,
+            "class_name": f"m = {entry.queries}",
+            "n": entry.queries,
+            "manifold": "real line",
+            "dim": 1,
+            "descriptor": "none",
+            "mechanism": entry.series.mechanism,
+            "series": entry.series.series,
+            "sampler": "exact",
+            "definition": entry.definition,
+            "budget": main_parameter(total),
+            "delta": getattr(total, "delta", np.nan),
+            "alpha": getattr(total, "alpha", np.nan) if entry.definition == "rdp" else np.nan,
+            "sensitivity": 1.0,
+            "sigma": mechanism.sigma,
+            "footpoint": "origin",
+            "repetition": np.arange(config.repetitions),
+            "seed": seed,
+            "error": np.abs(draws.points[:, 0]),
+            "expected_error": mechanism.expected_error() or np.nan,
+            "acceptance": 1.0,
+            "status": "ok",
+            "seconds": 0.0,
+            "version": __version__,
+        }
+        write(entry, rows)

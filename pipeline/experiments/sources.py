@@ -1,0 +1,138 @@
+"""Records that are simulated: every class of an experiment that needs no images.
+
+In: a `SourceConfig`. Out: for each class its records, and the setting they live in. Each class has
+a random stream of its own. Next on the path: `engine`.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.config import ExperimentConfig, SourceConfig
+from pipeline.errors import ConfigError
+from pipeline.experiments.engine import ClassData, Setting, stream_seed
+from pipeline.experiments.outlines import outlines, template
+from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.mechanisms.radial import directions
+
+
+@dataclass(frozen=True)
+class Ball:
+    """The public domain of simulated records: the geodesic ball of `radius` around `center`."""
+
+    radius: float
+    manifold: str
+    center: NDArray[Any]
+
+    @property
+    def diameter(self) -> float:
+        """2r: two records of a ball are at most that far apart, and some are."""
+        return 2.0 * self.radius
+
+    @property
+    def largest_eigenvalue(self) -> float:
+        """e^r, which no eigenvalue of X exceeds: |ln λ| ≤ ‖log X‖_F ≤ r (ball around Id)."""
+        return math.inf if self.manifold == "spd-log-cholesky" else math.exp(self.radius)
+
+
+def build_manifold(name: str, dimension: int) -> Manifold:
+    """Return the manifold `name` of the given dimension d; raise `ConfigError` if none has it."""
+    if name.startswith("spd-"):
+        k = round((math.sqrt(8 * dimension + 1) - 1) / 2)
+        if k * (k + 1) // 2 != dimension:
+            raise ConfigError(
+                f"SPD(k) has dimension k(k + 1)/2, found {dimension}; choose 1, 3, 6, 10, 15, …"
+            )
+        return MANIFOLDS[name](k=k)
+    if name == "kendall":
+        return MANIFOLDS[name](landmarks=dimension // 2 + 2)
+    return MANIFOLDS[name](dim=dimension)
+
+
+def simulate(config: ExperimentConfig, source: SourceConfig) -> list[tuple[ClassData, Setting]]:
+    """Return every class of a simulated experiment, labels counted from 0."""
+    names = source.manifolds or (config.manifold,)
+    out = []
+    for label, (name, dimension, n) in enumerate(product(names, source.dimensions, source.n)):
+        manifold = build_manifold(name, dimension)
+        rng = np.random.default_rng(stream_seed(config, f"{label}/points"))
+        center = template(manifold.point_shape[0]) if name == "kendall" else manifold.origin
+        radius = source.radius
+        if source.kind == "spectrum":
+            radius *= math.sqrt(manifold.point_shape[0])
+        ball = Ball(radius, name, center)
+        points = SOURCES[source.kind](manifold, ball, source, n, rng)
+        setting = Setting(config, ball, manifold)
+        out.append((ClassData(label, _title(manifold, n, source), points), setting))
+    return out
+
+
+def _title(manifold: Manifold, n: int, source: SourceConfig) -> str:
+    """Return what tells this class from the others of its experiment."""
+    parts = []
+    if manifold.name.startswith("spd-"):
+        metric = "" if len(source.manifolds) < 2 else f" {manifold.name.removeprefix('spd-')}"
+        parts.append(f"SPD({manifold.point_shape[0]}){metric}")
+    else:
+        parts.append({"hyperbolic": "H", "sphere": "S", "kendall": "shapes, "}[manifold.name])
+        parts[0] += f"^{manifold.dim}" if manifold.name != "kendall" else ""
+    if manifold.name == "kendall":
+        parts = [f"shapes of {manifold.point_shape[0]} landmarks"]
+    if len(source.dimensions) > 1:
+        parts.append(f"d = {manifold.dim}")
+    if len(source.n) > 1:
+        parts.append(f"n = {n}")
+    return ", ".join(parts)
+
+
+def _ball(
+    manifold: Manifold, ball: Ball, source: SourceConfig, n: int, rng: np.random.Generator
+) -> NDArray[Any]:
+    radius = ball.radius * rng.random(n) ** (1.0 / manifold.dim)
+    return manifold.exp(ball.center, radius[:, None] * directions(n, manifold.dim, rng))
+
+
+def _spectrum(
+    manifold: Manifold, ball: Ball, source: SourceConfig, n: int, rng: np.random.Generator
+) -> FloatArray:
+    k = manifold.point_shape[0]
+    eigenvalues = rng.uniform(math.exp(-source.radius), math.exp(source.radius), (n, k))
+    q = np.linalg.qr(rng.standard_normal((n, k, k))).Q
+    return _symmetric((q * eigenvalues[:, None, :]) @ q.mT)
+
+
+def _wishart(
+    manifold: Manifold, ball: Ball, source: SourceConfig, n: int, rng: np.random.Generator
+) -> FloatArray:
+    shape = (source.freedom, manifold.point_shape[0])
+    kept: list[FloatArray] = []
+    while len(kept) < n:
+        x = rng.standard_normal(shape)
+        matrix = x.T @ x / source.freedom
+        if np.linalg.norm(np.log(np.maximum(np.linalg.eigvalsh(matrix), 1e-300))) <= ball.radius:
+            kept.append(matrix)
+    return _symmetric(np.array(kept))
+
+
+def _outlines(
+    manifold: Manifold, ball: Ball, source: SourceConfig, n: int, rng: np.random.Generator
+) -> NDArray[Any]:
+    kept: list[NDArray[Any]] = []
+    while len(kept) < n:
+        shape = outlines(manifold.point_shape[0], 1, rng)[0]
+        if manifold.dist(ball.center, shape) <= ball.radius:
+            kept.append(shape)
+    return np.array(kept)
+
+
+def _symmetric(matrices: FloatArray) -> FloatArray:
+    return (matrices + matrices.mT) / 2.0
+
+
+SOURCES = {"ball": _ball, "spectrum": _spectrum, "wishart": _wishart, "outlines": _outlines}
+"""How the records of a class are made."""

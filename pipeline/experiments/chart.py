@@ -53,10 +53,12 @@ class NormalChart:
         values, vectors = np.linalg.eigh(unvecd(p))
         whiten = (vectors * np.exp(-values / 2)) @ vectors.T
         values, vectors = np.linalg.eigh(unvecd(q))
-        return np.array([
-            np.linalg.norm(2 * _log_singular(whiten @ v, w / 2))
-            for v, w in zip(vectors, values, strict=True)
-        ])
+        return np.array(
+            [
+                np.linalg.norm(2 * _log_singular(whiten @ v, w / 2))
+                for v, w in zip(vectors, values, strict=True)
+            ]
+        )
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
         """Return p, the coordinates at the identity."""

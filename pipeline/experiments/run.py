@@ -115,5 +115,3 @@ def _run_table(config: ExperimentConfig, out: Path) -> Path:
 def _writer(config: ExperimentConfig, out: Path, keys: list[str]) -> RowWriter:
     metadata = {"config": config.model_dump_json(), "version": __version__}
     return RowWriter(out / "results" / f"{config.run_name}.parquet", keys, metadata)
-
-

@@ -11,6 +11,10 @@ Markov chain by itself. Start and steps look the same in all directions, so the 
 end is uniform and independent of the radius. A step then costs two random numbers instead of d, and
 the last point has the same law as that of the chain in all coordinates.
 
+*Hyperbolic space*: a geodesic random walk y' = exp(y, s·u), s = step·σ·‖z‖, is seen from the centre
+through the law of cosines, sinh²(ρ'/2) = sinh²((ρ − s)/2) + sinh ρ·sinh s·(1 + cos θ)/2, θ uniform
+in direction: again only the radius is walked.
+
 *Affine-invariant SPD(k)* (Hajri and others 2016; "Exponential-wrapped mechanisms …", section 5.2):
 the same walk on the k logarithms of eigenvalues, with the target
 e^{−‖λ‖/σ}·Π_{i<j} sinh(|λ_i − λ_j|/2), then Haar eigenvectors.
@@ -142,6 +146,44 @@ def _flat_kernel(
 
 
 @compiled
+def _hyperbolic_kernel(
+    seeds: NDArray[np.uint32],
+    dim: int,
+    sigmas: FloatArray,
+    burn_in: int,
+    step: float,
+    trace: FloatArray,
+    accepted: FloatArray,
+    start: int,
+    stop: int,
+) -> bool:
+    """Write trace (C, keep) and accepted share (C,) of the radius chains, in units of σ."""
+    keep, half = trace.shape[1], burn_in - burn_in // 2
+    for c in range(start, stop):
+        np.random.seed(seeds[c])
+        scale = step * sigmas[c]
+        radius = scale * math.sqrt(2.0 * np.random.standard_gamma(dim / 2.0))
+        moves = kept = 0
+        for t in range(burn_in):
+            along, across = np.random.standard_normal(), 0.0
+            if dim > 1:
+                across = 2.0 * np.random.standard_gamma((dim - 1) / 2.0)
+            norm = math.sqrt(along * along + across)
+            move, turn = scale * norm, (1.0 + along / norm) / 2.0
+            square = math.sinh((radius - move) / 2.0) ** 2
+            square += math.sinh(radius) * math.sinh(move) * turn
+            proposal = 2.0 * math.asinh(math.sqrt(square))
+            if np.random.standard_exponential() >= (proposal - radius) / sigmas[c]:
+                radius = proposal
+                moves += 1
+            if (t + 1 - half) * keep >= (kept + 1) * (burn_in - half):
+                trace[c, kept] = radius / sigmas[c]
+                kept += 1
+        accepted[c] = moves / burn_in
+    return True
+
+
+@compiled
 def _spd_log_density(eigenvalues: FloatArray, sigma: float) -> float:
     """Return −‖λ‖/σ + Σ_{i<j} ln(2·sinh(|λ_i − λ_j|/2)), with few logarithms."""
     total, product, square = 0.0, 1.0, 0.0
@@ -204,6 +246,23 @@ def flat_chains(
     def run(start: int, stop: int) -> bool:
         knobs = dim, settings.burn_in, settings.step
         return _flat_kernel(seeds, *knobs, trace, accepted, start, stop)
+
+    spread(run, chains, share=1)
+    radius = sigmas * trace[:, -1]
+    return ChainRun(radius[:, None] * directions(chains, dim, rng), accepted, trace)
+
+
+def hyperbolic_chains(
+    dim: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
+) -> ChainRun:
+    """Run one chain per scale for the density ∝ exp(−dist(y, c)/σ) on H^dim; see the module."""
+    chains, seeds = len(sigmas), _seeds(len(sigmas), rng)
+    scales = np.ascontiguousarray(sigmas, dtype=np.float64)
+    trace, accepted = np.empty((chains, settings.keep)), np.empty(chains)
+
+    def run(start: int, stop: int) -> bool:
+        knobs = dim, scales, settings.burn_in, settings.step
+        return _hyperbolic_kernel(seeds, *knobs, trace, accepted, start, stop)
 
     spread(run, chains, share=1)
     radius = sigmas * trace[:, -1]

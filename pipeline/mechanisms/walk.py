@@ -13,7 +13,13 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
 from pipeline.mechanisms.family import Points
-from pipeline.mechanisms.mcmc import ChainRun, ChainSettings, flat_chains, spd_chains
+from pipeline.mechanisms.mcmc import (
+    ChainRun,
+    ChainSettings,
+    flat_chains,
+    hyperbolic_chains,
+    spd_chains,
+)
 
 
 def geodesic_chains(
@@ -74,6 +80,8 @@ def laplace_chains(
     """
     if manifold.flat:
         return flat_chains(manifold.dim, sigmas, settings=settings, rng=rng)
+    if manifold.name == "hyperbolic":
+        return hyperbolic_chains(manifold.dim, sigmas, settings=settings, rng=rng)
     if manifold.name == "spd-affine-invariant":
         return spd_chains(manifold.point_shape[0], sigmas, settings=settings, rng=rng)
     origin = manifold.origin

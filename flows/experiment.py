@@ -13,7 +13,7 @@ from prefect.futures import as_completed
 
 from flows.progress import Steps
 from pipeline.config import ExperimentConfig
-from pipeline.experiments import steps
+from pipeline.experiments import records, steps
 from pipeline.report import build_report
 
 fetch = task(name="fetch")(steps.fetch_images)  # a download retries by itself, with back-off
@@ -21,7 +21,7 @@ describe = task(name="describe")(steps.describe_classes)
 verify = task(name="verify")(steps.verify_bound)
 run_class = task(name="run class", retries=0)(steps.run_class)
 collect = task(name="collect")(steps.collect)
-record = task(name="record")(steps.write_run)
+record = task(name="record")(records.write_run)
 report = task(name="report")(build_report)
 
 

@@ -1,6 +1,7 @@
 """Starting a flow from the command line: the doors first, then Prefect, which takes seconds."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -8,6 +9,7 @@ from rich.console import Console
 from pipeline.config import ExperimentConfig
 from pipeline.experiments.steps import check
 from pipeline.files import make_folder, project_root
+from pipeline.results import read_record
 
 
 def default_out(name: str) -> Path:
@@ -32,3 +34,21 @@ def run_experiment(
         flow = experiment.with_options(task_runner=task_runner(runner))
     results = flow(config, root and root.resolve(), folder)
     return {"results": results, "report": folder / "report.html"}
+
+
+def run_reproduction(
+    configs: Sequence[ExperimentConfig], *, root: Path | None, out: Path | None
+) -> list[str]:
+    """Run published experiments under Prefect and return lines that say what came of each."""
+    for config in configs:
+        if config.source is None and config.composition is None:
+            check(config)
+    folder = make_folder(out or default_out("reproduce")).resolve()
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    with Console().status("starting Prefect …"):
+        from flows.reproduce import reproduce
+    report = reproduce(list(configs), root and root.resolve(), folder)
+    records = [read_record(folder / "runs" / item.run_name / "run.json") for item in configs]
+    gaps = [item for item in records if item.status != "ok"]
+    missing = [f"{item.run}: {item.status}; to fetch and run it: {item.command}" for item in gaps]
+    return [*missing, f"results  {folder / 'results'}", f"report   {report}"]

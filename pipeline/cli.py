@@ -72,6 +72,44 @@ def run(
 
 
 @app.command
+def reproduce(
+    *names: str,
+    quick: bool = False,
+    chains: bool = True,
+    dataset: str | None = None,
+    data_root: DataRoot = None,
+    out: Out = None,
+) -> None:
+    """Run the papers' experiments by name, or all of them, and write Parquet and one report.
+
+    What was interrupted goes on where it stopped. A dataset that cannot be had is reported, and the
+    rest goes on.
+
+    ```
+    covdp reproduce ew-simulation tg-timing
+    covdp reproduce all --quick
+    covdp reproduce ew-octmnist --dataset pneumoniamnist --data-root ~/medmnist
+    ```
+
+    Parameters
+    ----------
+    names
+        Names of experiments (the README lists them), or `all`.
+    quick
+        At most 10 repetitions; all else stays as published.
+    chains
+        Run the published Markov chains too, which take most of the time.
+    dataset
+        A dataset for the experiments on images, in place of their own.
+    """
+    from flows.launch import run_reproduction
+    from pipeline.experiments.registry import choose
+
+    configs = choose(names, quick=quick, chains=chains, dataset=dataset)
+    print("\n".join(run_reproduction(configs, root=data_root, out=out)))
+
+
+@app.command
 def datasets(*, data_root: DataRoot = None) -> None:
     """List the known datasets: images, classes, licence, and whether they are on disk."""
     from pipeline.datasets import overview

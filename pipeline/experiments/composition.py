@@ -14,7 +14,8 @@ from pipeline import __version__
 from pipeline.config import CompositionConfig, ExperimentConfig, SeriesConfig
 from pipeline.errors import PrivacyError
 from pipeline.experiments.engine import stream_seed
-from pipeline.geometry import FlatChart, LogEuclidean
+from pipeline.geometry import FlatChart
+from pipeline.geometry.spd import LogEuclidean
 from pipeline.mechanisms import MECHANISMS, Mechanism
 from pipeline.privacy import (
     DEFINITIONS,

@@ -24,7 +24,6 @@ from pipeline.mechanisms.sensitivity import (
 from pipeline.privacy import Budget
 from pipeline.release import MEAN_TOLERANCE, Domain, NonPrivate, Release, sensitivity
 
-
 WRAPPED = ("ewl", "ewg")
 """Mechanisms that need the chart at their footpoint only."""
 

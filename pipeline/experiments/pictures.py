@@ -19,7 +19,7 @@ COUNT = 6
 def draw_outlines(
     config: ExperimentConfig, classes: Sequence[tuple[ClassData, Setting]], folder: Path
 ) -> Path:
-    """Write ``outlines.json``: six private means of each series, ten records and the mean.
+    """Write ``outlines.json``: six private means of each exact series, ten records and the mean.
 
     The series are drawn at the first budget, on the first class, from streams of their own. Each
     outline is turned onto the mean, which is post-processing.
@@ -27,7 +27,7 @@ def draw_outlines(
     data, setting = classes[0]
     mean = frechet_mean(data.points, setting.manifold).point
     shapes = {"Records": data.points[:10], "True mean": mean[None]}
-    for series in config.mechanisms:
+    for series in [item for item in config.mechanisms if item.sampler == "exact"]:
         few = series.model_copy(update={"repetitions": COUNT})
         seed = stream_seed(config, f"{series.series}/pictures")
         rng = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pipeline import __version__
 from pipeline.config import ExperimentConfig
@@ -59,7 +60,7 @@ def write_missing(
     card = find_card(config.dataset)
     labels = range(len(card.classes)) if config.classes is None else config.classes
     cells = all_cells(config, labels)
-    columns = {
+    columns: dict[str, ArrayLike] = {
         "experiment": config.name,
         "dataset": config.dataset,
         "label": [cell.label for cell in cells],

@@ -71,6 +71,8 @@ def choose(
     ConfigError, DatasetError
         For a name that is not known, or a dataset where no experiment takes images.
     """
+    if not names:
+        raise ConfigError(f"give the name of an experiment, or all: {', '.join(EXPERIMENTS)}")
     chosen = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     for name in chosen:
         known("experiment", name, EXPERIMENTS, "`covdp reproduce --help`")

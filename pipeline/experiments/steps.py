@@ -7,8 +7,6 @@
 
 import hashlib
 import shutil
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
@@ -17,24 +15,17 @@ import numpy as np
 from pipeline import __version__
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, known
-from pipeline.datasets import Card, ImageSource, find_card, open_dataset
+from pipeline.datasets import ImageSource, find_card, open_dataset
 from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain, require, verify
-from pipeline.errors import ConfigError, PrivacyError
+from pipeline.errors import ConfigError
 from pipeline.experiments.engine import ClassData, Setting, all_cells, run_cells
 from pipeline.figures import montage
 from pipeline.files import atomic_path, make_folder
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS, refusal
-from pipeline.privacy import privacy_statement
 from pipeline.results import (
-    ClassCount,
-    DatasetNote,
     RowWriter,
-    RunRecord,
-    collect_versions,
-    machine,
     write_bound,
-    write_record,
 )
 
 SAMPLES = 24

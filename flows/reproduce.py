@@ -1,0 +1,30 @@
+"""Published experiments: one task for each experiment and dataset, then one report of all.
+
+Experiments run one after the other, each on all cores: a clock that is read while another draws
+would say nothing, and the streams of two would meet in one sampler. A task that draws noise is
+never retried or cached.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from prefect import flow, task
+
+from flows.progress import Steps
+from pipeline.config import ExperimentConfig
+from pipeline.experiments.run import run_experiment
+from pipeline.report import build_report
+
+one = task(name="experiment", task_run_name="{config.run_name}", retries=0)(run_experiment)
+report = task(name="report")(build_report)
+
+
+@flow(name="reproduce")
+def reproduce(configs: Sequence[ExperimentConfig], root: Path | None, out: Path) -> Path:
+    """Run every config and return the path of the report in `out`."""
+    clock = Steps()
+    for number, config in enumerate(configs, 1):
+        with clock.step(f"{config.run_name} ({number} of {len(configs)})"):
+            one(config, root, out)
+    with clock.step("report"):
+        return Path(report(out))

@@ -7,6 +7,7 @@ these.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -69,6 +70,7 @@ class ExtrinsicGaussian:
     sensitivity: float
     manifold: Manifold
     sigma: float
+    law: ClassVar[str] = "c + N(0, σ²·Id) in Frobenius norm"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
@@ -96,6 +98,7 @@ class EuclideanLaplace:
     sensitivity: float
     manifold: Manifold
     sigma: float
+    law: ClassVar[str] = "c + x, density of x ∝ exp(−‖x‖/σ)"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
@@ -127,6 +130,7 @@ class ProjectedLaplace:
     sensitivity: float
     manifold: Manifold
     sigma: float
+    law: ClassVar[str] = "(c + x)/‖c + x‖, density of x ∝ exp(−‖x‖/σ)"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

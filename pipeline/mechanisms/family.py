@@ -88,7 +88,12 @@ class Mechanism(Protocol):
 
     @property
     def sigma(self) -> float:
-        """Scale of the noise; the family says of which law."""
+        """Scale of the noise in `law`."""
+        ...
+
+    @property
+    def law(self) -> str:
+        """The law of the output, for statistic c and footpoint p0."""
         ...
 
     def sample(
@@ -196,8 +201,3 @@ def check_centers(center: Points, shape: tuple[int, ...], size: int) -> Points:
 def chi_mean(dim: int, sigma: float) -> float:
     """Return E‖N(0, σ²·Id)‖ = σ√2·Γ((d+1)/2)/Γ(d/2)."""
     return sigma * math.sqrt(2.0) * math.exp(math.lgamma((dim + 1) / 2) - math.lgamma(dim / 2))
-
-
-def zeros(size: int, dim: int) -> FloatArray:
-    """Return `size` zero vectors of R^dim."""
-    return np.zeros((size, dim))

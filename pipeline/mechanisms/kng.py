@@ -19,11 +19,14 @@ e^{−τ/σ} in acceptance and nothing in exactness. On flat manifolds nothing i
 mechanism is the Riemannian Laplace mechanism. On Hadamard manifolds it exists exactly where that
 one does, as dist(y, x̄) ≤ ‖grad F(y)‖ ≤ dist(y, x̄) + mean dist(x̄, x_i).
 
-Acceptance is data-dependent, and so is the time a draw takes: for experiments, not for releases.
+Acceptance falls as the records spread (0.9 for real descriptors of one class, 0.7 to 0.4 for balls
+of radius 1.5, k = 3 to 6). It depends on the data, and so does the time a draw takes: for
+experiments, not for releases.
 """
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -74,6 +77,7 @@ class KNormGradient:
     radius: float = math.inf
     sampler: str = "exact"
     chain: ChainSettings = ChainSettings()  # noqa: RUF009  (frozen)
+    law: ClassVar[str] = "density ∝ exp(−‖grad F(y)‖/σ)"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

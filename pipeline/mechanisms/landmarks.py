@@ -6,6 +6,7 @@ before it was computed is the caller's choice and shows in the sensitivity only.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,6 +42,7 @@ class LandmarkLaplace:
     sensitivity: float
     manifold: Manifold
     sigma: float
+    law: ClassVar[str] = "z_j + x_j, density of x_j ∝ exp(−|x_j|/σ) on C; centred, norm 1"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

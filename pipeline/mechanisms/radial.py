@@ -24,6 +24,7 @@ Idealised numerics: the laws are exact for real numbers; floats are ignored.
 """
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -65,24 +66,32 @@ def _kendall(dim: int) -> Area:
     )
 
 
-def log_sinhc(x: float) -> float:
-    """Return g(x) = ln(sinh(x)/x) for x ≥ 0, without overflow."""
-    if x < 1e-3:
-        return x * x / 6.0
-    return x + math.log(-math.expm1(-2.0 * x) / (2.0 * x))
+def log_sinhc(x: FloatArray) -> FloatArray:
+    """Return g(x) = ln(sinh(x)/x) for x ≥ 0, elementwise, without overflow."""
+    safe = np.maximum(x, 1e-3)
+    large = safe + np.log(-np.expm1(-2.0 * safe) / (2.0 * safe))
+    return np.where(x < 1e-3, x * x / 6.0, large)
+
+
+def ball_bound(k: int, radius: FloatArray) -> FloatArray:
+    """Return ψ(ρ) = P·g(ρ/a), the bound of ln J on Sym(k) of `spd_laplace`."""
+    pairs, a = k * (k - 1) / 2, math.sqrt(2.0 * max(k - 1, 1))
+    return pairs * log_sinhc(radius / a)
 
 
 def _spd_envelope(dim: int) -> Area:
-    k = round((math.sqrt(8 * dim + 1) - 1) / 2)
-    pairs = k * (k - 1) / 2
-    a = math.sqrt(2.0 * max(k - 1, 1))
+    k = (math.isqrt(8 * dim + 1) - 1) // 2
+    pairs, a = k * (k - 1) / 2, math.sqrt(2.0 * max(k - 1, 1))
+
+    def log_area(r: float) -> float:
+        return (dim - 1) * math.log(r) + float(ball_bound(k, np.asarray(r)))
 
     def slope(r: float) -> float:
         x = r / a
         langevin = x / 3.0 if x < 1e-3 else 1.0 / math.tanh(x) - 1.0 / x
         return (dim - 1) / r + pairs / a * langevin
 
-    return Area(lambda r: (dim - 1) * math.log(r) + pairs * log_sinhc(r / a), slope, math.inf)
+    return Area(log_area, slope, math.inf)
 
 
 AREAS: dict[str, Callable[[int], Area]] = {
@@ -121,7 +130,8 @@ class RadialLaw:
         if self.space == "flat" and math.isinf(self.end):
             return self.sigma * rng.standard_gamma(self.dim, size)
         generator, unit = _generator(self)
-        radii: FloatArray = unit * generator.rvs(size, random_state=rng)
+        with _LOCK:
+            radii: FloatArray = unit * generator.rvs(size, random_state=rng)
         return radii
 
     def mean(self) -> float:
@@ -192,6 +202,10 @@ class _Scaled:
     def dpdf(self, x: float) -> float:
         density = self.pdf(x)
         return density * self.law.slope(x * self.unit) * self.unit if density > 0.0 else 0.0
+
+
+_LOCK = threading.Lock()
+"""A UNU.RAN generator is shared by all draws of its law; two threads would mix their streams."""
 
 
 @lru_cache(maxsize=256)

@@ -14,8 +14,11 @@ Proposal: TypeAlias = Callable[[int], tuple[FloatArray, FloatArray]]
 
 BATCH = 20_000
 """Most candidates that are looked at together."""
-LIMIT = 20_000_000
-"""Most candidates for one draw before the sampler gives up."""
+LIMIT = 5_000_000
+"""Candidates per accepted draw, on average so far, beyond which the sampler gives up."""
+
+ROUNDING = 1e-6
+"""Largest log acceptance probability that is taken for the rounding of a 0."""
 
 
 class Accepted(NamedTuple):
@@ -41,7 +44,7 @@ def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepte
     Raises
     ------
     ConvergenceError
-        When `LIMIT` candidates for each draw were not enough, or an acceptance probability is
+        When fewer than one in `LIMIT` candidates is accepted, or an acceptance probability is
         above 1 by more than rounding.
     """
     kept: list[FloatArray] = []
@@ -50,7 +53,7 @@ def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepte
         share = max(accepted, 1) / tried if tried else 1.0
         count = min(BATCH, math.ceil(1.1 * (size - accepted) / share) + 8)
         candidates, log_probability = propose(count)
-        if log_probability.max(initial=-math.inf) > 1e-9:
+        if log_probability.max(initial=-math.inf) > ROUNDING:
             raise ConvergenceError(
                 f"an acceptance probability must be at most 1, found exp({log_probability.max():g})"
                 "; the bound under the proposal does not hold for this input"
@@ -58,7 +61,7 @@ def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepte
         chosen = candidates[np.log(1.0 - rng.random(count)) <= log_probability]
         kept.append(chosen)
         accepted, tried = accepted + len(chosen), tried + count
-        if tried > LIMIT * size:
+        if tried > LIMIT * (accepted + 1):
             raise ConvergenceError(
                 f"rejection gave {accepted} of {size} draws after {tried} candidates; "
                 "choose a larger budget or more records"

@@ -13,6 +13,7 @@ Next on the path: ``kng.py``, whose exact sampler starts from these draws.
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -111,6 +112,7 @@ class RiemannianLaplace:
     sigma: float
     sampler: str = "exact"
     chain: ChainSettings = ChainSettings()  # noqa: RUF009  (frozen)
+    law: ClassVar[str] = "density ∝ exp(−dist(y, c)/σ)"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

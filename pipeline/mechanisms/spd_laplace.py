@@ -32,9 +32,9 @@ order, accept with probability Π(1 − e^{−2x_ij}). It works for every σ < 1
 closer σ is to the limit.
 
 Both envelopes have known mass; the smaller one is used. Acceptance of the ball envelope: 0.98
-(k = 5, σ = 0.075), 0.82 (k = 3, σ = 0.375); of the chamber envelope: 0.54 (k = 5, σ = 0.3). Between
-the two regimes it falls to 0.07 for k = 5 and 0.01 for k = 6; for k ≥ 10 the middle is out of
-reach, and `rejection.accept` says so.
+(k = 5, σ = 0.075), 0.82 (k = 3, σ = 0.375); of the chamber envelope: 0.54 (k = 5, σ = 0.3). Where
+the two are equal, near σ = 0.83/c_k, acceptance is lowest: 0.2, 0.06, 0.01, 1.5e-3, 1e-4, 4e-6 for
+k = 4 to 9. For k ≥ 10 that middle is out of reach, and `rejection.accept` says so.
 
 References: Hajri, Ilea, Said, Bombrun and Berthoumieu, "Riemannian Laplace distribution on the
 space of symmetric positive definite matrices" (2016), for the law; the samplers are ours.
@@ -47,7 +47,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry.linalg import unvecd, vecd
-from pipeline.mechanisms.radial import RadialLaw, directions
+from pipeline.mechanisms.radial import RadialLaw, ball_bound, directions, log_sinhc
 from pipeline.mechanisms.rejection import Accepted, accept
 
 
@@ -64,13 +64,6 @@ def log_jacobian(eigenvalues: FloatArray) -> FloatArray:
     return total
 
 
-def log_sinhc(x: FloatArray) -> FloatArray:
-    """Return g(x) = ln(sinh(x)/x) for x ≥ 0, elementwise, without overflow."""
-    safe = np.maximum(x, 1e-3)
-    large = safe + np.log(-np.expm1(-2.0 * safe) / (2.0 * safe))
-    return np.where(x < 1e-3, x * x / 6.0, large)
-
-
 def tangent_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> Accepted:
     """Return `size` exact tangent vectors at the centre, coordinates (size, d), for σ < 1/c_k."""
     if ball_is_smaller(k, sigma):
@@ -79,15 +72,14 @@ def tangent_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> 
 
 
 def _ball_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> Accepted:
-    dim, pairs = k * (k + 1) // 2, k * (k - 1) / 2
+    dim = k * (k + 1) // 2
     law = RadialLaw("spd-envelope", dim, sigma)
-    a = math.sqrt(2.0 * max(k - 1, 1))
 
     def propose(count: int) -> tuple[FloatArray, FloatArray]:
         radius = law.draw(count, rng)
         tangent = radius[:, None] * directions(count, dim, rng)
         log_j = log_jacobian(np.asarray(np.linalg.eigvalsh(unvecd(tangent)), dtype=np.float64))
-        return tangent, log_j - pairs * log_sinhc(radius / a)
+        return tangent, log_j - ball_bound(k, radius)
 
     return accept(propose, size, rng=rng)
 

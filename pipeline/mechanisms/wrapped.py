@@ -15,7 +15,7 @@ manifold of symmetric positive definite matrices" (tangent Gaussian, Theorem 4);
 """
 
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -69,6 +69,7 @@ class WrappedLaplace:
     sensitivity: float
     manifold: Manifold
     sigma: float
+    law: ClassVar[str] = "exp(p0, log(p0, c) + σ·G·v), G ~ Gamma(d, 1), v uniform on S^{d−1}"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
@@ -101,6 +102,7 @@ class WrappedGaussian:
     sensitivity: float
     manifold: Manifold
     sigma: float
+    law: ClassVar[str] = "exp(p0, log(p0, c) + N(0, σ²·Id))"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
@@ -135,6 +137,7 @@ class WrappedGeneralizedGaussian:
     manifold: Manifold
     sigma: float
     degree: float
+    law: ClassVar[str] = "exp(p0, log(p0, c) + x), independent coordinates ∝ exp(−|x_i/σ|^N)"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

@@ -148,7 +148,7 @@ def _jacobi(columns: FloatArray, squares: FloatArray, pairs: NDArray[np.int64]) 
     (for instance the identity, to collect the rotations) are carried along.
     """
     k, length = columns.shape
-    tolerance = k * 2.0**-53
+    tolerance = 4 * k * 2.0**-53  # above what rounding leaves in a product, or sweeps never end
     for _ in range(SWEEPS):
         for p in range(k):
             squares[p] = 0.0

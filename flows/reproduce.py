@@ -12,6 +12,7 @@ from prefect import flow, task
 
 from flows.progress import Steps
 from pipeline.config import ExperimentConfig
+from pipeline.errors import CovdpError
 from pipeline.experiments.run import run_experiment
 from pipeline.report import build_report
 
@@ -21,10 +22,20 @@ report = task(name="report")(build_report)
 
 @flow(name="reproduce")
 def reproduce(configs: Sequence[ExperimentConfig], root: Path | None, out: Path) -> Path:
-    """Run every config and return the path of the report in `out`."""
-    clock = Steps()
+    """Run every config and return the path of the report in `out`.
+
+    An experiment that fails is said so at once and the others go on; then its error is raised.
+    """
+    clock, failed = Steps(), list[CovdpError]()
     for number, config in enumerate(configs, 1):
-        with clock.step(f"{config.run_name} ({number} of {len(configs)})"):
-            one(config, root, out)
+        try:
+            with clock.step(f"{config.run_name} ({number} of {len(configs)})"):
+                one(config, root, out)
+        except CovdpError as error:
+            clock.console.print(f"[red]✗[/] {config.run_name}: {error}", highlight=False)
+            failed.append(error)
     with clock.step("report"):
-        return Path(report(out))
+        page = Path(report(out))
+    if failed:
+        raise failed[0]
+    return page

@@ -6,8 +6,8 @@ fall back to a default.
 
 import difflib
 import tomllib
-from dataclasses import fields
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 

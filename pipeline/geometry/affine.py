@@ -55,9 +55,9 @@ def mean_logs(
     Returns
     -------
     (S, k, k), (S,) arrays
-        The sums, the same to the last bit for every S and thread count; and Σ_i w_i x_i coth x_i
-        with 2x_i the difference of the extreme eigenvalues of the i-th logarithm, the largest
-        possible eigenvalue at B of the Hessian of ½ Σ_i w_i dist(·, X_i)².
+        The sums, the same to the last bit for every S and thread count; and Σ_i w_i √(1 + x_i²),
+        2x_i the difference of the extreme eigenvalues of the i-th logarithm. The Hessian at B of
+        ½ dist(·, X_i)² has eigenvalues between 1 and x_i coth x_i ≤ √(1 + x_i²).
     """
     k, blocks = bases.shape[-1], -(-len(points) // whitened.BLOCK)
     logs, spreads = np.empty((len(bases) * blocks, k, k)), np.empty(len(bases) * blocks)

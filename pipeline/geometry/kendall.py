@@ -54,6 +54,22 @@ def _helmert(landmarks: int) -> FloatArray:
     return entries / np.sqrt(rows * (rows + 1.0))
 
 
+def _coordinates(base: ComplexArray, lifts: ComplexArray) -> FloatArray:
+    """Return the coordinates of horizontal vectors in the frame at `base`, ``(..., d)``."""
+    helmert = _helmert(base.shape[-1]).T
+    moved = _reflect(base @ helmert, lifts @ helmert)[..., 1:]
+    return np.concatenate([moved.real, moved.imag], axis=-1)
+
+
+def _check_aligned(cosine: FloatArray) -> None:
+    """Raise `DomainError` when no rotation aligns two shapes best: their distance is π/2."""
+    if (cosine <= ORTHOGONAL).any():
+        raise DomainError(
+            "log needs shapes closer than the injectivity radius π/2, found a pair at π/2; "
+            "choose another base"
+        )
+
+
 def _reflect(axis: ComplexArray, vectors: ComplexArray) -> ComplexArray:
     """Return Q v, Q the Householder reflection that takes the unit vector `axis` to phase · e₁."""
     first = axis[..., :1]
@@ -61,6 +77,32 @@ def _reflect(axis: ComplexArray, vectors: ComplexArray) -> ComplexArray:
     mirror = axis.copy()
     mirror[..., :1] += np.where(size > 0.0, first / np.where(size > 0.0, size, 1.0), 1.0)
     return vectors - mirror * dot(mirror, vectors) / (1.0 + size)
+
+
+def mean_logs(bases: ComplexArray, points: ComplexArray, weights: FloatArray) -> FloatArray:
+    """Return Σ_i w_i log(z, p_i) at every base z, ``(S, d)``, by two matrix products.
+
+    Parameters
+    ----------
+    bases, points : (S, m), (n, m) complex arrays
+        Preshapes.
+    weights : (n,) array
+        w_i.
+
+    Raises
+    ------
+    DomainError
+        When a point is at distance π/2 of a base.
+    """
+    inner = bases.conj() @ points.T
+    cosine = np.abs(inner)
+    _check_aligned(cosine)
+    angle = np.arccos(np.minimum(cosine, 1.0))
+    lifts = (
+        weights * inner.conj() / (cosine * np.sinc(angle / math.pi))
+    ) @ points  # Σ θ/sin θ p e^{iα}
+    lifts -= bases * dot(bases, lifts)
+    return _coordinates(bases, lifts)
 
 
 @dataclass(frozen=True)
@@ -120,15 +162,9 @@ class Kendall:
         DomainError
             When the distance is π/2, the injectivity radius: no rotation aligns the two best.
         """
-        if (np.abs(dot(base, p)) <= ORTHOGONAL).any():
-            raise DomainError(
-                "log needs shapes closer than the injectivity radius π/2, found a pair at π/2; "
-                "choose another base"
-            )
-        helmert = _helmert(self.landmarks)
-        moved = _reflect(base @ helmert.T, self._lift(base, p) @ helmert.T)[..., 1:]
-        heading: FloatArray = np.concatenate([moved.real, moved.imag], axis=-1)
-        return self.dist(base, p)[..., None] * direction(heading)
+        _check_aligned(np.abs(dot(base, p)))
+        heading = direction(_coordinates(base, self._lift(base, p)))
+        return self.dist(base, p)[..., None] * heading
 
     def exp(self, base: ComplexArray, u: FloatArray) -> ComplexArray:
         """Return cos‖u‖·base + sin‖u‖·v, v the unit horizontal vector along u, ``(..., m)``."""

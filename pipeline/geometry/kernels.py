@@ -38,24 +38,27 @@ def spread(kernel: Callable[..., bool], count: int, *arguments: Any, share: int 
 
     Plain threads, because numba's own pools may not be entered by two Python threads at once.
     """
-    parts = max(1, min(THREADS, count // share))
-    if parts == 1:
+    parts = min(4 * THREADS, count // share)
+    if THREADS == 1 or parts < 2:
         return kernel(*arguments, 0, count)
     edges = [count * part // parts for part in range(parts + 1)]
-    with ThreadPoolExecutor(parts) as pool:
+    with ThreadPoolExecutor(min(THREADS, parts)) as pool:
         jobs = [pool.submit(kernel, *arguments, *edges[part : part + 2]) for part in range(parts)]
         return all(job.result() for job in jobs)
 
 
-def rounds(k: int) -> NDArray[np.int64]:
-    """Return all pairs p < q < k, ``(k(k − 1)/2, 2)``, in rounds of disjoint pairs."""
+def rounds(k: int) -> NDArray[np.uint64]:
+    """Return all pairs p < q < k, ``(k(k − 1)/2, 2)``, in rounds of disjoint pairs.
+
+    Unsigned, so that compiled loops need not ask whether an index counts from the end.
+    """
     ring = list(range(k + k % 2))
     half = len(ring) // 2
     pairs = []
     for _ in ring[1:]:
         pairs += [sorted((ring[i], ring[-1 - i])) for i in range(half)]
         ring = [ring[0], ring[-1], *ring[1:-1]]
-    return np.array([pair for pair in pairs if pair[1] < k], dtype=np.int64).reshape(-1, 2)
+    return np.array([pair for pair in pairs if pair[1] < k], dtype=np.uint64).reshape(-1, 2)
 
 
 def _emit_fma(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
@@ -141,7 +144,7 @@ def _refine(lower: FloatArray, rest: FloatArray) -> bool:
 
 
 @compiled
-def _jacobi(columns: FloatArray, squares: FloatArray, pairs: NDArray[np.int64]) -> bool:
+def _jacobi(columns: FloatArray, squares: FloatArray, pairs: NDArray[np.uint64]) -> bool:
     """Rotate the k columns of a factor until they are orthogonal; write their squared norms.
 
     Row j of `columns` holds column j: its first k entries decide the rotations, entries after them
@@ -198,7 +201,7 @@ def factors(matrices: FloatArray, lowers: FloatArray, start: int, stop: int) -> 
 @compiled
 def spectra(
     lowers: FloatArray,
-    pairs: NDArray[np.int64],
+    pairs: NDArray[np.uint64],
     values: FloatArray,
     vectors: FloatArray,
     start: int,

@@ -7,11 +7,12 @@ For points x_i and weights w_i ≥ 0 with sum 1 the mean x̄ is the least point 
 On a Hadamard manifold F is 1-strongly convex along geodesics, so dist(x, x̄) ≤ ‖grad F(x)‖ at every
 x: the norm of the gradient is a proof of how close the mean is.
 
-How it gets there. Let the curvature be at least −κ², h(s) = s coth s and L = Σ_i w_i h(κ dist(x,
-x_i)) + κ‖grad F(x)‖. On the segment from x to exp(x, −t grad F(x)), t ≤ 1, the eigenvalues of the
-Hessian lie in [1, L] (h is 1-Lipschitz), so the plain step t = 2/(1 + L) shrinks the gradient by
-the factor (L − 1)/(L + 1) or better. Steps are accelerated (Anderson); one that does not shrink the
-gradient by that factor is undone and the plain step taken: the rate holds whatever the data.
+How it gets there. Let the curvature be at least −κ² and h(s) = √(1 + s²), which is 1-Lipschitz and
+at least s coth s, the largest eigenvalue of the Hessian of ½ dist² at distance s/κ. On the segment
+from x to exp(x, −t grad F(x)), t ≤ 1, the eigenvalues of the Hessian of F lie in [1, L] with
+L = Σ_i w_i h(κ dist(x, x_i)) + κ‖grad F(x)‖, so the plain step t = 2/(1 + L) shrinks the gradient
+by the factor (L − 1)/(L + 1) or better. Steps are accelerated (Anderson); one that does not shrink
+the gradient by that factor is undone and the plain step taken: the rate holds whatever the data.
 """
 
 import math
@@ -22,17 +23,19 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, ConvergenceError, DomainError
-from pipeline.geometry.affine import AffineInvariant, mean_logs
+from pipeline.geometry import affine, kendall
+from pipeline.geometry.affine import AffineInvariant
+from pipeline.geometry.kendall import Kendall
 from pipeline.geometry.linalg import cholesky, vecd
 from pipeline.geometry.manifold import Manifold, Point
 
 MEMORY = 5
 """Earlier steps that an accelerated step learns from."""
-CHUNK = 2**20
-"""Coordinates held at once when gradients are taken at many points."""
+CHUNK = 2**18
+"""Pairs (place, point) held at once when gradients are taken at many places."""
 
 Field: TypeAlias = Callable[[Point], tuple[FloatArray, FloatArray]]
-"""Points ``(S, *point_shape)`` → −grad F ``(S, d)`` and bounds L' ``(S,)`` of the Hessian there."""
+"""Places ``(S, *point_shape)`` → −grad F ``(S, d)`` and Σ w h, a bound of the Hessian, ``(S,)``."""
 
 
 class FrechetMean(NamedTuple):
@@ -52,35 +55,31 @@ class _State(NamedTuple):
     bound: float
 
 
-def _steepness(manifold: Manifold, distances: FloatArray) -> FloatArray:
-    """Return h(κ s), a bound of the Hessian of ½ dist² at distance s."""
-    scaled = math.sqrt(max(0.0, -manifold.curvature[0])) * distances
-    return np.where(scaled > 0.0, scaled / np.tanh(np.where(scaled > 0.0, scaled, 1.0)), 1.0)
-
-
 def _field(points: Point, manifold: Manifold, weights: FloatArray) -> Field:
     """Return the map from a batch of places to −grad F and the bound of the Hessian there."""
     if isinstance(manifold, AffineInvariant):
         factors = cholesky(points)
 
         def fused(at: Point) -> tuple[FloatArray, FloatArray]:
-            pulls, bounds = mean_logs(cholesky(at), factors, weights)
+            pulls, bounds = affine.mean_logs(cholesky(at), factors, weights)
             return vecd(pulls), bounds
 
         return fused
 
     def general(at: Point) -> tuple[FloatArray, FloatArray]:
-        pulls, bounds = np.empty((len(at), manifold.dim)), np.empty(len(at))
-        stride = max(1, CHUNK // (len(points) * manifold.dim))
-        for start in range(0, len(at), stride):
-            part = slice(start, start + stride)
-            logs = manifold.log(at[part, None], points)
-            pulls[part] = np.einsum("n,snd->sd", weights, logs)
-            distances = np.linalg.norm(logs, axis=-1)
-            bounds[part] = np.einsum("n,sn->s", weights, _steepness(manifold, distances))
-        return pulls, bounds
+        if isinstance(manifold, Kendall):
+            return kendall.mean_logs(at, points, weights), np.ones(len(at))
+        logs = manifold.log(at[:, None], points)
+        bounds = np.sqrt(1.0 - min(0.0, manifold.curvature[0]) * np.sum(logs**2, axis=-1))
+        return np.einsum("n,snd->sd", weights, logs), np.einsum("n,sn->s", weights, bounds)
 
-    return general
+    def chunked(at: Point) -> tuple[FloatArray, FloatArray]:
+        stride = max(1, CHUNK // len(points))
+        parts = [general(at[start : start + stride]) for start in range(0, len(at), stride)]
+        pulls, bounds = zip(*parts, strict=True)
+        return np.concatenate(pulls), np.concatenate(bounds)
+
+    return chunked
 
 
 def _sample(

@@ -22,7 +22,7 @@ BLOCK = 256
 def _logs(
     lower: FloatArray,
     point: FloatArray,
-    pairs: NDArray[np.int64],
+    pairs: NDArray[np.uint64],
     seen: FloatArray,
     columns: FloatArray,
     logs: FloatArray,
@@ -42,16 +42,16 @@ def _logs(
     if not _jacobi(columns, logs, pairs):
         return False
     for j in range(k):
-        norm = math.sqrt(logs[j])
+        inverse = 1.0 / math.sqrt(logs[j])
         for i in range(k):
-            columns[j, i] /= norm
-        logs[j] = 2.0 * math.log(norm)
+            columns[j, i] *= inverse
+        logs[j] = math.log(logs[j])
     return True
 
 
 @compiled
 def frames(
-    lowers: FloatArray, pairs: NDArray[np.int64], rotations: FloatArray, start: int, stop: int
+    lowers: FloatArray, pairs: NDArray[np.uint64], rotations: FloatArray, start: int, stop: int
 ) -> bool:
     """Write R = B^{−1/2} C = U Vᵀ for each factor C = U Σ Vᵀ."""
     k = lowers.shape[1]
@@ -79,7 +79,7 @@ def distances(
     bases: FloatArray,
     points: FloatArray,
     where: NDArray[np.int64],
-    pairs: NDArray[np.int64],
+    pairs: NDArray[np.uint64],
     out: FloatArray,
     start: int,
     stop: int,
@@ -104,7 +104,7 @@ def coordinates(
     rotations: FloatArray,
     points: FloatArray,
     where: NDArray[np.int64],
-    pairs: NDArray[np.int64],
+    pairs: NDArray[np.uint64],
     out: FloatArray,
     start: int,
     stop: int,
@@ -141,13 +141,13 @@ def sums(
     points: FloatArray,
     weights: FloatArray,
     turn: bool,
-    pairs: NDArray[np.int64],
+    pairs: NDArray[np.uint64],
     logs_sum: FloatArray,
     spread_sum: FloatArray,
     start: int,
     stop: int,
 ) -> bool:
-    """Write Σ w log(C⁻¹ X C⁻ᵀ) and Σ w·x coth x over block t % blocks, seen from base t // blocks.
+    """Write Σ w log(C⁻¹ X C⁻ᵀ), Σ w √(1 + x²) over block t % blocks, seen from base t // blocks.
 
     2x is the difference of the largest and the smallest log-eigenvalue. With `turn` (one base) each
     factor L is replaced by L V, V the rotations it took: another factor of X, whose columns need
@@ -164,7 +164,7 @@ def sums(
             if not _logs(bases[base], points[n], pairs, seen, columns, logs):
                 return False
             half = 0.5 * (logs.max() - logs.min())
-            spread_sum[task] += weights[n] * (half / math.tanh(half) if half > 0.0 else 1.0)
+            spread_sum[task] += weights[n] * math.sqrt(1.0 + half * half)
             for t in range(k):
                 scale = weights[n] * logs[t]
                 for i in range(k):

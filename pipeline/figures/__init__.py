@@ -12,6 +12,7 @@ Each chart is a static SVG and the Vega-Lite specification of the same picture. 
 
 from pipeline.figures.bars import bars, steps, tightness
 from pipeline.figures.curves import error_against_budget, time_against_size
+from pipeline.figures.matrices import matrices
 from pipeline.figures.montage import montage
 from pipeline.figures.style import (
     DEFINITIONS,
@@ -36,6 +37,7 @@ __all__ = [
     "javascript",
     "letter",
     "listing",
+    "matrices",
     "montage",
     "number",
     "own_ids",

@@ -20,8 +20,12 @@ from pipeline.figures.style import (
 from pipeline.figures.summary import summarise, unique
 from pipeline.results import Table
 
-Band = Literal["se", "2sd"]
-BANDS: dict[Band, str] = {"se": "± one standard error", "2sd": "± two standard deviations"}
+Band = Literal["se", "2se", "2sd"]
+BANDS: dict[Band, str] = {
+    "se": "± one standard error",
+    "2se": "± two standard errors",
+    "2sd": "± two standard deviations",
+}
 
 
 class Axis(NamedTuple):
@@ -156,7 +160,7 @@ def _curves(table: Table, panels: NDArray[Any], *, x: Axis, y: str, band: Band) 
 
 def _band(table: Table, band: Band) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the band's edges; its foot stays above zero, so that it can be drawn on a log axis."""
-    half = table["se"] if band == "se" else 2 * table["sd"]
+    half = {"se": table["se"], "2se": 2 * table["se"], "2sd": 2 * table["sd"]}[band]
     half = np.where(np.isfinite(half), half, 0.0)
     return np.maximum(table["mean"] - half, table["mean"] / 20), table["mean"] + half
 

@@ -4,11 +4,13 @@
     findings   what was found, in sentences
     content    from a run to what each reportlet shows
     page       sections, reportlets, templates
+    release    the page of a release, from the committed document alone
 
 Order and captions stand in ``reports/report.toml``, the looks in ``reports/templates`` and
 ``reports/style.css``.
 """
 
 from pipeline.report.page import build_report
+from pipeline.report.release import build_release_report
 
-__all__ = ["build_report"]
+__all__ = ["build_release_report", "build_report"]

@@ -3,6 +3,7 @@
     tables   the schema, and the way of a table to Parquet and back
     rows     the rows of an experiment and the bound on its descriptors
     record   what was run: run.json
+    release  the released means: private values and public facts only
 
 Everything in a table of rows or of bounds was compared with the private data: it is *nonprivate*,
 and belongs to experiments on public images, never to a release.
@@ -17,6 +18,7 @@ from pipeline.results.record import (
     read_record,
     write_record,
 )
+from pipeline.results.release import RELEASE_SCHEMA, write_release
 from pipeline.results.rows import (
     RowWriter,
     read_bound,
@@ -29,6 +31,7 @@ from pipeline.results.tables import BOUND_SCHEMA, SCHEMA, STATUSES, Field, Table
 
 __all__ = [
     "BOUND_SCHEMA",
+    "RELEASE_SCHEMA",
     "SCHEMA",
     "STATUSES",
     "ClassCount",
@@ -45,5 +48,6 @@ __all__ = [
     "read_rows",
     "write_bound",
     "write_record",
+    "write_release",
     "write_rows",
 ]

@@ -1,0 +1,53 @@
+"""The release flow: one private release of one population, safe to kill and to start again.
+
+    settle (pay, draw, commit) ─► publish (Parquet and page from the committed bytes)
+
+`settle` draws noise: Prefect never retries or caches it. It needs no retry: started again with the
+same run key it finds its charge, and draws under it or gets the stored result. `publish` only
+writes files from committed bytes, so it may be retried. Parameters are public: the path of a
+config, folders, a run key. The ledger's address may hold a password and is no parameter: it comes
+from COVDP_LEDGER.
+"""
+
+from pathlib import Path
+
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+
+from pipeline.privacy.ledger import open_ledger
+from pipeline.publish import (
+    ledger_address,
+    load_release,
+    read_document,
+    settle,
+    write_document,
+    write_parquet,
+)
+from pipeline.report import build_release_report
+
+
+@task(name="settle", retries=0, cache_policy=NO_CACHE, persist_result=False)
+def settle_release(config: Path, out: Path, root: Path | None, run_key: str | None) -> Path:
+    """Pay, draw, commit, and write the committed bytes; return the path of the document."""
+    told = load_release(config, run_key=run_key)
+    return write_document(settle(told, open_ledger(ledger_address()), root), out)
+
+
+@task(name="publish", retries=2, retry_delay_seconds=[2, 10], persist_result=False)
+def publish(document: Path, out: Path) -> Path:
+    """Write the table and the page of a committed document; return the path of the table.
+
+    ``OUT/report.html`` is the page of the latest release; each keeps its own beside its table.
+    """
+    released = read_document(document)
+    for page in (document.with_suffix(".html"), out / "report.html"):
+        build_release_report(released, page)
+    return write_parquet(released, document.with_suffix(".parquet"))
+
+
+@flow(name="release", retries=0, persist_result=False)
+def release(
+    config: Path, out: Path, root: Path | None = None, run_key: str | None = None
+) -> Path:
+    """Release once under a run key and return the path of the Parquet file."""
+    return Path(publish(settle_release(config, out, root, run_key), out))

@@ -1,0 +1,98 @@
+"""What a release is told, read from TOML: every choice is public and made before data are seen."""
+
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from pipeline.config import Positive, Record, known, parse
+from pipeline.datasets import find_card
+from pipeline.descriptors import DESCRIPTORS
+from pipeline.errors import ConfigError
+from pipeline.geometry import MANIFOLDS
+from pipeline.mechanisms import MECHANISMS, refusal
+from pipeline.privacy import Budget, budget_from
+
+
+class ReleaseConfig(Record):
+    """One release: a private mean descriptor of each class of one population's images."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="name of the files")
+    title: str = "Private mean covariance descriptors"
+    population: str = Field(min_length=1, description="whose budget in the ledger pays")
+    dataset: str
+    size: int | None = None
+    splits: tuple[Literal["train", "val", "test"], ...] | None = None
+    labels_and_class_sizes_are_public: bool = Field(
+        False, description="the declaration that a release rests on; it must be true"
+    )
+    descriptor: str = "oct5"
+    eta: Positive = 1e-6
+    manifold: str = "spd-log-euclidean"
+    definition: Literal["gdp", "zcdp"] = "gdp"
+    budget: Positive = Field(description="what this release costs, for all classes together")
+    mechanism: str = Field(
+        "auto", description="auto: the adaptive mean, planned from public numbers; or a mechanism"
+    )
+    noise: Literal["hardened", "float"] = Field(
+        "hardened", description="float accepts, in writing, noise that is not safe to publish"
+    )
+    run_key: str | None = Field(
+        None, min_length=1, description="which run this is; the date (UTC) when left out"
+    )
+    images_per_person: int | None = Field(None, ge=1, description="most images of one person")
+
+    @property
+    def cost(self) -> Budget:
+        """What the release costs; classes are disjoint and compose in parallel."""
+        return budget_from(self.definition, self.budget)
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if not self.labels_and_class_sizes_are_public:
+            raise ConfigError(
+                "a release states the size of each class and keeps every label, so both must be "
+                "public: say so with labels_and_class_sizes_are_public = true, or do not release"
+            )
+        known("descriptor", self.descriptor, DESCRIPTORS, "the README")
+        known("manifold", self.manifold, [m for m in MANIFOLDS if m.startswith("spd-")], "README")
+        if self.mechanism != "auto":
+            known("mechanism", self.mechanism, ["auto", *MECHANISMS], "`covdp mechanisms`")
+            if reason := refusal(self.mechanism, self.definition, self.manifold):
+                raise ConfigError(reason)
+            if self.noise == "hardened" and not MECHANISMS[self.mechanism].release:
+                raise ConfigError(
+                    f"{self.mechanism} has no hardened noise "
+                    f"({MECHANISMS[self.mechanism].note}); choose auto or ewg, or accept unsafe "
+                    'noise in writing with noise = "float"'
+                )
+        return self
+
+
+def load_release(path: Path, *, run_key: str | None = None) -> ReleaseConfig:
+    """Read and check a release's TOML file, and fix its run key.
+
+    Raises
+    ------
+    ConfigError, DatasetError
+        One line with the file, the key, the value and the way out.
+    """
+    try:
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path} ({error.strerror}); check --config") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    if "seed" in fields:
+        raise ConfigError(
+            f"{path}: a release takes no seed, for whoever knows it can take the noise away; "
+            "leave it out"
+        )
+    if run_key is not None:
+        fields["run_key"] = run_key
+    fields.setdefault("run_key", f"{datetime.now(UTC):%Y-%m-%d}")
+    config = parse(ReleaseConfig, fields, str(path))
+    find_card(config.dataset)
+    return config

@@ -1,0 +1,168 @@
+"""Settling a release: pay, draw, commit. What comes out is what may leave; nothing else does.
+
+    read ─► digest ─► reserve ─► describe ─► private means ─► commit ─► bytes
+                      charged                hardened noise   stored
+
+The order is the safety: the budget is charged before noise exists, and only bytes that the ledger
+has stored are returned. Asked again for the same release, the ledger answers and nothing is drawn.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline import __version__
+from pipeline.arrays import FloatArray
+from pipeline.datasets import ImageSource, open_dataset
+from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain
+from pipeline.errors import PrivacyError
+from pipeline.geometry import MANIFOLDS
+from pipeline.privacy import GDP, privacy_statement
+from pipeline.privacy.ledger import Ledger, Stored
+from pipeline.publish.config import ReleaseConfig
+from pipeline.publish.draw import draw
+
+
+@dataclass(frozen=True)
+class Public:
+    """What everybody may know before anything is drawn."""
+
+    config: ReleaseConfig
+    domain: Domain
+    classes: tuple[tuple[int, str, int], ...]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as JSON values: with the data, all that the law depends on."""
+        return {
+            **self.config.model_dump(mode="json"),
+            "image_height": self.domain.height,
+            "image_width": self.domain.width,
+            "classes": [list(item) for item in self.classes],
+            "version": __version__,
+        }
+
+
+def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
+    """Pay for a release, draw it and commit it, or return it if that has been done before.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        What to release; its run key is set.
+    ledger : Ledger
+        The account of ``config.population``.
+    root : Path or None
+        The data root.
+
+    Returns
+    -------
+    bytes
+        The committed document, JSON in UTF-8.
+
+    Raises
+    ------
+    LedgerError
+        Out of budget, or no such ledger or population: nothing was drawn.
+    DatasetError
+        The images cannot be read: nothing was charged.
+    PrivacyError
+        The private part failed; why is withheld, as it might depend on the images.
+    """
+    source = open_dataset(config.dataset, root, size=config.size, progress=False)
+    public = _public(config, source)
+    names = {label: name for label, name, _ in public.classes}
+    contents = {
+        f"{label} {name}": ledger.digest(_bytes(source, config, label))
+        for label, name in names.items()
+    }
+    query = json.dumps(public.settings(), sort_keys=True)
+    held = ledger.reserve(
+        config.population, query, str(config.run_key), contents=contents, cost=config.cost
+    )
+    if isinstance(held, Stored):
+        return held.result
+    document = _withheld_if_it_fails(source, public)
+    return ledger.commit(held, json.dumps(document, sort_keys=True).encode()).result
+
+
+def _public(config: ReleaseConfig, source: ImageSource) -> Public:
+    height, width = source.shape[:2]
+    counts = source.counts(config.splits)
+    return Public(
+        config,
+        domain(
+            config.descriptor,
+            height=height,
+            width=width,
+            eta=config.eta,
+            manifold=config.manifold,
+        ),
+        tuple((label, name, counts[label]) for label, name in enumerate(source.classes)),
+    )
+
+
+def _bytes(source: ImageSource, config: ReleaseConfig, label: int) -> Iterator[bytes]:
+    for images in source.chunks(config.splits, label):
+        yield images.tobytes()
+
+
+def _withheld_if_it_fails(source: ImageSource, public: Public) -> dict[str, Any]:
+    """Return the document; any failure in here loses its words, which might tell of an image."""
+    try:
+        return _document(source, public)
+    except Exception:
+        document = None
+    if document is None:  # outside the handler, so that not even a traceback holds the cause
+        raise PrivacyError(
+            "the private part of the release failed; the reason is withheld because it may depend "
+            "on an image. The charge stays and pays for the next attempt with the same run key; "
+            "try the same config on public images with `covdp run`"
+        )
+    return document
+
+
+def _document(source: ImageSource, public: Public) -> dict[str, Any]:
+    config = public.config
+    rows = []
+    for label, name, n in public.classes:
+        chunks = source.chunks(config.splits, label)
+        points = np.concatenate([describe(x, config.descriptor, config.eta) for x in chunks])
+        rows.append({"label": label, "class_name": name, "n": n, **_mean(points, public)})
+    statement = privacy_statement(
+        config.cost,
+        n_by_class={name: n for _, name, n in public.classes},
+        group=config.images_per_person,
+        public=("class sizes", "descriptor, domain and plan"),
+        hardened=config.noise == "hardened",
+    )
+    return {
+        "title": config.title,
+        "settings": public.settings(),
+        "classes": rows,
+        "statement": [list(item) for item in statement.items()],
+    }
+
+
+def _mean(points: FloatArray, public: Public) -> dict[str, Any]:
+    """Return the private mean of one class and what it cost."""
+    config = public.config
+    drawn = draw(
+        points,
+        config.cost,
+        mechanism=config.mechanism,
+        noise=config.noise,
+        domain=public.domain,
+        manifold=MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k),
+    )
+    certified = [step.rho for step in drawn.steps if step.rho is not None]
+    return {
+        "point": drawn.point.tolist(),
+        "mu": config.cost.mu if isinstance(config.cost, GDP) else None,
+        "rho": math.fsum(certified) if len(certified) == len(drawn.steps) else None,
+        "costs": [step._asdict() for step in drawn.steps],
+    }

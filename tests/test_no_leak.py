@@ -1,0 +1,157 @@
+"""Nothing computed without noise leaves a release: searched for in every file it writes."""
+
+import base64
+import hashlib
+import os
+import sqlite3
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.descriptors import describe
+from pipeline.geometry import MANIFOLDS, frechet_mean
+from pipeline.privacy import GDP
+from pipeline.privacy.ledger import init_ledger
+
+ROOT = Path(__file__).resolve().parents[1]
+CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
+CONFIG = """\
+name = "nightly"
+population = "ward-7"
+dataset = "ward.toml"
+labels_and_class_sizes_are_public = true
+budget = 0.5
+mechanism = "ewg"
+run_key = "monday"
+"""
+
+
+def planted() -> tuple[np.ndarray, np.ndarray]:
+    """Return images and labels; image 137 is one that no other source can produce."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (400, 28, 28), dtype=np.uint8)
+    images[137] = (np.arange(784) * 7919 % 251).reshape(28, 28)
+    return images, (np.arange(400) % 2).astype(np.uint8)
+
+
+def numbers(images: np.ndarray, labels: np.ndarray) -> list[float]:
+    """Return non-private numbers: true means, their logarithms, norms, extremes and counts."""
+    manifold = MANIFOLDS["spd-log-euclidean"](k=5)
+    found: list[float] = []
+    for label in (0, 1):
+        points = describe(images[labels == label])
+        mean = frechet_mean(points, manifold).point
+        norms = manifold.dist(np.eye(5), points)
+        spread = manifold.dist(mean, points)
+        found += [*mean.ravel(), *manifold.log(np.eye(5), mean), norms.max(), norms.min()]
+        found += [spread.max(), spread.mean(), norms.mean()]
+    canary = describe(images[137:138])[0]
+    return [float(x) for x in (*found, *canary.ravel())]
+
+
+def needles(images: np.ndarray, labels: np.ndarray, folder: Path) -> dict[str, bytes]:
+    """Return every form in which private content could be lying in a file."""
+    raw = images[137].tobytes()
+    out = {"row of pixels": raw[:28], "row in text": repr(images[137, 0].tolist())[1:-1].encode()}
+    out["row in base64"] = base64.b64encode(raw)[4:40]
+    for value in numbers(images, labels):
+        out[f"{value} in binary"] = struct.pack("<d", value)
+        out[f"{value} in text"] = repr(value)[:9].encode()
+    for kind in ("md5", "sha1", "sha256"):
+        parts = [images[labels == label].tobytes() for label in (0, 1)]
+        for content in (raw, *parts, (folder / "ward.npz").read_bytes()):
+            digest = hashlib.new(kind, content)
+            out[f"{kind} of {len(content)} bytes"] = digest.hexdigest().encode()
+            out[f"{kind} of {len(content)} bytes, binary"] = digest.digest()
+    return out
+
+
+def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the bytes of every file, and what is compressed inside Parquet and SQL."""
+    import pyarrow.parquet as pq
+
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file():
+            continue
+        yield str(path), str(path).encode()
+        yield str(path), path.read_bytes()
+        if path.suffix == ".parquet":
+            table = pq.read_table(path)
+            yield f"{path}, decoded", repr((table.to_pydict(), table.schema.metadata)).encode()
+        if path.read_bytes().startswith(b"SQLite format 3"):
+            with sqlite3.connect(path) as connection:
+                yield f"{path}, decoded", "\n".join(connection.iterdump()).encode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failing", [False, True], ids=["released", "failed inside"])
+def test_no_output_of_a_release_holds_a_private_value(tmp_path: Path, failing: bool) -> None:
+    """Files, logs, Prefect's database, the ledger: no canary, true mean, norm or plain hash."""
+    home, ward, out = tmp_path / "home", tmp_path / "ward", tmp_path / "out"
+    for folder in (home, ward, out):
+        folder.mkdir()
+    images, labels = planted()
+    np.savez(ward / "ward.npz", train_images=images, train_labels=labels)
+    (ward / "ward.toml").write_text(CARD)
+    (ward / "release.toml").write_text(CONFIG)
+    init_ledger(home / "ledger.sqlite").set_budget("ward-7", GDP(1.0))
+    start = "import sys; from pipeline.cli import main; "
+    if failing:
+        start += (
+            "m = __import__('pipeline.publish.settle', fromlist=['x']); "
+            "m = sys.modules['pipeline.publish.settle']; "
+            "m.draw = lambda points, *a, **k: [][int(points[68, 0, 0]) and 1 // 0]; "
+        )
+    tokens = ["release", "--config", "release.toml", "--data-root", str(ward), "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-c", start + "sys.exit(main(sys.argv[1:]))", *tokens],
+        check=False,
+        cwd=ward,
+        capture_output=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(home),
+            "PREFECT_HOME": str(home / "prefect"),
+            "COVDP_LEDGER": str(home / "ledger.sqlite"),
+            "PREFECT_LOGGING_LEVEL": "DEBUG",
+        },
+    )
+    assert done.returncode == (2 if failing else 0), done.stderr.decode()[-2000:]
+    (out / "screen.log").write_bytes(done.stdout + done.stderr)
+    searched = [*contents(home), *contents(out)]
+    assert any(name.endswith("prefect.db") for name, _ in searched)
+    assert failing or any(name.endswith(".parquet") for name, _ in searched)
+    for what, needle in needles(images, labels, ward).items():
+        for name, haystack in searched:
+            assert needle not in haystack, f"{what} in {name}"
+
+
+def test_the_search_would_find_what_it_looks_for(tmp_path: Path) -> None:
+    """A planted mean, row of pixels or hash is found in text, in binary and inside Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    images, labels = planted()
+    np.savez(tmp_path / "ward.npz", train_images=images, train_labels=labels)
+    value = numbers(images, labels)[0]
+    leaks = tmp_path / "leaks"
+    leaks.mkdir()
+    pq.write_table(pa.table({"x": [value]}), leaks / "table.parquet", compression="zstd")
+    (leaks / "note.txt").write_text(f"mean {value!r}")
+    (leaks / "pixels.bin").write_bytes(b"xx" + images[137].tobytes())
+    (leaks / "hash.txt").write_text(hashlib.sha256(images[labels == 1].tobytes()).hexdigest())
+    found = set()
+    for what, needle in needles(images, labels, tmp_path).items():
+        found |= {
+            (what, Path(name.split(",")[0]).name)
+            for name, text in contents(leaks)
+            if needle in text
+        }
+    files = {name for _, name in found}
+    assert files == {"table.parquet", "note.txt", "pixels.bin", "hash.txt"}

@@ -1,0 +1,246 @@
+"""Releases: paid once, hardened, and nothing un-noised leaves, whatever goes wrong."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.errors import ConfigError, LedgerError, PrivacyError
+from pipeline.privacy import GDP
+from pipeline.privacy.ledger import Ledger, init_ledger
+from pipeline.publish import load_release, read_document, settle, write_document
+from pipeline.publish import settle as settle_module  # noqa: F401
+
+CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
+CONFIG = """\
+name = "nightly"
+population = "ward-7"
+dataset = "{card}"
+labels_and_class_sizes_are_public = true
+budget = 0.5
+mechanism = "{mechanism}"
+run_key = "monday"
+"""
+CANARY = 137
+
+
+@pytest.fixture
+def ward(tmp_path: Path) -> Path:
+    """Make a folder with images (one planted record), a card, a config and a ledger of μ = 1."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (400, 28, 28), dtype=np.uint8)
+    images[CANARY] = np.arange(784, dtype=np.uint16).reshape(28, 28) % 251
+    labels = (np.arange(400) % 2).astype(np.uint8)
+    np.savez(tmp_path / "ward.npz", train_images=images, train_labels=labels)
+    (tmp_path / "ward.toml").write_text(CARD)
+    config = CONFIG.format(card=tmp_path / "ward.toml", mechanism="auto")
+    (tmp_path / "release.toml").write_text(config)
+    init_ledger(tmp_path / "ledger.sqlite").set_budget("ward-7", GDP(1.0))
+    return tmp_path
+
+
+def ledger(ward: Path) -> Ledger:
+    """Open the ward's ledger."""
+    return init_ledger(ward / "ledger.sqlite")
+
+
+def told(ward: Path, old: str = "", new: str = "", **options: Any) -> Any:
+    """Load the ward's config with one change."""
+    path = ward / "changed.toml"
+    text = (ward / "release.toml").read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1) if old else text)
+    return load_release(path, **options)
+
+
+def test_same_run_key_gives_the_same_bytes_and_costs_nothing(ward: Path) -> None:
+    """A release asked for twice is drawn once, charged once, and byte for byte the same."""
+    book = ledger(ward)
+    first = settle(told(ward), book, ward)
+    assert settle(told(ward), book, ward) == first
+    row = book.show("ward-7")[0]
+    assert (row.spent, row.releases) == (GDP(0.5), 1)
+
+
+def test_budget_ends_with_a_refusal_that_says_what_is_left(ward: Path) -> None:
+    """Four nights at μ = 0.5 compose to μ = 1; the fifth is refused and nothing is drawn."""
+    book = ledger(ward)
+    seen = {settle(told(ward, run_key=str(night)), book, ward) for night in range(4)}
+    assert len(seen) == 4
+    with pytest.raises(LedgerError, match=r"left|nothing"):
+        settle(told(ward, run_key="5"), book, ward)
+    assert book.show("ward-7")[0].spent == GDP(1.0)
+
+
+def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:
+    """A content charged under one population cannot be released under another."""
+    book = ledger(ward)
+    book.set_budget("ward-8", GDP(1.0))
+    settle(told(ward), book, ward)
+    with pytest.raises(LedgerError, match="ward"):
+        settle(told(ward, '"ward-7"', '"ward-8"'), book, ward)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("labels_and_class_sizes_are_public = true", "", "must be public"),
+        ("budget = 0.5", "budget = 0.5\nseed = 1", "no seed"),
+        ('"auto"', '"rl"', "no hardened noise"),
+        ('"auto"', '"kng"', "no hardened noise"),
+        ("budget = 0.5", "budget = -0.5", "greater than 0"),
+        ("budget = 0.5", 'budget = 0.5\ndefinition = "pure"', "gdp"),
+        ('population = "ward-7"', "", "population"),
+        ('name = "nightly"', 'name = "../up"', "name"),
+    ],
+)
+def test_unsafe_configs_are_refused(ward: Path, old: str, new: str, words: str) -> None:
+    """Without a declaration, with a seed, or with float noise unasked, nothing is released."""
+    with pytest.raises(ConfigError, match=words):
+        told(ward, old, new)
+
+
+def test_float_noise_is_possible_in_writing_and_never_certified(ward: Path) -> None:
+    """`noise = "float"` runs any mechanism, and its document certifies no ρ."""
+    config = told(ward, '"auto"', '"ewl"\nnoise = "float"')
+    document = json.loads(settle(config, ledger(ward), ward))
+    assert all(row["rho"] is None for row in document["classes"])
+    assert "floating point" in dict(document["statement"])["Not covered"]
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "ewg"])
+@pytest.mark.parametrize("definition", ["gdp", "zcdp"])
+def test_certified_cost_is_within_the_charge(ward: Path, mechanism: str, definition: str) -> None:
+    """The ρ that OpenDP certifies for all steps together is at most what the ledger charged."""
+    changed = f'"{mechanism}"\ndefinition = "{definition}"'
+    book = ledger(ward)
+    book.set_budget("zone", {"gdp": GDP(9.0), "zcdp": zcdp(9.0)}[definition])
+    config = told(ward, '"auto"', changed).model_copy(update={"population": "zone"})
+    document = json.loads(settle(config, book, ward))
+    charged = 0.5 if definition == "zcdp" else 0.5**2 / 2
+    for row in document["classes"]:
+        assert 0.9 * charged < row["rho"] <= charged * (1 + 1e-9)
+
+
+def zcdp(rho: float) -> Any:
+    """Return a zCDP budget."""
+    from pipeline.privacy import ZCDP
+
+    return ZCDP(rho)
+
+
+def test_a_failure_in_the_private_part_keeps_its_words(
+    ward: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception that quotes data is replaced, its chain too, and the charge serves the rerun."""
+    from pipeline.publish import settle as module_function
+
+    module = sys.modules[module_function.__module__]
+
+    def leak(*_: Any, **__: Any) -> None:
+        raise ValueError("secret 251 250 249")
+
+    book = ledger(ward)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "describe", leak)
+        with pytest.raises(PrivacyError) as caught:
+            settle(told(ward), book, ward)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    settle(told(ward), book, ward)
+    assert book.show("ward-7")[0].spent == GDP(0.5)
+
+
+KILLER = """
+import os, signal, sys
+from pathlib import Path
+from pipeline.privacy.ledger import Ledger, open_ledger
+import pipeline.publish.settle, pipeline.publish.files
+from pipeline.publish import load_release, write_document
+module = sys.modules["pipeline.publish.settle"]
+ward, point = Path(sys.argv[1]), sys.argv[2]
+die = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+def after(function):
+    def inner(*args, **kwargs):
+        function(*args, **kwargs)
+        die()
+    return inner
+if point == "before reserve": Ledger.reserve = die
+if point == "after reserve": Ledger.reserve = after(Ledger.reserve)
+if point == "before the draw": module.draw = die
+if point == "after the draw": module._document = after(module._document)
+if point == "before commit": Ledger.commit = die
+if point == "after commit": Ledger.commit = after(Ledger.commit)
+config = load_release(ward / "release.toml")
+content = module.settle(config, open_ledger(ward / "ledger.sqlite"), ward)
+if point == "while writing": os.replace = die; Path.replace = die
+write_document(content, ward / "out")
+"""
+POINTS = (
+    "before reserve",
+    "after reserve",
+    "before the draw",
+    "after the draw",
+    "before commit",
+    "after commit",
+    "while writing",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_any_step_it_pays_once_and_leaves_no_half_file(ward: Path, point: str) -> None:
+    """After kill -9 at any step, the rerun publishes, one charge stands, and no file is partial."""
+    root = Path(__file__).resolve().parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER, str(ward), point],
+        check=False,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert not list(ward.glob("out/release/*.json"))
+    book = ledger(ward)
+    path = write_document(settle(told(ward), book, ward), ward / "out")
+    assert read_document(path)["settings"]["run_key"] == "monday"
+    row = book.show("ward-7")[0]
+    assert (row.spent, row.releases, row.unfinished) == (GDP(0.5), 1, 0)
+
+
+def test_a_full_disk_leaves_nothing_and_the_rerun_is_free(ward: Path) -> None:
+    """When the file cannot be written there is no half of one; asking again writes it, unpaid."""
+    book = ledger(ward)
+    content = settle(told(ward), book, ward)
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        try:
+            write_document(content, ward / "out")
+        except OSError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    assert not [path for path in (ward / "out").rglob("*") if path.is_file()]
+    assert write_document(settle(told(ward), book, ward), ward / "out").read_bytes() == content
+    assert book.show("ward-7")[0].spent == GDP(0.5)
+
+
+def test_a_corrupt_result_file_is_restored_from_the_ledger(ward: Path) -> None:
+    """A damaged document is a clear error, and the same run key writes the very bytes again."""
+    book = ledger(ward)
+    path = write_document(settle(told(ward), book, ward), ward / "out")
+    good = path.read_bytes()
+    path.write_bytes(good[:50])
+    with pytest.raises(OSError, match="same run key"):
+        read_document(path)
+    assert write_document(settle(told(ward), book, ward), ward / "out").read_bytes() == good
+    assert book.show("ward-7")[0].releases == 1

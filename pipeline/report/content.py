@@ -18,6 +18,8 @@ from pipeline.figures import (
     tightness,
     unique,
 )
+from pipeline.figures.published import outlines, paper_curves
+from pipeline.report.claims import claims, published, times, totals
 from pipeline.report.findings import findings, gaps
 from pipeline.report.sources import Run
 
@@ -80,8 +82,19 @@ def bound_figure(run: Run) -> Figure | None:
 
 
 def error_figure(run: Run) -> Figure | None:
-    """Return error against budget."""
-    return error_against_budget(run.rows) if run.rows is not None else None
+    """Return error against budget, or the figure in the layout the experiment's TOML asks for."""
+    layout = run.record.config.get("figure")
+    if run.rows is None or run.record.config.get("composition"):
+        return None
+    if layout is None or (layout["x"] == "budget" and layout["panels"] == ["class"]):
+        return error_against_budget(run.rows, band=layout["band"] if layout else "se")
+    series = run.record.config["mechanisms"]
+    return paper_curves(run.rows, **layout, panel_of={x["series"]: x["panel"] for x in series})
+
+
+def outline_figure(run: Run) -> Figure | None:
+    """Return the private outlines."""
+    return outlines(run.outlines)
 
 
 def gap_lines(run: Run) -> list[str] | None:
@@ -91,7 +104,7 @@ def gap_lines(run: Run) -> list[str] | None:
 
 def numbers(run: Run) -> Mapping[str, Any] | None:
     """Return the table of numbers: one line a class, series and budget."""
-    if run.rows is None or not len(run.rows["n"]):
+    if run.rows is None or not len(run.rows["n"]) or run.record.config.get("composition"):
         return None
     table = summarise(run.rows)
     with np.errstate(invalid="ignore"):
@@ -146,7 +159,12 @@ CONTENT: Mapping[str, Callable[[Run], Content]] = {
     "facts": facts,
     "samples": samples,
     "bound": bound_figure,
+    "claims": claims,
+    "published": published,
+    "times": times,
+    "totals": totals,
     "error": error_figure,
+    "outlines": outline_figure,
     "gaps": gap_lines,
     "numbers": numbers,
     "steps": step_figure,

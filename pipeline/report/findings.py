@@ -1,23 +1,18 @@
 """What was found, in sentences: computed from the rows, so that they cannot disagree with them."""
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.figures import letter, listing, number, summarise, unique
+from pipeline.report.claims import verdict
+from pipeline.report.finding import Finding
 from pipeline.report.sources import Run
 from pipeline.results import Table
 
+__all__ = ["Finding", "findings", "gaps"]
+
 FALSE_ALARM = 1e-6
 """How rarely the sentence on theory may raise a false alarm, over all means of a run."""
-
-
-class Finding(NamedTuple):
-    """One sentence, and whether it is a warning."""
-
-    text: str
-    warning: bool = False
 
 
 def findings(run: Run) -> list[Finding]:
@@ -29,6 +24,7 @@ def findings(run: Run) -> list[Finding]:
         found.append(Finding(f"{name}: {run.record.status}.{fetch}", warning=True))
     if run.rows is not None and len(run.rows["n"]):
         table = summarise(run.rows)
+        found += verdict(run)
         found += [_comparison(table, run.record.baseline), _theory(table)]
     if run.bound is not None:
         found.append(_bound(run.bound))

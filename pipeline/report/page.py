@@ -14,7 +14,8 @@ from pipeline.errors import ConfigError
 from pipeline.figures import PALETTE, digits, javascript, listing, number, own_ids
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.report.content import CONTENT, key_numbers
-from pipeline.report.findings import Finding, findings
+from pipeline.report.finding import Finding
+from pipeline.report.findings import findings
 from pipeline.report.sources import Run, load_runs
 
 

@@ -4,9 +4,11 @@ An experiment's report may show errors, norms and images, because its images are
 has sources of its own, and nothing here is read for it.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pipeline.errors import OutputError
 from pipeline.results import RunRecord, Table, read_bound, read_record, read_rows
@@ -26,6 +28,8 @@ class Run:
         The results and the bound on the descriptors; None where the run wrote none.
     samples : mapping of int to bytes
         PNG of sample tiles by label.
+    outlines : mapping of str to nested lists, shape (count, landmarks, 2)
+        Outlines by series, where the run drew any.
     faults : tuple of str
         One line for each file that exists and cannot be read.
     """
@@ -35,6 +39,7 @@ class Run:
     rows: Table | None
     bound: Table | None
     samples: Mapping[int, bytes]
+    outlines: Mapping[str, Any] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
 
@@ -65,11 +70,13 @@ def load_run(folder: Path, results: Path) -> Run:
             faults.append(str(error))
     pictures = sorted((folder / "samples").glob("*.png"))
     samples = {int(path.stem): path.read_bytes() for path in pictures if path.stem.isdigit()}
+    drawn = folder / "outlines.json"
     return Run(
         id=folder.name,
         record=read_record(folder / "run.json"),
         rows=tables[0],
         bound=tables[1],
         samples=dict(sorted(samples.items())),
+        outlines=json.loads(drawn.read_text(encoding="utf-8")) if drawn.is_file() else {},
         faults=tuple(faults),
     )

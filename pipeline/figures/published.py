@@ -1,0 +1,135 @@
+"""Figures in the layout of a paper: any column along x, panels by class, group or budget."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeline.figures.curves import BANDS, Axis, Band, _curves
+from pipeline.figures.style import DEFINITIONS, INK, Figure, finish, letter, listing, number
+from pipeline.figures.summary import summarise, unique
+from pipeline.results import Table
+
+TITLES = {"n": "records n", "dim": "dimension d"}
+"""Titles of the columns that lie along x."""
+MEASURES = {"error": "distance to the true mean", "seconds": "seconds a draw"}
+"""Titles of the columns that go up."""
+
+
+def paper_curves(
+    rows: Table,
+    *,
+    x: str,
+    panels: Sequence[str],
+    band: Band,
+    value: str,
+    panel_of: Mapping[str, str],
+) -> Figure | None:
+    """Draw the mean of `value` of each series against `x`, in the panels of the paper's figure.
+
+    Parameters
+    ----------
+    rows : table
+        As `read_rows` returns it.
+    x : {"budget", "n", "dim"}
+        The column along x.
+    panels : sequence of {"class", "panel", "budget"}
+        What tells one panel from another; empty for a single panel.
+    band : {"se", "2se", "2sd"}
+        Half-width of the band.
+    value : {"error", "seconds"}
+        The column that goes up.
+    panel_of : mapping of str to str
+        The group of each series, for panels by group.
+
+    Returns
+    -------
+    Figure or None
+        None when no row has a value.
+    """
+    table = summarise(rows, ("label", "series", "budget", "dim"), value=value)
+    if not table["count"].any():
+        return None
+    if value != "error":
+        table["expected_error"] = np.full(len(table["count"]), np.nan)
+    titles = np.array([_panel(table, row, panels, panel_of) for row in range(len(table["count"]))])
+    letters = unique(rows["definition"])[0]
+    names = [" ".join(("budget", letter(name))) for name in letters] if x == "budget" else []
+    x_title = listing(dict.fromkeys(names)) if names else TITLES[x]
+    axis = Axis(x_title, np.asarray(table[x], dtype=np.float64))
+    chart = _curves(table, titles.astype(object), x=axis, y=MEASURES[value], band=band)
+    spread = sorted({int(count) for count in table["count"] if count})
+    caption = f"Line: mean of {listing(map(number, spread))} repetitions. Band: {BANDS[band]}."
+    if np.isfinite(table["expected_error"]).any():
+        caption += " Thin dashes: exact expectation, where the law gives one."
+    if names:
+        words = {letter(name): DEFINITIONS[name][1] for name in letters if name in DEFINITIONS}
+        caption += " " + "; ".join(f"{key}: {text}" for key, text in words.items()) + "."
+    return finish(
+        chart,
+        name="error",
+        title=f"{MEASURES[value].capitalize()} against {x_title}",
+        alt=f"Line chart: {MEASURES[value]} against {x_title}, for "
+        f"{listing(table['series'], '; ')}.",
+        caption=caption,
+        legend=unique(rows["series"])[0],
+    )
+
+
+def _panel(table: Table, row: int, panels: Sequence[str], panel_of: Mapping[str, str]) -> str:
+    """Return the title of the panel of one row of the summary."""
+    series = str(table["series"][row])
+    symbol = letter(str(table["definition"][row]))
+    parts = {
+        "class": str(table["class_name"][row]),
+        "panel": panel_of.get(series, ""),
+        "budget": f"{symbol} = {number(float(table['budget'][row]))}",
+    }
+    return ", ".join(parts[name] for name in panels if parts[name])
+
+
+def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figure | None:
+    """Draw closed outlines, one row a series, at most six in a row.
+
+    Parameters
+    ----------
+    shapes : mapping of str to array-like, shape (count, landmarks, 2)
+        The outlines of each series.
+    """
+    import altair as alt
+
+    if not shapes:
+        return None
+    records: list[dict[str, Any]] = [
+        {"series": name, "column": column, "order": order, "x": point[0], "y": point[1]}
+        for name, outlines_ in shapes.items()
+        for column, outline in enumerate(outlines_[:6])
+        for order, point in enumerate([*outline, outline[0]])
+    ]
+    head = alt.Header(labelAngle=0, title=None, labelAlign="left")
+    hidden = alt.Axis(labels=False, ticks=False, grid=False, domain=False, title=None)
+    chart = (
+        alt.Chart(alt.InlineData(values=records))
+        .mark_line(color=INK, strokeWidth=1.6)
+        .encode(
+            alt.X("x:Q", axis=hidden, scale=alt.Scale(domain=[-0.4, 0.4])),
+            alt.Y("y:Q", axis=hidden, scale=alt.Scale(domain=[-0.4, 0.4])),
+            alt.Order("order:Q"),
+        )
+        .properties(width=100, height=100)
+        .facet(
+            row=alt.Row(
+                "series:N",
+                sort=list(shapes),
+                header=head,
+            ),
+            column=alt.Column("column:O", header=alt.Header(labels=False, title=None)),
+        )
+    )
+    return finish(
+        chart,
+        name="outlines",
+        title="Private outlines",
+        alt=f"Closed outlines in rows: {listing(shapes)}.",
+        caption="Six of each, turned onto the true mean; records and mean are not private.",
+    )

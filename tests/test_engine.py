@@ -1,0 +1,225 @@
+"""The Monte Carlo engine: simulated records, rows, statuses, distances, and going on after a kill."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import ExperimentConfig
+from pipeline.experiments import direct
+from pipeline.experiments.chart import NormalChart
+from pipeline.experiments.engine import all_cells, draw_cell, run_cells
+from pipeline.experiments.registry import EXPERIMENTS, choose
+from pipeline.experiments.run import run_experiment
+from pipeline.experiments.sources import build_manifold, simulate
+from pipeline.geometry import MANIFOLDS, unvecd
+from pipeline.mechanisms.sensitivity import gradient_sensitivity, laplace_sensitivity
+from pipeline.release import summarise
+from pipeline.results import Table, read_rows
+
+ROOT = Path(__file__).resolve().parents[1]
+SIMULATED = [name for name, configs in EXPERIMENTS.items() if configs[0].source is not None]
+FLAT_CELLS = 4 * 5
+
+
+def tiny(name: str, **changes: object) -> ExperimentConfig:
+    """Return a published experiment without chains, three repetitions a cell."""
+    config = choose([name], quick=True, chains=False)[0]
+    series = tuple(x.model_copy(update={"repetitions": None}) for x in config.mechanisms)
+    return config.model_copy(update={"repetitions": 3, "mechanisms": series, **changes})
+
+
+def run(config: ExperimentConfig, out: Path) -> Table:
+    """Run `config` and return its rows."""
+    return read_rows(run_experiment(config, None, out))
+
+
+@pytest.mark.parametrize("name", [name for name in SIMULATED if name not in ("tg-timing",)])
+def test_simulated_records_lie_in_their_ball_and_repeat(name: str) -> None:
+    """Every class lies within its public radius, on its manifold, and is the same each time."""
+    config = EXPERIMENTS[name][0]
+    small = config.source.model_copy(update={"n": (12,)})
+    for (data, setting), (again, _) in zip(
+        simulate(config, small), simulate(config, small), strict=True
+    ):
+        manifold = setting.manifold
+        manifold.check(data.points)
+        reach = manifold.dist(setting.domain.center, data.points)
+        assert (reach <= setting.domain.radius * (1 + 1e-9)).all()
+        np.testing.assert_array_equal(data.points, again.points)
+
+
+def test_rl_is_undefined_exactly_where_its_density_does_not_exist(tmp_path: Path) -> None:
+    """RL on SPD(k) with Δ = 3/40 is undefined iff Δ/ε ≥ 1/c_k: ε ≤ 0.237 (k = 5), 0.106 (k = 3)."""
+    budgets = (0.05, 0.105, 0.107, 0.236, 0.238, 1.0)
+    rows = run(tiny("ew-simulation", budgets=budgets), tmp_path)
+    pure = rows["series"] == "RL exact, ε-DP"
+    for label, k in enumerate((2, 3, 5, 6)):
+        limit = 3 / 40 * math.sqrt(k * (k * k - 1) / 12)
+        for budget in budgets:
+            mine = pure & (rows["label"] == label) & (rows["budget"] == budget)
+            assert mine.sum() == 3
+            assert set(rows["status"][mine]) == {"undefined" if budget <= limit else "ok"}
+            assert np.isnan(rows["error"][mine]).all() == (budget <= limit)
+    wrapped = rows["mechanism"] != "rl"
+    assert set(rows["status"][wrapped]) == {"ok"}
+
+
+@pytest.mark.parametrize("mechanism", ["ewl", "ewg"])
+@pytest.mark.parametrize("k", [2, 5])
+def test_normal_chart_is_the_affine_invariant_manifold(mechanism: str, k: int) -> None:
+    """Distances in the chart are those of the matrices, and hold where matrices cannot."""
+    manifold, chart = MANIFOLDS["spd-affine-invariant"](k=k), NormalChart(k)
+    rng = np.random.default_rng(1)
+    p, q = rng.normal(size=chart.dim), rng.normal(size=(20, chart.dim))
+    base = manifold.exp(manifold.origin, p)
+    expected = manifold.dist(base, manifold.exp(manifold.origin, q))
+    np.testing.assert_allclose(chart.dist(p, q), expected, rtol=1e-10)
+    far = 40 * q
+    along = chart.dist(np.zeros(chart.dim), far)
+    np.testing.assert_allclose(along, np.linalg.norm(far, axis=-1), rtol=1e-12)
+    assert (np.abs(chart.dist(p, far) - along) <= np.linalg.norm(p) * (1 + 1e-9)).all()
+
+
+def test_chart_distances_agree_with_sixty_digits() -> None:
+    """With eigenvalues e^±40 the chart's distance is right to 1e-10, checked with mpmath."""
+    import mpmath
+
+    chart, rng = NormalChart(3), np.random.default_rng(2)
+    p, q = rng.normal(size=6), 25 * rng.normal(size=(1, 6))
+    with mpmath.workdps(80):
+        first, second = (mpmath.matrix(unvecd(u).tolist()) for u in (p, q[0]))
+        root = mpmath.expm(-first / 2)
+        values = mpmath.eigsy(root * mpmath.expm(second) * root, eigvals_only=True)
+        exact = mpmath.sqrt(sum(mpmath.log(value) ** 2 for value in values))
+    np.testing.assert_allclose(chart.dist(p, q)[0], float(exact), rtol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ew-geometries", "tg-synthetic", "tg-burnin"])
+def test_flat_mechanisms_have_their_exact_expectation(name: str, tmp_path: Path) -> None:
+    """On flat manifolds each mean error lies within 5.5 SE of theory (false alarm < 1e-5 × 4e-3).
+
+    400 repetitions make the mean nearly normal; at most 100 cells are compared, so a false alarm
+    has a probability below 100 × 4e-8.
+    """
+    config = tiny(name)
+    source = config.source.model_copy(
+        update={
+            "dimensions": config.source.dimensions[:2],
+            "manifolds": config.source.manifolds[:2],
+            "n": (30,),
+        }
+    )
+    config = config.model_copy(
+        update={"source": source, "repetitions": 400, "budgets": (0.2, 0.4)}
+    )
+    rows = run(config, tmp_path)
+    assert set(rows["status"]) == {"ok"}
+    checked = 0
+    for key in dict.fromkeys(zip(rows["label"], rows["series"], rows["budget"], strict=True)):
+        mine = (rows["label"] == key[0]) & (rows["series"] == key[1]) & (rows["budget"] == key[2])
+        error, expected = rows["error"][mine], rows["expected_error"][mine][0]
+        if np.isnan(expected):
+            assert "Frobenius" in key[1]
+            continue
+        checked += 1
+        assert abs(error.mean() - expected) < 5.5 * error.std(ddof=1) / np.sqrt(len(error)), key
+    assert checked >= 4
+
+
+def test_one_row_is_recomputed_alone(tmp_path: Path) -> None:
+    """A single cell, run alone, gives the rows it has in the whole table, bit for bit."""
+    config = tiny("ew-simulation", budgets=(0.5, 1.0))
+    rows = run(config, tmp_path)
+    classes = simulate(config, config.source)
+    cell = all_cells(config, [2])[-1]
+    found: list[dict[str, object]] = []
+    run_cells(*classes[2], [cell], lambda _, columns: found.append(columns))
+    mine = (rows["label"] == 2) & (rows["series"] == cell.series.series)
+    mine &= rows["budget"] == cell.value
+    assert set(rows["seed"][mine]) == {found[0]["seed"]}
+    np.testing.assert_array_equal(rows["error"][mine], found[0]["error"])
+
+
+def test_sphere_sensitivities_are_the_proven_ones() -> None:
+    """KNG, RL and the embedded mechanisms on the sphere have the bounds of their proofs."""
+    config = EXPERIMENTS["kng-sphere"][0]
+    data, setting = simulate(config, config.source)[0]
+    radius, n = setting.domain.radius, len(data.points)
+    bounds = {
+        series.series: direct.bound_of(series, n, setting.domain, setting.manifold)
+        for series in config.mechanisms
+    }
+    assert bounds["KNG exact"] == pytest.approx(gradient_sensitivity(n, radius, 1.0))
+    move = laplace_sensitivity(n, radius, 1.0)
+    assert bounds["Manifold Laplace"] == pytest.approx(move, rel=1e-6)
+    assert bounds["Euclidean Laplace, 2r/n"] == pytest.approx(2 * radius / n)
+    assert 2 * radius / n < bounds["Euclidean Laplace, proven bound"] <= move * (1 + 1e-6)
+    assert bounds["KNG exact"] < move
+
+
+@pytest.mark.slow
+def test_k_norm_gradient_draws_on_every_space_of_its_paper() -> None:
+    """KNG accepts on the sphere, on SPD(2) and on shapes, and stays in the ball where it must."""
+    for name in ("kng-sphere", "kng-spd", "kng-shapes"):
+        config = tiny(name)
+        data, setting = simulate(config, config.source)[0]
+        cell = all_cells(config, [0])[0]
+        rng = np.random.default_rng(3)
+        found = summarise(
+            data.points, manifold=setting.manifold, plan=cell.series.plan, size=3, rng=rng
+        )
+        drawn, _ = draw_cell(found, cell, setting, rng=rng)
+        assert 0 < drawn.acceptance <= 1
+        if setting.manifold.curvature[1] > 0:
+            reach = setting.manifold.dist(setting.domain.center, drawn.points)
+            assert (reach <= setting.domain.radius * (1 + 1e-9)).all()
+
+
+def test_an_impossible_dimension_is_refused() -> None:
+    """SPD(k) has no dimension 4."""
+    with pytest.raises(ValueError, match="found 4"):
+        build_manifold("spd-log-euclidean", 4)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from pipeline.experiments.registry import choose
+from pipeline.experiments.run import run_experiment
+run_experiment(choose(["tg-synthetic"], quick=True, chains=False)[0], None, Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_ends_with_the_same_table(tmp_path: Path) -> None:
+    """After SIGKILL midway, the same call computes only what lacks; the tables are equal."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "killed")]
+    with subprocess.Popen(command, env=environment, cwd=ROOT) as process:
+        parts: list[Path] = []
+        while len(parts) < 20 and process.poll() is None:
+            time.sleep(0.005)
+            parts = list((tmp_path / "killed" / "results").glob(".*.parts/*.arrow"))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    kept = {path: path.stat().st_mtime_ns for path in parts}
+    assert kept
+    assert not list((tmp_path / "killed" / "results").glob("*.parquet"))
+    config = choose(["tg-synthetic"], quick=True, chains=False)[0]
+    before = time.time_ns()
+    resumed = run(config, tmp_path / "killed")
+    assert all(stamp < before for stamp in kept.values())
+    undisturbed = run(config, tmp_path / "whole")
+    for name in set(resumed) - {"seconds"}:
+        np.testing.assert_array_equal(resumed[name], undisturbed[name], err_msg=name)
+    keys = zip(*(resumed[name] for name in ("label", "series", "budget", "repetition")), strict=True)
+    assert len(set(keys)) == len(resumed["seed"])

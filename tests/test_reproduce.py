@@ -1,0 +1,228 @@
+"""`covdp reproduce`: names, configs, missing data, quick runs, the table and the report."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import MAIN, ExperimentConfig, parse
+from pipeline.errors import ConfigError, CovdpError
+from pipeline.experiments.registry import EXPERIMENTS, QUICK, choose, load_experiment
+from pipeline.experiments.run import run_experiment
+from pipeline.experiments.steps import check
+from pipeline.privacy import PureDP, RaoDP, repeat
+from pipeline.report import build_report
+from pipeline.report.claims import claims, published
+from pipeline.report.sources import load_run
+from pipeline.results import read_record, read_rows
+
+NAMES = (
+    "ew-simulation ew-timing ew-octmnist ew-geometries tg-synthetic tg-medmnist tg-standard "
+    "tg-timing tg-burnin tg-bound kng-sphere kng-spd kng-shapes rao-composition"
+).split()
+
+
+def test_every_published_experiment_is_there() -> None:
+    """The registry has the published names, and every config names its paper and its seed."""
+    assert sorted(EXPERIMENTS) == sorted(NAMES)
+    for configs in EXPERIMENTS.values():
+        for config in configs:
+            assert config.paper
+            assert config.open
+            if config.source is None and config.composition is None:
+                check(config)
+
+
+def test_statements_and_baselines_name_series_that_exist() -> None:
+    """Claims, printed numbers and baselines point at series and classes of their experiment."""
+    for configs in EXPERIMENTS.values():
+        for config in configs:
+            series = {item.series for item in config.mechanisms}
+            assert {x for claim in config.claims for x in (claim.left, claim.right)} <= series
+            assert {item.series for item in config.published if item.series} <= series
+            assert not config.baseline or config.baseline in series
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("radius = 1.5", "radios = 1.5", "did you mean 'radius'"),
+        ("dimensions =", "dimension =", "did you mean 'dimensions'"),
+        ("burn_in = 10000", "burnin = 10000", "did you mean 'burn_in'"),
+        ('left = "EWG', 'lfet = "EWG', "did you mean 'left'"),
+        ('kind = "ball"', 'kind = "bal"', "ball"),
+        ("repetitions = 100", "repetitons = 100", "did you mean 'repetitions'"),
+    ],
+)
+def test_a_slip_in_an_experiment_is_refused(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    """A misspelt key of any table is one line with the closest key."""
+    text = (MAIN.parent / "ew-simulation.toml").read_text(encoding="utf-8")
+    assert old in text
+    path = tmp_path / "slip.toml"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(CovdpError, match=words):
+        load_experiment(path)
+
+
+def test_quick_changes_repetitions_only() -> None:
+    """A quick run differs from the published one in numbers of repetitions and in nothing else."""
+    for full, short in zip(choose(["all"]), choose(["all"], quick=True), strict=True):
+        assert short.repetitions == min(full.repetitions, QUICK)
+        a, b = full.model_dump(), short.model_dump()
+        for fields in (a, b):
+            del fields["repetitions"]
+            for item in fields["mechanisms"]:
+                del item["repetitions"]
+        assert a == b
+
+
+def test_chains_can_be_left_out() -> None:
+    """Without chains every other series stays."""
+    for full, short in zip(choose(["all"]), choose(["all"], chains=False), strict=True):
+        kept = [item.series for item in full.mechanisms if item.sampler != "chain"]
+        assert [item.series for item in short.mechanisms] == kept
+
+
+def test_names_and_datasets_that_mean_nothing_are_refused() -> None:
+    """An unknown name gets the closest one; simulated experiments take no dataset."""
+    with pytest.raises(ConfigError, match="did you mean 'ew-simulation'"):
+        choose(["ew-simulations"])
+    with pytest.raises(ConfigError, match="give the name"):
+        choose([])
+    with pytest.raises(ConfigError, match="no --dataset"):
+        choose(["ew-simulation"], dataset="breastmnist")
+    with pytest.raises(ConfigError, match="3"):
+        choose(["ew-octmnist"], dataset="pathmnist")
+
+
+def test_a_dataset_is_put_in_place_of_the_published_one() -> None:
+    """The variant whose descriptor fits the channels runs, on the classes the dataset has."""
+    (config,) = choose(["ew-octmnist"], dataset="pneumoniamnist")
+    assert config.run_name == "ew-octmnist-pneumoniamnist"
+    (gray,) = choose(["tg-medmnist"], dataset="breastmnist")
+    assert (gray.descriptor, gray.classes) == ("grid9", (0, 1))
+    (colour,) = choose(["tg-medmnist"], dataset="dermamnist")
+    assert colour.descriptor == "grid11"
+
+
+@pytest.fixture
+def missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ExperimentConfig, Path]:
+    """Run ew-octmnist where its card points at a server that is not there."""
+    from pipeline.datasets import DATASETS
+
+    card = DATASETS["octmnist"]
+    files = tuple(
+        file.model_copy(update={"url": "http://nowhere.invalid/x.npz"}) for file in card.files
+    )
+    monkeypatch.setitem(DATASETS, "octmnist", card.model_copy(update={"files": files}))
+    config = choose(["ew-octmnist"])[0]
+    run_experiment(config, tmp_path / "data", tmp_path / "out")
+    return config, tmp_path / "out"
+
+
+def test_missing_data_are_rows_and_a_command(missing: tuple[ExperimentConfig, Path]) -> None:
+    """A dataset that cannot be had gives rows with that status, and says how to get it."""
+    config, out = missing
+    rows = read_rows(out / "results" / "ew-octmnist-octmnist.parquet")
+    assert set(rows["status"]) == {"data not available"}
+    assert len(rows["seed"]) == 4 * len(config.mechanisms) * len(config.budgets)
+    record = read_record(out / "runs" / "ew-octmnist-octmnist" / "run.json")
+    assert record.status == "data not available"
+    assert record.command == "covdp reproduce ew-octmnist --dataset octmnist"
+    page = build_report(out).read_text(encoding="utf-8")
+    assert 'id="ew-octmnist-octmnist"' in page
+    assert "data not available" in page
+
+
+def test_composition_table_follows_the_rules(tmp_path: Path) -> None:
+    """Totals are those of `repeat`: θ√m under Rao DP, mε under pure DP, and Laplace only there."""
+    config = choose(["rao-composition"])[0]
+    rows = read_rows(run_experiment(config, None, tmp_path))
+    laplace = rows["series"] == "Laplace"
+    for m in (1, 10, 100):
+        at = laplace & (rows["n"] == m)
+        rao = rows["budget"][at & (rows["definition"] == "rao")]
+        pure = rows["budget"][at & (rows["definition"] == "pure")]
+        assert rao[0] == pytest.approx(repeat(RaoDP(0.1), m).theta, rel=1e-9)
+        assert pure[0] == pytest.approx(repeat(PureDP(0.1), m).epsilon, rel=1e-9)
+    assert set(rows["series"][rows["definition"] == "pure"]) == {"Laplace"}
+    gaussian = rows["series"] == "Gaussian"
+    both = [rows["budget"][gaussian & (rows["definition"] == name)] for name in ("gdp", "rao")]
+    np.testing.assert_allclose(*both, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_timing_rows_hold_seconds_and_the_paper_stands_beside(tmp_path: Path) -> None:
+    """Each timed call is a row; the report's lines compare our seconds with the printed ones."""
+    config = choose(["ew-timing"], quick=True)[0]
+    source = config.source.model_copy(update={"dimensions": (3,)})
+    config = config.model_copy(update={"source": source})
+    rows = read_rows(run_experiment(config, None, tmp_path))
+    assert (rows["seconds"] > 0).all()
+    assert set(rows["series"]) == {item.series for item in config.mechanisms}
+    run = load_run(
+        tmp_path / "runs" / config.run_name, tmp_path / "results" / f"{config.run_name}.parquet"
+    )
+    lines = {line["quantity"]: line for line in published(run)}
+    assert lines["seconds a draw, RL chain, d = 3"]["paper"] == "1.05 s"
+    assert lines["seconds a draw, RL chain, d = 6"]["ours"] == "not run"
+    assert run.record.machine["processor"]
+
+
+@pytest.mark.slow
+def test_statements_are_judged_by_the_rows(tmp_path: Path) -> None:
+    """A statement and its opposite cannot both agree; a series that was not run is said so."""
+    config = choose(["ew-simulation"], chains=False)[0]
+    claim = config.claims[0]
+    opposite = claim.model_copy(update={"left": claim.right, "right": claim.left})
+    absent = claim.model_copy(update={"left": "nobody"})
+    config = config.model_copy(
+        update={"budgets": (0.4, 0.5), "claims": (claim, opposite, absent)}
+    )
+    run_experiment(config, None, tmp_path)
+    run = load_run(
+        tmp_path / "runs" / config.run_name, tmp_path / "results" / f"{config.run_name}.parquet"
+    )
+    yes, no, none = claims(run)
+    assert yes.text.startswith("Agrees:")
+    assert no.text.startswith("Does not agree:")
+    assert no.warning
+    assert none.text.startswith("Not checked:")
+
+
+def test_real_images_run_under_a_published_experiment(shared: Path, tmp_path: Path) -> None:
+    """ew-octmnist on breastmnist gives a row for every cell and the radius 31 beside ours."""
+    config = choose(["ew-octmnist"], dataset="breastmnist", quick=True, chains=False)[0]
+    config = config.model_copy(update={"budgets": (0.5, 1.0)})
+    rows = read_rows(run_experiment(config, shared, tmp_path))
+    assert set(rows["status"]) == {"ok"}
+    assert len(rows["seed"]) == 2 * 2 * 10 * len(config.mechanisms)
+
+
+@pytest.mark.slow
+def test_flow_writes_one_report_of_several(prefect_server: None, tmp_path: Path) -> None:
+    """The flow runs its experiments and leaves one page with a section for each."""
+    from flows.reproduce import reproduce
+
+    few = [
+        config.model_copy(update={"repetitions": 3})
+        for config in choose(["rao-composition", "tg-burnin", "kng-shapes"], chains=False)
+    ]
+    page = reproduce(few, None, tmp_path).read_text(encoding="utf-8")
+    for config in few:
+        assert f'id="{config.run_name}"' in page
+        assert (tmp_path / "results" / f"{config.run_name}.parquet").is_file()
+    outlines = json.loads((tmp_path / "runs" / few[2].run_name / "outlines.json").read_text())
+    assert all(len(shapes) == 6 for name, shapes in outlines.items() if "Laplace" in name)
+    assert "Total budget after m queries" in page
+
+
+def test_a_target_is_checked_too() -> None:
+    """A misspelt key in a dataset's table is refused with its name."""
+    from pipeline.config import TargetConfig
+
+    with pytest.raises(ConfigError, match="did you mean 'descriptor'"):
+        parse(TargetConfig, {"name": "x", "descripter": "oct5"}, "file.toml")

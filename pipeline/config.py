@@ -230,13 +230,14 @@ def parse(model: type[Model], fields: Mapping[str, Any], source: str) -> Model:
     try:
         return model.model_validate(dict(fields))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        found = error.errors(include_url=False)
+    first = min(found, key=lambda fault: fault["type"] != "extra_forbidden")  # the likely slip
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         raise ConfigError(f"{source}: unknown key {where!r}{_closest_field(model, first['loc'])}")
     message = first["msg"].removeprefix("Value error, ")
-    found = f", found {first['input']!r}" if where and first["type"] != "missing" else ""
-    raise ConfigError(": ".join(part for part in (source, where, message) if part) + found)
+    value = f", found {first['input']!r}" if where and first["type"] != "missing" else ""
+    raise ConfigError(": ".join(part for part in (source, where, message) if part) + value)
 
 
 def _closest(name: str, names: list[str]) -> str:

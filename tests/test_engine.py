@@ -1,4 +1,4 @@
-"""The Monte Carlo engine: simulated records, rows, statuses, distances, and going on after a kill."""
+"""The Monte Carlo engine: simulated records, statuses, distances, and going on after a kill."""
 
 import math
 import os
@@ -117,9 +117,7 @@ def test_flat_mechanisms_have_their_exact_expectation(name: str, tmp_path: Path)
             "n": (30,),
         }
     )
-    config = config.model_copy(
-        update={"source": source, "repetitions": 400, "budgets": (0.2, 0.4)}
-    )
+    config = config.model_copy(update={"source": source, "repetitions": 400, "budgets": (0.2, 0.4)})
     rows = run(config, tmp_path)
     assert set(rows["status"]) == {"ok"}
     checked = 0
@@ -221,5 +219,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_table(tmp_path: Path) -> No
     undisturbed = run(config, tmp_path / "whole")
     for name in set(resumed) - {"seconds"}:
         np.testing.assert_array_equal(resumed[name], undisturbed[name], err_msg=name)
-    keys = zip(*(resumed[name] for name in ("label", "series", "budget", "repetition")), strict=True)
+    keys = zip(
+        *(resumed[name] for name in ("label", "series", "budget", "repetition")), strict=True
+    )
     assert len(set(keys)) == len(resumed["seed"])

@@ -17,10 +17,22 @@ from pipeline.report.claims import claims, published
 from pipeline.report.sources import load_run
 from pipeline.results import read_record, read_rows
 
-NAMES = (
-    "ew-simulation ew-timing ew-octmnist ew-geometries tg-synthetic tg-medmnist tg-standard "
-    "tg-timing tg-burnin tg-bound kng-sphere kng-spd kng-shapes rao-composition"
-).split()
+NAMES = [
+    "ew-simulation",
+    "ew-timing",
+    "ew-octmnist",
+    "ew-geometries",
+    "tg-synthetic",
+    "tg-medmnist",
+    "tg-standard",
+    "tg-timing",
+    "tg-burnin",
+    "tg-bound",
+    "kng-sphere",
+    "kng-spd",
+    "kng-shapes",
+    "rao-composition",
+]
 
 
 def test_every_published_experiment_is_there() -> None:
@@ -55,9 +67,7 @@ def test_statements_and_baselines_name_series_that_exist() -> None:
         ("repetitions = 100", "repetitons = 100", "did you mean 'repetitions'"),
     ],
 )
-def test_a_slip_in_an_experiment_is_refused(
-    tmp_path: Path, old: str, new: str, words: str
-) -> None:
+def test_a_slip_in_an_experiment_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
     """A misspelt key of any table is one line with the closest key."""
     text = (MAIN.parent / "ew-simulation.toml").read_text(encoding="utf-8")
     assert old in text
@@ -179,9 +189,7 @@ def test_statements_are_judged_by_the_rows(tmp_path: Path) -> None:
     claim = config.claims[0]
     opposite = claim.model_copy(update={"left": claim.right, "right": claim.left})
     absent = claim.model_copy(update={"left": "nobody"})
-    config = config.model_copy(
-        update={"budgets": (0.4, 0.5), "claims": (claim, opposite, absent)}
-    )
+    config = config.model_copy(update={"budgets": (0.4, 0.5), "claims": (claim, opposite, absent)})
     run_experiment(config, None, tmp_path)
     run = load_run(
         tmp_path / "runs" / config.run_name, tmp_path / "results" / f"{config.run_name}.parquet"

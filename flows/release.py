@@ -46,8 +46,6 @@ def publish(document: Path, out: Path) -> Path:
 
 
 @flow(name="release", retries=0, persist_result=False)
-def release(
-    config: Path, out: Path, root: Path | None = None, run_key: str | None = None
-) -> Path:
+def release(config: Path, out: Path, root: Path | None = None, run_key: str | None = None) -> Path:
     """Release once under a run key and return the path of the Parquet file."""
     return Path(publish(settle_release(config, out, root, run_key), out))

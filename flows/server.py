@@ -40,8 +40,12 @@ def local_server() -> Iterator[str]:
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}/api"
     start = ["-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([sys.executable, *start], env={**os.environ}, **quiet)  # type: ignore[call-overload]
+    process = subprocess.Popen(
+        [sys.executable, *start],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C ends what is served first, then the server
+    )
     try:
         _wait(address, process)
         os.environ["PREFECT_API_URL"] = address

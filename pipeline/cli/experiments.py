@@ -1,0 +1,99 @@
+"""Commands on public images: run, reproduce, report."""
+
+from pathlib import Path
+
+from pipeline.cli.options import DataRoot, Out, print_paths
+
+
+def run(
+    *,
+    dataset: str | None = None,
+    config: Path | None = None,
+    descriptor: str | None = None,
+    data_root: DataRoot = None,
+    out: Out = None,
+    seed: int | None = None,
+    runner: str = "threads",
+) -> None:
+    """Run every configured mechanism on every class, and write Parquet and a report.
+
+    ```
+    covdp run
+    covdp run --dataset pneumoniamnist --data-root ~/medmnist --out results
+    covdp run --dataset pathmnist --descriptor grid11
+    covdp run --config my-experiment.toml --runner dask
+    ```
+
+    Parameters
+    ----------
+    dataset
+        A name from `covdp datasets`, or a card of your own (a TOML file).
+    config
+        An experiment in TOML; the built-in main job when left out.
+    descriptor
+        The descriptor, in place of the config's: oct5 or grid9 for gray images, grid11 for colour.
+    seed
+        Seed of all random streams, in place of the config's.
+    runner
+        Where tasks run: threads, dask, or the address of a Dask scheduler.
+    """
+    from flows.launch import run_experiment
+    from pipeline.config import load_config
+
+    chosen = load_config(config, dataset=dataset, descriptor=descriptor, seed=seed)
+    paths = run_experiment(chosen, root=data_root, out=out, runner=runner)
+    print_paths(paths)
+
+
+def reproduce(
+    *names: str,
+    quick: bool = False,
+    chains: bool = True,
+    dataset: str | None = None,
+    data_root: DataRoot = None,
+    out: Out = None,
+) -> None:
+    """Run the papers' experiments by name, or all of them, and write Parquet and one report.
+
+    What was interrupted goes on where it stopped. A dataset that cannot be had is reported, and the
+    rest goes on.
+
+    ```
+    covdp reproduce ew-simulation tg-timing
+    covdp reproduce all --quick
+    covdp reproduce ew-octmnist --dataset pneumoniamnist --data-root ~/medmnist
+    ```
+
+    Parameters
+    ----------
+    names
+        Names of experiments (the README lists them), or `all`.
+    quick
+        At most 10 repetitions; all else stays as published.
+    chains
+        Run the published Markov chains too, which take most of the time.
+    dataset
+        A dataset for the experiments on images, in place of their own.
+    """
+    from flows.launch import run_reproduction
+    from pipeline.experiments.registry import choose
+
+    configs = choose(names, quick=quick, chains=chains, dataset=dataset)
+    print("\n".join(run_reproduction(configs, root=data_root, out=out)))
+
+
+def report(folder: Path, *, out: Out = None) -> None:
+    """Build the report of a results folder again.
+
+    ```
+    covdp report reports/output/main-tiles
+    ```
+
+    Parameters
+    ----------
+    folder
+        The folder that `covdp run` wrote.
+    """
+    from pipeline.report import build_report
+
+    print(build_report(folder, target=out))

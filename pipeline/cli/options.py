@@ -1,0 +1,31 @@
+"""Options that several commands share, and how their tables and paths are printed."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+DataRoot = Annotated[
+    Path | None,
+    Parameter("--data-root", help="Folder of the datasets [COVDP_DATA, else data/cache]."),
+]
+Ledger = Annotated[
+    str | None,
+    Parameter("--ledger", help="Path or database URL of the ledger [COVDP_LEDGER, else your own]."),
+]
+Out = Annotated[Path | None, Parameter("--out", help="Folder of the results.")]
+
+
+def print_paths(paths: Mapping[str, Path]) -> None:
+    """Print one line a path, title first."""
+    for title, path in paths.items():
+        print(f"{title:8} {path}")
+
+
+def show(table: Table) -> None:
+    """Print a table, wide enough when nobody's terminal sets the width."""
+    Console(width=None if sys.stdout.isatty() else 200).print(table)

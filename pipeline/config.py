@@ -42,6 +42,7 @@ class SeriesConfig(Record):
         "distance", description="how the error is measured: in the manifold, or as stored"
     )
     analytic: bool = Field(True, description="exact (ε, δ) condition, or the classical formula")
+    scale: Positive = Field(1.0, description="noise as a multiple of what the guarantee needs")
     aligned: bool = Field(True, description="outlines are rotated onto each other first")
     batch: int = Field(1, ge=1, description="draws of one timed call; timing only")
     mechanism: str = Field(description="a name of `covdp mechanisms`")
@@ -108,14 +109,15 @@ class PublishedConfig(Record):
 class ClaimConfig(Record):
     """One thing the paper says of its figure: the left series lies below the right one.
 
-    It holds for a class and budget when mean(left)·`factor` < mean(right).
+    It holds for a class and budget when mean(left)·`factor` < mean(right); for the column
+    ``ratio``, which has no series, where the largest record fills `factor` of its bound.
     """
 
     says: str
-    left: str
-    right: str
+    left: str = ""
+    right: str = ""
     factor: Positive = 1.0
-    column: Literal["error", "seconds"] = "error"
+    column: Literal["error", "seconds", "ratio"] = "error"
     above: float = Field(0.0, description="least budget it is said of")
     below: float = Field(1e9, description="largest budget it is said of")
     labels: tuple[int, ...] | None = Field(None, description="classes it is said of; all if none")

@@ -38,7 +38,11 @@ class Centred(Domain, Protocol):
 
 def is_direct(series: SeriesConfig, manifold: Manifold) -> bool:
     """Tell whether a series is drawn here and not by `pipeline.release`."""
-    return not series.analytic or (not manifold.flat and series.footpoint == "origin")
+    return (
+        not series.analytic
+        or series.scale != 1.0
+        or (not manifold.flat and series.footpoint == "origin")
+    )
 
 
 def bound_of(series: SeriesConfig, n: int, domain: Domain, manifold: Manifold) -> float:
@@ -91,7 +95,8 @@ def draw(
         center, base = manifold.log(manifold.origin, data.mean), None
         manifold = NormalChart(manifold.point_shape[0])
     family = MECHANISMS[series.mechanism]
-    mechanism = family.calibrate(budget, sensitivity=bound, manifold=manifold, **options)
+    wide = series.scale * bound
+    mechanism = family.calibrate(budget, sensitivity=wide, manifold=manifold, **options)
     draws = mechanism.sample(center, base=base, size=size, rng=rng)
     seconds = (time.perf_counter() - started) / size
     charted = isinstance(manifold, NormalChart)

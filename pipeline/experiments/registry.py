@@ -91,10 +91,13 @@ def _own_data(config: ExperimentConfig) -> bool:
 def _on(configs: Sequence[ExperimentConfig], dataset: str | None) -> list[ExperimentConfig]:
     """Return the configs of one experiment, moved to another dataset if one is named.
 
-    Of several it takes the first whose descriptor is made for images of that many channels.
+    A dataset of the experiment's own list runs as published there. Another one takes the first
+    variant whose descriptor is made for images of that many channels.
     """
     if dataset is None or _own_data(configs[0]):
         return list(configs)
+    if own := [config for config in configs if config.dataset == dataset]:
+        return own
     card = find_card(dataset)
     fit = [c for c in configs if DESCRIPTORS[c.descriptor].channels == card.channels]
     if not fit:

@@ -19,7 +19,10 @@ def claims(run: Run) -> list[Finding]:
     stated = run.record.config.get("claims", ())
     if run.rows is None or run.record.status != "ok":
         return []
-    return [_judge(claim, run.rows) for claim in stated]
+    return [
+        _fills(claim, run) if claim["column"] == "ratio" else _judge(claim, run.rows)
+        for claim in stated
+    ] + _rules(run)
 
 
 def verdict(run: Run) -> list[Finding]:
@@ -63,12 +66,40 @@ def _judge(claim: Mapping[str, Any], rows: Table) -> Finding:
     return _sentence(says, holds, unclear, fails, gone)
 
 
+def _fills(claim: Mapping[str, Any], run: Run) -> Finding:
+    """Judge a statement on how much of the bound the largest descriptor of each class fills."""
+    if run.bound is None:
+        return Finding(f"Not checked: “{claim['says']}”; the bound was not measured.")
+    ratios = zip(run.bound["class_name"], run.bound["ratio"], strict=True)
+    told = [(f"{name} ({number(100 * ratio)} %)", ratio) for name, ratio in ratios]
+    fails = [text for text, ratio in told if ratio < claim["factor"]]
+    return _sentence(claim["says"], len(told) - len(fails), 0, fails, 0)
+
+
+def _rules(run: Run) -> list[Finding]:
+    """Compare the totals of a table of compositions with the rules that the paper prints."""
+    if run.rows is None or not run.record.config.get("composition"):
+        return []
+    rows, out = run.rows, []
+    for name in dict.fromkeys(rows["definition"]):
+        power, letters = (0.5, "√Σ of squares") if name in ("gdp", "rao") else (1.0, "Σ")
+        mine = rows["definition"] == name
+        one = mine & (rows["n"] == 1)
+        base = dict(zip(rows["series"][one], rows["budget"][one], strict=True))
+        expected = np.array([base[x] for x in rows["series"][mine]]) * rows["n"][mine] ** power
+        same = np.allclose(rows["budget"][mine], expected, rtol=1e-9)
+        most = int(rows["n"].max())
+        text = f"{name} composes by {letters}: {most} queries cost {number(most**power)} times one"
+        out.append(Finding(f"{'Agrees' if same else 'Does not agree'}: {text}.", warning=not same))
+    return out
+
+
 def _sentence(says: str, holds: int, unclear: int, fails: list[str], gone: int) -> Finding:
     total = holds + unclear + len(fails)
     if not total:
         return Finding(f"Cannot be judged: “{says}”; one side has no result there.")
     word = "Agrees" if not fails else ("Does not agree" if not holds else "Agrees in part")
-    text = f"{word}: “{says}”: so in {holds} of {total} pairs of class and budget"
+    text = f"{word}: “{says}”: so in {holds} of {total} comparisons"
     text += f", {unclear} more within two standard errors" if unclear else ""
     text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
     text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""

@@ -25,7 +25,9 @@ def findings(run: Run) -> list[Finding]:
     if run.rows is not None and len(run.rows["n"]):
         table = summarise(run.rows)
         found += verdict(run)
-        found += [_comparison(table, run.record.baseline), _theory(table)]
+        if run.record.config.get("kind", "error") == "error":
+            found.append(_comparison(_one_panel(table, run), run.record.baseline))
+        found.append(_theory(table))
     if run.bound is not None:
         found.append(_bound(run.bound))
     return [finding for finding in found if finding.text] or [Finding("Nothing was measured.")]
@@ -52,6 +54,15 @@ def gaps(rows: Table) -> list[Finding]:
     return out
 
 
+def _one_panel(table: Table, run: Run) -> Table:
+    """Return the series that may be compared: those in the panel of the published setting."""
+    series = run.record.config.get("mechanisms", ())
+    panels = {item["series"]: item.get("panel", "") for item in series}
+    panel = panels.get(run.record.baseline)
+    same = np.array([panels.get(name, panel) == panel for name in table["series"]], dtype=bool)
+    return {name: column[same] for name, column in table.items()}
+
+
 def _comparison(table: Table, baseline: str) -> Finding:
     """Say how much nearer the best series is than the published setting, at the same budget."""
     names = unique(table["series"])[0]
@@ -70,8 +81,12 @@ def _comparison(table: Table, baseline: str) -> Finding:
     span = listing([_smaller(values.min()), _smaller(values.max())])
     return Finding(
         f"At the same budget, the error of “{best}” is {_smaller(gain)} than that of the published "
-        f"setting, “{baseline}” (geometric mean over {len(values)} pairs of class and budget; "
-        f"between {span})."
+        f"setting, “{baseline}”"
+        + (
+            f" (geometric mean over {len(values)} pairs of class and budget; between {span})."
+            if len(values) > 1
+            else "."
+        )
     )
 
 

@@ -3,7 +3,7 @@
 import math
 
 from pipeline.errors import ConfigError
-from pipeline.geometry.kernels import SWEEPS
+from pipeline.geometry.loops import SWEEPS
 
 UNIT = 2.0**-53
 """Unit roundoff u of double precision."""
@@ -33,11 +33,11 @@ def log_error(k: int, low: float, high: float) -> float:
     3. *Rows.* Rounding L changes row i by r₁ = u(1 + f) + γ_{k+1} f of its norm √A_ii, a round of
        disjoint Jacobi rotations by at most 16u, so SWEEPS sweeps by r₂ = (1 + 16u)^{k·SWEEPS} − 1.
        With ΔL = DΔ, ‖Δ‖_F ≤ √k (r₁ + r₂), ‖ΔLᵀx‖ ≤ ρ‖Lᵀx‖ for ρ = √k (r₁ + r₂) √(κ/(1 − c)).
-    4. *Directions.* The columns end orthogonal within 3ku: W = QPΣ, P = I + T/2 + …, ‖T‖_F ≤ 3k²u.
+    4. *Directions.* The columns end orthogonal within 6ku: W = QPΣ, P = I + T/2 + …, ‖T‖_F ≤ 6k²u.
        d/dt log(e^{tK} A e^{tK}) has entries K_ij · 2x coth x in the eigenbasis, 2x the difference
        of two log-eigenvalues, so PΣ²P changes the logarithm by at most ‖log P‖_F (ln κ + 2); using
        the directions of W as they are adds 2‖P − I‖_F m, m = max |ln λ|. Together
-       2k²u (ln κ + 2 + 2m).
+       4k²u (ln κ + 2 + 2m).
     5. *Assembly.* Logarithms of squared norms, and the sum Σ_j log λ_j v_j v_jᵀ:
        ku (1 + (2k + 12) m).
 
@@ -76,7 +76,7 @@ def log_error(k: int, low: float, high: float) -> float:
     turning = math.expm1(k * SWEEPS * math.log1p(16.0 * UNIT))
     rows = root * (rounding + turning) * math.sqrt(condition / (1.0 - second))
     size = max(abs(math.log(low)), abs(math.log(high)))
-    directions = 2.0 * k**2 * UNIT * (math.log(condition) + 2.0 + 2.0 * size)
+    directions = 4.0 * k**2 * UNIT * (math.log(condition) + 2.0 + 2.0 * size)
     assembly = k * UNIT * (1.0 + (2 * k + 12) * size)
     return -root * math.log1p(-second) - 2.0 * root * math.log1p(-rows) + directions + assembly
 

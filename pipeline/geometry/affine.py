@@ -1,16 +1,18 @@
 """SPD(k) with the affine-invariant metric."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError
-from pipeline.geometry import kernels, whitened
-from pipeline.geometry.linalg import assemble, cholesky, sym_eig, unvecd
+from pipeline.geometry import loops
+from pipeline.geometry.kernels import SHARE, rounds, spread
+from pipeline.geometry.linalg import assemble, cholesky, mirror, polar, sym_eig, unvecd, vecd
 from pipeline.geometry.spd import check_spd
 from pipeline.geometry.vectors import check_size
 
@@ -21,21 +23,30 @@ def _where(first: tuple[int, ...], second: tuple[int, ...]) -> NDArray[np.int64]
     return np.stack(np.broadcast_arrays(*indices), axis=-1)
 
 
-def _settled(done: bool) -> None:
-    if not done:
+def _run(kernel: Callable[..., bool], count: int, *arguments: Any, share: int = SHARE) -> None:
+    if not spread(kernel, count, *arguments, share=share):
         raise ConvergenceError(
-            f"Jacobi rotations did not settle in {kernels.SWEEPS} sweeps; "
-            "bring base and point closer together"
+            f"Jacobi rotations did not settle in {loops.SWEEPS} sweeps: base and point are too far "
+            "apart for floats; bring them closer together"
         )
 
 
-def _frames(lowers: FloatArray) -> FloatArray:
-    """Return R = B^{−1/2} C of factors C ``(..., k, k)`` of B."""
-    k = lowers.shape[-1]
-    stack = lowers.reshape(-1, k, k)
-    rotations = np.empty_like(stack)
-    _settled(kernels.spread(whitened.frames, len(stack), stack, kernels.rounds(k), rotations))
-    return rotations.reshape(lowers.shape)
+def _whitened_logs(base: FloatArray, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return C ``(..., k, k)`` with C Cᵀ = base, and log(C⁻¹ p C⁻ᵀ)."""
+    bases, points = cholesky(base), cholesky(p)
+    k = bases.shape[-1]
+    where = _where(bases.shape[:-2], points.shape[:-2])
+    logs = np.empty((*where.shape[:-1], k, k))
+    factors = (bases.reshape(-1, k, k), points.reshape(-1, k, k))
+    _run(
+        loops.logs,
+        where.size // 2,
+        *factors,
+        where.reshape(-1, 2),
+        rounds(k),
+        logs.reshape(-1, k, k),
+    )
+    return bases, mirror(logs)
 
 
 def mean_logs(
@@ -59,18 +70,17 @@ def mean_logs(
         2x_i the difference of the extreme eigenvalues of the i-th logarithm. The Hessian at B of
         ½ dist(·, X_i)² has eigenvalues between 1 and x_i coth x_i ≤ √(1 + x_i²).
     """
-    k, blocks = bases.shape[-1], -(-len(points) // whitened.BLOCK)
+    k, blocks = bases.shape[-1], -(-len(points) // loops.BLOCK)
     logs, spreads = np.empty((len(bases) * blocks, k, k)), np.empty(len(bases) * blocks)
     turn = len(bases) == 1
-    arrays = (bases, points, weights, turn, kernels.rounds(k), logs, spreads)
-    _settled(kernels.spread(whitened.sums, len(logs), *arrays, share=1))
-    total, spread = np.zeros((len(bases), k, k)), np.zeros(len(bases))
+    arguments = (bases, points, weights, turn, rounds(k), logs, spreads)
+    _run(loops.sums, len(logs), *arguments, share=1)
+    total, spreading = np.zeros((len(bases), k, k)), np.zeros(len(bases))
     for block in range(blocks):
         total += logs[block::blocks]
-        spread += spreads[block::blocks]
-    total += np.tril(total, -1).swapaxes(-1, -2)
-    rotations = _frames(bases)
-    return rotations @ total @ rotations.swapaxes(-1, -2), spread
+        spreading += spreads[block::blocks]
+    rotations = polar(bases)
+    return rotations @ mirror(total) @ rotations.swapaxes(-1, -2), spreading
 
 
 @dataclass(frozen=True)
@@ -114,25 +124,13 @@ class AffineInvariant:
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return ‖log(p^{−1/2} q p^{−1/2})‖_F, ``(...)``."""
-        bases, points = cholesky(p), cholesky(q)
-        where = _where(bases.shape[:-2], points.shape[:-2])
-        out = np.empty(where.shape[:-1])
-        shape = (-1, self.k, self.k)
-        arrays = (bases.reshape(shape), points.reshape(shape), where.reshape(-1, 2))
-        tail = (kernels.rounds(self.k), out.reshape(-1))
-        _settled(kernels.spread(whitened.distances, out.size, *arrays, *tail))
-        return out
+        return np.asarray(np.linalg.norm(_whitened_logs(p, q)[1], axis=(-2, -1)))
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
         """Return vecd(log(base^{−1/2} p base^{−1/2})), ``(..., d)``."""
-        bases, points = cholesky(base), cholesky(p)
-        where = _where(bases.shape[:-2], points.shape[:-2])
-        out = np.empty((*where.shape[:-1], self.dim))
-        shape = (-1, self.k, self.k)
-        arrays = (bases.reshape(shape), _frames(bases).reshape(shape), points.reshape(shape))
-        tail = (where.reshape(-1, 2), kernels.rounds(self.k), out.reshape(-1, self.dim))
-        _settled(kernels.spread(whitened.coordinates, where.size // 2, *arrays, *tail))
-        return out
+        bases, logs = _whitened_logs(base, p)
+        rotations = polar(bases)
+        return vecd(rotations @ logs @ rotations.swapaxes(-1, -2))
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
         """Return base^{1/2} exp(unvecd(u)) base^{1/2}, symmetric to the last bit.
@@ -142,7 +140,7 @@ class AffineInvariant:
         """
         lower = cholesky(base)
         values, vectors = sym_eig(unvecd(u))
-        columns = lower @ _frames(lower).swapaxes(-1, -2) @ vectors
+        columns = lower @ polar(lower).swapaxes(-1, -2) @ vectors
         return assemble(columns, np.exp(values))
 
     def check(self, points: FloatArray) -> FloatArray:

@@ -21,7 +21,8 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import kernels
+from pipeline.geometry import loops
+from pipeline.geometry.kernels import rounds, spread
 
 
 def vecd(matrices: FloatArray) -> FloatArray:
@@ -94,7 +95,7 @@ def cholesky(matrices: FloatArray) -> FloatArray:
     matrices = check_square(matrices)
     stack = np.ascontiguousarray(matrices).reshape(-1, *matrices.shape[-2:])
     lowers = np.empty_like(stack)
-    if not kernels.spread(kernels.factors, len(stack), stack, lowers):
+    if not spread(loops.factors, len(stack), stack, lowers):
         raise DomainError(
             "matrices must be positive definite in double precision, found one that is not; "
             "add a ridge η·Id or check what it was computed from"
@@ -102,28 +103,25 @@ def cholesky(matrices: FloatArray) -> FloatArray:
     return lowers.reshape(matrices.shape)
 
 
-def gram_eig(lowers: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return eigenvalues ``(..., k)`` and eigenvectors (columns) of L Lᵀ, in no order.
-
-    Parameters
-    ----------
-    lowers : (..., k, k) array
-        Square factors L of full rank.
-
-    Raises
-    ------
-    ConvergenceError
-        When the rotations do not settle (numbers near the limits of floating point).
-    """
-    k = lowers.shape[-1]
+def _svd(lowers: FloatArray, *, rights: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return σ², U and V (no rows unless `rights`) of L = U diag(σ) Vᵀ, in no order."""
+    batch, k = lowers.shape[:-2], lowers.shape[-1]
     stack = np.ascontiguousarray(lowers).reshape(-1, k, k)
-    values, vectors = np.empty(stack.shape[:2]), np.empty_like(stack)
-    if not kernels.spread(kernels.spectra, len(stack), stack, kernels.rounds(k), values, vectors):
+    squares, left = np.empty(stack.shape[:2]), np.empty_like(stack)
+    right = np.empty((len(stack), k if rights else 0, k))
+    if not spread(loops.spectra, len(stack), stack, rounds(k), squares, left, right):
         raise ConvergenceError(
-            f"Jacobi rotations left columns that are not orthogonal after {kernels.SWEEPS} sweeps; "
-            "rescale the matrices towards 1"
+            f"Jacobi rotations did not settle in {loops.SWEEPS} sweeps: numbers have left the "
+            "range of floats; rescale the matrices towards 1"
         )
-    return values.reshape(lowers.shape[:-1]), vectors.reshape(lowers.shape)
+    shape = (*batch, *right.shape[1:])
+    return squares.reshape(*batch, k), left.reshape(lowers.shape), right.reshape(shape)
+
+
+def polar(lowers: FloatArray) -> FloatArray:
+    """Return the orthogonal R = (L Lᵀ)^{−1/2} L of invertible matrices L, ``(..., k, k)``."""
+    _, vectors, rights = _svd(lowers, rights=True)
+    return vectors @ rights.swapaxes(-1, -2)
 
 
 def assemble(vectors: FloatArray, weights: FloatArray) -> FloatArray:
@@ -140,8 +138,14 @@ def assemble(vectors: FloatArray, weights: FloatArray) -> FloatArray:
     stack = np.ascontiguousarray(vectors).reshape(-1, k, k)
     matrices = np.empty_like(stack)
     diagonals = np.ascontiguousarray(np.broadcast_to(weights, vectors.shape[:-1])).reshape(-1, k)
-    kernels.spread(kernels.assemblies, len(stack), stack, diagonals, matrices)
-    return matrices.reshape(vectors.shape)
+    spread(loops.assemblies, len(stack), stack, diagonals, matrices)
+    return mirror(matrices.reshape(vectors.shape))
+
+
+def mirror(lower: FloatArray) -> FloatArray:
+    """Return the symmetric matrices with the given lower triangles; what is above is not read."""
+    below = np.tril(lower, -1)
+    return np.tril(lower) + below.swapaxes(-1, -2)
 
 
 def spd_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -149,7 +153,8 @@ def spd_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 
     Small eigenvalues have small *relative* errors. Raises `DomainError` as `cholesky` does.
     """
-    return gram_eig(cholesky(matrices))
+    values, vectors, _ = _svd(cholesky(matrices), rights=False)
+    return values, vectors
 
 
 def sym_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,46 @@
+"""Does a mechanism leak more than it claims: lower bounds against claims.
+
+An audit plays the attacker. It takes two neighbouring data sets that are as bad as the sensitivity
+allows, runs the mechanism many times on each, and looks for an event that happens much more often
+on one than on the other. Privacy limits how much more often it may; so the event gives a *lower
+bound* on the true ε or μ, with a stated probability of error, without trusting any formula of the
+mechanism.
+
+**What it can show.** A lower bound above the claim proves a fault, whatever its cause: noise too
+small, a wrong constant, a wrong law, a chain stopped too early, a bug in the code. And where the
+bound comes near the claim, the claim cannot be improved much.
+
+**What it cannot show.** That a mechanism is private. A bound below the claim proves nothing: the
+data sets, the events or the number of draws may not have been the worst. Rare events stay unseen:
+what fewer than about 50 of the draws show leaves no trace. Nor does an audit look at floating
+point, at running time, or at how the data became a statistic: the sensitivity is taken as given.
+
+    covdp audit --mechanism ewg --trials 100000
+
+Read in this order: ``bounds.py`` (from counts to bounds), ``neighbours.py`` (the pairs and their
+scores), ``cases.py`` (what is audited), ``run.py``, ``controls.py`` (mechanisms broken on purpose,
+which it must catch), ``command.py``.
+"""
+
+from pipeline.audit.bounds import lower_bounds
+from pipeline.audit.cases import Case, Claim, all_cases, claims
+from pipeline.audit.command import AuditRun, run_audit
+from pipeline.audit.controls import CONTROLS
+from pipeline.audit.neighbours import NEIGHBOURS, Neighbours
+from pipeline.audit.run import FALSE_ALARM, Finding, audit
+
+__all__ = [
+    "CONTROLS",
+    "FALSE_ALARM",
+    "NEIGHBOURS",
+    "AuditRun",
+    "Case",
+    "Claim",
+    "Finding",
+    "Neighbours",
+    "all_cases",
+    "audit",
+    "claims",
+    "lower_bounds",
+    "run_audit",
+]

@@ -1,0 +1,133 @@
+"""From two sets of scores to what the mechanism leaks at least: bounds on ε and on μ.
+
+In: scores of independent outputs under P and under Q, the laws on two neighbouring data sets.
+Out: numbers that the true ε(δ) and μ exceed, except with a probability stated beforehand.
+Next on the path: ``neighbours.py``, which makes the scores.
+
+For any event S, (ε, δ)-DP says P(S) ≤ e^ε·Q(S) + δ, and μ-GDP says Φ⁻¹(P(S)) − Φ⁻¹(Q(S)) ≤ μ. So
+one event whose two probabilities are known within limits bounds both from below:
+
+    ε(δ) ≥ ln((p − δ)/q),   μ ≥ Φ⁻¹(p) − Φ⁻¹(q),   p a lower limit of P(S), q an upper one of Q(S).
+
+Events are half-lines of the score: {score ≥ t} is likely under P, {score < t} under Q; for the
+optimal score no other events are better. The first half of the draws picks one event for each
+bound, the second half counts it. As the event does not depend on the draws it is counted on, the
+counts are binomial, and the limits of Clopper and Pearson hold exactly, whatever the score is.
+
+References: Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case
+of the binomial" (1934). Jagielski, Ullman and Oprea, "Auditing differentially private machine
+learning" (2020). Nasr and others, "Tight auditing of differentially private machine learning"
+(2023), for the bound on μ.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtri
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
+
+Measure: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+"""Limits p, q of the probabilities of events → what each event shows, elementwise."""
+
+_LEVELS = np.concatenate([np.geomspace(1e-4, 0.5, 60), 1.0 - np.geomspace(1e-4, 0.5, 60)])
+"""Quantiles of the scores at which the first half looks for its thresholds."""
+
+
+class Counts(NamedTuple):
+    """How often events happened in `total` draws from each law, shapes (events,)."""
+
+    likely: NDArray[np.int64]
+    rare: NDArray[np.int64]
+    total: int
+
+
+def lower_limit(count: Any, total: int, alpha: float) -> FloatArray:
+    """Return what a probability exceeds except with probability `alpha` (Clopper and Pearson)."""
+    count = np.asarray(count)
+    limit = betaincinv(np.maximum(count, 1), total - count + 1, alpha)
+    return np.where(count > 0, limit, 0.0)
+
+
+def upper_limit(count: Any, total: int, alpha: float) -> FloatArray:
+    """Return what a probability stays below except with probability `alpha`."""
+    return np.asarray(1.0 - lower_limit(total - np.asarray(count), total, alpha))
+
+
+def epsilon_shown(delta: float) -> Measure:
+    """Return the measure ln((p − δ)/q), at least 0."""
+
+    def measure(p: FloatArray, q: FloatArray) -> FloatArray:
+        gain = np.maximum(p - delta, 0.0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.maximum(np.log(gain) - np.log(q), 0.0))
+
+    return measure
+
+
+def mu_shown(p: FloatArray, q: FloatArray) -> FloatArray:
+    """Return Φ⁻¹(p) − Φ⁻¹(q), at least 0."""
+    return np.asarray(np.maximum(ndtri(p) - ndtri(q), 0.0))
+
+
+def lower_bounds(
+    left: FloatArray, right: FloatArray, measures: list[Measure], *, alpha: float
+) -> list[float]:
+    """Return one lower bound for each measure; each is wrong with probability at most `alpha`.
+
+    Parameters
+    ----------
+    left, right : array, shape (n,)
+        Scores of independent draws from P and from Q; larger means more like P.
+    measures : list of callable
+        `epsilon_shown` of some δ, or `mu_shown`; rising in p, falling in q.
+    alpha : float
+        Half of it goes to either limit. The bounds may depend on one another.
+
+    Raises
+    ------
+    ConfigError
+        When the two lengths differ, are below 4, or a score is not finite.
+    """
+    if left.shape != right.shape or left.ndim != 1 or len(left) < 4:
+        raise ConfigError(
+            f"scores must be two vectors of one length, at least 4, found shapes {left.shape} and "
+            f"{right.shape}; draw as often from either law"
+        )
+    if not (np.isfinite(left).all() and np.isfinite(right).all()):
+        raise ConfigError("scores must be finite, found NaN or infinity; check the score")
+    half = len(left) // 2
+    thresholds = np.quantile(np.concatenate([left[:half], right[:half]]), _LEVELS)
+    first = _count(left[:half], right[:half], thresholds)
+    second = _count(left[half:], right[half:], thresholds)
+    guess = _limits(first, alpha)
+    bounds = []
+    for measure in measures:
+        best = int(np.argmax(measure(*guess)))
+        chosen = Counts(second.likely[[best]], second.rare[[best]], second.total)
+        bounds.append(float(measure(*_limits(chosen, alpha))[0]))
+    return bounds
+
+
+def _limits(counts: Counts, alpha: float) -> tuple[FloatArray, FloatArray]:
+    """Return a lower limit of the likely and an upper limit of the rare probability."""
+    return (
+        lower_limit(counts.likely, counts.total, alpha / 2.0),
+        upper_limit(counts.rare, counts.total, alpha / 2.0),
+    )
+
+
+def _count(left: FloatArray, right: FloatArray, thresholds: FloatArray) -> Counts:
+    """Count {score ≥ t} in `left` against `right`, then {score < t} in `right` against `left`."""
+    total = len(left)
+    below_left, below_right = (
+        np.searchsorted(np.sort(scores), thresholds, side="left") for scores in (left, right)
+    )
+    return Counts(
+        np.concatenate([total - below_left, below_right]),
+        np.concatenate([total - below_right, below_left]),
+        total,
+    )

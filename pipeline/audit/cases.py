@@ -1,0 +1,183 @@
+"""What is audited: every mechanism, on every manifold, under every definition it is proven for.
+
+In: the registry of mechanisms. Out: `Case` records, and the claims that a budget makes about ε(δ)
+and μ. Next on the path: ``run.py``.
+
+The manifolds are small on purpose. In d dimensions the loss of spherical noise comes close to its
+bound only on outputs that lie beyond the statistic in one direction, and their share falls quickly
+with d: in 15 dimensions no number of draws that fits in memory would come near the claim, and a
+wrong scale could hide. The code is the same for every size.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pipeline.audit.neighbours import RECORDS
+from pipeline.errors import ConfigError
+from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.mechanisms import MECHANISMS, ChainSettings, Mechanism
+from pipeline.mechanisms.sensitivity import gradient_sensitivity
+from pipeline.privacy import (
+    GDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    Budget,
+    PureDP,
+    RaoDP,
+    convert,
+    epsilon_of,
+)
+
+SPACES: dict[str, Manifold] = {
+    "spd-log-euclidean": MANIFOLDS["spd-log-euclidean"](k=2),
+    "spd-log-cholesky": MANIFOLDS["spd-log-cholesky"](k=2),
+    "spd-affine-invariant": MANIFOLDS["spd-affine-invariant"](k=2),
+    "hyperbolic": MANIFOLDS["hyperbolic"](dim=2),
+    "sphere": MANIFOLDS["sphere"](dim=2),
+    "kendall": MANIFOLDS["kendall"](landmarks=3),
+}
+"""The manifolds, in dimension 3, 3, 3, 2, 2 and 4."""
+BUDGETS: dict[str, Budget] = {
+    "pure": PureDP(2.0),
+    "approx": ApproxDP(1.0, 0.01),
+    "gdp": GDP(1.0),
+    "rdp": RDP(4.0, 2.0),
+    "zcdp": ZCDP(0.5),
+    "rao": RaoDP(1.0),
+}
+"""One budget of each definition, of similar strength."""
+DELTAS = (0.0, 1e-3, 1e-2, 0.1)
+"""Values of δ at which ε is bounded."""
+SENSITIVITY = 0.25
+"""Δ in the manifold's distance: large enough for curvature to show, and for all laws to exist."""
+LANDMARK_SENSITIVITY = 0.02
+"""Δ of one landmark of a polygon with corners at distance ½ from its centre."""
+RADIUS = 0.2
+"""Radius of the ball that holds the data on the sphere and on shapes, where it must be < π/8."""
+CHAINS: dict[tuple[str, str], ChainSettings] = {
+    ("rl", "spd-log-euclidean"): ChainSettings(burn_in=10_000),
+    ("rl", "spd-affine-invariant"): ChainSettings(burn_in=10_000),
+    ("kng", "sphere"): ChainSettings(burn_in=1000),
+}
+"""The published Markov chains; the paper of the last gives no length, so the 1,000 are ours."""
+CHAIN_SHARE = 0.02
+"""A chain takes thousands of steps a draw: it gets this share of the draws …"""
+CHAIN_BUDGET = PureDP(4.0)
+"""… and a larger budget, because few draws show more of it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mechanism on one manifold under one budget, and how it is drawn.
+
+    Attributes
+    ----------
+    mechanism : str
+        A key of `MECHANISMS`.
+    manifold, budget, sensitivity
+        What it is calibrated with.
+    radius : float
+        r of the ball that holds the data, where KNG needs one.
+    chain : ChainSettings, optional
+        Draw by the published Markov chain instead of exactly.
+    fault : str
+        What is broken on purpose, or "".
+    broken : callable, optional
+        With a fault: makes the mechanism that is drawn from, in place of the calibrated one.
+    """
+
+    mechanism: str
+    manifold: Manifold
+    budget: Budget
+    sensitivity: float
+    radius: float = math.inf
+    chain: ChainSettings | None = None
+    fault: str = ""
+    broken: Callable[["Case"], Mechanism] | None = None
+
+    @property
+    def sampler(self) -> str:
+        """``"exact"`` or ``"chain"``."""
+        return "exact" if self.chain is None else "chain"
+
+    @property
+    def name(self) -> str:
+        """What tells this case from all others."""
+        place = f"{self.manifold.name}-{self.manifold.dim}"
+        return "/".join((self.mechanism, place, str(self.budget), self.sampler, self.fault))
+
+    def calibrate(self) -> Mechanism:
+        """Return the mechanism, calibrated as anybody would."""
+        knobs: dict[str, Any] = {}
+        if math.isfinite(self.radius):
+            knobs["radius"] = self.radius
+        if self.chain is not None:
+            knobs |= {"sampler": "chain", "chain": self.chain}
+        return MECHANISMS[self.mechanism].calibrate(
+            self.budget, sensitivity=self.sensitivity, manifold=self.manifold, **knobs
+        )
+
+
+class Claim(NamedTuple):
+    """An upper bound that a budget promises: on ε at some δ, or on μ (δ is NaN then)."""
+
+    quantity: str
+    delta: float
+    value: float
+
+
+def claims(budget: Budget) -> tuple[Claim, ...]:
+    """Return what `budget` promises about ε(δ) at each of `DELTAS`, and about μ if it does.
+
+    Rao DP promises nothing about either; it gets one claim on μ of the value NaN.
+    """
+    if isinstance(budget, RaoDP):
+        return (Claim("mu", math.nan, math.nan),)
+    found = []
+    for delta in DELTAS:
+        if delta == 0.0 and isinstance(budget, PureDP):
+            found.append(Claim("epsilon", delta, budget.epsilon))
+        elif delta > 0.0 and not (isinstance(budget, ApproxDP) and delta < budget.delta):
+            found.append(Claim("epsilon", delta, epsilon_of(budget, delta)))
+    if isinstance(budget, PureDP | GDP):
+        found.append(Claim("mu", math.nan, convert(budget, GDP).mu))
+    return tuple(found)
+
+
+def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
+    """Return the cases of all mechanisms, or of one.
+
+    Every certified definition is there; Rao DP, a label, only where there is no other.
+
+    Raises
+    ------
+    ConfigError
+        For a name that is not in the registry.
+    """
+    if mechanism is not None and mechanism not in MECHANISMS:
+        raise ConfigError(
+            f"a mechanism must be one of {', '.join(MECHANISMS)}; found {mechanism!r}; choose one"
+        )
+    found = []
+    for name in MECHANISMS if mechanism is None else (mechanism,):
+        family = MECHANISMS[name]
+        definitions = [kind for kind in family.definitions if kind != "rao"] or ["rao"]
+        for space in family.manifolds:
+            found += [_case(name, space, BUDGETS[kind]) for kind in definitions]
+            if (name, space) in CHAINS:
+                found.append(_case(name, space, CHAIN_BUDGET, CHAINS[name, space]))
+    return tuple(found)
+
+
+def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = None) -> Case:
+    """Return a case with the sensitivity that suits its mechanism."""
+    manifold = SPACES[space]
+    if name == "landmark-laplace":
+        return Case(name, manifold, budget, LANDMARK_SENSITIVITY)
+    if name == "kng" and not manifold.hadamard:
+        delta = gradient_sensitivity(RECORDS, RADIUS, manifold.curvature[1])
+        return Case(name, manifold, budget, delta, RADIUS, chain)
+    return Case(name, manifold, budget, SENSITIVITY, chain=chain)

@@ -29,6 +29,7 @@ for command in (
     experiments.report,
     catalogue.datasets,
     catalogue.mechanisms,
+    catalogue.audit,
     releases.release,
     releases.serve,
 ):

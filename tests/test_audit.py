@@ -1,0 +1,373 @@
+"""The audit: its bounds hold, its scores are likelihood ratios, sound passes, broken is caught.
+
+Random tests are seeded. What rests on `FALSE_ALARM` fails for sound code with probability below
+1e-6 by construction, in all; the means below compare at 6 standard errors and more (< 1e-8 each).
+"""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from pipeline.arrays import FloatArray
+from pipeline.audit import CONTROLS, NEIGHBOURS, Case, all_cases, audit, claims, command, run_audit
+from pipeline.audit.bounds import (
+    epsilon_shown,
+    lower_bounds,
+    lower_limit,
+    mu_shown,
+    upper_limit,
+)
+from pipeline.audit.cases import BUDGETS, CHAINS, SPACES
+from pipeline.audit.controls import half_noise, misprinted_sigma
+from pipeline.audit.neighbours import projected_profile
+from pipeline.cli import main
+from pipeline.errors import ConfigError, OutputError
+from pipeline.geometry import vecd
+from pipeline.mechanisms import MECHANISMS
+from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
+from pipeline.results.audit import AUDIT_SCHEMA, read_audit
+from pipeline.results.rows import read_metadata
+
+MEASURES = [epsilon_shown(0.0), epsilon_shown(0.01), mu_shown]
+
+
+def case(mechanism: str, space: str, budget: Budget) -> Case:
+    """Return the audit's own case of that mechanism, with another budget."""
+    first = next(item for item in all_cases(mechanism) if item.manifold is SPACES[space])
+    return replace(first, budget=budget)
+
+
+# --- the bounds -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.05, 1e-9])
+def test_limits_invert_the_binomial(alpha: float) -> None:
+    """At the limits a count so large (so small) has probability exactly α; edges are 0 and 1."""
+    total, counts = 500, np.array([1, 7, 250, 499])
+    low, high = lower_limit(counts, total, alpha), upper_limit(counts, total, alpha)
+    assert stats.binom.sf(counts - 1, total, low) == pytest.approx(alpha, rel=1e-8)
+    assert stats.binom.cdf(counts, total, high) == pytest.approx(alpha, rel=1e-6)
+    assert lower_limit(0, total, alpha) == 0.0
+    assert upper_limit(total, total, alpha) == 1.0
+
+
+def test_bounds_are_wrong_no_more_often_than_stated() -> None:
+    """With P = Q (true ε and μ are 0), at α = 0.6 a bound is above 0 in at most 60 % of audits."""
+    rng, runs, alpha = np.random.default_rng(1), 1000, 0.6
+    pairs = rng.standard_normal((runs, 2, 300))
+    above = np.array([lower_bounds(*pair, MEASURES, alpha=alpha) for pair in pairs]) > 0.0
+    limit = runs * alpha + 6.0 * math.sqrt(runs * alpha * (1.0 - alpha))
+    assert np.all(above.sum(axis=0) < limit)
+
+
+@pytest.mark.parametrize("mu", [1.0, 2.0])
+def test_bounds_of_two_normal_laws(mu: float) -> None:
+    """Of N(μ, 1) and N(0, 1) they stay below the exact ε(δ) and μ, and come near."""
+    rng = np.random.default_rng(2)
+    right = rng.standard_normal(100_000)
+    left = mu + rng.standard_normal(100_000)
+    epsilon, found = lower_bounds(left, right, [epsilon_shown(0.1), mu_shown], alpha=1e-9)
+    assert 0.88 * mu < found < mu
+    assert delta_of(GDP(mu), epsilon) > 0.1  # so ε is below ε(0.1)
+    assert epsilon > 0.7 * claims(GDP(mu))[2].value
+
+
+def test_either_direction_is_found() -> None:
+    """Rare under P and never under Q, or the other way round: both give a large ε."""
+    rng = np.random.default_rng(3)
+    plain, some = rng.random(20_000), rng.random(20_000)
+    for sign in (1.0, -1.0):
+        outliers = np.where(some < 0.02, sign * 9.0, plain)
+        for pair in ((outliers, plain), (plain, outliers)):
+            (epsilon,) = lower_bounds(*pair, [epsilon_shown(0.0)], alpha=1e-6)
+            assert (epsilon > 1.0) == ((sign > 0.0) == (pair[0] is outliers))
+
+
+def test_bounds_refuse_what_is_no_score() -> None:
+    """Unequal lengths, too few scores and NaN raise with one line."""
+    good, bad = np.zeros(10), np.full(10, np.nan)
+    for left, right in ((good, good[:9]), (good[:3], good[:3]), (good, bad)):
+        with pytest.raises(ConfigError, match="scores must be"):
+            lower_bounds(left, right, MEASURES, alpha=0.1)
+
+
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=str)
+def test_claims_are_the_profile(budget: Budget) -> None:
+    """(ε, δ) is claimed exactly where the budget implies it; Rao DP claims nothing."""
+    found = claims(budget)
+    if budget.name == "rao":
+        assert [math.isnan(claim.value) for claim in found] == [True]
+        return
+    for claim in found:
+        if claim.quantity == "epsilon" and claim.delta > 0.0:
+            assert delta_of(budget, claim.value) <= claim.delta * (1.0 + 1e-9)
+            assert delta_of(budget, 0.99 * claim.value) > claim.delta
+    deltas = [claim.delta for claim in found if claim.quantity == "epsilon"]
+    assert (0.0 in deltas) == isinstance(budget, PureDP)
+    assert min(deltas) >= (budget.delta if isinstance(budget, ApproxDP) else 0.0)
+
+
+# --- the neighbours and their scores --------------------------------------------------------------
+
+
+def test_every_mechanism_is_audited_wherever_it_is_proven() -> None:
+    """Mechanism × manifold × certified definition, each once, and every published chain."""
+    assert set(NEIGHBOURS) == set(MECHANISMS)
+    expected = {
+        (family.name, space, kind)
+        for family in MECHANISMS.values()
+        for space in family.manifolds
+        for kind in family.definitions
+        if kind != "rao" or family.definitions == ("rao",)
+    }
+    exact = [item for item in all_cases() if item.sampler == "exact"]
+    found = [(item.mechanism, item.manifold.name, item.budget.name) for item in exact]
+    assert len(found) == len(expected)
+    assert set(found) == expected
+    chains = [item for item in all_cases() if item.sampler == "chain"]
+    assert {(item.mechanism, item.manifold.name) for item in chains} == set(CHAINS)
+    assert len({item.name for item in (*all_cases(), *CONTROLS)}) == len(all_cases()) + len(
+        CONTROLS
+    )
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "space"),
+    sorted({(item.mechanism, item.manifold.name) for item in all_cases()}),
+)
+def test_neighbours_are_as_far_apart_as_the_sensitivity(mechanism: str, space: str) -> None:
+    """dist(c, c') = Δ in the mechanism's own distance; gradients differ by Δ, and never by more."""
+    chosen = next(item for item in all_cases(mechanism) if item.manifold is SPACES[space])
+    pair, manifold, delta = NEIGHBOURS[mechanism](chosen.calibrate()), SPACES[space], math.nan
+    if mechanism == "kng":
+        rng = np.random.default_rng(4)
+        tangents = min(chosen.radius, 3.0) * rng.uniform(-1.0, 1.0, (2000, manifold.dim))
+        assert pair.base is not None
+        center = manifold.exp(pair.base, tangents / math.sqrt(manifold.dim))
+        on_line = np.concatenate([pair.left[-1:], pair.right[-1:], center])
+        gap = np.abs(pair.score(on_line))
+        assert gap.max() <= chosen.sensitivity * (1.0 + 1e-9)
+        assert gap[:2].max() > (1.0 - 1e-9 if manifold.hadamard else 0.7) * chosen.sensitivity
+        return
+    if mechanism == "landmark-laplace":
+        moves = np.abs(pair.left - pair.right)
+        assert moves == pytest.approx(np.full(len(moves), chosen.sensitivity), rel=1e-12)
+        return
+    if MECHANISMS[mechanism].embedded:
+        apart = pair.left - pair.right
+        delta = float(np.linalg.norm(apart if space == "sphere" else vecd(apart)))
+    else:
+        delta = float(manifold.dist(pair.left, pair.right))
+        if pair.base is not None:  # what noise has to hide
+            moved = manifold.log(pair.base, pair.left) - manifold.log(pair.base, pair.right)
+            assert float(np.linalg.norm(moved)) == pytest.approx(chosen.sensitivity, rel=1e-9)
+    assert delta == pytest.approx(chosen.sensitivity, rel=1e-9)
+
+
+def log_ratio(chosen: Case, score: FloatArray) -> FloatArray:
+    """Return the log-likelihood ratio that the score stands for, but for a constant with KNG."""
+    mechanism = chosen.calibrate()
+    sigma, delta = mechanism.sigma, chosen.sensitivity
+    if chosen.mechanism in ("ewg", "tangent-gaussian"):
+        return score * delta / sigma**2
+    if chosen.mechanism == "extrinsic-gaussian":
+        return score / sigma**2
+    if chosen.mechanism == "generalized-gaussian":
+        return score / sigma**4
+    return score if chosen.mechanism == "projected-euclidean-laplace" else score / sigma
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "space"),
+    sorted(
+        (item.mechanism, item.manifold.name)
+        for item in all_cases()
+        if item.budget.name in ("gdp", "rao") and item.mechanism != "landmark-laplace"
+    ),
+)
+def test_scores_are_likelihood_ratios(mechanism: str, space: str) -> None:
+    """E_P exp(−L)·E_Q exp(L) = 1 for L = ln p/q, by definition of a density ratio."""
+    budget = BUDGETS["gdp" if "gdp" in MECHANISMS[mechanism].definitions else "rao"]
+    chosen = case(mechanism, space, budget)
+    pair, drawn = NEIGHBOURS[mechanism](chosen.calibrate()), chosen.calibrate()
+    rng, size, product, spread = np.random.default_rng(5), 4000, 1.0, 0.0
+    for center, sign in ((pair.left, -1.0), (pair.right, 1.0)):
+        points = drawn.sample(center, base=pair.base, size=size, rng=rng).points
+        weight = np.exp(sign * log_ratio(chosen, pair.score(points)))
+        product *= float(weight.mean())
+        spread += float(weight.var() / weight.mean() ** 2) / size
+    assert product == pytest.approx(1.0, abs=7.0 * product * math.sqrt(spread))
+
+
+def test_profile_of_the_projected_laplace() -> None:
+    """On S² the cosine ⟨y, c⟩ of an output has density ∝ f (Kolmogorov-Smirnov at p > 1e-8)."""
+    mechanism = case("projected-euclidean-laplace", "sphere", PureDP(1.0)).calibrate()
+    center = mechanism.manifold.origin
+    points = mechanism.sample(center, size=50_000, rng=np.random.default_rng(12)).points
+    cosine, log_f = projected_profile(2, mechanism.sigma)
+    cdf = integrate.cumulative_simpson(np.exp(log_f), x=cosine, initial=0.0)
+    law = stats.kstest(points @ center, lambda a: np.interp(a, cosine, cdf / cdf[-1]))
+    assert law.pvalue > 1e-8
+
+
+def test_constants_differ_where_a_ball_holds_the_data() -> None:
+    """On the sphere the neighbours of KNG have normalising constants 1.3 and more times apart."""
+    chosen = case("kng", "sphere", PureDP(2.0))
+    mechanism = chosen.calibrate()
+    pair = NEIGHBOURS["kng"](mechanism)
+    rng = np.random.default_rng(11)
+    points = mechanism.sample(pair.left, base=pair.base, size=4000, rng=rng).points
+    assert np.exp(-pair.score(points) / mechanism.sigma).mean() > 1.3  # Z'/Z; deviation 0.015
+
+
+# --- sound mechanisms pass, broken ones are caught ------------------------------------------------
+
+
+@pytest.mark.slow
+def test_no_sound_mechanism_violates_its_claim() -> None:
+    """Every case of the default audit is within its claims; Rao DP is marked as a label."""
+    found = [finding for group in audit(all_cases(), trials=5000, seed=6) for finding in group]
+    assert [finding for finding in found if not finding.good] == []
+    labels = {finding.case.mechanism for finding in found if finding.verdict == "label"}
+    assert labels == {"generalized-gaussian"}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "space", "kind", "least"),
+    [
+        ("ewg", "spd-affine-invariant", "gdp", 0.85),
+        ("extrinsic-gaussian", "spd-log-euclidean", "gdp", 0.85),
+        ("ewl", "hyperbolic", "pure", 0.75),
+        ("rl", "sphere", "pure", 0.75),
+        ("rl", "spd-affine-invariant", "pure", 0.7),
+        ("kng", "spd-log-cholesky", "pure", 0.7),
+        ("projected-euclidean-laplace", "sphere", "pure", 0.65),
+    ],
+)
+def test_bounds_come_near_the_claims(mechanism: str, space: str, kind: str, least: float) -> None:
+    """Optimal scores at 50,000 draws show most of what is claimed, and no more."""
+    (found,) = audit([case(mechanism, space, BUDGETS[kind])], trials=50_000, seed=7)
+    assert least < max(finding.tightness for finding in found) <= 1.0
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=lambda item: f"{item.mechanism}: {item.fault}")
+def test_controls_are_caught(control: Case) -> None:
+    """Each mechanism broken on purpose shows more than it claims."""
+    ((finding,),) = audit([control], trials=40_000, seed=8)
+    assert finding.verdict == "caught"
+    assert finding.good
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "space", "kind"),
+    [
+        ("ewl", "hyperbolic", "pure"),
+        ("ewg", "spd-log-cholesky", "gdp"),
+        ("tangent-gaussian", "spd-log-euclidean", "approx"),
+        ("rl", "sphere", "pure"),
+        ("rl", "kendall", "pure"),
+        ("kng", "spd-log-euclidean", "pure"),
+        ("extrinsic-gaussian", "spd-affine-invariant", "rdp"),
+        ("euclidean-laplace", "sphere", "pure"),
+        ("projected-euclidean-laplace", "sphere", "pure"),
+    ],
+)
+def test_half_the_noise_is_a_violation(mechanism: str, space: str, kind: str) -> None:
+    """σ/2 in place of σ is seen in every mechanism whose claim is nearly reached."""
+    halved = replace(case(mechanism, space, BUDGETS[kind]), broken=half_noise)
+    (found,) = audit([halved], trials=40_000, seed=9)
+    assert "VIOLATED" in {finding.verdict for finding in found}
+    assert not all(finding.good for finding in found)
+
+
+def test_a_sound_mechanism_in_place_of_a_fault_is_missed() -> None:
+    """The verdict of a control is earned: with nothing broken it is not "caught"."""
+    sound = [replace(control, broken=None) for control in CONTROLS[:5]]
+    for (finding,) in audit(sound, trials=4000, seed=10):
+        assert finding.verdict == "MISSED"
+        assert not finding.good
+
+
+def test_the_misprinted_condition_accepts_anything() -> None:
+    """It ends at the least σ it was given, far below the right one."""
+    budget = ApproxDP(1.0, 0.01)
+    assert misprinted_sigma(budget, 0.3) == pytest.approx(0.03, rel=1e-6)
+    assert gaussian_sigma(budget, 0.3) > 0.3
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_a_case_has_its_own_random_stream() -> None:
+    """A case shows the same whatever runs beside it; another seed or case of one law does not."""
+    chosen = [case("ewg", "hyperbolic", GDP(1.0)), case("ewl", "hyperbolic", PureDP(2.0))]
+    first, again, turned, other = (
+        [[finding.lower for finding in group] for group in audit(cases, trials=2000, seed=seed)]
+        for cases, seed in ((chosen, 1), (chosen, 1), (chosen[::-1], 1), (chosen, 2))
+    )
+    assert first == again == turned[::-1]
+    assert first != other
+    twins = [case(name, "spd-log-euclidean", PureDP(2.0)) for name in ("ewl", "rl")]
+    lowers = [[finding.lower for finding in group] for group in audit(twins, trials=2000)]
+    assert lowers[0] != lowers[1]
+
+
+def test_the_table_is_written(tmp_path: Path) -> None:
+    """One row a claim, with units in the fields; the screen has a line a case; all is well."""
+    done = run_audit("tangent-gaussian", trials=2000, out=tmp_path, seed=3, controls=True)
+    assert done.path == tmp_path / "audit" / "audit.parquet"
+    table = read_audit(done.path)
+    cases = all_cases("tangent-gaussian")
+    own = table["fault"] == ""
+    assert own.sum() == sum(len(claims(item.budget)) for item in cases)
+    assert done.table.row_count == len(cases) + len(CONTROLS)
+    assert set(table["verdict"][own]) == {"ok"}
+    assert np.all(table["lower"][own] <= table["claim"][own])
+    assert table["tightness"] == pytest.approx(table["lower"] / table["claim"])
+    assert np.isnan(table["delta"][table["quantity"] == "mu"]).all()
+    assert done.good == ("MISSED" not in table["verdict"])
+    metadata = read_metadata(done.path)
+    assert (metadata["seed"], metadata["false_alarm"]) == ("3", "1e-06")
+    import pyarrow.parquet as pq
+
+    fields = pq.read_schema(done.path)
+    for name, field in AUDIT_SCHEMA.items():
+        noted = fields.field(name).metadata
+        assert noted[b"unit"].decode() == field.unit
+        assert noted[b"meaning"].decode() == field.meaning
+
+
+def test_bad_input_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
+    """Unknown mechanism, too few trials, negative seed, a file in place of the folder."""
+    for arguments, message in (
+        ({"mechanism": "laplace"}, "must be one of ewl"),
+        ({"trials": 10}, "at least 1000 trials"),
+        ({"seed": -1}, "seed of 0 or more"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            run_audit(out=tmp_path, **arguments)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot write"):
+        run_audit("ewg", out=tmp_path / "file")
+
+
+def test_exit_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`covdp audit` ends with 0 within the claims, 1 on a violation, 2 on bad input."""
+    options = ["--mechanism", "extrinsic-gaussian", "--trials", "20000", "--out", str(tmp_path)]
+    assert main(["audit", *options]) == 0
+    assert "VIOLATED" not in capsys.readouterr().out
+    broken = replace(case("extrinsic-gaussian", "spd-log-cholesky", GDP(1.0)), broken=half_noise)
+    monkeypatch.setattr(command, "all_cases", lambda _: (broken,))
+    with pytest.raises(SystemExit) as stopped:
+        main(["audit", *options])
+    assert stopped.value.code == 1
+    assert "VIOLATED" in capsys.readouterr().out
+    assert main(["audit", "--trials", "10", "--out", str(tmp_path)]) == 2
+    assert "at least 1000 trials" in capsys.readouterr().err

@@ -74,15 +74,14 @@ def simulate(config: ExperimentConfig, source: SourceConfig) -> list[tuple[Class
 
 def _title(manifold: Manifold, n: int, source: SourceConfig) -> str:
     """Return what tells this class from the others of its experiment."""
-    parts = []
-    if manifold.name.startswith("spd-"):
-        metric = "" if len(source.manifolds) < 2 else f" {manifold.name.removeprefix('spd-')}"
-        parts.append(f"SPD({manifold.point_shape[0]}){metric}")
-    else:
-        parts.append({"hyperbolic": "H", "sphere": "S", "kendall": "shapes, "}[manifold.name])
-        parts[0] += f"^{manifold.dim}" if manifold.name != "kendall" else ""
-    if manifold.name == "kendall":
-        parts = [f"shapes of {manifold.point_shape[0]} landmarks"]
+    titles = {
+        "hyperbolic": f"H^{manifold.dim}",
+        "sphere": f"S^{manifold.dim}",
+        "kendall": f"shapes of {manifold.point_shape[0]} landmarks",
+    }
+    parts = [titles.get(manifold.name, f"SPD({manifold.point_shape[0]})")]
+    if len(source.manifolds) > 1:
+        parts = [manifold.name.removeprefix("spd-")]
     if len(source.dimensions) > 1:
         parts.append(f"d = {manifold.dim}")
     if len(source.n) > 1:

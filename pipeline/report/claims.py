@@ -30,10 +30,10 @@ def verdict(run: Run) -> list[Finding]:
     judged = claims(run)
     if not judged:
         return []
-    good = sum(finding.text.startswith("Agrees:") for finding in judged)
-    text = f"{good} of {len(judged)} statements of the paper agree with our rows"
-    bad = [finding.text for finding in judged if not finding.text.startswith("Agrees:")]
-    return [Finding(f"{text}. {bad[0]}" if bad else f"{text}.")]
+    good = [finding for finding in judged if finding.text.startswith("Agrees:")]
+    rest = [finding.text.partition("”")[0] + "”" for finding in judged if finding not in good]
+    text = f"{len(good)} of {len(judged)} statements of the paper agree with our rows"
+    return [Finding(f"{text}. {'. '.join(rest)}." if rest else f"{text}.")]
 
 
 def _judge(claim: Mapping[str, Any], rows: Table) -> Finding:
@@ -43,7 +43,7 @@ def _judge(claim: Mapping[str, Any], rows: Table) -> Finding:
         if name not in rows["series"]:
             return Finding(f"Not checked: “{says}”; the series “{name}” was not run.")
     table = summarise(rows, value=claim["column"])
-    holds, unclear, fails, gone = 0, 0, [], 0
+    holds, unclear, fails, gone, ratios = 0, 0, list[str](), 0, list[float]()
     for label, budget in dict.fromkeys(zip(table["label"], table["budget"], strict=True)):
         within = claim["above"] <= budget <= claim["below"]
         if not within or (claim["labels"] is not None and label not in claim["labels"]):
@@ -55,6 +55,7 @@ def _judge(claim: Mapping[str, Any], rows: Table) -> Finding:
         if not table["count"][a[0]] or not table["count"][b[0]]:
             gone += 1
             continue
+        ratios.append(float(table["mean"][b[0]] / table["mean"][a[0]]))
         gap = table["mean"][b[0]] - claim["factor"] * table["mean"][a[0]]
         noise = 2 * np.hypot(table["se"][b[0]], claim["factor"] * table["se"][a[0]])
         if gap > 0:
@@ -63,7 +64,11 @@ def _judge(claim: Mapping[str, Any], rows: Table) -> Finding:
             unclear += 1
         else:
             fails.append(_pair(table, int(a[0]), int(b[0])))
-    return _sentence(says, holds, unclear, fails, gone)
+    found = _sentence(says, holds, unclear, fails, gone)
+    if not ratios:
+        return found
+    mean = number(float(np.exp(np.log(ratios).mean())))
+    return found._replace(text=f"{found.text} “{right}” over “{left}”: {mean} on average.")
 
 
 def _fills(claim: Mapping[str, Any], run: Run) -> Finding:

@@ -86,7 +86,7 @@ def error_figure(run: Run) -> Figure | None:
     layout = run.record.config.get("figure")
     if run.rows is None or run.record.config.get("composition"):
         return None
-    if layout is None or (layout["x"] == "budget" and layout["panels"] == ["class"]):
+    if layout is None or not run.record.config.get("source"):
         return error_against_budget(run.rows, band=layout["band"] if layout else "se")
     series = run.record.config["mechanisms"]
     return paper_curves(run.rows, **layout, panel_of={x["series"]: x["panel"] for x in series})

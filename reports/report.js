@@ -5,7 +5,7 @@ const narrow = matchMedia("(max-width: 700px)");
 
 function fit(spec, width) {
   // On a narrow screen: one panel below the other, as wide as the screen allows.
-  if (!narrow.matches) return spec;
+  if (!narrow.matches || spec.facet?.row) return spec;  // a grid of pictures keeps its shape
   const out = structuredClone(spec);
   if (out.facet) {
     out.columns = 1;

@@ -109,8 +109,10 @@ def _panels(table: Table) -> NDArray[Any]:
     return np.array(titles, dtype=object)
 
 
-def _curves(table: Table, panels: NDArray[Any], *, x: Axis, y: str, band: Band) -> Any:
-    """Return the layered, faceted Altair chart."""
+def _curves(
+    table: Table, panels: NDArray[Any], *, x: Axis, y: str, band: Band, across: int = 0
+) -> Any:
+    """Return the layered, faceted Altair chart, `across` panels in a row (0: as they fit)."""
     import altair as alt
 
     low, high = _band(table, band)
@@ -148,7 +150,7 @@ def _curves(table: Table, panels: NDArray[Any], *, x: Axis, y: str, band: Band) 
         strokeDash=[4, 3], strokeWidth=1.2, strokeOpacity=0.8, color=INK, clip=True
     ).encode(alt.Y("expected:Q"), alt.Detail("series:N"))
     layers = alt.layer(area, line, theory.properties(name="theory"), dots.add_params(picked))
-    columns_wide, width = _layout(len(titles))
+    columns_wide, width = _layout(len(titles), across)
     return layers.properties(width=width, height=230).facet(
         facet=alt.Facet(
             "panel:N", sort=titles, header=alt.Header(labelAnchor="start", labelLimit=width)
@@ -183,11 +185,10 @@ def _scale(title: str, values: NDArray[np.float64], *, tight: bool) -> dict[str,
     }
 
 
-def _layout(panels: int) -> tuple[int, int]:
+def _layout(panels: int, across: int = 0) -> tuple[int, int]:
     """Return panels in a row, and the width of one in pixels."""
-    if panels == 1:
-        return 1, 640
-    return (2, 390) if panels in (2, 4) else (3, 245)
+    across = min(across or (2 if panels in (2, 4) else 3), panels)
+    return across, {1: 640, 2: 390, 3: 245}.get(across, 172)
 
 
 def _plain(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """Figures in the layout of a paper: any column along x, panels by class, group or budget."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,12 +53,19 @@ def paper_curves(
         return None
     if value != "error":
         table["expected_error"] = np.full(len(table["count"]), np.nan)
-    titles = np.array([_panel(table, row, panels, panel_of) for row in range(len(table["count"]))])
+    parts = [_panel(table, row, panels, panel_of) for row in range(len(table["count"]))]
+    codes = [unique(np.array(column, dtype=object))[1] for column in zip(*parts, strict=True)]
+    if codes:  # the rows of the paper's figure first, its columns last
+        order = np.lexsort(codes[::-1])
+        table = {name: column[order] for name, column in table.items()}
+        parts = [parts[row] for row in order]
+    across = min(len(set(codes[-1])), 4) if len(codes) > 1 else 0
+    titles = np.array([", ".join(filter(None, part)) for part in parts], dtype=object)
     letters = unique(rows["definition"])[0]
-    names = [" ".join(("budget", letter(name))) for name in letters] if x == "budget" else []
-    x_title = listing(dict.fromkeys(names)) if names else TITLES[x]
+    names = list(dict.fromkeys(map(letter, letters))) if x == "budget" else []
+    x_title = f"budget {listing(names)}" if names else TITLES[x]
     axis = Axis(x_title, np.asarray(table[x], dtype=np.float64))
-    chart = _curves(table, titles.astype(object), x=axis, y=MEASURES[value], band=band)
+    chart = _curves(table, titles, x=axis, y=MEASURES[value], band=band, across=across)
     spread = sorted({int(count) for count in table["count"] if count})
     caption = f"Line: mean of {listing(map(number, spread))} repetitions. Band: {BANDS[band]}."
     if np.isfinite(table["expected_error"]).any():
@@ -76,8 +84,10 @@ def paper_curves(
     )
 
 
-def _panel(table: Table, row: int, panels: Sequence[str], panel_of: Mapping[str, str]) -> str:
-    """Return the title of the panel of one row of the summary."""
+def _panel(
+    table: Table, row: int, panels: Sequence[str], panel_of: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return what names the panel of one row of the summary, part by part."""
     series = str(table["series"][row])
     symbol = letter(str(table["definition"][row]))
     parts = {
@@ -85,7 +95,7 @@ def _panel(table: Table, row: int, panels: Sequence[str], panel_of: Mapping[str,
         "panel": panel_of.get(series, ""),
         "budget": f"{symbol} = {number(float(table['budget'][row]))}",
     }
-    return ", ".join(parts[name] for name in panels if parts[name])
+    return tuple(parts[name] for name in panels)
 
 
 def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figure | None:
@@ -101,12 +111,15 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
     if not shapes:
         return None
     records: list[dict[str, Any]] = [
-        {"series": name, "column": column, "order": order, "x": point[0], "y": point[1]}
-        for name, outlines_ in shapes.items()
+        {"line": row, "place": column, "order": order, "x": point[0], "y": point[1]}
+        for row, outlines_ in enumerate(shapes.values())
         for column, outline in enumerate(outlines_[:6])
         for order, point in enumerate([*outline, outline[0]])
     ]
-    head = alt.Header(labelAngle=0, title=None, labelAlign="left")
+    names = json.dumps(list(shapes), ensure_ascii=False)
+    head = alt.Header(
+        labelAngle=0, title=None, labelAlign="left", labelExpr=f"{names}[datum.value]"
+    )
     hidden = alt.Axis(labels=False, ticks=False, grid=False, domain=False, title=None)
     chart = (
         alt.Chart(alt.InlineData(values=records))
@@ -118,12 +131,8 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
         )
         .properties(width=100, height=100)
         .facet(
-            row=alt.Row(
-                "series:N",
-                sort=list(shapes),
-                header=head,
-            ),
-            column=alt.Column("column:O", header=alt.Header(labels=False, title=None)),
+            row=alt.Row("line:O", header=head),
+            column=alt.Column("place:O", header=alt.Header(labels=False, title=None)),
         )
     )
     return finish(

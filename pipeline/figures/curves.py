@@ -117,13 +117,7 @@ def _curves(
 
     low, high = _band(table, band)
     good = table["count"] > 0
-    names = ("panel", "series", "x", "mean", "low", "high", "expected", "count")
-    numbers = (table["mean"], low, high, table["expected_error"], table["count"])
-    columns = [panels, table["series"], x.values, *numbers]
-    records = [
-        {name: _plain(value) for name, value in zip(names, values, strict=True)}
-        for values in zip(*(column[good] for column in columns), strict=True)
-    ]
+    records = _records(table, panels, x, low, high)
     series, titles = unique(table["series"][good])[0], unique(panels[good])[0]
     picked = alt.selection_point(fields=["series"], bind="legend")
     span = np.concatenate([low[good], high[good]])
@@ -158,6 +152,20 @@ def _curves(
         columns=columns_wide,
         data=alt.InlineData(values=records),
     )
+
+
+def _records(
+    table: Table, panels: NDArray[Any], x: Axis, low: NDArray[Any], high: NDArray[Any]
+) -> list[dict[str, Any]]:
+    """Return the points that are drawn, one a row with a mean."""
+    names = ("panel", "series", "x", "mean", "low", "high", "expected", "count")
+    numbers = (table["mean"], low, high, table["expected_error"], table["count"])
+    columns = [panels, table["series"], x.values, *numbers]
+    good = table["count"] > 0
+    return [
+        {name: _plain(value) for name, value in zip(names, values, strict=True)}
+        for values in zip(*(column[good] for column in columns), strict=True)
+    ]
 
 
 def _band(table: Table, band: Band) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -58,7 +58,9 @@ def _one_panel(table: Table, run: Run) -> Table:
     """Return the series that may be compared: those in the panel of the published setting."""
     series = run.record.config.get("mechanisms", ())
     panels = {item["series"]: item.get("panel", "") for item in series}
-    panel = panels.get(run.record.baseline)
+    if run.record.baseline not in panels:
+        return table
+    panel = panels[run.record.baseline]
     same = np.array([panels.get(name, panel) == panel for name in table["series"]], dtype=bool)
     return {name: column[same] for name, column in table.items()}
 

@@ -338,7 +338,7 @@ def test_numbers_beyond_floating_point_raise() -> None:
 def test_pairs_of_a_sweep_are_complete_and_disjoint_in_rounds() -> None:
     """Every pair p < q comes once a sweep; the pairs of one round share no column."""
     for k in range(1, 13):
-        pairs = kernels.rounds(k)
+        pairs = loops.rounds(k)
         expected = {(p, q) for p in range(k) for q in range(p + 1, k)}
         assert {tuple(pair) for pair in pairs.tolist()} == expected
         assert len(pairs) == len(expected)

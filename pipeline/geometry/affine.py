@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError
 from pipeline.geometry import loops
-from pipeline.geometry.kernels import SHARE, rounds, spread
-from pipeline.geometry.linalg import assemble, cholesky, mirror, polar, sym_eig, unvecd, vecd
+from pipeline.geometry.kernels import SHARE, spread
+from pipeline.geometry.linalg import assemble, cholesky, polar, sym_eig, unvecd, vecd
 from pipeline.geometry.spd import check_spd
 from pipeline.geometry.vectors import check_size
 
@@ -37,16 +37,9 @@ def _whitened_logs(base: FloatArray, p: FloatArray) -> tuple[FloatArray, FloatAr
     k = bases.shape[-1]
     where = _where(bases.shape[:-2], points.shape[:-2])
     logs = np.empty((*where.shape[:-1], k, k))
-    factors = (bases.reshape(-1, k, k), points.reshape(-1, k, k))
-    _run(
-        loops.logs,
-        where.size // 2,
-        *factors,
-        where.reshape(-1, 2),
-        rounds(k),
-        logs.reshape(-1, k, k),
-    )
-    return bases, mirror(logs)
+    stacks = (bases.reshape(-1, k, k), points.reshape(-1, k, k), where.reshape(-1, 2))
+    _run(loops.logs, where.size // 2, *stacks, logs.reshape(-1, k, k))
+    return bases, logs
 
 
 def mean_logs(
@@ -73,14 +66,13 @@ def mean_logs(
     k, blocks = bases.shape[-1], -(-len(points) // loops.BLOCK)
     logs, spreads = np.empty((len(bases) * blocks, k, k)), np.empty(len(bases) * blocks)
     turn = len(bases) == 1
-    arguments = (bases, points, weights, turn, rounds(k), logs, spreads)
-    _run(loops.sums, len(logs), *arguments, share=1)
+    _run(loops.sums, len(logs), bases, points, weights, turn, logs, spreads, share=1)
     total, spreading = np.zeros((len(bases), k, k)), np.zeros(len(bases))
     for block in range(blocks):
         total += logs[block::blocks]
         spreading += spreads[block::blocks]
     rotations = polar(bases)
-    return rotations @ mirror(total) @ rotations.swapaxes(-1, -2), spreading
+    return rotations @ total @ rotations.swapaxes(-1, -2), spreading
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 import numba
-import numpy as np
-from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -41,17 +39,3 @@ def spread(kernel: Callable[..., bool], count: int, *arguments: Any, share: int 
     with ThreadPoolExecutor(min(THREADS, parts)) as pool:
         jobs = [pool.submit(kernel, *arguments, *edges[part : part + 2]) for part in range(parts)]
         return all(job.result() for job in jobs)
-
-
-def rounds(k: int) -> NDArray[np.uint64]:
-    """Return all pairs p < q < k, ``(k(k − 1)/2, 2)``, in rounds of disjoint pairs.
-
-    Unsigned, so that compiled loops need not ask whether an index counts from the end.
-    """
-    ring = list(range(k + k % 2))
-    half = len(ring) // 2
-    pairs = []
-    for _ in ring[1:]:
-        pairs += [sorted((ring[i], ring[-1 - i])) for i in range(half)]
-        ring = [ring[0], ring[-1], *ring[1:-1]]
-    return np.array([pair for pair in pairs if pair[1] < k], dtype=np.uint64).reshape(-1, 2)

@@ -22,7 +22,7 @@ import numpy as np
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import loops
-from pipeline.geometry.kernels import rounds, spread
+from pipeline.geometry.kernels import spread
 
 
 def vecd(matrices: FloatArray) -> FloatArray:
@@ -104,24 +104,22 @@ def cholesky(matrices: FloatArray) -> FloatArray:
 
 
 def _svd(lowers: FloatArray, *, rights: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return σ², U and V (no rows unless `rights`) of L = U diag(σ) Vᵀ, in no order."""
-    batch, k = lowers.shape[:-2], lowers.shape[-1]
-    stack = np.ascontiguousarray(lowers).reshape(-1, k, k)
-    squares, left = np.empty(stack.shape[:2]), np.empty_like(stack)
-    right = np.empty((len(stack), k if rights else 0, k))
-    if not spread(loops.spectra, len(stack), stack, rounds(k), squares, left, right):
+    """Return σ², U and Vᵀ (nothing unless `rights`) of L = U diag(σ) Vᵀ; L is written over."""
+    k = lowers.shape[-1]
+    stack = lowers.reshape(-1, k, k)
+    squares, right = np.empty(stack.shape[:2]), np.empty_like(stack if rights else stack[:0])
+    if not spread(loops.spectra, len(stack), stack, squares, right):
         raise ConvergenceError(
             f"Jacobi rotations did not settle in {loops.SWEEPS} sweeps: numbers have left the "
             "range of floats; rescale the matrices towards 1"
         )
-    shape = (*batch, *right.shape[1:])
-    return squares.reshape(*batch, k), left.reshape(lowers.shape), right.reshape(shape)
+    return squares.reshape(lowers.shape[:-1]), stack.reshape(lowers.shape).swapaxes(-1, -2), right
 
 
 def polar(lowers: FloatArray) -> FloatArray:
     """Return the orthogonal R = (L Lᵀ)^{−1/2} L of invertible matrices L, ``(..., k, k)``."""
-    _, vectors, rights = _svd(lowers, rights=True)
-    return vectors @ rights.swapaxes(-1, -2)
+    _, left, right = _svd(np.array(lowers, order="C"), rights=True)
+    return left @ right.reshape(lowers.shape)
 
 
 def assemble(vectors: FloatArray, weights: FloatArray) -> FloatArray:
@@ -135,17 +133,11 @@ def assemble(vectors: FloatArray, weights: FloatArray) -> FloatArray:
         w.
     """
     k = vectors.shape[-1]
-    stack = np.ascontiguousarray(vectors).reshape(-1, k, k)
-    matrices = np.empty_like(stack)
+    rows = np.ascontiguousarray(vectors.swapaxes(-1, -2)).reshape(-1, k, k)
     diagonals = np.ascontiguousarray(np.broadcast_to(weights, vectors.shape[:-1])).reshape(-1, k)
-    spread(loops.assemblies, len(stack), stack, diagonals, matrices)
-    return mirror(matrices.reshape(vectors.shape))
-
-
-def mirror(lower: FloatArray) -> FloatArray:
-    """Return the symmetric matrices with the given lower triangles; what is above is not read."""
-    below = np.tril(lower, -1)
-    return np.tril(lower) + below.swapaxes(-1, -2)
+    matrices = np.empty_like(rows)
+    spread(loops.assemblies, len(rows), rows, diagonals, matrices)
+    return matrices.reshape(vectors.shape)
 
 
 def spd_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -3,16 +3,15 @@
 In: contiguous float64 stacks ``(n, k, k)``. Each matrix is worked on by one thread, in one fixed
 order of operations, so results are the same to the last bit for every chunking and thread count.
 
-The second half looks at SPD points from SPD bases. A base B = C Cᵀ and a point X = L Lᵀ come as
-factors. G = C⁻¹ L is the point seen from the base: Jacobi rotations of its columns give log(G Gᵀ)
-without ever forming C⁻¹ X C⁻ᵀ, which would square the condition. G Gᵀ differs from
-B^{−1/2} X B^{−1/2} by the rotation R = B^{−1/2} C.
+The second half looks at SPD points X = L Lᵀ from SPD bases B = C Cᵀ. G = C⁻¹ L is the point seen
+from the base: rotations of its columns give log(G Gᵀ) without forming C⁻¹ X C⁻ᵀ, which would square
+the condition. G Gᵀ differs from B^{−1/2} X B^{−1/2} by the rotation R = B^{−1/2} C.
 Next on the path: ``linalg.py`` and ``affine.py``, which give these loops their guarantees.
 """
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numba.extending import intrinsic
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.geometry.kernels import compiled
 
+Indices: TypeAlias = NDArray[Any]
 SWEEPS = 30
 """Most Jacobi sweeps; 4 to 11 are needed in practice."""
 BLOCK = 256
@@ -66,8 +66,7 @@ def _residual(a: FloatArray, lower: FloatArray, rest: FloatArray) -> None:
                 back = total - high
                 low += ((high - (total - back)) + (product - back)) + tail
                 high = total
-            rest[i, j] = high + low
-            rest[j, i] = high + low
+            rest[i, j] = rest[j, i] = high + low
 
 
 @compiled
@@ -95,9 +94,8 @@ def _refine(lower: FloatArray, rest: FloatArray) -> bool:
             rest[i, j], rest[j, i] = rest[j, i], rest[i, j]
     _solve(lower, rest)
     size = 0.0
-    for i in range(k):
-        for j in range(k):
-            size += rest[i, j] * rest[i, j]
+    for value in rest.flat:
+        size += value * value
     if not size < 0.25:
         return False
     for i in range(k):
@@ -110,7 +108,22 @@ def _refine(lower: FloatArray, rest: FloatArray) -> bool:
 
 
 @compiled
-def _jacobi(columns: FloatArray, squares: FloatArray, pairs: NDArray[np.uint64]) -> bool:
+def rounds(k: int) -> Indices:
+    """Return all pairs p < q < k, ``(k(k − 1)/2, 2)``, in rounds of disjoint pairs."""
+    ring = k - 1 + k % 2
+    pairs = np.empty((k * (k - 1) // 2, 2), dtype=np.uint64)  # unsigned: never from the end
+    entry = 0
+    for turn in range(ring):
+        for i in range(ring // 2 + 1):
+            p, q = (turn + i) % ring, (turn - i) % ring if i > 0 else ring
+            if max(p, q) < k:
+                pairs[entry] = min(p, q), max(p, q)
+                entry += 1
+    return pairs
+
+
+@compiled
+def _jacobi(columns: FloatArray, squares: FloatArray, pairs: Indices) -> bool:
     """Rotate the k columns of a factor until they are orthogonal; write their squared norms.
 
     Row j of `columns` holds column j: its first k entries decide the rotations, entries after them
@@ -135,9 +148,7 @@ def _jacobi(columns: FloatArray, squares: FloatArray, pairs: NDArray[np.uint64])
                 root = math.sqrt(gap * gap + 4.0 * product * product)
                 if not 1e-140 < root < math.inf:  # a square has left the range of floats
                     return False
-                tangent = 2.0 * product / (abs(gap) + root)
-                if gap < 0.0:
-                    tangent = -tangent
+                tangent = math.copysign(2.0 / (abs(gap) + root), gap) * product
                 cosine = math.sqrt(0.5 + 0.5 * abs(gap) / root)
                 sine = cosine * tangent
                 squares[p] -= tangent * product
@@ -166,75 +177,69 @@ def factors(matrices: FloatArray, lowers: FloatArray, start: int, stop: int) -> 
 
 @compiled
 def spectra(
-    lowers: FloatArray,
-    pairs: NDArray[np.uint64],
-    values: FloatArray,
-    vectors: FloatArray,
-    rights: FloatArray,
-    start: int,
-    stop: int,
+    lowers: FloatArray, squares: FloatArray, rights: FloatArray, start: int, stop: int
 ) -> bool:
-    """Write σ² and U of L = U diag(σ) Vᵀ, and V unless `rights` is ``(n, 0, k)``."""
+    """Write σ² and, in place of L = U diag(σ) Vᵀ, Uᵀ; also Vᵀ unless `rights` is empty."""
     k = lowers.shape[1]
-    columns = np.zeros((k, k + rights.shape[1]))
+    columns, pairs = np.empty((k, 2 * k if len(rights) else k)), rounds(k)
     for n in range(start, stop):
-        for i in range(k):
-            for j in range(k):
-                columns[j, i] = lowers[n, i, j]
-        columns[:, k:] = np.eye(k)[:, : rights.shape[1]]
-        if not _jacobi(columns, values[n], pairs):
+        columns[:, :k] = lowers[n].T
+        for i in range(columns.shape[1] - k):
+            columns[:, k + i] = 0.0
+            columns[i, k + i] = 1.0
+        if not _jacobi(columns, squares[n], pairs):
             return False
         for j in range(k):
-            norm = math.sqrt(values[n, j])
+            inverse = 1.0 / math.sqrt(squares[n, j])
             for i in range(k):
-                vectors[n, i, j] = columns[j, i] / norm
-        rights[n] = columns[:, k:].T
+                lowers[n, j, i] = columns[j, i] * inverse
+        if len(rights):
+            rights[n] = columns[:, k:]
     return True
 
 
 @compiled
 def _add(rows: FloatArray, values: FloatArray, weight: float, total: FloatArray) -> None:
-    """Add the lower triangle of weight · Σ_t value_t · v_t v_tᵀ for the rows v_t."""
+    """Add weight · Σ_t value_t · v_t v_tᵀ for the rows v_t to a symmetric `total`."""
     k = len(values)
-    for t in range(k):
-        scale = weight * values[t]
-        for i in range(k):
-            for j in range(i + 1):
-                total[i, j] += scale * rows[t, i] * rows[t, j]
+    for i in range(k):
+        for j in range(i + 1):
+            entry = 0.0
+            for t in range(k):
+                entry += values[t] * rows[t, i] * rows[t, j]
+            total[i, j] += weight * entry
+            total[j, i] = total[i, j]
 
 
 @compiled
 def assemblies(
-    vectors: FloatArray, weights: FloatArray, matrices: FloatArray, start: int, stop: int
+    rows: FloatArray, weights: FloatArray, out: FloatArray, start: int, stop: int
 ) -> bool:
-    """Write the lower triangle of Σ_j weight_j · v_j v_jᵀ for each matrix of columns v."""
+    """Write Σ_j weight_j · v_j v_jᵀ for the rows v_j of each matrix."""
     for n in range(start, stop):
-        matrices[n] = 0.0
-        _add(vectors[n].T, weights[n], 1.0, matrices[n])
+        out[n] = 0.0
+        _add(rows[n], weights[n], 1.0, out[n])
     return True
 
 
 @compiled
 def _see(
-    lower: FloatArray,
-    point: FloatArray,
-    pairs: NDArray[np.uint64],
-    seen: FloatArray,
-    columns: FloatArray,
-    values: FloatArray,
+    lower: FloatArray, point: FloatArray, pairs: Indices, columns: FloatArray, values: FloatArray
 ) -> bool:
     """Write unit eigenvectors (rows of `columns`) and log-eigenvalues of C⁻¹ X C⁻ᵀ.
 
     When `columns` is (k, 2k), the columns of L are turned along in its second half.
     """
     k = lower.shape[0]
-    seen[:] = point
-    _solve(lower, seen)
     for i in range(k):
+        inverse = 1.0 / lower[i, i]
         for j in range(k):
-            columns[j, i] = seen[i, j]
-            if columns.shape[1] > k:
-                columns[j, k + i] = point[i, j]
+            value = point[i, j]
+            for t in range(i):
+                value -= lower[i, t] * columns[j, t]
+            columns[j, i] = value * inverse
+    if columns.shape[1] > k:
+        columns[:, k:] = point.T
     if not _jacobi(columns, values, pairs):
         return False
     for j in range(k):
@@ -247,20 +252,14 @@ def _see(
 
 @compiled
 def logs(
-    bases: FloatArray,
-    points: FloatArray,
-    where: NDArray[np.int64],
-    pairs: NDArray[np.uint64],
-    out: FloatArray,
-    start: int,
-    stop: int,
+    bases: FloatArray, points: FloatArray, where: Indices, out: FloatArray, start: int, stop: int
 ) -> bool:
-    """Write the lower triangle of log(C⁻¹ X C⁻ᵀ) for the (base, point) in each row of `where`."""
+    """Write log(C⁻¹ X C⁻ᵀ) for the pairs (base, point) in the rows of `where`."""
     k = bases.shape[1]
-    seen, columns, values = np.empty((k, k)), np.empty((k, k)), np.empty(k)
+    columns, values, pairs = np.empty((k, k)), np.empty(k), rounds(k)
     for n in range(start, stop):
         base, point = where[n]
-        if not _see(bases[base], points[point], pairs, seen, columns, values):
+        if not _see(bases[base], points[point], pairs, columns, values):
             return False
         out[n] = 0.0
         _add(columns, values, 1.0, out[n])
@@ -273,28 +272,25 @@ def sums(
     points: FloatArray,
     weights: FloatArray,
     turn: bool,
-    pairs: NDArray[np.uint64],
     logs_sum: FloatArray,
     spread_sum: FloatArray,
     start: int,
     stop: int,
 ) -> bool:
-    """Write Σ w log(C⁻¹ X C⁻ᵀ) (lower triangle) and Σ w √(1 + x²), one block of points a task.
+    """Write Σ w log(C⁻¹ X C⁻ᵀ) and Σ w √(1 + x²), one block of points a task.
 
-    Task t is block t % blocks seen from base t // blocks, 2x the difference of the extreme
-    log-eigenvalues. With `turn` (one base) each
-    factor L is replaced by L V, V the rotations it took: another factor of X, whose columns need
-    few rotations when seen from a base nearby.
+    Task t is block t % blocks seen from base t // blocks; 2x is the difference of the extreme
+    log-eigenvalues. With `turn` (one base) each factor L is replaced by L V, V the rotations it
+    took: another factor of X, whose columns need few rotations when seen from a base nearby.
     """
-    k = bases.shape[1]
-    blocks = -(-points.shape[0] // BLOCK)
-    seen, columns, values = np.empty((k, k)), np.empty((k, 2 * k if turn else k)), np.empty(k)
+    k, blocks = bases.shape[1], -(-points.shape[0] // BLOCK)
+    columns, values, pairs = np.empty((k, 2 * k if turn else k)), np.empty(k), rounds(k)
     for task in range(start, stop):
         base, block = task // blocks, task % blocks
         logs_sum[task] = 0.0
         spread_sum[task] = 0.0
         for n in range(block * BLOCK, min((block + 1) * BLOCK, points.shape[0])):
-            if not _see(bases[base], points[n], pairs, seen, columns, values):
+            if not _see(bases[base], points[n], pairs, columns, values):
                 return False
             half = 0.5 * (values.max() - values.min())
             spread_sum[task] += weights[n] * math.sqrt(1.0 + half * half)

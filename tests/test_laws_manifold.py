@@ -427,6 +427,19 @@ def test_the_door_lets_points_through(manifold: Manifold) -> None:
     np.testing.assert_allclose(noisy, p, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("name", ["hyperbolic", "sphere", "kendall"])
+def test_the_door_puts_points_on_the_manifold(name: str) -> None:
+    """A deviation of 1e-9 from the equation of the manifold is gone behind the door."""
+    manifold = MANIFOLDS[name](4)
+    p = sample(manifold, 5, rng=np.random.default_rng(18))
+    off = p.copy()
+    off[..., 0] += 1e-9
+    form = np.ones(off.shape[-1])
+    form[0] = -1.0 if name == "hyperbolic" else 1.0
+    value = np.sum(form * np.abs(manifold.check(off)) ** 2, axis=-1)
+    np.testing.assert_allclose(value, -1.0 if name == "hyperbolic" else 1.0, rtol=1e-14)
+
+
 @pytest.mark.parametrize("value", [0, -1, 2.5, "3", None, True])
 @pytest.mark.parametrize("name", MANIFOLDS)
 def test_meaningless_sizes_raise(name: str, value: object) -> None:

@@ -321,12 +321,19 @@ def test_rotations_always_settle() -> None:
     With a tolerance of k · 2⁻⁵³ the first factor turns for ever between two roundings.
     """
     cycle = np.array([[1.2397092408557149, 0.0], [0.7012498723946519, 1.024071582677722]])
-    assert polar(cycle) @ polar(cycle).T == pytest.approx(np.eye(2), abs=1e-14)
+    np.testing.assert_allclose(polar(cycle) @ polar(cycle).T, np.eye(2), atol=1e-14)
     for k in (2, 3):
         lower = np.tril(np.random.default_rng(k).normal(size=(200_000, k, k)))
         turns = polar(lower + 0.1 * np.eye(k))
         eye = np.broadcast_to(np.eye(k), turns.shape)
         np.testing.assert_allclose(turns @ turns.swapaxes(-1, -2), eye, atol=1e-13)
+
+
+def test_polar_factor() -> None:
+    """L = S R with S = (L Lᵀ)^{1/2} symmetric and R = polar(L) orthogonal."""
+    lower = cholesky(sym_exp(symmetric(9, k=5)))
+    roots = sqrtm(lower @ lower.swapaxes(-1, -2))
+    np.testing.assert_allclose(roots @ polar(lower), lower, atol=1e-12)
 
 
 def test_numbers_beyond_floating_point_raise() -> None:

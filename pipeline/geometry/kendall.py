@@ -55,7 +55,7 @@ def _helmert(landmarks: int) -> FloatArray:
 
 
 def _coordinates(base: ComplexArray, lifts: ComplexArray) -> FloatArray:
-    """Return the coordinates of horizontal vectors in the frame at `base`, ``(..., d)``."""
+    """Return coordinates of the horizontal part of vectors in the frame at `base`, ``(..., d)``."""
     helmert = _helmert(base.shape[-1]).T
     moved = _reflect(base @ helmert, lifts @ helmert)[..., 1:]
     return np.concatenate([moved.real, moved.imag], axis=-1)
@@ -101,7 +101,6 @@ def mean_logs(bases: ComplexArray, points: ComplexArray, weights: FloatArray) ->
     lifts = (
         weights * inner.conj() / (cosine * np.sinc(angle / math.pi))
     ) @ points  # Σ θ/sin θ p e^{iα}
-    lifts -= bases * dot(bases, lifts)
     return _coordinates(bases, lifts)
 
 

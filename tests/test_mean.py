@@ -117,6 +117,7 @@ def test_gradients_of_a_batch_are_those_of_its_members(
     norms = gradient_norm(x, manifold, y)
     assert norms.shape == (24,)
     assert gradient_norm(x, manifold, y[0]).shape == ()
+    assert gradient_norm(x, manifold, y[:0]).shape == (0,)
     grid = gradient_norm(x, manifold, y.reshape(4, 6, *manifold.point_shape))
     np.testing.assert_array_equal(grid, norms.reshape(4, 6))
     alone = [float(gradient_norm(x, manifold, one)) for one in y]

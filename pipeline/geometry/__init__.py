@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from pipeline.geometry.accuracy import log_error
 from pipeline.geometry.affine import AffineInvariant
 from pipeline.geometry.chart import FlatChart
 from pipeline.geometry.hyperbolic import Hyperbolic
@@ -32,6 +33,7 @@ __all__ = [
     "gradient",
     "gradient_norm",
     "inv_sqrtm",
+    "log_error",
     "preshape",
     "sqrtm",
     "sym_eig",

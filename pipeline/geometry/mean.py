@@ -75,7 +75,8 @@ def _field(points: Point, manifold: Manifold, weights: FloatArray) -> Field:
 
     def chunked(at: Point) -> tuple[FloatArray, FloatArray]:
         stride = max(1, CHUNK // len(points))
-        parts = [general(at[start : start + stride]) for start in range(0, len(at), stride)]
+        starts = range(0, max(1, len(at)), stride)
+        parts = [general(at[start : start + stride]) for start in starts]
         pulls, bounds = zip(*parts, strict=True)
         return np.concatenate(pulls), np.concatenate(bounds)
 

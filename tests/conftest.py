@@ -3,7 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import prefect.main  # noqa: F401  (see below)
 import pytest
+
+import flows  # noqa: F401  (its settings come before Prefect)
+
+# Prefect configures logging when it is first imported, which shuts the handlers that exist; absl's,
+# which comes with dp_accounting, would then close the stream pytest has put in place of stderr.
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -19,7 +25,6 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """One Prefect test server for the whole session, with its state in a temporary folder."""
-    import flows  # noqa: F401, I001  (its settings come before Prefect)
     from prefect.testing.utilities import prefect_test_harness
 
     with prefect_test_harness(server_startup_timeout=120):

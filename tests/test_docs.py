@@ -8,6 +8,7 @@ import pytest
 
 from pipeline.datasets import DATASETS
 from pipeline.descriptors import DESCRIPTORS
+from pipeline.experiments.registry import EXPERIMENTS
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import DEFINITIONS
@@ -18,8 +19,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize(
     "registry",
-    [DATASETS, DESCRIPTORS, MANIFOLDS, MECHANISMS, DEFINITIONS],
-    ids=["datasets", "descriptors", "manifolds", "mechanisms", "definitions"],
+    [DATASETS, DESCRIPTORS, MANIFOLDS, MECHANISMS, DEFINITIONS, EXPERIMENTS],
+    ids=["datasets", "descriptors", "manifolds", "mechanisms", "definitions", "experiments"],
 )
 def test_readme_names_every_member(registry: dict[str, object]) -> None:
     """Each registry's members stand in the README, in code type."""

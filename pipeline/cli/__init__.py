@@ -1,10 +1,11 @@
 """The `covdp` command: every door a person or a scheduler comes in by.
 
     experiments   run, reproduce, report: on public images
-    catalogue     datasets, mechanisms: what there is
+    catalogue     datasets, mechanisms, audit: what there is, and whether it keeps its word
     releases      release, ledger, serve: on private images
 
-Exit code 0 means done, 2 means that something given was wrong and one line on stderr says what.
+Exit code 0 means done, 1 that an audit found a claim violated, 2 that something given was wrong
+and one line on stderr says what.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Commands that list what there is: datasets, mechanisms."""
+"""Commands on what there is: lists of datasets and mechanisms, and the audit of their claims."""
 
 import sys
 

@@ -1,12 +1,13 @@
 """Factories and places that several tests share; no data."""
 
+import flows  # noqa: F401  (its settings come before Prefect)
+
+# isort: split
 from collections.abc import Iterator
 from pathlib import Path
 
 import prefect.main  # noqa: F401  (see below)
 import pytest
-
-import flows  # noqa: F401  (its settings come before Prefect)
 
 # Prefect configures logging when it is first imported, which shuts the handlers that exist; absl's,
 # which comes with dp_accounting, would then close the stream pytest has put in place of stderr.

@@ -51,6 +51,10 @@ def summarise(rows: Table, by: Sequence[str] = GROUP, *, value: str = "error") -
 
 def unique(column: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
     """Return the distinct values in order of appearance, and each row's index among them."""
+    if column.dtype != object and not np.isnan(np.asarray(column, dtype=np.float64)).any():
+        values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return values[order].tolist(), np.argsort(order)[inverse]
     index: dict[Any, int] = {}
     codes = [index.setdefault(value, len(index)) for value in column.tolist()]
     return list(index), np.array(codes, dtype=np.int64)

@@ -19,8 +19,10 @@ def claims(run: Run) -> list[Finding]:
     stated = run.record.config.get("claims", ())
     if run.rows is None or run.record.status != "ok":
         return []
+    columns = {claim["column"] for claim in stated} - {"ratio"}
+    tables = {name: summarise(run.rows, value=name) for name in columns}
     return [
-        _fills(claim, run) if claim["column"] == "ratio" else _judge(claim, run.rows)
+        _fills(claim, run) if claim["column"] == "ratio" else _judge(claim, tables[claim["column"]])
         for claim in stated
     ] + _rules(run)
 
@@ -36,13 +38,12 @@ def verdict(run: Run) -> list[Finding]:
     return [Finding(f"{text}. {'. '.join(rest)}." if rest else f"{text}.")]
 
 
-def _judge(claim: Mapping[str, Any], rows: Table) -> Finding:
+def _judge(claim: Mapping[str, Any], table: Table) -> Finding:
     """Compare the two series of a statement in every class and at every budget it is about."""
     says, left, right = claim["says"], claim["left"], claim["right"]
     for name in (left, right):
-        if name not in rows["series"]:
+        if name not in table["series"]:
             return Finding(f"Not checked: “{says}”; the series “{name}” was not run.")
-    table = summarise(rows, value=claim["column"])
     holds, unclear, fails, gone, ratios = 0, 0, list[str](), 0, list[float]()
     for label, budget in dict.fromkeys(zip(table["label"], table["budget"], strict=True)):
         within = claim["above"] <= budget <= claim["below"]

@@ -75,7 +75,7 @@ def choose(
         raise ConfigError(f"give the name of an experiment, or all: {', '.join(EXPERIMENTS)}")
     chosen = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     for name in chosen:
-        known("experiment", name, EXPERIMENTS, "`covdp reproduce --help`")
+        known("experiment", name, EXPERIMENTS, "`covdp reproduce` without a name")
     configs = [config for name in chosen for config in _on(EXPERIMENTS[name], dataset)]
     if dataset is not None and all(_own_data(config) for config in configs):
         raise ConfigError(

@@ -16,7 +16,7 @@ def project_root() -> Path | None:
 
 
 def resource(*parts: str) -> Path:
-    """Return the path of a file shipped with covdp: ``resource("data")``, ``resource("reports")``."""
+    """Return the path of a file that covdp ships: ``resource("data")``, ``resource("reports")``."""
     base = project_root() or Path(__file__).resolve().parent / "_resources"
     return base.joinpath(*parts)
 

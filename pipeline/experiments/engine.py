@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.errors import UndefinedError
+from pipeline.errors import DomainError, UndefinedError
 from pipeline.experiments import direct
 from pipeline.geometry import FlatChart, Manifold
 from pipeline.mechanisms import MECHANISMS
@@ -117,16 +117,25 @@ def _run_series(
 def columns(
     data: ClassData, nonprivate: NonPrivate, cell: Cell, setting: Setting
 ) -> dict[str, Any]:
-    """Draw one cell and return its rows; status `undefined` where the law has no density."""
+    """Draw one cell and return its rows.
+
+    Status `undefined` where the law has no density; `not representable` where, on a curved
+    manifold, the noise is so wide that a matrix of doubles cannot hold its own eigenvalues.
+    """
     known = describe_cell(data, nonprivate.n, cell, setting)
     try:
-        drawn, distance = draw_cell(
-            nonprivate, cell, setting, rng=np.random.default_rng(known["seed"])
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # found by the checks of the geometry
+            drawn, distance = draw_cell(
+                nonprivate, cell, setting, rng=np.random.default_rng(known["seed"])
+            )
+        if distance is None or cell.series.measure != "distance":
+            distance = measure(nonprivate.mean, drawn.points, setting.manifold, cell.series)
     except UndefinedError:
         return known | {"status": "undefined"}
-    if distance is None or cell.series.measure != "distance":
-        distance = measure(nonprivate.mean, drawn.points, setting.manifold, cell.series)
+    except DomainError:
+        if setting.manifold.flat:
+            raise
+        return known | {"status": "not representable"}
     embedded = MECHANISMS[cell.series.mechanism].embedded
     exact = cell.series.measure == "distance" or (embedded and cell.series.measure != "vech")
     return known | {

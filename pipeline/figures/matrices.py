@@ -21,11 +21,17 @@ def matrices(names: Sequence[str], points: FloatArray, features: Sequence[str]) 
     features : sequence of str, length k
         The features.
     """
-    import altair as alt
+    records = _cells(names, points, features)
+    return _drawn(records, list(names), list(features))
 
+
+def _cells(
+    names: Sequence[str], points: FloatArray, features: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return one record a cell of a matrix."""
     scale = np.sqrt(np.diagonal(points, axis1=-2, axis2=-1))
     correlations = points / (scale[:, :, None] * scale[:, None, :])
-    records: list[dict[str, Any]] = [
+    return [
         {
             "class": name,
             "row": features[i],
@@ -38,7 +44,12 @@ def matrices(names: Sequence[str], points: FloatArray, features: Sequence[str]) 
         for i in range(len(features))
         for j in range(len(features))
     ]
-    order = list(features)
+
+
+def _drawn(records: list[dict[str, Any]], names: list[str], order: list[str]) -> Figure:
+    """Return the chart of the cells."""
+    import altair as alt
+
     base = alt.Chart().encode(
         alt.X("column:N", sort=order, title=None).axis(labelAngle=-40, domain=False, ticks=False),
         alt.Y("row:N", sort=order, title=None).axis(domain=False, ticks=False),
@@ -49,11 +60,11 @@ def matrices(names: Sequence[str], points: FloatArray, features: Sequence[str]) 
         alt.Text("text:N"),
         color=alt.condition("datum.pale", alt.value("#ffffff"), alt.value(INK)),
     )
-    side = 44 * len(features)
+    side = 44 * len(order)
     chart = (
         alt.layer(cells, words, data=alt.InlineData(values=records))
         .properties(width=side, height=side)
-        .facet(alt.Facet("class:N", sort=list(names), title=None), columns=3 if side < 270 else 2)
+        .facet(alt.Facet("class:N", sort=names, title=None), columns=3 if side < 270 else 2)
     )
     return finish(
         chart,

@@ -33,9 +33,7 @@ class ReleaseConfig(Record):
     manifold: str = "spd-log-euclidean"
     definition: Literal["gdp", "zcdp"] = "gdp"
     budget: Positive = Field(description="what this release costs, for all classes together")
-    mechanism: str = Field(
-        "auto", description="auto: the adaptive mean, planned from public numbers; or a mechanism"
-    )
+    mechanism: str = Field("ewg", description="a name of `covdp mechanisms`")
     noise: Literal["hardened", "float"] = Field(
         "hardened", description="float accepts, in writing, noise that is not safe to publish"
     )
@@ -58,16 +56,14 @@ class ReleaseConfig(Record):
             )
         known("descriptor", self.descriptor, DESCRIPTORS, "the README")
         known("manifold", self.manifold, [m for m in MANIFOLDS if m.startswith("spd-")], "README")
-        if self.mechanism != "auto":
-            known("mechanism", self.mechanism, ["auto", *MECHANISMS], "`covdp mechanisms`")
-            if reason := refusal(self.mechanism, self.definition, self.manifold):
-                raise ConfigError(reason)
-            if self.noise == "hardened" and not MECHANISMS[self.mechanism].release:
-                raise ConfigError(
-                    f"{self.mechanism} has no hardened noise "
-                    f"({MECHANISMS[self.mechanism].note}); choose auto or ewg, or accept unsafe "
-                    'noise in writing with noise = "float"'
-                )
+        known("mechanism", self.mechanism, MECHANISMS, "`covdp mechanisms`")
+        if reason := refusal(self.mechanism, self.definition, self.manifold):
+            raise ConfigError(reason)
+        if self.noise == "hardened" and not MECHANISMS[self.mechanism].release:
+            raise ConfigError(
+                f"{self.mechanism} has no hardened noise ({MECHANISMS[self.mechanism].note}); "
+                'choose ewg, or accept unsafe noise in writing with noise = "float"'
+            )
         return self
 
 

@@ -5,13 +5,12 @@ what comes after is post-processing. What comes before, in floats, is covered by
 sensitivity, or needs none because each record is clipped exactly.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import Domain
-from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold, frechet_mean
 from pipeline.geometry.accuracy import log_error
 from pipeline.mechanisms.noise import hardened_gaussian
@@ -101,10 +100,7 @@ def draw(
     domain: Domain,
     manifold: Manifold,
 ) -> Drawn:
-    """Draw one class's private mean as the config says; what is released lies in the domain."""
-    where: dict[str, Any] = {"domain": domain, "manifold": manifold}
-    if noise == "float" and mechanism != "auto":
-        return draw_float(points, cost, mechanism=mechanism, **where)
-    if mechanism != "auto":
-        return draw_hardened(points, cost, **where)
-    raise PrivacyError("auto")
+    """Draw one class's private mean as the config says."""
+    if noise == "float":
+        return draw_float(points, cost, mechanism=mechanism, domain=domain, manifold=manifold)
+    return draw_hardened(points, cost, domain=domain, manifold=manifold)

@@ -33,6 +33,15 @@ def findings(run: Run) -> list[Finding]:
     return [finding for finding in found if finding.text] or [Finding("Nothing was measured.")]
 
 
+REASONS = {
+    "undefined": "its density does not exist at the scale of noise this budget asks for, "
+    "so there is nothing to draw",
+    "not representable": "its noise is so wide that no matrix of doubles can hold an output",
+    "data not available": "there was no data to run it on",
+}
+"""Why a row has no result, by its status."""
+
+
 def gaps(rows: Table) -> list[Finding]:
     """Return one sentence for each series that has rows without a result, saying which and why."""
     missing = rows["status"] != "ok"
@@ -42,12 +51,7 @@ def gaps(rows: Table) -> list[Finding]:
         budgets = sorted(set(rows["budget"][mine].tolist()))
         symbol = letter(str(rows["definition"][mine][0]))
         names = unique(rows["class_name"][mine])[0]
-        reason = (
-            "its density does not exist at the scale of noise this budget asks for, "
-            "so there is nothing to draw"
-            if (rows["status"][mine] == "undefined").all()
-            else "there was no data to run it on"
-        )
+        reason = listing(REASONS[status] for status in unique(rows["status"][mine])[0])
         where = listing([number(budget) for budget in budgets])
         text = f"{series} has no result at {symbol} = {where} ({listing(names)}): {reason}."
         out.append(Finding(text))

@@ -1,7 +1,7 @@
 """The page of a release: made from the committed document and from nothing else."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +63,6 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
         "notes": [],
         "config": json.dumps(settings, indent=2, ensure_ascii=False),
     }
-    costs = [
-        f"{row['class_name']}: {step['step']}, sensitivity {step['sensitivity']:.6g}, noise "
-        f"σ = {step['sigma']:.6g}, "
-        + ("not certified" if step["rho"] is None else f"certified ρ = {step['rho']:.6g}")
-        for row in rows
-        for step in row["costs"]
-    ]
     return Section(
         id=settings["name"],
         title=document["title"],
@@ -83,6 +76,17 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
         reportlets=[
             Reportlet("facts", words["facts"], "", "facts.html.j2", facts),
             Reportlet("means", figure.title, words["means"], "figure.html.j2", figure),
-            Reportlet("costs", words["costs_title"], words["costs"], "lines.html.j2", costs),
+            Reportlet("costs", words["costs_title"], words["costs"], "lines.html.j2", _costs(rows)),
         ],
     )
+
+
+def _costs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return one line a draw: of what, how wide, and what is certified."""
+    return [
+        f"{row['class_name']}: {step['step']}, sensitivity {step['sensitivity']:.6g}, noise "
+        f"σ = {step['sigma']:.6g}, "
+        + ("not certified" if step["rho"] is None else f"certified ρ = {step['rho']:.6g}")
+        for row in rows
+        for step in row["costs"]
+    ]

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from pipeline.errors import ConfigError, OutputError
 from pipeline.files import atomic_path, make_folder
 
-STATUSES = ("ok", "undefined", "data not available")
-"""What became of a row: a number, no density at that scale, or no images to work on."""
+STATUSES = ("ok", "undefined", "not representable", "data not available")
+"""What became of a row: a number, no density at that scale, no float for it, or no images."""
 
 Table: TypeAlias = dict[str, NDArray[Any]]
 """Columns of one length by name: text as objects, a missing number as NaN."""

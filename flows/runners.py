@@ -19,6 +19,7 @@ def task_runner(name: str) -> TaskRunner[Any]:
     workers = os.cpu_count() or 1
     if name == "threads":
         return ThreadPoolTaskRunner(max_workers=workers)
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
     from prefect_dask.task_runners import DaskTaskRunner
 
     if name == "dask":

@@ -1,15 +1,20 @@
 """The main flow, on the embedded images and on real ones, under one Prefect test server."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pipeline.config import ExperimentConfig, load_config
+from pipeline.config import MAIN, ExperimentConfig, load_config
 from pipeline.errors import DomainError
 from pipeline.experiments import steps
+from pipeline.files import project_root
 from pipeline.results import read_bound, read_rows
 
 
@@ -99,3 +104,24 @@ def test_a_violated_bound_stops_the_run_before_any_noise(
     with pytest.raises(DomainError, match="radius"):
         steps.verify_bound(config, None, tmp_path)
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.slow
+def test_dask_gives_the_same_numbers_as_threads(tmp_path: Path, tiles_run: Path) -> None:
+    """A run on a real Dask cluster of this machine writes the errors that threads wrote."""
+    text = MAIN.read_text(encoding="utf-8").replace("repetitions = 100", "repetitions = 20")
+    few = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]", text)
+    (tmp_path / "few.toml").write_text(few, encoding="utf-8")
+    command = "import sys; from pipeline.cli import main; sys.exit(main(sys.argv[1:]))"
+    tokens = ["run", "--runner", "dask", "--config", str(tmp_path / "few.toml")]
+    done = subprocess.run(
+        [sys.executable, "-c", command, *tokens, "--out", str(tmp_path / "out")],
+        check=False,
+        capture_output=True,
+        cwd=project_root(),
+        env={**os.environ, "PREFECT_HOME": str(tmp_path / "prefect")},
+    )
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    name = Path("results") / "main-tiles.parquet"
+    ours, theirs = read_rows(tmp_path / "out" / name), read_rows(tiles_run / name)
+    np.testing.assert_array_equal(ours["error"], theirs["error"])

@@ -1,0 +1,29 @@
+"""The adaptive mean."""
+
+from pipeline.adaptive.mean import AdaptiveDraws, adaptive_mean
+from pipeline.adaptive.noise import Cost, Noise, Noised, hardened_noise, numpy_noise, step_costs
+from pipeline.adaptive.plan import AdaptivePlan, Shares, default_plan
+from pipeline.adaptive.prior import Prior, default_prior
+from pipeline.adaptive.records import Records, prepare
+from pipeline.adaptive.region import Domain, Region, region
+
+__all__ = [
+    "AdaptiveDraws",
+    "AdaptivePlan",
+    "Cost",
+    "Domain",
+    "Noise",
+    "Noised",
+    "Prior",
+    "Records",
+    "Region",
+    "Shares",
+    "adaptive_mean",
+    "default_plan",
+    "default_prior",
+    "hardened_noise",
+    "numpy_noise",
+    "prepare",
+    "region",
+    "step_costs",
+]

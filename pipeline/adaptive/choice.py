@@ -1,0 +1,153 @@
+"""How far to clip: the interval along the line and the radius off it, least predicted error.
+
+Next on the path: ``clipping.py``.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.adaptive.bins import AHEAD, LineBins, ShellBins
+from pipeline.adaptive.frame import Frame
+from pipeline.arrays import FloatArray
+from pipeline.geometry.kernels import compiled
+
+DIRECTIONS = 0.6
+"""Share of the clipped lengths that does not cancel: records near the centre lie on all sides."""
+
+
+TYPICAL = 0.25
+"""Curvature of the average plane, as a share of the largest: SPD(k) is flat in many planes."""
+
+
+class Clip(NamedTuple):
+    """What the next mean is clipped to.
+
+    Attributes
+    ----------
+    low, high : float
+        The interval along the line; both 0 without one.
+    radius : float
+        The ball off the line, in scaled coordinates.
+    whole : bool
+        True to cover the whole region instead, without clipping.
+    gain : float
+        Newton's step: what the mean off the line is multiplied with, 1 on a flat manifold.
+    error : float
+        Predicted root mean square error.
+    bias_line, bias_rest, bend : float
+        What clipping is predicted to do to the mean, in distance; and what share of the way to the
+        mean curvature may leave.
+    """
+
+    low: float
+    high: float
+    radius: float
+    whole: bool
+    gain: float
+    error: float
+    bias_line: float
+    bias_rest: float
+    bend: float
+
+
+def choose(
+    line: FloatArray | None,
+    shells: FloatArray,
+    bins: tuple[LineBins | None, ShellBins],
+    frame: Frame,
+    *,
+    sigma: float,
+    diameter: float,
+    curvature: float,
+    doubt: float,
+) -> Clip:
+    """Return the clip of least predicted error.
+
+    With x in an interval of length L and z in a ball of radius C, the noise of the mean has the
+    root mean square size σ·(L + 2C√m) (`clipping.amplitude`). Clipping costs at most the mean
+    length by which records reach beyond the interval and the ball. Covering the whole region, of
+    diameter D, costs σD√d and no bias.
+
+    Where sectional curvature is at least −κ, the Hessian of ½·dist(·, x)² lies between 1 and
+    h(dist) = √κ·dist·coth(√κ·dist) (Karcher 1977), so that of the mean between 1 and the mean h̄:
+    a Newton step of 2/(1 + h̄) leaves at most (h̄ − 1)/(h̄ + 1) of the way to the mean. h̄ is taken
+    at `TYPICAL`·κ, the curvature of the average plane; no privacy hangs on it.
+
+    Parameters
+    ----------
+    line : array, shape (b,), or None
+        Estimated shares along the line.
+    shells : array, shape (b',)
+        Estimated shares off the line; the far ones also tell how far along it.
+    bins : (LineBins or None, ShellBins)
+        What they are shares of.
+    frame : Frame
+        The axes.
+    sigma : float
+        Noise of the mean of vectors from a set of diameter 1.
+    diameter : float
+        D.
+    curvature : float
+        κ.
+    doubt : float
+        How far off the line the mean is thought to be.
+    """
+    along, off = bins
+    near, far = shells[: off.far], shells[off.far :]
+    rest = DIRECTIONS * frame.worth * near @ off.above[: off.far]
+    rest += frame.widest * far @ off.above[off.far :]
+    ends = np.append(off.edges, off.cuts[-1])[:, None]
+    bent = stretch(math.sqrt(TYPICAL * curvature) * frame.worth * np.minimum(ends, off.cuts))
+    hessian = shells @ bent / max(shells.sum(), 1e-9)
+    gain, bend = 2.0 / (1.0 + hessian), (hessian - 1.0) / (hessian + 1.0)
+    cuts = below = above = np.zeros(1)
+    if along is not None and line is not None:
+        cuts = along.cuts
+        low = np.maximum(along.start - AHEAD * ends[off.far :], cuts[0])
+        high = np.minimum(along.start + AHEAD * ends[off.far :], cuts[-1])
+        below = line @ along.below + far @ np.maximum(cuts - low, 0.0)
+        above = line @ along.above + far @ np.maximum(high - cuts, 0.0)
+    price = 2.0 * math.sqrt(frame.others) * sigma * gain * off.cuts
+    i, j, k, square = _least(cuts, below**2, above**2, rest**2 + (bend * doubt) ** 2, sigma, price)
+    whole = sigma * diameter * math.sqrt(len(frame.into))
+    return Clip(
+        low=float(cuts[i]),
+        high=float(cuts[j]),
+        radius=float(off.cuts[k]),
+        whole=square > whole**2,
+        gain=float(gain[k]),
+        error=min(math.sqrt(square), whole),
+        bias_line=float(np.hypot(below[i], above[j])),
+        bias_rest=float(rest[k]),
+        bend=float(bend[k]),
+    )
+
+
+def stretch(x: FloatArray) -> FloatArray:
+    """Return x·coth(x), 1 at 0."""
+    return np.asarray(np.maximum(x, 1e-6) / np.tanh(np.maximum(x, 1e-6)))
+
+
+@compiled
+def _least(
+    cuts: FloatArray,
+    below: FloatArray,
+    above: FloatArray,
+    rest: FloatArray,
+    price_line: float,
+    price_rest: FloatArray,
+) -> tuple[int, int, int, float]:
+    """Return the low cut, high cut and radius of least below + above + rest + noise²."""
+    best, low, high, radius = np.inf, 0, 0, 0
+    for i in range(len(cuts)):
+        for j in range(min(i + 1, len(cuts) - 1), len(cuts)):
+            bias, length = below[i] + above[j], price_line * (cuts[j] - cuts[i])
+            if bias + length**2 >= best:
+                continue
+            for k in range(len(rest)):
+                square = bias + rest[k] + (length + price_rest[k]) ** 2
+                if square < best:
+                    best, low, high, radius = square, i, j, k
+    return low, high, radius, best

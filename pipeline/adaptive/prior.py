@@ -1,0 +1,134 @@
+"""What is publicly expected of the records: where, and how wide in which direction.
+
+None of it is learned from the data, and none of it is assumed: a wrong prior costs accuracy at
+small n·μ, never privacy. The figures for images are coarse facts on photographs, scans and noise
+alike: contrast varies by orders of magnitude between pictures and moves log R along Id (each
+feature scales with it), while the ratios of the features' variances hardly vary; gradients are
+weaker than intensities, second derivatives weaker still; features correlate weakly.
+Next on the path: ``plan.py``.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.adaptive.region import Domain, ImageDomain
+from pipeline.arrays import FloatArray
+from pipeline.geometry import Manifold
+
+TYPICAL: dict[str, tuple[float, ...]] = {
+    "oct5": (-3.4, -5.2, -5.2, -6.1, -6.1),
+    "grid9": (0.0, 0.0, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
+    "grid11": (0.0, 0.0, -3.4, -3.4, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
+}
+"""Descriptor → ln of the typical variance of each feature over its largest possible one."""
+USUAL = -5.0
+"""The same for a feature of a descriptor that is not listed."""
+CONTRASTS: dict[str, tuple[tuple[tuple[int, ...], float], ...]] = {
+    "oct5": (
+        ((4, -1, -1, -1, -1), 0.72),  # smooth or rough
+        ((0, 1, -1, 1, -1), 0.78),  # upright or lying
+        ((0, 1, 1, -1, -1), 0.42),
+        ((0, 1, -1, -1, 1), 0.36),
+    ),
+}
+"""Descriptor → contrasts between log-variances, orthogonal, and the scale of each."""
+DIAGONAL, OTHERS = 0.7, 0.42
+"""Scale of log-variances without known contrasts, and of all other coordinates."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A public expectation, in the manifold's coordinates at `centre`.
+
+    Attributes
+    ----------
+    centre : array, shape (d,)
+        Where the mean is expected: log(origin, centre).
+    line : array, shape (d,), or None
+        Unit vector e along which records spread widely and unevenly; their coordinate along it is
+        clipped to an interval of its own. None: no such direction, all are treated alike.
+    span : (float, float)
+        Least and largest ⟨e, log(origin, X)⟩ of a record; any two numbers without a line.
+    step : float
+        Width of the bins along the line.
+    shape : array, shape (d, d)
+        Symmetric, positive definite: relative scales. Best is the fourth root of the covariance of
+        the records, so the square root of the standard deviation in each principal direction.
+    least : float
+        Smallest distance from the centre, off the line, that is worth telling apart.
+    doubt : float
+        Standard deviation of the mean off the line, in a direction of average scale; it goes with
+        the square of the scale. Along the line it is twice `step`.
+    """
+
+    centre: FloatArray
+    line: FloatArray | None
+    span: tuple[float, float]
+    step: float
+    shape: FloatArray
+    least: float
+    doubt: float
+
+
+def default_prior(domain: Domain, manifold: Manifold) -> Prior:
+    """Return the prior of image descriptors on SPD(k), of a ball on any other manifold."""
+    if isinstance(domain, ImageDomain) and manifold.name.startswith("spd-"):
+        return _images(domain, manifold)
+    return Prior(
+        centre=np.zeros(manifold.dim),
+        line=None,
+        span=(0.0, 0.0),
+        step=1.0,
+        shape=np.eye(manifold.dim),
+        least=domain.radius / 100.0,
+        doubt=domain.radius / 2.0,
+    )
+
+
+def _images(domain: ImageDomain, manifold: Manifold) -> Prior:
+    """Return the prior of descriptors: independent features of typical variance, line Id/√k.
+
+    ⟨log(p, X), Id⟩ = ln det X − ln det p in the log-Euclidean and the affine-invariant metric, and
+    half of it for the diagonal of log-Cholesky: contrast, whose place does not depend on p. It lies
+    in Σ ln η .. Σ ln(v_j + η), since det X is at most the product of the diagonal (Hadamard).
+    """
+    k, d = len(domain.variances), manifold.dim
+    share = np.array(TYPICAL.get(domain.descriptor, (USUAL,) * k))
+    logs = np.log(np.array(domain.variances)) + share
+    line = np.zeros(d)
+    line[:k] = 1.0 / math.sqrt(k)
+    half = manifold.name == "spd-log-cholesky"
+    coordinates = np.zeros(d)
+    coordinates[:k] = logs / 2.0 if half else logs
+    ends = np.full(k, math.log(domain.eta)), np.log(np.array(domain.variances) + domain.eta)
+    low, high = (float(line[:k] @ end) / (2.0 if half else 1.0) for end in ends)
+    return Prior(
+        centre=coordinates,
+        line=line,
+        span=(low, high),
+        step=1.0 if half else 2.0,
+        shape=_shape(domain, logs, d, half=half),
+        least=0.35,
+        doubt=0.8,
+    )
+
+
+def _shape(domain: ImageDomain, logs: FloatArray, d: int, *, half: bool) -> FloatArray:
+    """Return the scales of the coordinates: contrasts of log-variances, and all others.
+
+    In log-Cholesky coordinates the diagonal holds logarithms of deviations, half those of the
+    variances; an entry below it is a correlation times the deviation of its row.
+    """
+    k = len(logs)
+    shape = OTHERS * np.eye(d)
+    shape[:k, :k] = DIAGONAL * np.eye(k)
+    for weights, scale in CONTRASTS.get(domain.descriptor, ()):
+        axis = np.array(weights) / np.linalg.norm(weights)
+        shape[:k, :k] += (scale - DIAGONAL) * np.outer(axis, axis)
+    if half:
+        rows = np.tril_indices(k, -1)[0]
+        shape[:k, :k] /= math.sqrt(2.0)
+        shape[range(k, d), range(k, d)] = OTHERS * np.exp(logs[rows] / 4.0)
+    return shape

@@ -1,0 +1,124 @@
+"""What a noisy histogram says: the posterior mean of each bin's share of the records.
+
+The prior is a chain along the bins. A bin is empty or holds a share on a geometric ladder of
+levels. From an empty bin the next one is empty too, except with a small probability `rise`; from a
+filled one the next is empty with probability `drop`, else filled, with levels that are the more
+likely the nearer. The noise is Gaussian of known scale, so the posterior is exact (forward and
+backward sums). At last the shares are made to sum to 1, as they must, by moving each in proportion
+to its variance. All of it is post-processing. Next on the path: ``choice.py``.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.geometry.kernels import compiled
+
+LEAST, LADDER = 0.6, 1.5
+"""Lowest level, in units of the least noise, and the ratio of neighbouring levels."""
+WIDTH = 0.25
+"""Standard deviation of a share around its level, relative to it: no gap between levels."""
+DOUBT = 3.0
+"""Standard deviations by which the sum of the shares is corrected at most."""
+KINSHIP = 0.162
+"""A level is exp(−KINSHIP) as likely one rung farther away: 1.5^(−1/2.5)."""
+
+
+class Chain(NamedTuple):
+    """Prior of a histogram.
+
+    Attributes
+    ----------
+    first : float
+        Probability that the first bin is filled.
+    rise, drop : float
+        Probability that a bin is filled after an empty one, empty after a filled one.
+    """
+
+    first: float
+    rise: float
+    drop: float
+
+
+LINE = Chain(first=0.12, rise=0.04, drop=0.2)
+"""Along the line; the first bin is that of featureless images."""
+SHELLS = Chain(first=0.5, rise=0.02, drop=0.2)
+"""Outwards from the centre."""
+
+
+def smooth(counts: FloatArray, noise: FloatArray, chain: Chain) -> FloatArray:
+    """Return the posterior mean of the shares, (b,), at least 0.
+
+    Parameters
+    ----------
+    counts : array, shape (b,)
+        Noisy shares of the records.
+    noise : array, shape (b,)
+        Standard deviation of the noise of each.
+    chain : Chain
+        The prior.
+    """
+    rungs = max(1, math.ceil(-math.log(LEAST * float(noise.min())) / math.log(LADDER)))
+    levels = np.concatenate([[0.0], LEAST * noise.min() * LADDER ** np.arange(rungs)])
+    mean, variance = np.empty(len(counts)), np.empty(len(counts))
+    posterior(counts, noise, levels, _moves(rungs, chain), chain.first, mean, variance)
+    whole = variance.sum()
+    missing = min(max(1.0 - mean.sum(), -DOUBT * math.sqrt(whole)), DOUBT * math.sqrt(whole))
+    return np.asarray(np.maximum(mean + missing * variance / whole, 0.0))
+
+
+def _moves(rungs: int, chain: Chain) -> FloatArray:
+    """Return the transition probabilities between empty and the levels, (rungs + 1, rungs + 1)."""
+    steps = np.arange(rungs)
+    kin = np.exp(-KINSHIP * np.abs(steps[:, None] - steps))
+    moves = np.empty((rungs + 1, rungs + 1))
+    moves[0, 0], moves[0, 1:] = 1.0 - chain.rise, chain.rise / rungs
+    moves[1:, 0] = chain.drop
+    moves[1:, 1:] = (1.0 - chain.drop) * kin / kin.sum(axis=1, keepdims=True)
+    return moves
+
+
+@compiled
+def posterior(
+    counts: FloatArray,
+    noise: FloatArray,
+    levels: FloatArray,
+    moves: FloatArray,
+    first: float,
+    mean: FloatArray,
+    variance: FloatArray,
+) -> None:
+    """Write the posterior mean and variance of each share, by forward and backward sums."""
+    bins, states = len(counts), len(levels)
+    fit, ahead = np.empty((bins, states)), np.empty((bins, states))
+    for j in range(bins):
+        best = -np.inf
+        for s in range(states):
+            spread = noise[j] ** 2 + (WIDTH * levels[s]) ** 2
+            fit[j, s] = -0.5 * ((counts[j] - levels[s]) ** 2 / spread + math.log(spread))
+            best = max(best, fit[j, s])
+        for s in range(states):
+            fit[j, s] = math.exp(max(fit[j, s] - best, -600.0))
+    ahead[bins - 1] = 1.0
+    for j in range(bins - 1, 0, -1):
+        ahead[j - 1] = moves @ (ahead[j] * fit[j])
+        ahead[j - 1] /= ahead[j - 1].max()
+    state = np.full(states, first / (states - 1))
+    state[0] = 1.0 - first
+    for j in range(bins):
+        if j > 0:
+            state = state @ moves
+        state = state * fit[j]
+        state /= state.sum()
+        weights = state * ahead[j]
+        weights /= weights.sum()
+        mean[j], square = 0.0, 0.0
+        for s in range(states):
+            own = (WIDTH * levels[s]) ** 2
+            gain = own / (own + noise[j] ** 2)
+            share = levels[s] + gain * (counts[j] - levels[s])
+            mean[j] += weights[s] * share
+            square += weights[s] * (share**2 + gain * noise[j] ** 2)
+        variance[j] = square - mean[j] ** 2

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pipeline.errors import ConfigError
+from pipeline.plan import Plan
 from pipeline.privacy import Budget, budget_from
-from pipeline.release import Plan
 
 Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -50,8 +50,9 @@ class SeriesConfig(Record):
     sensitivity: Literal["diameter", "radius"] = Field(
         "diameter", description="D/n of this project, or the papers' 2r/n"
     )
-    footpoint: Literal["origin", "all", "subsample"] = Field(
-        "origin", description="public origin, or a private mean of all records or of a subsample"
+    footpoint: Literal["origin", "all", "subsample", "adaptive"] = Field(
+        "origin",
+        description="public origin, a private mean of all records or of a subsample, or adaptive",
     )
     footpoint_mechanism: str = "ewg"
     footpoint_share: Share = Field(0.1, description="share of the budget for the footpoint")

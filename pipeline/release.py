@@ -1,6 +1,7 @@
 """The heart: n points of one class go in, one private mean comes out.
 
     points ─► Fréchet mean (certified) ─► sensitivity ─► footpoint ─► calibrate ─► sample
+           └► adaptive: private centre and radii, then a clipped mean (`pipeline.adaptive`)
 
 What is computed from the points without noise stays in `NonPrivate`; what may leave is `Release`.
 Next on the path: `pipeline.mechanisms` for the noise, `pipeline.results` for the files.
@@ -8,17 +9,18 @@ Next on the path: `pipeline.mechanisms` for the noise, `pipeline.results` for th
 
 import math
 import time
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.adaptive import Cost, adaptive_mean, prepare
 from pipeline.arrays import FloatArray
-from pipeline.errors import DomainError
+from pipeline.errors import ConfigError, DomainError
 from pipeline.geometry import Manifold, frechet_mean
 from pipeline.mechanisms import MECHANISMS, ChainSettings
-from pipeline.privacy import Budget, split
+from pipeline.plan import Plan
+from pipeline.privacy import Budget, PureDP, split
 
 MEAN_TOLERANCE = 1e-9
 """Certificate τ of the Fréchet mean: the least gradient norm asked of `frechet_mean`."""
@@ -42,37 +44,6 @@ class Domain(Protocol):
     @property
     def manifold(self) -> str:
         """The name of the manifold whose distance radius and diameter are in."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything about a release that is decided before the data are seen.
-
-    Parameters
-    ----------
-    mechanism, sampler : str
-        A name in `MECHANISMS`, drawn exactly or by the published Markov chain.
-    sensitivity : {"diameter", "radius"}
-        D/n of this project, or 2r/n of the papers.
-    footpoint : {"origin", "all", "subsample"}
-        The public origin of the manifold, or a private mean of all records or of a uniform
-        subsample, paid with `footpoint_share` of the budget.
-    footpoint_mechanism : str
-        How a private footpoint is drawn.
-    footpoint_share, subsample : float
-        Share of the budget for the footpoint; fraction of the records in a subsample.
-    burn_in : int
-        Steps that a Markov chain discards.
-    """
-
-    mechanism: str = "ewg"
-    sampler: str = "exact"
-    sensitivity: Literal["diameter", "radius"] = "diameter"
-    footpoint: Literal["origin", "all", "subsample"] = "origin"
-    footpoint_mechanism: str = "ewg"
-    footpoint_share: float = 0.1
-    subsample: float = 0.05
-    burn_in: int = 10_000
 
 
 class NonPrivate(NamedTuple):
@@ -110,17 +81,20 @@ class Release(NamedTuple):
     points : array, shape (size, *point_shape)
         The private means.
     footpoint : array, shape (*point_shape) or (size, *point_shape)
-        Where the noise was added; public, or itself private.
+        Where the noise was added; public, or itself private. Adaptive: where the rounds began.
     budget : Budget
         What all of it cost.
     sensitivity, sigma : float
-        Bound on the move of the mean when one record is replaced, and the noise scale.
+        Bound on the move of the mean when one record is replaced, and the noise scale; the latter
+        is not a number if there are several, see `costs`.
     expected_error : float or None
         Exact expectation of the distance to the mean, where the law gives it.
     acceptance : float
         Share of proposals the sampler kept.
     seconds : float
         Wall time of one draw, calibration included.
+    costs : tuple of Cost
+        Adaptive: the steps that the budget was spent on.
     """
 
     points: NDArray[Any]
@@ -131,6 +105,7 @@ class Release(NamedTuple):
     expected_error: float | None
     acceptance: float
     seconds: float
+    costs: tuple[Cost, ...] = ()
 
     @property
     def point(self) -> NDArray[Any]:
@@ -210,6 +185,8 @@ def release(
     PrivacyError
         When the mechanism has no density, or no guarantee, at this budget.
     """
+    if plan.footpoint == "adaptive":
+        return _adaptive(data, budget, domain=domain, manifold=manifold, size=size, rng=rng)
     started = time.perf_counter()
     base: NDArray[Any] = manifold.origin
     rest = budget
@@ -238,13 +215,39 @@ def release(
     )
 
 
+def _adaptive(
+    data: NonPrivate,
+    budget: Budget,
+    *,
+    domain: Domain,
+    manifold: Manifold,
+    size: int,
+    rng: np.random.Generator,
+) -> Release:
+    """Draw `size` private means with `pipeline.adaptive`."""
+    started = time.perf_counter()
+    records = prepare(data.points, domain=domain, manifold=manifold)
+    drawn = adaptive_mean(records, budget, size=size, rng=rng)
+    return Release(
+        points=drawn.points,
+        footpoint=manifold.exp(manifold.origin, records.plan.prior.centre),
+        budget=budget,
+        sensitivity=sensitivity(domain, data.n, "diameter"),
+        sigma=math.nan,
+        expected_error=None,
+        acceptance=1.0,
+        seconds=(time.perf_counter() - started) / size,
+        costs=drawn.costs,
+    )
+
+
 def private_mean(
     points: FloatArray,
     budget: Budget,
     *,
     domain: Domain,
     manifold: Manifold,
-    plan: Plan | Literal["single"] = "single",
+    plan: Plan | Literal["auto", "single"] = "auto",
     rng: np.random.Generator,
 ) -> tuple[Release, NonPrivate]:
     """Release one private Fréchet mean of `points`.
@@ -259,8 +262,10 @@ def private_mean(
         The public bound on the records.
     manifold : Manifold
         The geometry.
-    plan : Plan or "single"
-        How to spend; "single" adds exponential-wrapped Gaussian noise at the origin.
+    plan : Plan, "auto" or "single"
+        How to spend. "single" adds exponential-wrapped Gaussian noise at the origin. "auto" is the
+        most accurate plan there is: the adaptive one, or for pure DP, which Gaussian noise never
+        gives, exponential-wrapped Laplace noise at the origin.
     rng : numpy.random.Generator
         The source of noise.
 
@@ -271,7 +276,12 @@ def private_mean(
     NonPrivate
         What may not.
     """
-    chosen = Plan() if plan == "single" else plan
+    named = {"single": Plan(), "auto": Plan(footpoint="adaptive")}
+    if isinstance(budget, PureDP):
+        named["auto"] = Plan("ewl")
+    if isinstance(plan, str) and plan not in named:
+        raise ConfigError(f'a plan must be "auto", "single" or a Plan, found {plan!r}')
+    chosen = named[plan] if isinstance(plan, str) else plan
     data = summarise(manifold.check(points), manifold=manifold, plan=chosen, size=1, rng=rng)
     drawn = release(data, budget, domain=domain, manifold=manifold, plan=chosen, size=1, rng=rng)
     return drawn, data

@@ -26,7 +26,6 @@ population = "ward-7"
 dataset = "ward.toml"
 labels_and_class_sizes_are_public = true
 budget = 0.5
-mechanism = "ewg"
 run_key = "monday"
 """
 

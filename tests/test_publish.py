@@ -40,7 +40,7 @@ def ward(tmp_path: Path) -> Path:
     labels = (np.arange(400) % 2).astype(np.uint8)
     np.savez(tmp_path / "ward.npz", train_images=images, train_labels=labels)
     (tmp_path / "ward.toml").write_text(CARD)
-    config = CONFIG.format(card=tmp_path / "ward.toml", mechanism="ewg")
+    config = CONFIG.format(card=tmp_path / "ward.toml", mechanism="auto")
     (tmp_path / "release.toml").write_text(config)
     init_ledger(tmp_path / "ledger.sqlite").set_budget("ward-7", GDP(1.0))
     return tmp_path
@@ -93,8 +93,8 @@ def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:
     [
         ("labels_and_class_sizes_are_public = true", "", "must be public"),
         ("budget = 0.5", "budget = 0.5\nseed = 1", "no seed"),
-        ('"ewg"', '"rl"', "no hardened noise"),
-        ('"ewg"', '"kng"', "no hardened noise"),
+        ('"auto"', '"rl"', "no hardened noise"),
+        ('"auto"', '"kng"', "no hardened noise"),
         ("budget = 0.5", "budget = -0.5", "greater than 0"),
         ("budget = 0.5", 'budget = 0.5\ndefinition = "pure"', "gdp"),
         ('population = "ward-7"', "", "population"),
@@ -109,20 +109,20 @@ def test_unsafe_configs_are_refused(ward: Path, old: str, new: str, words: str) 
 
 def test_float_noise_is_possible_in_writing_and_never_certified(ward: Path) -> None:
     """`noise = "float"` runs any mechanism, and its document certifies no ρ."""
-    config = told(ward, '"ewg"', '"ewl"\nnoise = "float"')
+    config = told(ward, '"auto"', '"ewl"\nnoise = "float"')
     document = json.loads(settle(config, ledger(ward), ward))
     assert all(row["rho"] is None for row in document["classes"])
     assert "floating point" in dict(document["statement"])["Not covered"]
 
 
-@pytest.mark.parametrize("mechanism", ["ewg", "tangent-gaussian"])
+@pytest.mark.parametrize("mechanism", ["auto", "ewg", "tangent-gaussian"])
 @pytest.mark.parametrize("definition", ["gdp", "zcdp"])
 def test_certified_cost_is_within_the_charge(ward: Path, mechanism: str, definition: str) -> None:
     """The ρ that OpenDP certifies for all steps together is at most what the ledger charged."""
     changed = f'"{mechanism}"\ndefinition = "{definition}"'
     book = ledger(ward)
     book.set_budget("zone", {"gdp": GDP(9.0), "zcdp": zcdp(9.0)}[definition])
-    config = told(ward, '"ewg"', changed).model_copy(update={"population": "zone"})
+    config = told(ward, '"auto"', changed).model_copy(update={"population": "zone"})
     document = json.loads(settle(config, book, ward))
     charged = 0.5 if definition == "zcdp" else 0.5**2 / 2
     for row in document["classes"]:

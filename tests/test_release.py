@@ -10,8 +10,9 @@ from scipy import stats
 from pipeline.descriptors import describe, domain
 from pipeline.errors import DomainError, UndefinedError
 from pipeline.geometry import MANIFOLDS, FlatChart, frechet_mean, sym_exp, unvecd
+from pipeline.plan import Plan
 from pipeline.privacy import GDP, PureDP
-from pipeline.release import Plan, private_mean, release, sensitivity, summarise
+from pipeline.release import private_mean, release, sensitivity, summarise
 
 SPD = [name for name in MANIFOLDS if name.startswith("spd-")]
 

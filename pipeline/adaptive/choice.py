@@ -141,8 +141,9 @@ def _least(
 ) -> tuple[int, int, int, float]:
     """Return the low cut, high cut and radius of least below + above + rest + noise²."""
     best, low, high, radius = np.inf, 0, 0, 0
-    for i in range(len(cuts)):
-        for j in range(min(i + 1, len(cuts) - 1), len(cuts)):
+    last = len(cuts) - 1
+    for i in range(max(last, 1)):  # an interval has a length, unless there is no line
+        for j in range(min(i + 1, last), last + 1):
             bias, length = below[i] + above[j], price_line * (cuts[j] - cuts[i])
             if bias + length**2 >= best:
                 continue

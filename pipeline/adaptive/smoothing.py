@@ -114,11 +114,8 @@ def posterior(
         state /= state.sum()
         weights = state * ahead[j]
         weights /= weights.sum()
-        mean[j], square = 0.0, 0.0
-        for s in range(states):
-            own = (WIDTH * levels[s]) ** 2
-            gain = own / (own + noise[j] ** 2)
-            share = levels[s] + gain * (counts[j] - levels[s])
-            mean[j] += weights[s] * share
-            square += weights[s] * (share**2 + gain * noise[j] ** 2)
-        variance[j] = square - mean[j] ** 2
+        own = (WIDTH * levels) ** 2
+        gain = own / (own + noise[j] ** 2)
+        share = levels + gain * (counts[j] - levels)
+        mean[j] = np.sum(weights * share)
+        variance[j] = np.sum(weights * ((share - mean[j]) ** 2 + gain * noise[j] ** 2))

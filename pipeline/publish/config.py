@@ -33,7 +33,9 @@ class ReleaseConfig(Record):
     manifold: str = "spd-log-euclidean"
     definition: Literal["gdp", "zcdp"] = "gdp"
     budget: Positive = Field(description="what this release costs, for all classes together")
-    mechanism: str = Field("ewg", description="a name of `covdp mechanisms`")
+    mechanism: str = Field(
+        "auto", description="auto, the adaptive mean, or a name of `covdp mechanisms`"
+    )
     noise: Literal["hardened", "float"] = Field(
         "hardened", description="float accepts, in writing, noise that is not safe to publish"
     )
@@ -56,13 +58,15 @@ class ReleaseConfig(Record):
             )
         known("descriptor", self.descriptor, DESCRIPTORS, "the README")
         known("manifold", self.manifold, [m for m in MANIFOLDS if m.startswith("spd-")], "README")
-        known("mechanism", self.mechanism, MECHANISMS, "`covdp mechanisms`")
+        if self.mechanism == "auto":
+            return self
+        known("mechanism", self.mechanism, ["auto", *MECHANISMS], "`covdp mechanisms`")
         if reason := refusal(self.mechanism, self.definition, self.manifold):
             raise ConfigError(reason)
         if self.noise == "hardened" and not MECHANISMS[self.mechanism].release:
             raise ConfigError(
                 f"{self.mechanism} has no hardened noise ({MECHANISMS[self.mechanism].note}); "
-                'choose ewg, or accept unsafe noise in writing with noise = "float"'
+                'choose auto or ewg, or accept unsafe noise in writing with noise = "float"'
             )
         return self
 

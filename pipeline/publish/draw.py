@@ -5,17 +5,20 @@ what comes after is post-processing. What comes before, in floats, is covered by
 sensitivity, or needs none because each record is clipped exactly.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
+from pipeline.adaptive import adaptive_mean, hardened_noise, numpy_noise, prepare
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import Domain
 from pipeline.geometry import Manifold, frechet_mean
 from pipeline.geometry.accuracy import log_error
 from pipeline.mechanisms.noise import hardened_gaussian
+from pipeline.plan import Plan
 from pipeline.privacy import Budget, gaussian_sigma
-from pipeline.release import MEAN_TOLERANCE, Plan, private_mean, sensitivity
+from pipeline.release import MEAN_TOLERANCE, private_mean, sensitivity
 
 
 class Step(NamedTuple):
@@ -28,10 +31,14 @@ class Step(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A private mean, shape (k, k), and what was drawn for it."""
+    """A private mean, shape (k, k), what was drawn for it, and how far off it may be.
+
+    The predicted error, root mean square, comes from public and released values alone.
+    """
 
     point: FloatArray
     steps: tuple[Step, ...]
+    predicted_error: float | None
 
 
 def record_margin(domain: Domain) -> float:
@@ -65,7 +72,28 @@ def draw_hardened(points: FloatArray, cost: Budget, *, domain: Domain, manifold:
     sigma = gaussian_sigma(cost, bound) * (1 + 1e-12)  # OpenDP rounds its ρ up: stay below cost
     drawn = hardened_gaussian(statistic, sigma, bound)
     point = manifold.exp(origin, drawn.vector)
-    return Drawn(point, (Step("mean", bound, sigma, drawn.rho),))
+    error = sigma * math.sqrt(manifold.dim) if manifold.flat else None
+    return Drawn(point, (Step("mean", bound, sigma, drawn.rho),), error)
+
+
+def draw_adaptive(
+    points: FloatArray, cost: Budget, *, hardened: bool, domain: Domain, manifold: Manifold
+) -> Drawn:
+    """Release the adaptive mean: a survey, then rounds of radius and clipped mean.
+
+    **Privacy.** As in `pipeline.adaptive`: every step is the mean of n vectors of a set of diameter
+    1, each a function of one computed record to the last bit, with hardened noise; ρ of the steps
+    adds up. `record_margin` covers the one step that clips nothing.
+    """
+    margin = record_margin(domain)
+    records = prepare(points, domain=domain, manifold=manifold, margin=margin)
+    noise = hardened_noise if hardened else numpy_noise
+    drawn = adaptive_mean(records, cost, noise=noise, rng=np.random.default_rng())
+    steps = tuple(
+        Step(item.name, item.sensitivity, item.sigma, float(rho) if hardened else None)
+        for item, rho in zip(drawn.costs, drawn.rhos[0], strict=True)
+    )
+    return Drawn(drawn.points[0], steps, float(drawn.predicted[0]))
 
 
 def draw_float(
@@ -88,7 +116,8 @@ def draw_float(
         plan=Plan(mechanism),
         rng=np.random.default_rng(),
     )
-    return Drawn(drawn.point, (Step("mean", drawn.sensitivity, drawn.sigma, None),))
+    steps = (Step("mean", drawn.sensitivity, drawn.sigma, None),)
+    return Drawn(drawn.point, steps, drawn.expected_error)
 
 
 def draw(
@@ -101,6 +130,9 @@ def draw(
     manifold: Manifold,
 ) -> Drawn:
     """Draw one class's private mean as the config says."""
+    if mechanism == "auto":
+        hardened = noise == "hardened"
+        return draw_adaptive(points, cost, hardened=hardened, domain=domain, manifold=manifold)
     if noise == "float":
         return draw_float(points, cost, mechanism=mechanism, domain=domain, manifold=manifold)
     return draw_hardened(points, cost, domain=domain, manifold=manifold)

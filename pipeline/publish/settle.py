@@ -163,6 +163,7 @@ def _mean(points: FloatArray, public: Public) -> dict[str, Any]:
     return {
         "point": drawn.point.tolist(),
         "mu": config.cost.mu if isinstance(config.cost, GDP) else None,
+        "predicted_error": drawn.predicted_error,
         "rho": math.fsum(certified) if len(certified) == len(drawn.steps) else None,
         "costs": [step._asdict() for step in drawn.steps],
     }

@@ -76,9 +76,21 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
         reportlets=[
             Reportlet("facts", words["facts"], "", "facts.html.j2", facts),
             Reportlet("means", figure.title, words["means"], "figure.html.j2", figure),
+            Reportlet(
+                "errors", words["errors_title"], words["errors"], "lines.html.j2", _errors(rows)
+            ),
             Reportlet("costs", words["costs_title"], words["costs"], "lines.html.j2", _costs(rows)),
         ],
     )
+
+
+def _errors(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return one line a class: how far the true mean may be."""
+    return [
+        f"{row['class_name']}: "
+        + ("not known" if (far := row["predicted_error"]) is None else f"about {far:.3g}")
+        for row in rows
+    ]
 
 
 def _costs(rows: Sequence[Mapping[str, Any]]) -> list[str]:

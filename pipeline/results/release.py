@@ -12,6 +12,11 @@ RELEASE_SCHEMA: Mapping[str, tuple[str, str, str]] = {
     "class_name": ("string", "", "name of the class; public"),
     "n": ("int64", "images", "images of the class; public"),
     "point": ("list<list<float64>>", "", "private mean descriptor, (k, k), row by row"),
+    "predicted_error": (
+        "float64",
+        "distance",
+        "how far the true mean may be, root mean square, from private and public values",
+    ),
     "mu": ("float64", "", "what this class cost, as Gaussian DP: idealised"),
     "rho": ("float64", "", "what this class cost, as certified zero-concentrated DP"),
 }

@@ -30,7 +30,7 @@ from pipeline.adaptive.records import Records, place, see
 from pipeline.adaptive.shrinkage import shrink
 from pipeline.adaptive.smoothing import LINE, SHELLS, smooth
 from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, ConvergenceError, DomainError
 from pipeline.geometry import Point
 from pipeline.privacy import Budget
 
@@ -38,6 +38,8 @@ CAUTION = 0.3
 """Share of the predicted squared bias that counts as noise when an observation is weighed."""
 SURPRISE = 4.0
 """Standard deviations by which two counts of the same records may differ by chance."""
+HALVINGS = 20
+"""Most halvings of a step whose end doubles cannot hold."""
 ROOT = math.sqrt(2.0)
 
 
@@ -183,8 +185,22 @@ def _round(
         mean = _clipped_mean(source, state, step + 1, clip, total)
     moved, belief = shrink(mean.offset, mean.covariance, state.belief)
     moved *= min(1.0, records.span / max(float(np.linalg.norm(moved)), 1e-300))
-    point = records.region.inside(space.exp(state.point, moved))
+    point = _end(records, state.point, moved)
     return _State(point, belief, (*state.rhos, shells.rho, mean.rho), clip.error)
+
+
+def _end(records: Records, point: Point, moved: FloatArray) -> Point:
+    """Return where a step from `point` ends, in the region.
+
+    Noise far wider than the region makes steps on curved manifolds whose ends doubles cannot hold:
+    such a step is halved until they can. Released values alone decide.
+    """
+    for halvings in range(HALVINGS):
+        try:
+            return records.region.inside(records.space.exp(point, moved / 2.0**halvings))
+        except (DomainError, ConvergenceError):
+            continue
+    return point
 
 
 def _merge(shells: FloatArray, far: FloatArray, own: float, survey: float) -> FloatArray:

@@ -1,0 +1,567 @@
+"""Privacy of the adaptive mean: what each step releases moves by at most its Δ, whatever the data.
+
+A probe stands in for the noise: it writes down the vectors it is given and returns a script. The
+script is the same for both of two neighbours, so every choice is the same, and the vectors can be
+compared step by step. A search compares with a proven inequality, so a correct bound always passes.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pipeline.adaptive import (
+    Domain,
+    Noised,
+    Records,
+    Shares,
+    adaptive_mean,
+    hardened_noise,
+    mean,
+    noise,
+    prepare,
+    step_costs,
+)
+from pipeline.adaptive.choice import Clip, choose
+from pipeline.adaptive.clipping import clipped_sum, mean_units, shell_counts, sizes, survey_counts
+from pipeline.adaptive.region import ImageDomain
+from pipeline.arrays import FloatArray
+from pipeline.descriptors import describe, domain
+from pipeline.errors import ConfigError, DomainError, PrivacyError
+from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, sym_exp, unvecd
+from pipeline.privacy import (
+    GDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    Budget,
+    PureDP,
+    RaoDP,
+    compose,
+    convert,
+    delta_of,
+    gaussian_sigma,
+)
+
+Script = Callable[[int, int], FloatArray]
+"""Step and length → what the step releases."""
+
+SPACES = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant", "hyperbolic"]
+STEPS = ("survey", "shells 1", "mean 1", "shells 2", "mean 2")
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Public facts of records on any manifold."""
+
+    radius: float
+    diameter: float
+
+
+@dataclass
+class Probe:
+    """Noise that follows a script, and remembers what it was given."""
+
+    script: Script
+    vectors: list[FloatArray] = field(default_factory=list)
+    scales: list[tuple[int, float, float]] = field(default_factory=list)
+
+    def __call__(
+        self, vector: FloatArray, sigma: float, sensitivity: float, rng: np.random.Generator
+    ) -> Noised:
+        """Return the script, whatever the vector."""
+        self.vectors.append(vector.copy())
+        self.scales.append((len(vector), sigma, sensitivity))
+        return Noised(self.script(len(self.vectors) - 1, len(vector)), math.nan)
+
+
+def images() -> NDArray[np.uint8]:
+    """Return pictures of every extreme kind, (12, 28, 28)."""
+    rng = np.random.default_rng(3)
+    at = np.arange(28)
+    rows, columns = np.meshgrid(at, at, indexing="ij")
+    found = [
+        np.full((28, 28), 0),
+        np.full((28, 28), 255),
+        np.where(columns % 4 < 2, 40, 200),
+        np.where(rows < 14, 0, 255),
+        np.where((rows + columns) % 2, 0, 255),
+        np.where((rows == 5) & (columns == 9), 3, 0),
+        np.where((rows + columns) % 6 < 3, 0, 255),
+        columns * 9,
+        rng.integers(0, 256, (28, 28)),
+        rng.integers(100, 102, (28, 28)),
+        255 * (rng.random((28, 28)) < 0.02),
+        np.clip(rng.normal(128, 20, (28, 28)).cumsum(axis=0) / 28, 0, 255),
+    ]
+    return np.stack(found).astype(np.uint8)
+
+
+def opposite(trace: float, eta: float) -> Point:
+    """Return matrices that are D apart: the trace on the first two axes, or on the other three."""
+    first, other = np.full((2, 5), eta)
+    first[:2] += trace / 2.0
+    other[2:] += trace / 3.0
+    return np.stack([np.diag(first), np.diag(other)])
+
+
+def setting(name: str) -> tuple[Manifold, Domain, Point]:
+    """Return manifold, domain and candidate records, from usual ones to far outside the domain."""
+    rng = np.random.default_rng(7)
+    if name == "hyperbolic":
+        ball, space = Ball(2.0, 4.0), MANIFOLDS[name](dim=3)
+        spokes = rng.standard_normal((10, 3))
+        spokes *= np.geomspace(1e-3, 8.0, 10)[:, None] / np.linalg.norm(spokes, axis=1)[:, None]
+        edge = 2.0 * np.eye(3)
+        return space, ball, space.exp(space.origin, np.concatenate([spokes, edge, -edge]))
+    facts = domain("oct5", height=28, width=28, manifold=name)
+    matrices = np.concatenate([describe(images()), opposite(facts.trace, facts.eta)])
+    full = MANIFOLDS[name](k=5)
+    if not full.flat:
+        beyond = sym_exp(unvecd(rng.normal(0.0, 3.0, (4, 15))))
+        return full, facts, np.concatenate([matrices, beyond])
+    inside = full.log(full.origin, matrices)
+    far = [1e3 * inside, -1e3 * inside, rng.normal(0.0, 30.0, (8, 15))]
+    return FlatChart(full), facts, np.concatenate([inside, *far])
+
+
+def flat_script(step: int, length: int) -> FloatArray:
+    """Shares spread over all bins, offset 0: wide clips, or the whole region."""
+    if STEPS[step].startswith("mean"):
+        return np.zeros(length)
+    return np.full(length, 1.0 / (length * math.sqrt(2.0)))
+
+
+def near_script(step: int, length: int) -> FloatArray:
+    """All in one bin of each histogram: narrow clips."""
+    if STEPS[step].startswith("mean"):
+        return np.zeros(length)
+    out = np.zeros(length)
+    out[length // 3 if step == 0 else 3] = 1.0 / math.sqrt(2.0)
+    return out
+
+
+def far_script(step: int, length: int) -> FloatArray:
+    """All in the last bin, the farthest shell, and the means at the edge."""
+    out = np.zeros(length)
+    out[-1] = 1.0 / math.sqrt(2.0)
+    return out
+
+
+def still(step: int, length: int) -> FloatArray:
+    """Nothing seen, nothing moved: the centre stays where the prior has it."""
+    return np.zeros(length)
+
+
+def random_script(seed: int, scale: float) -> Script:
+    """Numbers of no meaning, of all sizes."""
+
+    def script(step: int, length: int) -> FloatArray:
+        rng = np.random.default_rng((seed, step))
+        return scale * rng.standard_normal(length)
+
+    return script
+
+
+SCRIPTS = {
+    "flat": flat_script,
+    "near": near_script,
+    "far": far_script,
+    "noise": random_script(1, 0.3),
+    "small": random_script(2, 0.02),
+    "huge": random_script(3, 1e6),
+}
+
+
+def probe(
+    points: Point, manifold: Manifold, facts: Domain, script: Script, budget: Budget
+) -> Probe:
+    """Run the algorithm on `points` with a script in place of the noise."""
+    records = prepare(points, domain=facts, manifold=manifold)
+    found = Probe(script)
+    adaptive_mean(records, budget, noise=found, rng=np.random.default_rng(0))
+    return found
+
+
+def moves(
+    base: Point, candidates: Point, manifold: Manifold, facts: Domain, script: Script, mu: float
+) -> FloatArray:
+    """Return ‖v(x) − v(x')‖/Δ, the largest over all pairs of replacements of a record, per step."""
+    runs = [
+        probe(np.concatenate([base, point[None]]), manifold, facts, script, GDP(mu))
+        for point in candidates
+    ]
+    assert all(run.scales == runs[0].scales for run in runs)
+    worst = []
+    for step, (_, _, sensitivity) in enumerate(runs[0].scales):
+        vectors = np.stack([run.vectors[step] for run in runs])
+        gaps = np.linalg.norm(vectors[:, None] - vectors, axis=-1)
+        worst.append(gaps.max() / sensitivity)
+    return np.array(worst)
+
+
+def forced(monkeypatch: pytest.MonkeyPatch, clip: Clip) -> None:
+    """Let every round clip to `clip`."""
+    monkeypatch.setattr(mean, "choose", lambda *_, **__: clip)
+
+
+def clip_of(low: float, high: float, radius: float, *, whole: bool = False) -> Clip:
+    """Return a clip whose predictions say nothing."""
+    return Clip(low, high, radius, whole, 1.0, 1.0, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPACES)
+def test_no_replacement_moves_a_step_by_more_than_its_sensitivity(name: str) -> None:
+    """‖v(x) − v(x')‖ ≤ Δ in every step, for all scripts, sizes and budgets tried."""
+    manifold, facts, candidates = setting(name)
+    reached = np.zeros(len(STEPS))
+    for n, mu in [(1, 5.0), (4, 0.5), (4, 50.0)]:
+        for script in SCRIPTS.values():
+            base = candidates[np.arange(n - 1) * 5 % len(candidates)]
+            found = moves(base, candidates, manifold, facts, script, mu)
+            assert (found <= 1.0).all()
+            reached = np.maximum(reached, found)
+    assert (reached >= 0.9).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPACES)
+def test_scripts_reach_every_kind_of_clip(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts above make narrow clips, wide ones and the whole region be chosen."""
+    manifold, facts, candidates = setting(name)
+    chosen: list[Clip] = []
+
+    def spy(*values: Any, **named: Any) -> Clip:
+        chosen.append(choose(*values, **named))
+        return chosen[-1]
+
+    monkeypatch.setattr(mean, "choose", spy)
+    for mu in (0.5, 5.0, 50.0):
+        for script in SCRIPTS.values():
+            probe(candidates[:4], manifold, facts, script, GDP(mu))
+    radii = [clip.radius for clip in chosen if not clip.whole]
+    assert any(clip.whole for clip in chosen)
+    assert max(radii) > 3.0 * min(radii)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_forced_clips_move_by_at_most_the_sensitivity(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is clipped to, 1/50 or 50 wide, on or off the records: ‖v(x) − v(x')‖ ≤ Δ."""
+    manifold, facts, candidates = setting(name)
+    for low, length, radius in [
+        (-9.0, 0.5, 0.02),
+        (-30.0, 25.0, 50.0),
+        (-9.0, 60.0, 0.02),
+        (5, 1, 1),
+    ]:
+        forced(monkeypatch, clip_of(low, low + length, radius))
+        found = moves(candidates[:1], candidates, manifold, facts, SCRIPTS["noise"], 1.0)
+        assert (found <= 1.0).all()
+
+
+def across(records: Records, far: float) -> Point:
+    """Return two records on opposite sides of the prior's centre, on the line and off it."""
+    frame = records.frame
+    step = far * frame.back[-1]
+    if frame.lines:
+        step = step + frame.into[:, 0]
+    centre = records.space.exp(records.space.origin, records.plan.prior.centre)
+    return records.space.exp(centre, np.stack([step, -step]))
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("n", [1, 5])
+def test_the_sensitivity_is_attained_by_the_clipped_mean(
+    name: str, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records beyond opposite corners of what is clipped to are Δ apart, up to 1e-6."""
+    manifold, facts, candidates = setting(name)
+    records = prepare(candidates[:1], domain=facts, manifold=manifold)
+    line = (
+        float(records.plan.prior.centre @ records.frame.into[:, 0]) if records.frame.lines else 0.0
+    )
+    forced(monkeypatch, clip_of(line - 0.3, line + 0.3, 0.2))
+    base = candidates[:1].repeat(n - 1, axis=0)
+    found = moves(base, across(records, 1.0), manifold, facts, still, 1.0)
+    assert found[2] == pytest.approx(1.0, abs=1e-6)
+    assert found.max() <= 1.0
+
+
+def ends(name: str) -> tuple[Manifold, Domain, Point]:
+    """Return manifold, domain and two records that are as far apart as the region is wide."""
+    manifold, facts, candidates = setting(name)
+    if name == "hyperbolic":
+        return manifold, facts, candidates[[10, 13]]
+    if name != "spd-log-cholesky":
+        return manifold, facts, candidates[12:14]
+    assert isinstance(facts, ImageDomain)
+    bound = np.array(facts.variances)
+    rows = np.tril_indices(5, -1)[0]
+    two = np.zeros((2, 15))
+    two[0, :5], two[1, :5] = 0.5 * np.log(facts.eta), 0.5 * np.log(bound + facts.eta)
+    two[:, 5:] = np.outer([-1.0, 1.0], np.sqrt(bound[rows] / rows))
+    return manifold, facts, two
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_the_sensitivity_is_attained_by_the_whole_region(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two records D apart, the only one: the released vectors are 0.97 to 1 times Δ apart."""
+    manifold, facts, two = ends(name)
+    forced(monkeypatch, clip_of(0.0, 1.0, 1.0, whole=True))
+    found = moves(two[:0], two, manifold, facts, still, 1.0)
+    assert (found <= 1.0).all()
+    assert found[2] >= 0.97
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_sensitivity_too_small_is_seen(
+    name: str, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With Δ = 0.9/n in place of 1/n, each kind of step breaks its bound."""
+    monkeypatch.setattr(noise, "mean_sensitivity", lambda n: 0.9 / n)
+    manifold, facts, candidates = ends(name) if whole else setting(name)
+    records = prepare(candidates[:1], domain=facts, manifold=manifold)
+    middle = float(records.plan.prior.centre @ records.frame.into[:, 0])
+    forced(monkeypatch, clip_of(middle - 0.3, middle + 0.3, 0.2, whole=whole))
+    two = candidates if whole else np.concatenate([across(records, 1.0), candidates])
+    found = moves(two[:0], two, manifold, facts, still, 1.0)
+    assert found[2] > 1.0
+    assert whole or (found[[0, 1]] > 1.0).all()
+
+
+BUDGETS: list[Budget] = [
+    GDP(0.37),
+    GDP(3.0),
+    ZCDP(0.11),
+    RDP(8.0, 0.7),
+    ApproxDP(1.0, 1e-6),
+    ApproxDP(0.1, 1e-12),
+    RaoDP(0.4),
+]
+
+
+def ratio_squared(budget: Budget) -> Fraction:
+    """Return the (Δ/σ)² that Gaussian noise may have, in exact arithmetic."""
+    match budget:
+        case GDP(value) | RaoDP(value):
+            return Fraction(value) ** 2
+        case ZCDP(value):
+            return 2 * Fraction(value)
+        case RDP(alpha, epsilon):
+            return 2 * Fraction(epsilon) / Fraction(alpha)
+    raise AssertionError(budget)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("n", [1, 3, 1000, 10**7])
+@pytest.mark.parametrize("shares", [Shares(), Shares(0.03, (0.03, 0.04), (0.15, 0.75))])
+def test_the_steps_cost_at_most_the_budget(budget: Budget, n: int, shares: Shares) -> None:
+    """The shares compose to ≤ the budget, and each σ is at least what its share asks for."""
+    costs = step_costs(budget, n, shares)
+    assert tuple(cost.name for cost in costs) == shares.names == STEPS
+    spent = compose(cost.budget for cost in costs)
+    for cost in costs:
+        assert Fraction(cost.sensitivity) > Fraction(1, n)
+        assert cost.sigma >= gaussian_sigma(cost.budget, cost.sensitivity)
+        assert Fraction(cost.sensitivity) ** 2 <= ratio_squared(cost.budget) * (
+            Fraction(cost.sigma) ** 2
+        )
+    if isinstance(budget, ApproxDP):
+        assert isinstance(spent, GDP)
+        assert delta_of(spent, budget.epsilon) <= budget.delta
+        assert convert(spent, ApproxDP, delta=budget.delta).epsilon <= budget.epsilon
+        return
+    assert type(spent) is type(budget)
+    assert ratio_squared(spent) <= ratio_squared(budget)
+    total = sum((Fraction(c.sensitivity) / Fraction(c.sigma)) ** 2 for c in costs)
+    assert total <= ratio_squared(budget)
+    assert total >= ratio_squared(budget) * (1 - Fraction(1, 10**9))
+
+
+def test_the_budget_of_an_approximate_guarantee_is_not_wasted() -> None:
+    """All steps of an (ε, δ) budget together are one Gaussian release of that budget, to 1e-9."""
+    costs = step_costs(ApproxDP(1.0, 1e-6), 10, Shares())
+    total = math.fsum((cost.sensitivity / cost.sigma) ** 2 for cost in costs)
+    assert math.sqrt(total) * gaussian_sigma(ApproxDP(1.0, 1e-6), 1.0) == pytest.approx(1.0, 1e-9)
+
+
+@pytest.mark.parametrize("mu", [0.05, 1.0, 7.0])
+def test_hardened_noise_certifies_the_budget(mu: float) -> None:
+    """The ρ that the noise source proves for its own code sum to ≤ μ²/2, with no tolerance."""
+    manifold, facts, candidates = setting("spd-log-euclidean")
+    records = prepare(candidates[:12], domain=facts, manifold=manifold)
+    draws = adaptive_mean(
+        records, GDP(mu), size=3, noise=hardened_noise, rng=np.random.default_rng(0)
+    )
+    assert draws.rhos.shape == (3, len(STEPS))
+    for rhos in draws.rhos:
+        total = sum(map(Fraction, rhos.tolist()), Fraction(0))
+        assert total <= Fraction(mu) ** 2 / 2
+        assert total >= Fraction(mu) ** 2 / 2 * (1 - Fraction(1, 10**9))
+    assert len(np.unique(draws.points, axis=0)) == 3
+
+
+def test_pure_budgets_are_refused() -> None:
+    """Gaussian noise gives no ε-DP."""
+    manifold, facts, candidates = setting("hyperbolic")
+    records = prepare(candidates, domain=facts, manifold=manifold)
+    with pytest.raises(PrivacyError, match="no pure DP"):
+        adaptive_mean(records, PureDP(1.0), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "manifold", [MANIFOLDS["sphere"](dim=2), MANIFOLDS["kendall"](landmarks=4)]
+)
+def test_positive_curvature_is_refused(manifold: Manifold) -> None:
+    """Where logarithms do not contract, nothing is proven."""
+    with pytest.raises(PrivacyError, match="positive curvature"):
+        prepare(manifold.origin[None], domain=Ball(0.3, 0.6), manifold=manifold)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_an_empty_class_is_refused(name: str) -> None:
+    """There is no mean of nothing."""
+    manifold, facts, candidates = setting(name)
+    with pytest.raises(DomainError, match="at least one record"):
+        prepare(candidates[:0], domain=facts, manifold=manifold)
+
+
+def test_no_draws_are_refused() -> None:
+    """`size` must be at least 1."""
+    manifold, facts, candidates = setting("hyperbolic")
+    records = prepare(candidates, domain=facts, manifold=manifold)
+    with pytest.raises(ConfigError, match="size must be at least 1"):
+        adaptive_mean(records, GDP(1.0), size=0, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("survey", "shells", "means", "words"),
+    [
+        (0.2, (0.1,), (0.3, 0.4), "one share a round"),
+        (1.0, (), (), "one share a round"),
+        (0.0, (0.5,), (0.5,), "must be positive"),
+        (0.5, (-0.1,), (0.6,), "must be positive"),
+        (math.nan, (0.5,), (0.5,), "must be positive"),
+        (0.2, (0.2,), (0.2,), "must sum to 1"),
+        (0.2, (0.4,), (0.4 + 1e-8,), "must sum to 1"),
+        (0.2, (0.2,), (math.inf,), "must sum to 1"),
+    ],
+)
+def test_shares_that_mean_nothing_are_refused(
+    survey: float, shells: tuple[float, ...], means: tuple[float, ...], words: str
+) -> None:
+    """Shares are positive, sum to 1 and come in rounds."""
+    with pytest.raises(ConfigError, match=words):
+        Shares(survey, shells, means)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPACES)
+def test_behaviour_does_not_depend_on_the_records(name: str) -> None:
+    """Number of steps, lengths, σ and Δ are the same for all records; results are finite."""
+    manifold, facts, candidates = setting(name)
+    seen = set()
+    classes = [candidates[i : i + 1].repeat(6, axis=0) for i in range(len(candidates))]
+    classes += [candidates[i : i + 6] for i in range(0, len(candidates) - 6, 3)]
+    for points in classes:
+        records = prepare(points, domain=facts, manifold=manifold)
+        for mu in (1e-3, 0.1, 1.0, 1e3):
+            found = Probe(random_script(4, 0.1))
+            draws = adaptive_mean(records, GDP(mu), noise=found, rng=np.random.default_rng(0))
+            assert len(found.vectors) == len(STEPS)
+            assert all(np.isfinite(vector).all() for vector in found.vectors)
+            assert np.isfinite(draws.points).all()
+            seen.add((mu, tuple(found.scales)))
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("n", [1, 2, 10])
+def test_any_budget_gives_a_record_of_the_region(name: str, n: int) -> None:
+    """From no information to almost none withheld, the result exists and lies in the region."""
+    manifold, facts, candidates = setting(name)
+    records = prepare(candidates[:n], domain=facts, manifold=manifold)
+    for mu in (1e-9, 1e-4, 0.03, 10.0, 1e8, 1e14):
+        draws = adaptive_mean(records, GDP(mu), size=4, rng=np.random.default_rng(5))
+        assert np.isfinite(draws.points).all()
+        assert np.isfinite(draws.predicted).all()
+        again = records.region.inside(draws.points)
+        assert manifold.dist(again, draws.points).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_budget_without_end_gives_the_mean(name: str) -> None:
+    """With vanishing noise the result is the Fréchet mean of the records."""
+    manifold, facts, candidates = setting(name)
+    records = prepare(candidates[:6], domain=facts, manifold=manifold)
+    draws = adaptive_mean(records, GDP(1e9), size=3, rng=np.random.default_rng(5))
+    assert manifold.dist(draws.points, records.mean).max() < 1e-3
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_generators_decide_the_draws(name: str) -> None:
+    """The same seed gives the same draws to the last bit, another seed others."""
+    manifold, facts, candidates = setting(name)
+    records = prepare(candidates[:6], domain=facts, manifold=manifold)
+    one, two, other = (
+        adaptive_mean(records, GDP(1.0), size=2, rng=np.random.default_rng(seed))
+        for seed in (1, 1, 2)
+    )
+    assert np.array_equal(one.points, two.points)
+    assert not np.array_equal(one.points[0], one.points[1])
+    assert (manifold.dist(one.points, other.points) > 1e-9).all()
+    assert np.isnan(one.rhos).all()
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_the_order_of_the_records_does_not_matter(name: str) -> None:
+    """Shuffled records have the same statistics, up to rounding, in every step."""
+    manifold, facts, candidates = setting(name)
+    order = np.random.default_rng(2).permutation(len(candidates))
+    for script in SCRIPTS.values():
+        one = probe(candidates, manifold, facts, script, GDP(1.0))
+        two = probe(candidates[order], manifold, facts, script, GDP(1.0))
+        for vector, other in zip(one.vectors, two.vectors, strict=True):
+            np.testing.assert_allclose(vector, other, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324])
+def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: float) -> None:
+    """Coordinates that are no numbers move the counts and the clipped sum by at most Δ, or 1."""
+    manifold, facts, candidates = setting(name)
+    records = prepare(candidates, domain=facts, manifold=manifold)
+    frame, (line, off) = records.frame, records.bins
+    start, clip = -9.0, clip_of(-20.0, -5.0, 1.5)
+    units = mean_units(clip, frame)
+
+    def statistics(seen: FloatArray) -> tuple[FloatArray, ...]:
+        zero = np.zeros(seen.shape[1])
+        size = sizes(seen, zero, frame.lines)
+        total = clipped_sum(seen, size, zero, frame.lines, clip.low, clip.high, clip.radius)
+        survey = survey_counts(seen, start, frame, line, off)
+        return survey / math.sqrt(2.0), shell_counts(size, off) / math.sqrt(2.0), total / units
+
+    usual = statistics(records.seen)
+    for places in [[0], [-1], [0, -1], [1, 2], list(range(records.seen.shape[1]))]:
+        broken = records.seen.copy()
+        broken[3, places] = value
+        with np.errstate(over="ignore"):
+            found = statistics(broken)
+        for one, other in zip(usual, found, strict=True):
+            assert np.isfinite(other).all()
+            assert one.shape == other.shape
+            assert np.linalg.norm(one - other) <= 1.0 + 1e-12
+        assert found[0].sum() == pytest.approx(usual[0].sum())
+        assert found[1].sum() == pytest.approx(usual[1].sum())

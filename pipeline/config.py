@@ -58,11 +58,19 @@ class SeriesConfig(Record):
     footpoint_share: Share = Field(0.1, description="share of the budget for the footpoint")
     subsample: Share = Field(0.05, description="fraction of the records in a subsample footpoint")
     burn_in: int = Field(10_000, ge=1, description="steps a chain discards; chains only")
+    shares: tuple[float, ...] | None = Field(
+        None, description="adaptive: survey, then shells and mean of each round; sum 1"
+    )
 
     @property
     def plan(self) -> Plan:
         """The plan of the release, without what concerns the figure."""
         return Plan(**self.model_dump(include={field.name for field in fields(Plan)}))
+
+    @model_validator(mode="after")
+    def _plan_is_possible(self) -> Self:
+        _ = self.plan  # its own checks
+        return self
 
 
 class SourceConfig(Record):

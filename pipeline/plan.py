@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pipeline.adaptive import read_shares
 from pipeline.errors import ConfigError
 
 
@@ -26,6 +27,9 @@ class Plan:
         Share of the budget for the footpoint; fraction of the records in a subsample.
     burn_in : int
         Steps that a Markov chain discards.
+    shares : tuple of float, optional
+        Adaptive: shares of the budget in the order of spending, one for the survey, then two for
+        each round (shells, mean), in place of the default.
     """
 
     mechanism: str = "ewg"
@@ -36,6 +40,7 @@ class Plan:
     footpoint_share: float = 0.1
     subsample: float = 0.05
     burn_in: int = 10_000
+    shares: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.footpoint == "adaptive" and (self.mechanism, self.sampler) != ("ewg", "exact"):
@@ -43,3 +48,10 @@ class Plan:
                 f"an adaptive footpoint needs mechanism ewg, drawn exactly, found {self.mechanism} "
                 f"({self.sampler}); its guarantee composes Gaussian steps"
             )
+        if self.shares is not None:
+            if self.footpoint != "adaptive":
+                raise ConfigError(
+                    f"shares divide an adaptive budget, found footpoint {self.footpoint}; "
+                    "leave them out, or set footpoint_share"
+                )
+            read_shares(self.shares)

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.adaptive import Cost, adaptive_mean, prepare
+from pipeline.adaptive import Cost, adaptive_mean, default_plan, prepare
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, DomainError
 from pipeline.geometry import Manifold, frechet_mean
@@ -186,7 +186,9 @@ def release(
         When the mechanism has no density, or no guarantee, at this budget.
     """
     if plan.footpoint == "adaptive":
-        return _adaptive(data, budget, domain=domain, manifold=manifold, size=size, rng=rng)
+        return _adaptive(
+            data, budget, domain=domain, manifold=manifold, plan=plan, size=size, rng=rng
+        )
     started = time.perf_counter()
     base: NDArray[Any] = manifold.origin
     rest = budget
@@ -221,12 +223,14 @@ def _adaptive(
     *,
     domain: Domain,
     manifold: Manifold,
+    plan: Plan,
     size: int,
     rng: np.random.Generator,
 ) -> Release:
     """Draw `size` private means with `pipeline.adaptive`."""
     started = time.perf_counter()
-    records = prepare(data.points, domain=domain, manifold=manifold)
+    rounds = default_plan(domain, manifold, plan.shares)
+    records = prepare(data.points, domain=domain, manifold=manifold, plan=rounds)
     drawn = adaptive_mean(records, budget, size=size, rng=rng)
     return Release(
         points=drawn.points,

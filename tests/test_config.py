@@ -23,9 +23,10 @@ def refused(tmp_path: Path, text: str) -> str:
 
 
 def test_main_job_is_the_published_setting_and_ours() -> None:
-    """The built-in job compares two mechanisms, each as published and with D/n."""
+    """The built-in job compares two mechanisms, as published and with D/n, and the adaptive mean."""
     config = load_config(None)
-    pairs = {(series.mechanism, series.sensitivity) for series in config.mechanisms}
+    pairs = {(series.mechanism, series.sensitivity) for series in config.mechanisms[:-1]}
+    assert config.mechanisms[-1].footpoint == "adaptive"
     assert pairs == {(name, rule) for name in ("ewg", "rl") for rule in ("radius", "diameter")}
     assert config.repetitions == 100
     assert config.baseline in {series.series for series in config.mechanisms}
@@ -49,6 +50,14 @@ def test_options_replace_what_the_file_says() -> None:
         ('series = "RL with D/n"', 'series = "EWG with D/n"', "differ"),
         ('sensitivity = "radius"', 'sensitivity = "radios"', "radius"),
         ("seed =", "seed = oops #", "not valid TOML"),
+        (
+            'footpoint = "subsample"',
+            'footpoint = "subsample"\nshares = [0.2, 0.1, 0.7]',
+            "adaptive",
+        ),
+        ('footpoint = "adaptive"', 'footpoint = "adaptive"\nsampler = "chain"', "exactly"),
+        ('footpoint = "adaptive"', 'footpoint = "adaptive"\nshares = [0.5, 0.5]', "each round"),
+        ('footpoint = "adaptive"', 'footpoint = "adaptive"\nshares = [0.2, 0.1, 0.6]', "sum to 1"),
         ('title = "Private mean descriptors per class"', "", "title"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from pipeline.adaptive.mean import AdaptiveDraws, adaptive_mean
 from pipeline.adaptive.noise import Cost, Noise, Noised, hardened_noise, numpy_noise, step_costs
-from pipeline.adaptive.plan import AdaptivePlan, Shares, default_plan
+from pipeline.adaptive.plan import AdaptivePlan, Shares, default_plan, read_shares
 from pipeline.adaptive.prior import Prior, default_prior
 from pipeline.adaptive.records import Records, prepare
 from pipeline.adaptive.region import Domain, Region, region
@@ -24,6 +24,7 @@ __all__ = [
     "hardened_noise",
     "numpy_noise",
     "prepare",
+    "read_shares",
     "region",
     "step_costs",
 ]

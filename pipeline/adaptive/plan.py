@@ -72,8 +72,28 @@ class AdaptivePlan:
     prior: Prior
 
 
-def default_plan(domain: Domain, manifold: Manifold) -> AdaptivePlan:
+def read_shares(values: tuple[float, ...]) -> Shares:
+    """Return shares that are written in the order of spending: survey, then shells, mean, ….
+
+    Raises
+    ------
+    ConfigError
+        As in `Shares`, and when there is not one survey and two shares for each round.
+    """
+    if len(values) < 3 or len(values) % 2 == 0:
+        raise ConfigError(
+            "shares must be one for the survey, then two for each round (shells, mean), found "
+            f"{len(values)}; the default is {', '.join(f'{s:g}' for s in Shares().all)}"
+        )
+    return Shares(values[0], values[1::2], values[2::2])
+
+
+def default_plan(
+    domain: Domain, manifold: Manifold, shares: tuple[float, ...] | None = None
+) -> AdaptivePlan:
     """Return the plan for records of `domain`, the same for every n and budget.
+
+    `shares` replaces the default shares, in the order of `read_shares`.
 
     All numbers scale with n·μ: to 1/(n·μ) scales the noise, and by it the histograms decide how
     much clipping is worth. At small n·μ they say nothing, the prior decides, and the answer stays
@@ -83,6 +103,8 @@ def default_plan(domain: Domain, manifold: Manifold) -> AdaptivePlan:
     papers spend on a footpoint.
     """
     prior = default_prior(domain, manifold)
+    if shares is not None:
+        return AdaptivePlan(read_shares(shares), prior)
     if prior.line is None:
         return AdaptivePlan(Shares(0.03, (0.03, 0.04), (0.15, 0.75)), prior)
     return AdaptivePlan(Shares(), prior)

@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from pipeline.adaptive import read_shares
 from pipeline.config import Positive, Record, known, parse
 from pipeline.datasets import find_card
 from pipeline.descriptors import DESCRIPTORS
@@ -36,6 +37,9 @@ class ReleaseConfig(Record):
     mechanism: str = Field(
         "auto", description="auto, the adaptive mean, or a name of `covdp mechanisms`"
     )
+    shares: tuple[float, ...] | None = Field(
+        None, description="auto: survey, then shells and mean of each round; sum 1"
+    )
     noise: Literal["hardened", "float"] = Field(
         "hardened", description="float accepts, in writing, noise that is not safe to publish"
     )
@@ -59,7 +63,11 @@ class ReleaseConfig(Record):
         known("descriptor", self.descriptor, DESCRIPTORS, "the README")
         known("manifold", self.manifold, [m for m in MANIFOLDS if m.startswith("spd-")], "README")
         if self.mechanism == "auto":
+            if self.shares is not None:
+                read_shares(self.shares)
             return self
+        if self.shares is not None:
+            raise ConfigError(f'shares need mechanism = "auto", found {self.mechanism!r}')
         known("mechanism", self.mechanism, ["auto", *MECHANISMS], "`covdp mechanisms`")
         if reason := refusal(self.mechanism, self.definition, self.manifold):
             raise ConfigError(reason)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.adaptive import adaptive_mean, hardened_noise, numpy_noise, prepare
+from pipeline.adaptive import adaptive_mean, default_plan, hardened_noise, numpy_noise, prepare
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import Domain
 from pipeline.geometry import Manifold, frechet_mean
@@ -77,7 +77,13 @@ def draw_hardened(points: FloatArray, cost: Budget, *, domain: Domain, manifold:
 
 
 def draw_adaptive(
-    points: FloatArray, cost: Budget, *, hardened: bool, domain: Domain, manifold: Manifold
+    points: FloatArray,
+    cost: Budget,
+    *,
+    shares: tuple[float, ...] | None,
+    hardened: bool,
+    domain: Domain,
+    manifold: Manifold,
 ) -> Drawn:
     """Release the adaptive mean: a survey, then rounds of radius and clipped mean.
 
@@ -86,7 +92,8 @@ def draw_adaptive(
     adds up. `record_margin` covers the one step that clips nothing.
     """
     margin = record_margin(domain)
-    records = prepare(points, domain=domain, manifold=manifold, margin=margin)
+    plan = default_plan(domain, manifold, shares)
+    records = prepare(points, domain=domain, manifold=manifold, plan=plan, margin=margin)
     noise = hardened_noise if hardened else numpy_noise
     drawn = adaptive_mean(records, cost, noise=noise, rng=np.random.default_rng())
     steps = tuple(
@@ -125,14 +132,21 @@ def draw(
     cost: Budget,
     *,
     mechanism: str,
+    shares: tuple[float, ...] | None = None,
     noise: str,
     domain: Domain,
     manifold: Manifold,
 ) -> Drawn:
     """Draw one class's private mean as the config says."""
     if mechanism == "auto":
-        hardened = noise == "hardened"
-        return draw_adaptive(points, cost, hardened=hardened, domain=domain, manifold=manifold)
+        return draw_adaptive(
+            points,
+            cost,
+            shares=shares,
+            hardened=noise == "hardened",
+            domain=domain,
+            manifold=manifold,
+        )
     if noise == "float":
         return draw_float(points, cost, mechanism=mechanism, domain=domain, manifold=manifold)
     return draw_hardened(points, cost, domain=domain, manifold=manifold)

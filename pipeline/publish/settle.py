@@ -155,6 +155,7 @@ def _mean(points: FloatArray, public: Public) -> dict[str, Any]:
         points,
         config.cost,
         mechanism=config.mechanism,
+        shares=config.shares,
         noise=config.noise,
         domain=public.domain,
         manifold=MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k),

@@ -55,6 +55,7 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
             "Image size": f"{settings['image_height']} × {settings['image_width']} pixels",
             "Descriptor": settings["descriptor"],
             "Manifold": settings["manifold"],
+            "Mechanism": words.get(settings["mechanism"], settings["mechanism"]),
             "Noise": words[settings["noise"]],
         },
         "url": "",

@@ -23,7 +23,7 @@ def refused(tmp_path: Path, text: str) -> str:
 
 
 def test_main_job_is_the_published_setting_and_ours() -> None:
-    """The built-in job compares two mechanisms, as published and with D/n, and the adaptive mean."""
+    """The built-in job: two mechanisms, as published and with D/n, and the adaptive mean."""
     config = load_config(None)
     pairs = {(series.mechanism, series.sensitivity) for series in config.mechanisms[:-1]}
     assert config.mechanisms[-1].footpoint == "adaptive"

@@ -53,7 +53,8 @@ class AdaptiveDraws(NamedTuple):
     costs : tuple of Cost
         Name, budget, sensitivity and σ of each step; they compose to at most the budget.
     predicted : array, shape (size,)
-        Predicted root mean square error of the last round, from released values: free to leave.
+        Root mean square error that the last round predicts from released values, so free to leave:
+        an estimate, too small where a few records far out went unnoticed in the noise.
     rhos : array, shape (size, steps)
         ρ-zCDP that the source of noise certifies for each step, NaN where it does not.
     """

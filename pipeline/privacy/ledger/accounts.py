@@ -88,7 +88,7 @@ def check_affordable(account: Account, cost: Budget) -> None:
     if not affordable:
         left = account.left or "nothing"
         raise LedgerError(
-            f"population {account.population!r} has {left!r} left of {account.budget!r}, and this "
+            f"population {account.population!r} has {left} left of {account.budget}, and this "
             f"release costs {cost!r}; ask for less, or raise the total with "
             "`covdp ledger set-budget` if its people have agreed to less protection"
         )

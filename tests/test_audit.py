@@ -21,9 +21,10 @@ from pipeline.audit.bounds import (
     mu_shown,
     upper_limit,
 )
-from pipeline.audit.cases import BUDGETS, CHAINS, SPACES
+from pipeline.audit.cases import ADAPTIVE, ADAPTIVE_CASES, BUDGETS, CHAINS, SPACES
 from pipeline.audit.controls import half_noise, misprinted_sigma
 from pipeline.audit.neighbours import projected_profile
+from pipeline.audit.transcript import Transcripts, ready, transcripts
 from pipeline.cli import main
 from pipeline.errors import ConfigError, OutputError
 from pipeline.geometry import vecd
@@ -123,7 +124,7 @@ def test_every_mechanism_is_audited_wherever_it_is_proven() -> None:
         for space in family.manifolds
         for kind in family.definitions
         if kind != "rao" or family.definitions == ("rao",)
-    }
+    } | {("adaptive", *item) for item in ADAPTIVE}
     exact = [item for item in all_cases() if item.sampler == "exact"]
     found = [(item.mechanism, item.manifold.name, item.budget.name) for item in exact]
     assert len(found) == len(expected)
@@ -137,7 +138,10 @@ def test_every_mechanism_is_audited_wherever_it_is_proven() -> None:
 
 @pytest.mark.parametrize(
     ("mechanism", "space"),
-    sorted({(item.mechanism, item.manifold.name) for item in all_cases()}),
+    sorted(
+        {(item.mechanism, item.manifold.name) for item in all_cases()}
+        - {("adaptive", space) for space, _ in ADAPTIVE}
+    ),
 )
 def test_neighbours_are_as_far_apart_as_the_sensitivity(mechanism: str, space: str) -> None:
     """dist(c, c') = Δ in the mechanism's own distance; gradients differ by Δ, and never by more."""
@@ -186,7 +190,8 @@ def log_ratio(chosen: Case, score: FloatArray) -> FloatArray:
     sorted(
         (item.mechanism, item.manifold.name)
         for item in all_cases()
-        if item.budget.name in ("gdp", "rao") and item.mechanism != "landmark-laplace"
+        if item.budget.name in ("gdp", "rao")
+        and item.mechanism not in ("landmark-laplace", "adaptive")
     ),
 )
 def test_scores_are_likelihood_ratios(mechanism: str, space: str) -> None:
@@ -201,6 +206,24 @@ def test_scores_are_likelihood_ratios(mechanism: str, space: str) -> None:
         product *= float(weight.mean())
         spread += float(weight.var() / weight.mean() ** 2) / size
     assert product == pytest.approx(1.0, abs=7.0 * product * math.sqrt(spread))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chosen", ADAPTIVE_CASES, ids=lambda item: item.manifold.name)
+def test_transcripts_cost_the_budget_and_no_more(chosen: Case) -> None:
+    """All steps together differ by at most μ, mostly by nearly that; E exp(−L) = 1."""
+    mechanism, mu = chosen.calibrate(), 1.0  # ρ = 0.5 is μ = 1 for Gaussian noise
+    assert isinstance(mechanism, Transcripts)
+    pair, (left, right) = transcripts(mechanism), ready(mechanism.manifold)
+    rows = mechanism.sample(pair.left, size=300, rng=np.random.default_rng(8)).points
+    apart = []
+    for row in rows[:40]:
+        (a, sigma), (b, _) = mechanism.replay(left, row), mechanism.replay(right, row)
+        apart.append(float(np.linalg.norm((a - b) / sigma)))
+    assert max(apart) <= mu * (1 + 1e-9)
+    assert np.median(apart) > 0.95 * mu
+    weight = np.exp(-pair.score(rows))
+    assert weight.mean() == pytest.approx(1.0, abs=7.0 * weight.std() / math.sqrt(len(rows)))
 
 
 def test_profile_of_the_projected_laplace() -> None:

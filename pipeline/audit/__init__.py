@@ -13,12 +13,13 @@ bound comes near the claim, the claim cannot be improved much.
 **What it cannot show.** That a mechanism is private. A bound below the claim proves nothing: the
 data sets, the events or the number of draws may not have been the worst. Rare events stay unseen:
 what fewer than about 50 of the draws show leaves no trace. Nor does an audit look at floating
-point, at running time, or at how the data became a statistic: the sensitivity is taken as given.
+point, at running time, or at how the data became a statistic: the sensitivity is taken as given,
+but for the adaptive mean, which is audited from the records on.
 
     covdp audit --mechanism ewg --trials 100000
 
 Read in this order: ``bounds.py`` (from counts to bounds), ``neighbours.py`` (the pairs and their
-scores), ``cases.py`` (what is audited), ``run.py``, ``controls.py`` (mechanisms broken on purpose,
+scores), ``transcript.py`` (the adaptive mean), ``cases.py`` (what is audited), ``run.py``, ``controls.py`` (mechanisms broken on purpose,
 which it must catch), ``command.py``.
 """
 

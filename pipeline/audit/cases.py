@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pipeline.audit.neighbours import RECORDS
+from pipeline.audit.transcript import Transcripts
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Mechanism
@@ -69,6 +70,13 @@ CHAIN_BUDGET = PureDP(4.0)
 """… and a larger budget, because few draws show more of it."""
 
 
+ADAPTIVE = (("spd-log-euclidean", "gdp"), ("spd-affine-invariant", "zcdp"))
+"""Manifold and definition of the cases of the adaptive mean, on 5×5 matrices: the log-likelihood
+ratio of Gaussian steps is sharp in any dimension."""
+ADAPTIVE_SHARE = 0.01
+"""A transcript is a thousand times the work of a draw: it gets this share of the draws."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One mechanism on one manifold under one budget, and how it is drawn.
@@ -76,7 +84,7 @@ class Case:
     Attributes
     ----------
     mechanism : str
-        A key of `MECHANISMS`.
+        A key of `MECHANISMS`, or "adaptive".
     manifold, budget, sensitivity
         What it is calibrated with.
     radius : float
@@ -109,8 +117,16 @@ class Case:
         place = f"{self.manifold.name}-{self.manifold.dim}"
         return "/".join((self.mechanism, place, str(self.budget), self.sampler, self.fault))
 
+    def size(self, trials: int) -> int:
+        """Return how many of `trials` draws this case gets."""
+        if self.chain is not None:
+            return round(CHAIN_SHARE * trials)
+        return round(ADAPTIVE_SHARE * trials) if self.mechanism == "adaptive" else trials
+
     def calibrate(self) -> Mechanism:
         """Return the mechanism, calibrated as anybody would."""
+        if self.mechanism == "adaptive":
+            return Transcripts(self.budget, self.manifold)
         knobs: dict[str, Any] = {}
         if math.isfinite(self.radius):
             knobs["radius"] = self.radius
@@ -157,10 +173,13 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
     ConfigError
         For a name that is not in the registry.
     """
-    if mechanism is not None and mechanism not in MECHANISMS:
+    names = [*MECHANISMS, "adaptive"]
+    if mechanism is not None and mechanism not in names:
         raise ConfigError(
-            f"a mechanism must be one of {', '.join(MECHANISMS)}; found {mechanism!r}; choose one"
+            f"a mechanism must be one of {', '.join(names)}; found {mechanism!r}; choose one"
         )
+    if mechanism == "adaptive":
+        return ADAPTIVE_CASES
     found = []
     for name in MECHANISMS if mechanism is None else (mechanism,):
         family = MECHANISMS[name]
@@ -169,7 +188,7 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
             found += [_case(name, space, BUDGETS[kind]) for kind in definitions]
             if (name, space) in CHAINS:
                 found.append(_case(name, space, CHAIN_BUDGET, CHAINS[name, space]))
-    return tuple(found)
+    return (*found, *(ADAPTIVE_CASES if mechanism is None else ()))
 
 
 def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = None) -> Case:
@@ -181,3 +200,9 @@ def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = N
         delta = gradient_sensitivity(RECORDS, RADIUS, manifold.curvature[1])
         return Case(name, manifold, budget, delta, RADIUS, chain)
     return Case(name, manifold, budget, SENSITIVITY, chain=chain)
+
+
+ADAPTIVE_CASES = tuple(
+    Case("adaptive", MANIFOLDS[space](k=5), BUDGETS[kind], Transcripts.sensitivity)
+    for space, kind in ADAPTIVE
+)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from scipy.special import ndtr
 
-from pipeline.audit.cases import BUDGETS, SENSITIVITY, SPACES, Case
+from pipeline.audit.cases import ADAPTIVE_CASES, BUDGETS, SENSITIVITY, SPACES, Case
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
 from pipeline.mechanisms.family import Points
@@ -125,6 +125,11 @@ CONTROLS: tuple[Case, ...] = (
         _case("ewg", "spd-affine-invariant", "zcdp"),
         fault="sensitivity too small by 2",
         broken=half_sensitivity,
+    ),
+    replace(
+        ADAPTIVE_CASES[0],
+        fault="half the noise",
+        broken=lambda case: replace(cast(Any, case.calibrate()), scale=0.5),
     ),
     Case(
         "rl",

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.audit.bounds import epsilon_shown, lower_bounds, mu_shown
-from pipeline.audit.cases import CHAIN_SHARE, Case, Claim, claims
+from pipeline.audit.cases import Case, Claim, claims
 from pipeline.audit.neighbours import NEIGHBOURS
+from pipeline.audit.transcript import transcripts
 from pipeline.errors import ConfigError
 
 FALSE_ALARM = 1e-6
@@ -105,9 +106,9 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Findi
     """Draw from both laws of one case and compare what they show with its claims."""
     start = time.perf_counter()
     honest = case.calibrate()
-    pair = NEIGHBOURS[case.mechanism](honest)
+    pair = (transcripts if case.mechanism == "adaptive" else NEIGHBOURS[case.mechanism])(honest)
     drawn = honest if case.broken is None else case.broken(case)
-    size = trials if case.chain is None else round(CHAIN_SHARE * trials)
+    size = case.size(trials)
     rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
     left, right = (
         pair.score(drawn.sample(center, base=pair.base, size=size, rng=rng).points)

@@ -39,7 +39,10 @@ def mechanisms() -> None:
         "release",
         "note",
     )
-    table = Table(*heads, title="Mechanisms", show_lines=True)
+    caption = (
+        'Releases use "auto" by default, the adaptive mean: ewg with a private footpoint and radii.'
+    )
+    table = Table(*heads, title="Mechanisms", caption=caption, show_lines=True)
     for family in MECHANISMS.values():
         table.add_row(
             family.name,

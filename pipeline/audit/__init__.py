@@ -19,8 +19,8 @@ but for the adaptive mean, which is audited from the records on.
     covdp audit --mechanism ewg --trials 100000
 
 Read in this order: ``bounds.py`` (from counts to bounds), ``neighbours.py`` (the pairs and their
-scores), ``transcript.py`` (the adaptive mean), ``cases.py`` (what is audited), ``run.py``, ``controls.py`` (mechanisms broken on purpose,
-which it must catch), ``command.py``.
+scores), ``transcript.py`` (those of the adaptive mean), ``cases.py`` (what is audited), ``run.py``,
+``controls.py`` (mechanisms broken on purpose, which it must catch), ``command.py``.
 """
 
 from pipeline.audit.bounds import lower_bounds

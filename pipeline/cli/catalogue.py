@@ -77,7 +77,7 @@ def audit(
     Parameters
     ----------
     mechanism
-        One name from `covdp mechanisms`; all of them when left out.
+        One name from `covdp mechanisms`, or adaptive; all of them when left out.
     trials
         Draws on each of the two neighbouring data sets.
     seed

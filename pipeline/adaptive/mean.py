@@ -38,8 +38,6 @@ CAUTION = 0.3
 """Share of the predicted squared bias that counts as noise when an observation is weighed."""
 SURPRISE = 4.0
 """Standard deviations by which two counts of the same records may differ by chance."""
-HALVINGS = 20
-"""Most halvings of a step whose end doubles cannot hold."""
 ROOT = math.sqrt(2.0)
 
 
@@ -194,14 +192,12 @@ def _end(records: Records, point: Point, moved: FloatArray) -> Point:
     """Return where a step from `point` ends, in the region.
 
     Noise far wider than the region makes steps on curved manifolds whose ends doubles cannot hold:
-    such a step is halved until they can. Released values alone decide.
+    they are not taken. Released values alone decide.
     """
-    for halvings in range(HALVINGS):
-        try:
-            return records.region.inside(records.space.exp(point, moved / 2.0**halvings))
-        except (DomainError, ConvergenceError):
-            continue
-    return point
+    try:
+        return records.region.inside(records.space.exp(point, moved))
+    except (DomainError, ConvergenceError):
+        return point
 
 
 def _merge(shells: FloatArray, far: FloatArray, own: float, survey: float) -> FloatArray:

@@ -506,7 +506,7 @@ def test_a_budget_without_end_gives_the_mean(name: str) -> None:
     manifold, facts, candidates = setting(name)
     records = prepare(candidates[:6], domain=facts, manifold=manifold)
     draws = adaptive_mean(records, GDP(1e9), size=3, rng=np.random.default_rng(5))
-    assert manifold.dist(draws.points, records.mean).max() < 1e-3
+    assert manifold.dist(draws.points, records.mean.point).max() < 1e-3
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -526,14 +526,18 @@ def test_generators_decide_the_draws(name: str) -> None:
 
 @pytest.mark.parametrize("name", SPACES)
 def test_the_order_of_the_records_does_not_matter(name: str) -> None:
-    """Shuffled records have the same statistics, up to rounding, in every step."""
+    """Shuffled records have the same statistics, up to rounding, in every step.
+
+    On curved manifolds the inductive mean of the whole region depends a little on the order, which
+    is public: by less than 1e-3 of the diameter here.
+    """
     manifold, facts, candidates = setting(name)
     order = np.random.default_rng(2).permutation(len(candidates))
     for script in SCRIPTS.values():
         one = probe(candidates, manifold, facts, script, GDP(1.0))
         two = probe(candidates[order], manifold, facts, script, GDP(1.0))
         for vector, other in zip(one.vectors, two.vectors, strict=True):
-            np.testing.assert_allclose(vector, other, atol=1e-9)
+            np.testing.assert_allclose(vector, other, atol=1e-9 if manifold.flat else 1e-3)
 
 
 @pytest.mark.parametrize("name", SPACES)

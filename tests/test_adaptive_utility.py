@@ -81,9 +81,9 @@ def papers(records: Records, radius: float, mu: float) -> tuple[float, float]:
     rng, errors = np.random.default_rng(6), []
     for _ in range(40):
         try:
-            base = first.sample(records.mean, size=1, rng=rng).points
-            found = second.sample(records.mean, base=base, size=1, rng=rng).points
-            errors.append(manifold.dist(records.mean, found[0]))
+            base = first.sample(records.mean.point, size=1, rng=rng).points
+            found = second.sample(records.mean.point, base=base, size=1, rng=rng).points
+            errors.append(manifold.dist(records.mean.point, found[0]))
         except DomainError:  # noise beyond what doubles hold: left out, which favours the papers
             continue
     return float(np.mean(errors)), float(np.std(errors, ddof=1)) / math.sqrt(len(errors))
@@ -92,7 +92,7 @@ def papers(records: Records, radius: float, mu: float) -> tuple[float, float]:
 def trial(records: Records, radius: float, mu: float, *, size: int, seed: int = 1) -> Trial:
     """Draw `size` means and measure how far they are from the exact one."""
     draws = adaptive_mean(records, GDP(mu), size=size, rng=np.random.default_rng(seed))
-    errors = records.manifold.dist(records.mean, draws.points)
+    errors = records.manifold.dist(records.mean.point, draws.points)
     own = float(errors.std(ddof=1)) / math.sqrt(size)
     paper, spread = papers(records, radius, mu)
     return Trial(float(errors.mean()), math.hypot(own, spread), paper)

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, ConvergenceError, DomainError
-from pipeline.geometry import kernels, linalg, loops
+from pipeline.geometry import factoring, kernels, linalg, loops
 from pipeline.geometry.accuracy import log_error
 from pipeline.geometry.linalg import (
     assemble,
@@ -306,8 +306,8 @@ def test_one_correction_undoes_the_worst_cholesky_errors(k: int) -> None:
             start = mpmath.cholesky(exact + mpmath.matrix(errors.tolist()))
             lower = np.array(start.tolist(), dtype=np.float64)
             rest = np.empty((k, k))
-            loops._residual(a, lower, rest)
-            assert loops._refine(lower, rest)
+            factoring._residual(a, lower, rest)
+            assert factoring._refine(lower, rest)
             root = mpmath.cholesky(exact) ** -1 * mpmath.matrix(lower.tolist())
             values = mpmath.eigsy(root * root.T, eigvals_only=True)
             left = float(mpmath.sqrt(sum(mpmath.log(value) ** 2 for value in values)))

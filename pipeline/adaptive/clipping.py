@@ -12,9 +12,9 @@ coordinates are those of log(p, ·), and nothing more is needed, as each record 
 mean square size σ²S²(1/α² + m) = σ²(L + 2C√m)².
 
 *Whole region.* The mean of the records' coordinates moves by at most D/n on a flat manifold, where
-D is the region's diameter; log(p, x̄) of the exact Fréchet mean by at most D/n on a Hadamard one, as
-the barycentre is 1-Lipschitz for the Wasserstein-1 distance (Sturm 2003) and log(p, ·) is a
-contraction. Over D it is a mean of diameter 1. Next on the path: ``shrinkage.py``.
+D is the region's diameter; log(p, S) of the inductive mean S by at most D/n on a Hadamard one, as
+S moves by no more (``geometry/inductive.py``) and log(p, ·) is a contraction. Over D it is like a
+mean of diameter 1. Next on the path: ``shrinkage.py``.
 """
 
 import math

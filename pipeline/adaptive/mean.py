@@ -4,13 +4,12 @@
     shells ─► radius ──┴► clipped mean + noise ─► shrink ─► project ─► next round's centre
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
-diameter 1 (``clipping.py``) with Gaussian noise for Δ = 1/n and its share of the budget
+diameter 1 (``clipping.py``) with Gaussian noise for Δ and its share of the budget
 (``noise.py``); the sets depend on earlier releases only. The shares add up to the budget, and
 adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem 3.2), zCDP and Rényi DP alike. All
 the rest, estimating from noisy histograms, choosing what to clip, shrinking, projecting, is
 post-processing of released vectors. The number of steps, their sizes and their noise are functions
-of n, domain and budget alone. On curved manifolds no convergence of an iteration is relied on, but
-for the Fréchet mean where the whole region is covered: its certificate is in the sensitivity.
+of n, domain and budget alone, and no convergence of an iteration is relied on, on no manifold.
 
 **Utility.** The scale of the noise is set by how wide the records of one class lie, not by how wide
 any two images could. Related: CoinPress (Biswas, Dong, Kamath and Ullman 2020), instance-optimal
@@ -147,9 +146,8 @@ def _draw(source: _Source) -> _State:
     shares, spread = survey.vector * ROOT, source.costs[0].sigma * ROOT
     many = len(shares) - (len(off.edges) + 1 - off.far)
     line = smooth(shares[:many], np.full(many, spread), LINE) if along is not None else None
-    start = records.space.exp(records.space.origin, prior.centre)
     belief = records.frame.belief((2.0 * prior.step) ** 2, prior.doubt**2)
-    state = _State(start, belief, (survey.rho,), math.inf)
+    state = _State(records.centre, belief, (survey.rho,), math.inf)
     for step in range(1, len(source.costs), 2):
         state = _round(source, state, step, line, shares[many:])
     return state
@@ -162,7 +160,7 @@ def _round(
     records = source.records
     frame, space = records.frame, records.space
     if space.flat:
-        seen, centre = records.seen, (state.point - records.plan.prior.centre) @ frame.into
+        seen, centre = records.seen, (state.point - records.centre) @ frame.into
     else:
         seen, centre = see(space, frame, state.point, records.points), np.zeros(space.dim)
     size = sizes(seen, centre, frame.lines)
@@ -173,7 +171,7 @@ def _round(
         records.bins,
         frame,
         sigma=source.costs[step + 1].sigma,
-        diameter=records.span,
+        diameter=records.region.diameter,
         curvature=-space.curvature[0],
         doubt=frame.off_line(state.belief),
     )
@@ -183,7 +181,7 @@ def _round(
         total = clipped_sum(seen, size, centre, frame.lines, clip.low, clip.high, clip.radius)
         mean = _clipped_mean(source, state, step + 1, clip, total)
     moved, belief = shrink(mean.offset, mean.covariance, state.belief)
-    moved *= min(1.0, records.span / max(float(np.linalg.norm(moved)), 1e-300))
+    moved *= min(1.0, records.region.diameter / max(float(np.linalg.norm(moved)), 1e-300))
     point = _end(records, state.point, moved)
     return _State(point, belief, (*state.rhos, shells.rho, mean.rho), clip.error)
 
@@ -216,9 +214,9 @@ def _merge(shells: FloatArray, far: FloatArray, own: float, survey: float) -> Fl
 
 
 def _whole_mean(source: _Source, state: _State, step: int) -> _Observed:
-    """Observe the Fréchet mean of all records, nothing clipped."""
+    """Observe the mean of all records, nothing clipped."""
     records, sigma = source.records, source.costs[step].sigma
-    offset = records.space.log(state.point, records.mean)
+    offset = records.space.log(state.point, records.mean.point)
     mean = source.release(step, offset / records.span)
     covariance = np.eye(len(offset)) * (sigma * records.span) ** 2
     return _Observed(mean.vector * records.span, covariance, mean.rho)

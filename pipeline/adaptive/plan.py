@@ -97,14 +97,13 @@ def default_plan(
 
     All numbers scale with n·μ: to 1/(n·μ) scales the noise, and by it the histograms decide how
     much clipping is worth. At small n·μ they say nothing, the prior decides, and the answer stays
-    near it; where even that is too much to know, the whole region is covered, which costs no more
-    than the single release by the share of the histograms. That share is 0.24 where a line is
-    surveyed, and D is smaller than 2r by as much; without a line it is 0.1, the share that the
-    papers spend on a footpoint.
+    near it. Where clipping is predicted to cost more, the whole region is covered: that is the
+    single release with the share of the last mean, 0.66 where a line is surveyed and D is smaller
+    than 2r, 0.80 without a line.
     """
     prior = default_prior(domain, manifold)
     if shares is not None:
         return AdaptivePlan(read_shares(shares), prior)
     if prior.line is None:
-        return AdaptivePlan(Shares(0.03, (0.03, 0.04), (0.15, 0.75)), prior)
+        return AdaptivePlan(Shares(0.01, (0.02, 0.02), (0.15, 0.80)), prior)
     return AdaptivePlan(Shares(), prior)

@@ -4,6 +4,7 @@ Nothing in here is private or may leave. Next on the path: ``mean.py``.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -14,10 +15,7 @@ from pipeline.adaptive.plan import AdaptivePlan, default_plan
 from pipeline.adaptive.region import Domain, Region, region
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError, PrivacyError
-from pipeline.geometry import FlatChart, Manifold, Point, frechet_mean
-
-TOLERANCE = 1e-9
-"""τ: largest gradient norm of the exact Fréchet mean on a curved manifold."""
+from pipeline.geometry import FlatChart, InductiveMean, Manifold, Point, inductive_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +36,12 @@ class Records:
         Where records, means and results lie.
     points : array, shape (n, *space.point_shape)
         The records, inside the region.
+    centre : array, shape (*space.point_shape)
+        Where the rounds begin: the prior's centre.
     seen : array, shape (n, d)
         They in the axes of the frame, from the prior's centre; along the line from the origin.
     counts : array
         The survey, before noise.
-    mean : array, shape (*space.point_shape)
-        The Fréchet mean.
-    span : float
-        n times what one replaced record may move the computed log(p, mean), for every p.
     """
 
     manifold: Manifold
@@ -55,15 +51,31 @@ class Records:
     bins: tuple[LineBins | None, ShellBins]
     region: Region
     points: Point
+    centre: Point
     seen: FloatArray
     counts: FloatArray
-    mean: Point
-    span: float
 
     @property
     def n(self) -> int:
         """Number of records."""
         return len(self.points)
+
+    @cached_property
+    def mean(self) -> InductiveMean:
+        """A mean that moves by at most D/n with one record: the Fréchet mean where it is flat."""
+        if self.space.flat:
+            return InductiveMean(self.centre + (self.points - self.centre).mean(axis=0), 0.0)
+        return inductive_mean(self.points, self.space)
+
+    @property
+    def span(self) -> float:
+        """N times what one replaced record may move the computed log(p, mean), for every p.
+
+        On a Hadamard manifold log(p, ·) is a contraction, so that is the diameter D of the region,
+        and what rounding may add on both data sets. The region holds the records as they were
+        computed, so what came before needs no margin.
+        """
+        return self.region.diameter + 2.0 * self.n * self.mean.rounding
 
 
 def place(space: Manifold, frame: Frame, point: Point) -> float:
@@ -87,7 +99,6 @@ def prepare(
     domain: Domain,
     manifold: Manifold,
     plan: AdaptivePlan | None = None,
-    margin: float = 0.0,
 ) -> Records:
     """Compute what all repetitions, and all budgets, share.
 
@@ -101,10 +112,6 @@ def prepare(
         A Hadamard manifold.
     plan : AdaptivePlan, optional
         `default_plan` when left out.
-    margin : float
-        Bound on how far the computed coordinates of one record, or of the Fréchet mean on a curved
-        manifold, are from the exact ones. It counts where the whole region is covered; a clipped
-        vector needs none.
 
     Raises
     ------
@@ -126,14 +133,13 @@ def prepare(
         points = manifold.log(manifold.origin, points)
     chosen = default_plan(domain, space) if plan is None else plan
     prior = chosen.prior
-    centre = space.exp(space.origin, prior.centre)
     frame, area = build_frame(prior), region(domain, space)
+    centre = area.inside(space.exp(space.origin, prior.centre))
     inside = area.inside(points)
     shells = shell_bins(prior, frame, area.diameter)
     start = place(space, frame, centre)
     line = line_bins(prior, prior.span, start) if frame.lines else None
     seen = see(space, frame, centre, inside)
-    slack = 2.0 * margin if space.flat else 2.0 * len(points) * (TOLERANCE + margin)
     return Records(
         manifold=manifold,
         space=space,
@@ -142,10 +148,7 @@ def prepare(
         bins=(line, shells),
         region=area,
         points=inside,
+        centre=centre,
         seen=seen,
         counts=survey_counts(seen, start, frame, line, shells),
-        mean=inside.mean(axis=0)
-        if space.flat
-        else frechet_mean(inside, space, tolerance=TOLERANCE).point,
-        span=area.diameter + slack,
     )

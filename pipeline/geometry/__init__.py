@@ -6,6 +6,7 @@ from pipeline.geometry.accuracy import log_error
 from pipeline.geometry.affine import AffineInvariant
 from pipeline.geometry.chart import FlatChart
 from pipeline.geometry.hyperbolic import Hyperbolic
+from pipeline.geometry.inductive import InductiveMean, inductive_mean
 from pipeline.geometry.kendall import Kendall, preshape
 from pipeline.geometry.linalg import inv_sqrtm, sqrtm, sym_eig, sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import Manifold, Point
@@ -27,11 +28,13 @@ __all__ = [
     "MANIFOLDS",
     "FlatChart",
     "FrechetMean",
+    "InductiveMean",
     "Manifold",
     "Point",
     "frechet_mean",
     "gradient",
     "gradient_norm",
+    "inductive_mean",
     "inv_sqrtm",
     "log_error",
     "preshape",

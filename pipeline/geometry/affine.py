@@ -75,6 +75,22 @@ def mean_logs(
     return rotations @ total @ rotations.swapaxes(-1, -2), spreading
 
 
+def walk(factors: FloatArray, order: NDArray[np.int64]) -> FloatArray:
+    """Return a factor C of the last place of an inductive mean, S = C Cᵀ, lower triangular.
+
+    Parameters
+    ----------
+    factors : (n, k, k) array
+        Cholesky factors of the points.
+    order : (T,) array
+        Which point each step goes towards; step t = 2, …, T goes 1/t of the way.
+    """
+    at = np.array(factors[order[0]])
+    if not loops.walk(at, factors, order[1:], 2):
+        raise ConvergenceError("Jacobi rotations did not settle: the points are too far apart")
+    return at
+
+
 @dataclass(frozen=True)
 class AffineInvariant:
     """SPD(k) with the affine-invariant metric: dist(X, Y) = ‖log(X^{−1/2} Y X^{−1/2})‖_F.

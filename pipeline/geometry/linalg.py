@@ -21,7 +21,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import loops
+from pipeline.geometry import factoring, loops
 from pipeline.geometry.kernels import spread
 
 
@@ -95,7 +95,7 @@ def cholesky(matrices: FloatArray) -> FloatArray:
     matrices = check_square(matrices)
     stack = np.ascontiguousarray(matrices).reshape(-1, *matrices.shape[-2:])
     lowers = np.empty_like(stack)
-    if not spread(loops.factors, len(stack), stack, lowers):
+    if not spread(factoring.factors, len(stack), stack, lowers):
         raise DomainError(
             "matrices must be positive definite in double precision, found one that is not; "
             "add a ridge η·Id or check what it was computed from"

@@ -1,4 +1,4 @@
-"""Compiled loops over stacks of small matrices, the only numba code of the geometry.
+"""Compiled loops over stacks of small matrices, by rotations of the columns of their factors.
 
 In: contiguous float64 stacks ``(n, k, k)``. Each matrix is worked on by one thread, in one fixed
 order of operations, so results are the same to the last bit for every chunking and thread count.
@@ -10,11 +10,9 @@ Next on the path: ``linalg.py`` and ``affine.py``, which give these loops their 
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
@@ -25,86 +23,6 @@ SWEEPS = 30
 """Most Jacobi sweeps; 4 to 11 are needed in practice."""
 BLOCK = 256
 """Points summed one after the other; the sums of blocks are then added in order."""
-
-
-def _emit_fma(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
-    """Tell numba the types of a fused multiply-add, and the instruction for it."""
-    return x(x, y, z), lambda context, builder, signature, values: builder.fma(*values)
-
-
-_fma = cast(Callable[[float, float, float], float], intrinsic(_emit_fma))
-"""x·y + z, rounded once: with z = −fl(x·y), the rounding error of the product."""
-
-
-@compiled
-def _cholesky(a: FloatArray, lower: FloatArray) -> None:
-    """Write L with L Lᵀ = (a + aᵀ)/2, the textbook loop; NaN when there is no such L."""
-    k = a.shape[0]
-    for j in range(k):
-        for i in range(j, k):
-            rest = 0.5 * (a[i, j] + a[j, i])
-            for t in range(j):
-                rest -= lower[i, t] * lower[j, t]
-            if i == j:
-                lower[j, j] = math.sqrt(rest)
-            else:
-                lower[i, j] = rest / lower[j, j]
-                lower[j, i] = 0.0
-
-
-@compiled
-def _residual(a: FloatArray, lower: FloatArray, rest: FloatArray) -> None:
-    """Write (a + aᵀ)/2 − L Lᵀ, accumulated in twice the working precision."""
-    for i in range(a.shape[0]):
-        for j in range(i + 1):
-            high = 0.5 * (a[i, j] + a[j, i])
-            low = 0.0
-            for t in range(j + 1):
-                product = -lower[i, t] * lower[j, t]
-                tail = _fma(-lower[i, t], lower[j, t], -product)
-                total = high + product
-                back = total - high
-                low += ((high - (total - back)) + (product - back)) + tail
-                high = total
-            rest[i, j] = rest[j, i] = high + low
-
-
-@compiled
-def _solve(lower: FloatArray, columns: FloatArray) -> None:
-    """Replace `columns` by L⁻¹ columns, by forward substitution."""
-    for i in range(lower.shape[0]):
-        inverse = 1.0 / lower[i, i]
-        for t in range(i):
-            for column in range(columns.shape[1]):
-                columns[i, column] -= lower[i, t] * columns[t, column]
-        for column in range(columns.shape[1]):
-            columns[i, column] *= inverse
-
-
-@compiled
-def _refine(lower: FloatArray, rest: FloatArray) -> bool:
-    """Replace L by L (I + Φ(F)), F = L⁻¹ rest L⁻ᵀ and Φ its lower half.
-
-    False when ‖F‖_F ≥ 1/2 or NaN; otherwise the matrix, L (I + F) Lᵀ, is positive definite.
-    """
-    k = lower.shape[0]
-    _solve(lower, rest)
-    for i in range(k):  # rest is symmetric: (L⁻¹ rest)ᵀ = rest L⁻ᵀ
-        for j in range(i):
-            rest[i, j], rest[j, i] = rest[j, i], rest[i, j]
-    _solve(lower, rest)
-    size = 0.0
-    for value in rest.flat:
-        size += value * value
-    if not size < 0.25:
-        return False
-    for i in range(k):
-        for j in range(i + 1):
-            value = 0.5 * lower[i, j] * rest[j, j]
-            for t in range(j + 1, i + 1):
-                value += lower[i, t] * rest[t, j]
-            lower[i, j] += value
-    return True
 
 
 @compiled
@@ -161,18 +79,6 @@ def _jacobi(columns: FloatArray, squares: FloatArray, pairs: Indices) -> bool:
         if still:
             return True
     return False
-
-
-@compiled
-def factors(matrices: FloatArray, lowers: FloatArray, start: int, stop: int) -> bool:
-    """Write the refined Cholesky factor of each matrix."""
-    rest = np.empty(matrices.shape[1:])
-    for n in range(start, stop):
-        _cholesky(matrices[n], lowers[n])
-        _residual(matrices[n], lowers[n], rest)
-        if not _refine(lowers[n], rest):
-            return False
-    return True
 
 
 @compiled
@@ -297,4 +203,44 @@ def sums(
             _add(columns, values, weights[n], logs_sum[task])
             if turn:
                 points[n] = columns[:, k:].T
+    return True
+
+
+@compiled
+def _triangular(columns: FloatArray, lower: FloatArray) -> None:
+    """Write the lower triangular L with L Lᵀ = G Gᵀ, G = `columns`, by plane rotations of G."""
+    k = columns.shape[0]
+    for i in range(k):
+        for j in range(i + 1, k):
+            size = math.hypot(columns[i, i], columns[i, j])
+            if size > 0.0:
+                cosine, sine = columns[i, i] / size, columns[i, j] / size
+                for row in range(i, k):
+                    x, y = columns[row, i], columns[row, j]
+                    columns[row, i] = cosine * x + sine * y
+                    columns[row, j] = cosine * y - sine * x
+        for j in range(k):
+            lower[i, j] = columns[i, j] if j <= i else 0.0
+
+
+@compiled
+def walk(at: FloatArray, points: FloatArray, order: Indices, first: int) -> bool:
+    """Move the base C Cᵀ, C = `at`, 1/t of the way to points[order[i]], t = first + i, in turn.
+
+    With C⁻¹ X C⁻ᵀ = V diag(e^λ) Vᵀ the place s of the way is G Gᵀ, G = C V diag(e^{sλ/2}).
+    """
+    k = at.shape[0]
+    columns, values, pairs = np.empty((k, k)), np.empty(k), rounds(k)
+    moved = np.empty((k, k))
+    for i in range(len(order)):
+        if not _see(at, points[order[i]], pairs, columns, values):
+            return False
+        for j in range(k):
+            grown = math.exp(0.5 * values[j] / (first + i))
+            for row in range(k):
+                total = 0.0
+                for t in range(row + 1):
+                    total += at[row, t] * columns[j, t]
+                moved[row, j] = total * grown
+        _triangular(moved, at)
     return True

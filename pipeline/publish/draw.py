@@ -1,8 +1,8 @@
 """Drawing one class's private mean for a release: noise that is safe to publish, or none.
 
 Hardened noise is added to coordinates by OpenDP, on an integer lattice with the system's entropy;
-what comes after is post-processing. What comes before, in floats, is covered by a margin on the
-sensitivity, or needs none because each record is clipped exactly.
+what comes after is post-processing. What comes before, in floats, is a function of one computed
+record each, put into a region of known diameter, and a mean whose rounding is in the sensitivity.
 """
 
 import math
@@ -10,15 +10,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.adaptive import adaptive_mean, default_plan, hardened_noise, numpy_noise, prepare
+from pipeline.adaptive import (
+    adaptive_mean,
+    default_plan,
+    hardened_noise,
+    numpy_noise,
+    prepare,
+    region,
+)
+from pipeline.adaptive.noise import mean_sensitivity
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import Domain
-from pipeline.geometry import Manifold, frechet_mean
-from pipeline.geometry.accuracy import log_error
+from pipeline.geometry import MANIFOLDS, FlatChart, Manifold
 from pipeline.mechanisms.noise import hardened_gaussian
 from pipeline.plan import Plan
 from pipeline.privacy import Budget, gaussian_sigma
-from pipeline.release import MEAN_TOLERANCE, private_mean, sensitivity
+from pipeline.release import private_mean
 
 
 class Step(NamedTuple):
@@ -41,38 +48,23 @@ class Drawn(NamedTuple):
     predicted_error: float | None
 
 
-def record_margin(domain: Domain) -> float:
-    """Return how far the computed coordinates of one record may be from the exact ones.
-
-    ``domain.rounding`` for the descriptor, `log_error` for its logarithm at the identity.
-    """
-    low = domain.eta / (1 + domain.rounding)
-    return domain.rounding + log_error(domain.k, low, domain.largest_eigenvalue)
-
-
 def draw_hardened(points: FloatArray, cost: Budget, *, domain: Domain, manifold: Manifold) -> Drawn:
-    """Release the Fréchet mean with exponential-wrapped Gaussian noise at the identity.
+    """Release the mean with exponential-wrapped Gaussian noise at the identity.
 
-    **Privacy.** Replace-one, n public; OpenDP certifies ρ = Δ²/(2σ²). Flat manifolds: the computed
-    coordinates of a record depend on it alone and are within e = `record_margin` of the exact
-    ones, so their mean moves by at most (D + 2e)/n, plus 2τ for its summation (pairwise: the error
-    of a mean of vectors of norm below 100 is below 1e-11). Curved: log at the identity is a
-    contraction, so the exact mean's coordinates move by at most D/n; those computed are off by at
-    most τ for the mean, and e for records and logarithm, on both data sets: plus 2(τ + e).
+    **Privacy.** Replace-one, n public; OpenDP certifies ρ = Δ²/(2σ²). The records as computed are
+    moved into the public region of diameter D; log at the identity of their (inductive) mean moves
+    by at most ``span``/n, rounding of the walk included, and summation adds 5nu of it
+    (`pipeline.adaptive.noise`). The noisy coordinates are put back into the region.
     """
-    origin, n = manifold.origin, len(points)
-    bound = sensitivity(domain, n, "diameter")  # 2τ included
-    if manifold.flat:
-        statistic = manifold.log(origin, points).mean(axis=0)
-        bound += 2 * record_margin(domain) / n
-    else:
-        mean = frechet_mean(points, manifold, tolerance=MEAN_TOLERANCE).point
-        statistic = manifold.log(origin, mean)
-        bound += 2 * record_margin(domain)
+    records = prepare(points, domain=domain, manifold=manifold)
+    space = records.space
+    bound = records.span * mean_sensitivity(len(points))
     sigma = gaussian_sigma(cost, bound) * (1 + 1e-12)  # OpenDP rounds its ρ up: stay below cost
-    drawn = hardened_gaussian(statistic, sigma, bound)
-    point = manifold.exp(origin, drawn.vector)
+    drawn = hardened_gaussian(space.log(space.origin, records.mean.point), sigma, bound)
+    chart = manifold if manifold.flat else MANIFOLDS["spd-log-euclidean"](k=domain.k)
+    vector = region(domain, FlatChart(chart)).inside(drawn.vector)
     error = sigma * math.sqrt(manifold.dim) if manifold.flat else None
+    point = manifold.exp(manifold.origin, vector)
     return Drawn(point, (Step("mean", bound, sigma, drawn.rho),), error)
 
 
@@ -89,11 +81,10 @@ def draw_adaptive(
 
     **Privacy.** As in `pipeline.adaptive`: every step is the mean of n vectors of a set of diameter
     1, each a function of one computed record to the last bit, with hardened noise; ρ of the steps
-    adds up. `record_margin` covers the one step that clips nothing.
+    adds up.
     """
-    margin = record_margin(domain)
     plan = default_plan(domain, manifold, shares)
-    records = prepare(points, domain=domain, manifold=manifold, plan=plan, margin=margin)
+    records = prepare(points, domain=domain, manifold=manifold, plan=plan)
     noise = hardened_noise if hardened else numpy_noise
     drawn = adaptive_mean(records, cost, noise=noise, rng=np.random.default_rng())
     steps = tuple(

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline.descriptors import describe, domain
 from pipeline.errors import ConfigError, LedgerError, PrivacyError
+from pipeline.geometry import MANIFOLDS
 from pipeline.privacy import GDP
 from pipeline.privacy.ledger import Ledger, init_ledger
 from pipeline.publish import load_release, read_document, settle, write_document
 from pipeline.publish import settle as settle_module  # noqa: F401
+from pipeline.publish.draw import draw
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = """\
@@ -167,6 +170,7 @@ from pathlib import Path
 from pipeline.privacy.ledger import Ledger, open_ledger
 import pipeline.publish.settle, pipeline.publish.files
 from pipeline.publish import load_release, write_document
+from pipeline.publish.draw import draw
 module = sys.modules["pipeline.publish.settle"]
 ward, point = Path(sys.argv[1]), sys.argv[2]
 die = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
@@ -246,3 +250,22 @@ def test_a_corrupt_result_file_is_restored_from_the_ledger(ward: Path) -> None:
         read_document(path)
     assert write_document(settle(told(ward), book, ward), ward / "out").read_bytes() == good
     assert book.show("ward-7")[0].releases == 1
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "ewg"])
+def test_a_release_does_not_fail_for_some_images(mechanism: str) -> None:
+    """Two copies of a checkerboard, whose iterated mean misses 1e-9, and a neighbour: both pass."""
+    board = np.where(np.indices((28, 28)).sum(0) % 2, 230, 29).astype(np.uint8)
+    manifold = MANIFOLDS["spd-affine-invariant"](k=5)
+    known = domain("oct5", height=28, width=28, manifold=manifold.name)
+    for other in (board, np.zeros_like(board)):
+        points = describe(np.stack([board, other]), "oct5")
+        drawn = draw(
+            points,
+            GDP(1.0),
+            mechanism=mechanism,
+            noise="hardened",
+            domain=known,
+            manifold=manifold,
+        )
+        assert np.isfinite(manifold.check(drawn.point)).all()

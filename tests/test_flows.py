@@ -52,9 +52,13 @@ def test_flow_writes_results_record_and_report(tiles_run: Path) -> None:
 
 @pytest.mark.slow
 def test_mean_error_agrees_with_its_exact_expectation(tiles_run: Path) -> None:
-    """Each cell's mean error lies within 6 standard errors of theory (false alarm < 1e-6)."""
+    """Each cell's mean error lies within 6 standard errors of theory (false alarm < 1e-6).
+
+    The adaptive mean has no exact expectation, and says so in every row.
+    """
     rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
-    for series in set(rows["series"]):
+    assert np.isnan(rows["expected_error"][rows["series"] == "Adaptive"]).all()
+    for series in set(rows["series"]) - {"Adaptive"}:
         for budget in set(rows["budget"]):
             mine = (rows["series"] == series) & (rows["budget"] == budget) & (rows["label"] == 1)
             error, expected = rows["error"][mine], rows["expected_error"][mine][0]

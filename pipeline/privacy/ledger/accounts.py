@@ -86,9 +86,9 @@ def check_affordable(account: Account, cost: Budget) -> None:
     except PrivacyError:  # a sum that is no budget, such as δ of 1 or more
         affordable = False
     if not affordable:
-        left = account.left or "nothing"
+        left = repr(account.left) if account.left else "nothing"  # every digit: it can be spent
         raise LedgerError(
-            f"population {account.population!r} has {left} left of {account.budget}, and this "
+            f"population {account.population!r} has {left} left of {account.budget!r}, and this "
             f"release costs {cost!r}; ask for less, or raise the total with "
             "`covdp ledger set-budget` if its people have agreed to less protection"
         )

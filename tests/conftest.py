@@ -3,7 +3,9 @@
 import flows  # noqa: F401  (its settings come before Prefect)
 
 # isort: split
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import prefect.main  # noqa: F401  (see below)
@@ -30,3 +32,19 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     with prefect_test_harness(server_startup_timeout=120):
         yield
+
+
+@pytest.fixture
+def prefect_home(prefect_server: None, tmp_path: Path) -> Path:
+    """Return a Prefect folder whose database is made already, for a command with its own server."""
+    from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL
+
+    made = PREFECT_SERVER_DATABASE_CONNECTION_URL.value().removeprefix("sqlite+aiosqlite:///")
+    folder = tmp_path / "prefect"
+    folder.mkdir()
+    with (
+        closing(sqlite3.connect(made)) as source,
+        closing(sqlite3.connect(folder / "prefect.db")) as copy,
+    ):
+        source.backup(copy)
+    return folder

@@ -89,7 +89,9 @@ def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("failing", [False, True], ids=["released", "failed inside"])
-def test_no_output_of_a_release_holds_a_private_value(tmp_path: Path, failing: bool) -> None:
+def test_no_output_of_a_release_holds_a_private_value(
+    tmp_path: Path, prefect_home: Path, failing: bool
+) -> None:
     """Files, logs, Prefect's database, the ledger: no canary, true mean, norm or plain hash."""
     home, ward, out = tmp_path / "home", tmp_path / "ward", tmp_path / "out"
     for folder in (home, ward, out):
@@ -116,14 +118,14 @@ def test_no_output_of_a_release_holds_a_private_value(tmp_path: Path, failing: b
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "HOME": str(home),
-            "PREFECT_HOME": str(home / "prefect"),
+            "PREFECT_HOME": str(prefect_home),
             "COVDP_LEDGER": str(home / "ledger.sqlite"),
             "PREFECT_LOGGING_LEVEL": "DEBUG",
         },
     )
     assert done.returncode == (2 if failing else 0), done.stderr.decode()[-2000:]
     (out / "screen.log").write_bytes(done.stdout + done.stderr)
-    searched = [*contents(home), *contents(out)]
+    searched = [*contents(home), *contents(prefect_home), *contents(out)]
     assert any(name.endswith("prefect.db") for name, _ in searched)
     assert failing or any(name.endswith(".parquet") for name, _ in searched)
     for what, needle in needles(images, labels, ward).items():

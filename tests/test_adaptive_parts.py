@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from pipeline.adaptive import default_prior, region
+from pipeline.adaptive import default_prior, definite, region
 from pipeline.adaptive.bins import (
     AHEAD,
     FAR,
@@ -215,6 +215,20 @@ def test_regions_are_convex(name: str) -> None:
         points = np.concatenate([one[:5], two[:5]])
         mean = frechet_mean(points, space, tolerance=1e-9).point
         assert violation(name, mean[None]) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky"])
+def test_results_are_positive_definite(name: str) -> None:
+    """The edges of a region end as matrices a manifold takes; those it took before are the same."""
+    full = MANIFOLDS[name](k=5)
+    points = np.concatenate([inner(name, 300, 5), inner(name, 300, 6, edge=True)])
+    matrices = full.exp(full.origin, points)
+    found = definite(matrices)
+    assert full.dist(full.check(found), full.origin).max() < 1e3
+    values = np.linalg.eigvalsh(matrices)
+    fine = values[:, 0] > 1e-12 * values[:, -1]
+    assert np.array_equal(found[fine], matrices[fine])
+    assert fine.all() == (name == "spd-log-euclidean")  # one region needs it, the other does not
 
 
 def test_spectra_are_fitted_as_by_an_optimiser() -> None:

@@ -16,9 +16,10 @@ from pipeline.geometry import (
     frechet_mean,
     inductive_mean,
     loops,
+    unvecd,
 )
 from pipeline.geometry.affine import walk
-from pipeline.geometry.inductive import STEP_ERROR
+from pipeline.geometry.inductive import STEP_ERROR, STORED_ERROR
 from pipeline.geometry.linalg import cholesky
 
 SPACES: dict[str, Manifold] = {
@@ -89,6 +90,27 @@ def test_a_step_errs_by_less_than_stated() -> None:
                 assert loops.walk(found, factors, np.array([1]), t)
                 worst = max(worst, exact_gap(factors, found, t))
     assert 1e-15 < worst < STEP_ERROR / 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [5, 11])
+def test_storing_and_looking_err_by_less_than_stated(k: int) -> None:
+    """The vector log(p, S) computed from the array of S = C·Cᵀ misses the exact one little.
+
+    Again eigenvalues 1e-6 and 1e5 of both, against 60 digits: a fifth of `STORED_ERROR`.
+    """
+    rng, manifold, worst = np.random.default_rng(5), MANIFOLDS["spd-affine-invariant"](k=k), 0.0
+    with mpmath.workdps(60):
+        for p, s in hard(rng, 32, k).reshape(-1, 2, k, k):
+            p, factor = (p + p.T) / 2.0, cholesky(s)
+            values, axes = mpmath.eigsy(mpmath.matrix(p.tolist()))
+            root = axes * mpmath.diag([1 / mpmath.sqrt(value) for value in values]) * axes.T
+            seen = root * mpmath.matrix(factor.tolist())
+            values, axes = mpmath.eigsy(seen * seen.T)
+            exact = axes * mpmath.diag([mpmath.log(value) for value in values]) * axes.T
+            found = unvecd(manifold.log(p, factor @ factor.T))
+            worst = max(worst, float(mpmath.mnorm(mpmath.matrix(found.tolist()) - exact, "f")))
+    assert 1e-7 < worst < STORED_ERROR / 5
 
 
 def exact_gap(factors: FloatArray, found: FloatArray, t: int) -> float:

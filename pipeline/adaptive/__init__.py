@@ -1,11 +1,19 @@
 """The adaptive mean."""
 
 from pipeline.adaptive.mean import AdaptiveDraws, adaptive_mean
-from pipeline.adaptive.noise import Cost, Noise, Noised, hardened_noise, numpy_noise, step_costs
+from pipeline.adaptive.noise import (
+    Cost,
+    Noise,
+    Noised,
+    hardened_noise,
+    mean_sensitivity,
+    numpy_noise,
+    step_costs,
+)
 from pipeline.adaptive.plan import AdaptivePlan, Shares, default_plan, read_shares
 from pipeline.adaptive.prior import Prior, default_prior
 from pipeline.adaptive.records import Records, prepare
-from pipeline.adaptive.region import Domain, Region, region
+from pipeline.adaptive.region import Domain, Region, definite, region
 
 __all__ = [
     "AdaptiveDraws",
@@ -21,7 +29,9 @@ __all__ = [
     "adaptive_mean",
     "default_plan",
     "default_prior",
+    "definite",
     "hardened_noise",
+    "mean_sensitivity",
     "numpy_noise",
     "prepare",
     "read_shares",

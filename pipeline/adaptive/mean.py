@@ -26,6 +26,7 @@ from pipeline.adaptive.choice import Clip, choose
 from pipeline.adaptive.clipping import clipped_sum, mean_units, shell_counts, sizes
 from pipeline.adaptive.noise import Cost, Noise, Noised, numpy_noise, step_costs
 from pipeline.adaptive.records import Records, place, see
+from pipeline.adaptive.region import definite
 from pipeline.adaptive.shrinkage import shrink
 from pipeline.adaptive.smoothing import LINE, SHELLS, smooth
 from pipeline.arrays import FloatArray
@@ -129,7 +130,7 @@ def adaptive_mean(
     draws = [_draw(_Source(records, costs, noise, rng)) for _ in range(size)]
     found = np.stack([draw.point for draw in draws])
     if records.space is not records.manifold:
-        found = records.manifold.exp(records.manifold.origin, found)
+        found = definite(records.manifold.exp(records.manifold.origin, found))
     return AdaptiveDraws(
         points=found,
         costs=costs,

@@ -69,11 +69,12 @@ class Records:
 
     @property
     def span(self) -> float:
-        """N times what one replaced record may move the computed log(p, mean), for every p.
+        """The diameter of what the n records add to the computed log(p, mean), for every p.
 
-        On a Hadamard manifold log(p, ·) is a contraction, so that is the diameter D of the region,
-        and what rounding may add on both data sets. The region holds the records as they were
-        computed, so what came before needs no margin.
+        One replaced record moves it by at most ``span``/n: on a Hadamard manifold log(p, ·) is a
+        contraction, so by D/n, D the diameter of the region, and what rounding may add on both data
+        sets. The region holds the records as they were computed, so what came before needs no
+        margin.
         """
         return self.region.diameter + 2.0 * self.n * self.mean.rounding
 

@@ -20,6 +20,8 @@ from pipeline.geometry.linalg import assemble
 
 TOLERANCE = 1e-6
 """A spectrum whose logarithms are this near to the region stays as it is, to the last bit."""
+LEAST = 1e-13
+"""Share of the largest eigenvalue that doubles still tell from 0."""
 
 
 class Domain(Protocol):
@@ -69,6 +71,18 @@ class Region:
 
     inside: Callable[[Point], Point]
     diameter: float
+
+
+def definite(matrices: FloatArray) -> FloatArray:
+    """Return results as matrices that are positive definite in doubles, ``(..., k, k)``.
+
+    Eigenvalues below `LEAST` of the largest are raised to it; other matrices stay as they are. The
+    region of Cholesky factors holds products L·Lᵀ that rounding leaves indefinite.
+    """
+    values, vectors = np.linalg.eigh(matrices)
+    least = LEAST * values[..., -1:]
+    low = (values[..., :1] < least)[..., None]
+    return np.where(low, assemble(vectors, np.maximum(values, least)), matrices)
 
 
 def region(domain: Domain, manifold: Manifold) -> Region:

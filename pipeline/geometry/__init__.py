@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from pipeline.geometry.accuracy import log_error
 from pipeline.geometry.affine import AffineInvariant
 from pipeline.geometry.chart import FlatChart
 from pipeline.geometry.hyperbolic import Hyperbolic
@@ -36,7 +35,6 @@ __all__ = [
     "gradient_norm",
     "inductive_mean",
     "inv_sqrtm",
-    "log_error",
     "preshape",
     "sqrtm",
     "sym_eig",

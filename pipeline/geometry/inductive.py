@@ -39,11 +39,11 @@ STEPS = 2000
 STEP_ERROR = 1e-9
 """Bound on the distance between computed and exact place after one step."""
 STORED_ERROR = 1e-4
-"""Bound on the distance between S_T and its array of doubles."""
+"""Bound on what log(p, S_T) is off by, for any p, when computed from an array of doubles."""
 
 
 class InductiveMean(NamedTuple):
-    """The mean, and a bound on its distance from the exact S_T."""
+    """The mean, and a bound on how far from the exact S_T it lies, or seems to when looked at."""
 
     point: Point
     rounding: float

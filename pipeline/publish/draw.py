@@ -13,12 +13,13 @@ import numpy as np
 from pipeline.adaptive import (
     adaptive_mean,
     default_plan,
+    definite,
     hardened_noise,
+    mean_sensitivity,
     numpy_noise,
     prepare,
     region,
 )
-from pipeline.adaptive.noise import mean_sensitivity
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import Domain
 from pipeline.geometry import MANIFOLDS, FlatChart, Manifold
@@ -63,8 +64,8 @@ def draw_hardened(points: FloatArray, cost: Budget, *, domain: Domain, manifold:
     drawn = hardened_gaussian(space.log(space.origin, records.mean.point), sigma, bound)
     chart = manifold if manifold.flat else MANIFOLDS["spd-log-euclidean"](k=domain.k)
     vector = region(domain, FlatChart(chart)).inside(drawn.vector)
+    point = definite(manifold.exp(manifold.origin, vector))
     error = sigma * math.sqrt(manifold.dim) if manifold.flat else None
-    point = manifold.exp(manifold.origin, vector)
     return Drawn(point, (Step("mean", bound, sigma, drawn.rho),), error)
 
 

@@ -29,7 +29,7 @@ contracts: $(VENV)/.dev  ## Who may import whom
 	@$(BIN)/lint-imports --no-logo
 
 tests: $(VENV)/.dev  ## The test suite alone
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 bench: $(VENV)/.dev  ## Ours against peers, side by side in one run
 	@$(BIN)/python -m tests.benchmarks

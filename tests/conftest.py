@@ -27,7 +27,7 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One Prefect test server for the whole session, with its state in a temporary folder."""
+    """One Prefect test server for all tests of a process, with its state in a temporary folder."""
     from prefect.testing.utilities import prefect_test_harness
 
     with prefect_test_harness(server_startup_timeout=120):

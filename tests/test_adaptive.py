@@ -392,6 +392,13 @@ def test_the_steps_cost_at_most_the_budget(budget: Budget, n: int, shares: Share
     assert total >= ratio_squared(budget) * (1 - Fraction(1, 10**9))
 
 
+@pytest.mark.parametrize("mu", [1e-300, 1e-150, 1e150, 1e300])
+def test_budgets_out_of_all_proportion_are_refused(mu: float) -> None:
+    """A σ whose square leaves the range of doubles ends in one line, not in infinite noise."""
+    with pytest.raises(PrivacyError, match="usual size"):
+        step_costs(GDP(mu), 10, Shares())
+
+
 def test_the_budget_of_an_approximate_guarantee_is_not_wasted() -> None:
     """All steps of an (ε, δ) budget together are one Gaussian release of that budget, to 1e-9."""
     costs = step_costs(ApproxDP(1.0, 1e-6), 10, Shares())

@@ -194,6 +194,8 @@ def test_hardened_noise_certifies_its_cost(sigma: float) -> None:
         (np.zeros((2, 2)), 1.0, 1.0, "shape"),
         (np.array([math.nan]), 1.0, 1.0, "finite vector"),
         (np.zeros(2), 0.0, 1.0, "sigma"),
+        (np.zeros(2), 1e-200, 1.0, "sigma"),
+        (np.zeros(2), 1e200, 1.0, "sigma"),
         (np.zeros(2), 1.0, math.inf, "sensitivity"),
     ],
 )

@@ -20,7 +20,7 @@ import numpy as np
 from pipeline.adaptive.plan import Shares
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
-from pipeline.mechanisms.noise import hardened_gaussian
+from pipeline.mechanisms.noise import check_scale, hardened_gaussian
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
 UNIT = 2.0**-53
@@ -83,7 +83,7 @@ def step_costs(budget: Budget, n: int, shares: Shares) -> tuple[Cost, ...]:
     Raises
     ------
     PrivacyError
-        For pure DP, which Gaussian noise never satisfies.
+        For pure DP, which Gaussian noise never satisfies, and budgets out of all proportion.
     """
     if isinstance(budget, PureDP):
         raise PrivacyError(
@@ -94,7 +94,10 @@ def step_costs(budget: Budget, n: int, shares: Shares) -> tuple[Cost, ...]:
     if isinstance(budget, ApproxDP):
         whole = GDP((1.0 - 1e-12) / gaussian_sigma(budget, 1.0))
     delta = mean_sensitivity(n)
-    return tuple(
+    costs = tuple(
         Cost(name, share, delta, gaussian_sigma(share, delta) * (1.0 + 1e-12))
         for name, share in zip(shares.names, split(whole, shares.all), strict=True)
     )
+    for cost in costs:
+        check_scale(cost.sigma)
+    return costs

@@ -16,6 +16,10 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 
 
+SCALES = (1e-100, 1e100)
+"""Least and greatest σ that leave room, in doubles, for its square and for what is noised."""
+
+
 class HardenedDraw(NamedTuple):
     """A noised vector and the ρ-zCDP that OpenDP certifies for it."""
 
@@ -45,7 +49,8 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> H
     Raises
     ------
     PrivacyError
-        When σ or Δ is not finite and positive, or the vector is not finite or has no single axis.
+        When σ is out of range, Δ not finite and positive, or the vector not finite or has no single
+        axis.
 
     Notes
     -----
@@ -59,12 +64,23 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> H
             f"noise is added to a finite vector of shape (d,), found shape {values.shape}; "
             "pass the coordinates of one statistic"
         )
-    for name, value in (("sigma", sigma), ("sensitivity", sensitivity)):
-        if not 0.0 < value < math.inf:
-            raise PrivacyError(f"{name} must be finite and above 0, found {value:g}; calibrate it")
+    check_scale(sigma)
+    if not 0.0 < sensitivity < math.inf:
+        raise PrivacyError(
+            f"sensitivity must be finite and above 0, found {sensitivity:g}; calibrate it"
+        )
     measurement = _measurement(len(values), float(sigma))
     noisy = np.asarray(measurement(values.tolist()), dtype=np.float64)
     return HardenedDraw(noisy, float(measurement.map(float(sensitivity))))
+
+
+def check_scale(sigma: float) -> None:
+    """Raise `PrivacyError` unless σ lies in `SCALES`."""
+    if not SCALES[0] <= sigma <= SCALES[1]:
+        raise PrivacyError(
+            f"sigma must lie between {SCALES[0]:g} and {SCALES[1]:g}, found {sigma:g}; ask for a "
+            "budget of a usual size"
+        )
 
 
 @lru_cache(maxsize=64)

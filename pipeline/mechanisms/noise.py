@@ -15,7 +15,6 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 
-
 SCALES = (1e-100, 1e100)
 """Least and greatest σ that leave room, in doubles, for its square and for what is noised."""
 

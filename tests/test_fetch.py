@@ -199,9 +199,11 @@ def test_changed_file_is_noticed(server: Server, tmp_path: Path) -> None:
 
 
 FETCH = """
+import signal
 import sys
 from pathlib import Path
 from pipeline.datasets.download import obtain
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background ignores it
 obtain(sys.argv[1], Path(sys.argv[2]), sys.argv[3], progress=False)
 """
 

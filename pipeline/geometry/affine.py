@@ -13,8 +13,7 @@ from pipeline.errors import ConvergenceError
 from pipeline.geometry import loops
 from pipeline.geometry.kernels import SHARE, spread
 from pipeline.geometry.linalg import assemble, cholesky, polar, sym_eig, unvecd, vecd
-from pipeline.geometry.spd import check_spd
-from pipeline.geometry.vectors import check_size
+from pipeline.geometry.spd import Spd
 
 
 def _where(first: tuple[int, ...], second: tuple[int, ...]) -> NDArray[np.int64]:
@@ -92,7 +91,7 @@ def walk(factors: FloatArray, order: NDArray[np.int64]) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class AffineInvariant:
+class AffineInvariant(Spd):
     """SPD(k) with the affine-invariant metric: dist(X, Y) = ‖log(X^{−1/2} Y X^{−1/2})‖_F.
 
     Invariant under congruences X ↦ A X Aᵀ (A invertible) and under inversion. The curvature lies in
@@ -104,31 +103,9 @@ class AffineInvariant:
     Computer Vision 66(1), 2006.
     """
 
-    k: int
     name: ClassVar[str] = "spd-affine-invariant"
     flat: ClassVar[bool] = False
-    hadamard: ClassVar[bool] = True
-    homogeneous: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (-0.5, 0.0)
-    injectivity_radius: ClassVar[float] = math.inf
-
-    def __post_init__(self) -> None:
-        check_size("k", self.k, 1)
-
-    @property
-    def dim(self) -> int:
-        """Dimension k(k + 1)/2."""
-        return self.k * (self.k + 1) // 2
-
-    @property
-    def point_shape(self) -> tuple[int, ...]:
-        """``(k, k)``."""
-        return (self.k, self.k)
-
-    @property
-    def origin(self) -> FloatArray:
-        """The identity matrix."""
-        return np.eye(self.k)
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return ‖log(p^{−1/2} q p^{−1/2})‖_F, ``(...)``."""
@@ -150,7 +127,3 @@ class AffineInvariant:
         values, vectors = sym_eig(unvecd(u))
         columns = lower @ polar(lower).swapaxes(-1, -2) @ vectors
         return assemble(columns, np.exp(values))
-
-    def check(self, points: FloatArray) -> FloatArray:
-        """Return `points` if they are SPD ``(..., k, k)``, else raise `DomainError`."""
-        return check_spd(points, self.k)

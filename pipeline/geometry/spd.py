@@ -38,23 +38,12 @@ def check_spd(points: FloatArray, k: int) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class LogEuclidean:
-    """SPD(k) with the log-Euclidean metric: φ(X) = vecd(log X), dist(X, Y) = ‖log X − log Y‖_F.
-
-    Invariant under similarities X ↦ s·Q X Qᵀ (s > 0, Q orthogonal) and under inversion.
-
-    References
-    ----------
-    V. Arsigny, P. Fillard, X. Pennec and N. Ayache, "Geometric means in a novel vector space
-    structure on symmetric positive-definite matrices", SIAM J. Matrix Anal. Appl. 29(1), 2007.
-    """
+class Spd:
+    """What the metrics on SPD(k) have in common: size, shape, origin, door."""
 
     k: int
-    name: ClassVar[str] = "spd-log-euclidean"
-    flat: ClassVar[bool] = True
     hadamard: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = True
-    curvature: ClassVar[tuple[float, float]] = (0.0, 0.0)
     injectivity_radius: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
@@ -74,6 +63,27 @@ class LogEuclidean:
     def origin(self) -> FloatArray:
         """The identity matrix."""
         return np.eye(self.k)
+
+    def check(self, points: FloatArray) -> FloatArray:
+        """Return `points` if they are SPD ``(..., k, k)``, else raise `DomainError`."""
+        return check_spd(points, self.k)
+
+
+@dataclass(frozen=True)
+class LogEuclidean(Spd):
+    """SPD(k) with the log-Euclidean metric: φ(X) = vecd(log X), dist(X, Y) = ‖log X − log Y‖_F.
+
+    Invariant under similarities X ↦ s·Q X Qᵀ (s > 0, Q orthogonal) and under inversion.
+
+    References
+    ----------
+    V. Arsigny, P. Fillard, X. Pennec and N. Ayache, "Geometric means in a novel vector space
+    structure on symmetric positive-definite matrices", SIAM J. Matrix Anal. Appl. 29(1), 2007.
+    """
+
+    name: ClassVar[str] = "spd-log-euclidean"
+    flat: ClassVar[bool] = True
+    curvature: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return ‖log p − log q‖_F, ``(...)``."""
@@ -87,13 +97,9 @@ class LogEuclidean:
         """Return exp(log base + unvecd(u)), ``(..., k, k)``."""
         return sym_exp(sym_log(base) + unvecd(u))
 
-    def check(self, points: FloatArray) -> FloatArray:
-        """Return `points` if they are SPD ``(..., k, k)``, else raise `DomainError`."""
-        return check_spd(points, self.k)
-
 
 @dataclass(frozen=True)
-class LogCholesky:
+class LogCholesky(Spd):
     """SPD(k) with the log-Cholesky metric, X = L Lᵀ: φ(X) = (log of L's diagonal, L below it).
 
     The diagonal comes first, then the strict lower triangle row by row, each entry once and
@@ -106,31 +112,9 @@ class LogCholesky:
     decomposition", SIAM J. Matrix Anal. Appl. 40(4), 2019.
     """
 
-    k: int
     name: ClassVar[str] = "spd-log-cholesky"
     flat: ClassVar[bool] = True
-    hadamard: ClassVar[bool] = True
-    homogeneous: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (0.0, 0.0)
-    injectivity_radius: ClassVar[float] = math.inf
-
-    def __post_init__(self) -> None:
-        check_size("k", self.k, 1)
-
-    @property
-    def dim(self) -> int:
-        """Dimension k(k + 1)/2."""
-        return self.k * (self.k + 1) // 2
-
-    @property
-    def point_shape(self) -> tuple[int, ...]:
-        """``(k, k)``."""
-        return (self.k, self.k)
-
-    @property
-    def origin(self) -> FloatArray:
-        """The identity matrix."""
-        return np.eye(self.k)
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return ‖φ(p) − φ(q)‖, ``(...)``."""
@@ -148,10 +132,6 @@ class LogCholesky:
         rows, columns = np.tril_indices(self.k, -1)
         lower[..., rows, columns] = coordinates[..., self.k :]
         return assemble(lower, np.ones(self.k))
-
-    def check(self, points: FloatArray) -> FloatArray:
-        """Return `points` if they are SPD ``(..., k, k)``, else raise `DomainError`."""
-        return check_spd(points, self.k)
 
     def _chart(self, points: FloatArray) -> FloatArray:
         lower = cholesky(points)

@@ -1,4 +1,7 @@
-"""The adaptive mean."""
+"""The adaptive mean: noise as wide as the records of a class lie, not as any two images could.
+
+One record: ``records.py`` (prepare) → ``mean.py`` (survey, rounds) → ``noise.py`` (what is released).
+"""
 
 from pipeline.adaptive.mean import AdaptiveDraws, adaptive_mean
 from pipeline.adaptive.noise import (

@@ -1,6 +1,6 @@
 """The adaptive mean: noise as wide as the records of a class lie, not as any two images could.
 
-One record: ``records.py`` (prepare) → ``mean.py`` (survey, rounds) → ``noise.py`` (what is released).
+One class: ``records.py`` (prepare) → ``mean.py`` (survey, rounds) → ``noise.py`` (released).
 """
 
 from pipeline.adaptive.mean import AdaptiveDraws, adaptive_mean

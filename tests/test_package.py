@@ -1,0 +1,63 @@
+"""What is built to be given away: everything covdp reads, nothing of whoever builds it."""
+
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = ("pipeline", "flows", "data", "reports", "pyproject.toml", "README.md", "LICENSE")
+PLANTED = (
+    "data/cache/ward.csv",
+    "data/cache/prefect/prefect.db",
+    "reports/output/report.html",
+    "reports/output/release/ward.json",
+)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the project, without its git, where images and results are lying about."""
+    root = tmp_path_factory.mktemp("checkout")
+    ignore = shutil.ignore_patterns("cache", "output", "__pycache__")
+    for name in KEPT:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, root / name, ignore=ignore)
+        else:
+            shutil.copy(ROOT / name, root / name)
+    for name in PLANTED:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("private")
+    return root
+
+
+def files(root: Path, folder: str) -> set[str]:
+    """Return the names of all files below a folder."""
+    found = (root / folder).rglob("*")
+    return {path.relative_to(root).as_posix() for path in found if path.is_file()}
+
+
+def test_a_wheel_holds_what_is_read_and_nothing_private(checkout: Path, tmp_path: Path) -> None:
+    """All modules and resources are in the wheel; downloads, results and caches are not."""
+    (built,) = WheelBuilder(str(checkout)).build(directory=str(tmp_path))
+    with zipfile.ZipFile(built) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        assert b"private" not in [wheel.read(name) for name in names]
+    expected = {*files(checkout, "pipeline"), *files(checkout, "flows")}
+    for folder in ("data", "reports"):
+        shipped = files(checkout, folder) - set(PLANTED)
+        expected |= {f"pipeline/_resources/{name}" for name in shipped}
+    assert names == expected
+
+
+def test_an_sdist_holds_nothing_private(checkout: Path, tmp_path: Path) -> None:
+    """The same of the archive of sources, which builds the same wheel."""
+    (built,) = SdistBuilder(str(checkout)).build(directory=str(tmp_path))
+    with tarfile.open(built) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames()}
+    assert names.isdisjoint(PLANTED)
+    assert {"pipeline/cli/__init__.py", "data/tiles.toml", "reports/style.css"} <= names

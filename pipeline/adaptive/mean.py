@@ -217,7 +217,7 @@ def _merge(shells: FloatArray, far: FloatArray, own: float, survey: float) -> Fl
 def _whole_mean(source: _Source, state: _State, step: int) -> _Observed:
     """Observe the mean of all records, nothing clipped."""
     records, sigma = source.records, source.costs[step].sigma
-    offset = records.space.log(state.point, records.mean.point)
+    offset = records.mean.seen_from(state.point, records.space)
     mean = source.release(step, offset / records.span)
     covariance = np.eye(len(offset)) * (sigma * records.span) ** 2
     return _Observed(mean.vector * records.span, covariance, mean.rho)

@@ -65,7 +65,7 @@ class Records:
         """A mean that moves by at most D/n with one record: the Fréchet mean where it is flat."""
         if self.space.flat:
             return InductiveMean(self.centre + (self.points - self.centre).mean(axis=0), 0.0)
-        return inductive_mean(self.points, self.space)
+        return inductive_mean(self.points, self.space, condition=self.region.condition)
 
     @property
     def span(self) -> float:

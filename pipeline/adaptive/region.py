@@ -56,6 +56,10 @@ class ImageDomain(Domain, Protocol):
     def trace(self) -> float:
         """Bound T ≥ tr(R − η·Id)."""
 
+    @property
+    def rounding(self) -> float:
+        """Bound on how far a matrix of doubles, and its computed factor, are from what is meant."""
+
 
 @dataclass(frozen=True)
 class Region:
@@ -67,10 +71,13 @@ class Region:
         The metric projection onto the set, ``(..., *point_shape)`` to the same.
     diameter : float
         D: the largest distance between two of its points.
+    condition : float
+        Largest condition number of its points, where they are matrices.
     """
 
     inside: Callable[[Point], Point]
     diameter: float
+    condition: float = 1.0
 
 
 def definite(matrices: FloatArray) -> FloatArray:
@@ -132,7 +139,10 @@ def _spectral(domain: ImageDomain, manifold: Manifold) -> Region:
         return np.where(moved, vecd(assemble(vectors, fitted)), coordinates)
 
     slack = 2.0 * math.sqrt(len(domain.variances)) * TOLERANCE
-    return Region(_through_logs(project, manifold), domain.diameter + slack)
+    if len(manifold.point_shape) == 2:  # matrices and their factors miss what the logarithm says
+        slack += 2.0 * domain.rounding
+    condition = total / domain.eta * (1.0 + domain.rounding)
+    return Region(_through_logs(project, manifold), domain.diameter + slack, condition)
 
 
 def _cholesky(domain: ImageDomain, manifold: Manifold) -> Region:
@@ -171,7 +181,8 @@ def _ball(domain: Domain, manifold: Manifold) -> Region:
         far = (size > radius).reshape(size.shape[:-1] + (1,) * len(manifold.point_shape))
         return np.where(far, inner, points)
 
-    return Region(project, 2.0 * radius)
+    wide = len(manifold.point_shape) == 2
+    return Region(project, 2.0 * radius, math.exp(math.sqrt(2.0) * radius) if wide else 1.0)
 
 
 IMAGE_REGIONS: dict[str, Callable[[ImageDomain, Manifold], Region]] = {

@@ -30,15 +30,24 @@ def _run(kernel: Callable[..., bool], count: int, *arguments: Any, share: int = 
         )
 
 
-def _whitened_logs(base: FloatArray, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return C ``(..., k, k)`` with C Cᵀ = base, and log(C⁻¹ p C⁻ᵀ)."""
-    bases, points = cholesky(base), cholesky(p)
+def _whitened_logs(bases: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return log(C⁻¹ X C⁻ᵀ), ``(..., k, k)``, for factors C of the bases and L of X = L Lᵀ."""
     k = bases.shape[-1]
-    where = _where(bases.shape[:-2], points.shape[:-2])
+    where = _where(bases.shape[:-2], factors.shape[:-2])
     logs = np.empty((*where.shape[:-1], k, k))
-    stacks = (bases.reshape(-1, k, k), points.reshape(-1, k, k), where.reshape(-1, 2))
+    stacks = (bases.reshape(-1, k, k), factors.reshape(-1, k, k), where.reshape(-1, 2))
     _run(loops.logs, where.size // 2, *stacks, logs.reshape(-1, k, k))
-    return bases, logs
+    return logs
+
+
+def factor_logs(base: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return vecd(log(base^{−1/2} X base^{−1/2})), ``(..., d)``, for factors L of X = L Lᵀ.
+
+    A factor holds small eigenvalues to the last digits that a matrix of doubles has lost.
+    """
+    bases = cholesky(base)
+    rotations = polar(bases)
+    return vecd(rotations @ _whitened_logs(bases, factors) @ rotations.swapaxes(-1, -2))
 
 
 def mean_logs(
@@ -109,13 +118,11 @@ class AffineInvariant(Spd):
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return ‖log(p^{−1/2} q p^{−1/2})‖_F, ``(...)``."""
-        return np.asarray(np.linalg.norm(_whitened_logs(p, q)[1], axis=(-2, -1)))
+        return np.asarray(np.linalg.norm(_whitened_logs(cholesky(p), cholesky(q)), axis=(-2, -1)))
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
         """Return vecd(log(base^{−1/2} p base^{−1/2})), ``(..., d)``."""
-        bases, logs = _whitened_logs(base, p)
-        rotations = polar(bases)
-        return vecd(rotations @ logs @ rotations.swapaxes(-1, -2))
+        return factor_logs(base, cholesky(p))
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
         """Return base^{1/2} exp(unvecd(u)) base^{1/2}, symmetric to the last bit.

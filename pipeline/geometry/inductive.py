@@ -19,9 +19,12 @@ Pálfia, "Deterministic walks with respect to the Cartan mean", 2014), and for r
 grows (Sturm, "Probability measures on metric spaces of nonpositive curvature", 2003).
 
 **Numerics.** An error made in step t shrinks to its share t/T by the end. Affine-invariant steps
-work on factors S = C·Cᵀ, so they lose digits to the root of the condition only; the array of S
-itself loses them to the condition. The bounds below are measured, with a factor to spare, where
-both are worst: eigenvalues 1e-6 and 1e5, any eigenvectors (see the tests).
+work on triangular factors, S = C·Cᵀ, so they lose digits to the root of the condition only, and S
+is looked at through its factor, which holds the digits that the array of S has lost. Where a point
+looks from is the same for all data sets: log(p, ·) is a contraction for the p that doubles make of
+it, too. The bounds below are measured, with a factor of ten to spare, on matrices made to be hard:
+eigenvalues 1e-9 or 1e-6 and 1e5, any eigenvectors (see the tests). The points are what their
+computed factors say they are.
 """
 
 import math
@@ -29,27 +32,44 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
-from pipeline.geometry.affine import AffineInvariant, walk
+from pipeline.geometry.affine import AffineInvariant, factor_logs, walk
 from pipeline.geometry.linalg import cholesky
 from pipeline.geometry.manifold import Manifold, Point
 
 STEPS = 2000
 """Fewest steps that are taken, in whole passes."""
 STEP_ERROR = 1e-9
-"""Bound on the distance between computed and exact place after one step."""
-STORED_ERROR = 1e-4
-"""Bound on what log(p, S_T) is off by, for any p, when computed from an array of doubles."""
+"""Bound on the distance between computed and exact place after one step, up to `CONDITION`."""
+CONDITION = 1e11
+"""Condition number of matrices above which that bound grows with its root."""
+WORST = 1e15
+"""Condition number above which doubles hold no such matrix."""
+LOOK_ERROR = 1e-10
+"""Bound on what a computed log(p, S_T) is off by, for any p."""
 
 
 class InductiveMean(NamedTuple):
-    """The mean, and a bound on how far from the exact S_T it lies, or seems to when looked at."""
+    """The mean, a bound on what its computed logarithms are off by, and its factor if it has one.
+
+    On a Hadamard manifold other than SPD matrices the factor is None.
+    """
 
     point: Point
     rounding: float
+    factor: FloatArray | None = None
+
+    def seen_from(self, base: Point, manifold: Manifold) -> FloatArray:
+        """Return log(base, mean), ``(d,)``."""
+        if self.factor is None:
+            return manifold.log(base, self.point)
+        return factor_logs(base, self.factor)
 
 
-def inductive_mean(points: Point, manifold: Manifold) -> InductiveMean:
+def inductive_mean(
+    points: Point, manifold: Manifold, *, condition: float = CONDITION
+) -> InductiveMean:
     """Return S_T, which moves by at most D/n when one of n points is replaced.
 
     Parameters
@@ -57,23 +77,31 @@ def inductive_mean(points: Point, manifold: Manifold) -> InductiveMean:
     points : (n, *point_shape) array
         Points of a Hadamard manifold.
     manifold : Manifold
+    condition : float
+        Public bound on the condition numbers of the points, where they are matrices.
 
     Raises
     ------
     DomainError
-        When there is no point, or the manifold is not a Hadamard manifold.
+        When there is no point, the manifold is not a Hadamard manifold, or `condition` too large.
     """
     n = len(points)
     if n < 1 or not manifold.hadamard:
         raise DomainError(
             f"an inductive mean needs points of a Hadamard manifold, found {n} on {manifold.name}"
         )
+    if condition > WORST:
+        raise DomainError(
+            f"matrices of condition {condition:.1e} do not fit doubles, which end at {WORST:.0e}; "
+            "take a larger eta, or a flat manifold"
+        )
     rng = np.random.default_rng(0)  # the order is public
     order = np.concatenate([rng.permutation(n) for _ in range(math.ceil(STEPS / n))])
-    rounding = STEP_ERROR * (len(order) + 1) / 2.0 + STORED_ERROR
+    step = STEP_ERROR * math.sqrt(max(1.0, condition / CONDITION))
+    rounding = step * (len(order) + 1) / 2.0 + LOOK_ERROR
     if isinstance(manifold, AffineInvariant):
         factor = walk(cholesky(points), order)
-        return InductiveMean(factor @ factor.T, rounding)
+        return InductiveMean(factor @ factor.T, rounding, factor)
     place = points[order[0]]
     for t, index in enumerate(order[1:], start=2):
         place = manifold.exp(place, manifold.log(place, points[index]) / t)

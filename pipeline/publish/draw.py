@@ -61,7 +61,7 @@ def draw_hardened(points: FloatArray, cost: Budget, *, domain: Domain, manifold:
     space = records.space
     bound = records.span * mean_sensitivity(len(points))
     sigma = gaussian_sigma(cost, bound) * (1 + 1e-12)  # OpenDP rounds its ρ up: stay below cost
-    drawn = hardened_gaussian(space.log(space.origin, records.mean.point), sigma, bound)
+    drawn = hardened_gaussian(records.mean.seen_from(space.origin, space), sigma, bound)
     chart = manifold if manifold.flat else MANIFOLDS["spd-log-euclidean"](k=domain.k)
     vector = region(domain, FlatChart(chart)).inside(drawn.vector)
     point = definite(manifold.exp(manifold.origin, vector))

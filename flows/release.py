@@ -3,7 +3,8 @@
     settle (pay, draw, commit) ─► publish (Parquet and page from the committed bytes)
 
 `settle` draws noise: Prefect never retries or caches it. It needs no retry: started again with the
-same run key it finds its charge, and draws under it or gets the stored result. `publish` only
+same run key it finds its charge, and draws under it or gets the stored result. The key of a
+scheduled run is the date it was planned for, however late it starts. `publish` only
 writes files from committed bytes, so it may be retried. Parameters are public: the path of a
 config, folders, a run key. The ledger's address may hold a password and is no parameter: it comes
 from COVDP_LEDGER.
@@ -13,9 +14,11 @@ from pathlib import Path
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
 
 from pipeline.privacy.ledger import open_ledger
 from pipeline.publish import (
+    check_folder,
     ledger_address,
     load_release,
     read_document,
@@ -29,7 +32,8 @@ from pipeline.report import build_release_report
 @task(name="settle", retries=0, cache_policy=NO_CACHE, persist_result=False)
 def settle_release(config: Path, out: Path, root: Path | None, run_key: str | None) -> Path:
     """Pay, draw, commit, and write the committed bytes; return the path of the document."""
-    told = load_release(config, run_key=run_key)
+    told = load_release(config, run_key=run_key, at=flow_run.scheduled_start_time)
+    check_folder(out)
     return write_document(settle(told, open_ledger(ledger_address()), root), out)
 
 

@@ -21,7 +21,7 @@ Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(gt=0, lt=1)]
 MAIN = Path(__file__).parent / "experiments" / "main.toml"
 """The experiment that `covdp run` runs when it is given none."""
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 
 
 class Record(BaseModel):

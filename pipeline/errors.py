@@ -3,6 +3,7 @@
     CovdpError                what every command turns into one line and exit code 2
     ├── ConfigError           an option, a TOML field or an argument that means nothing
     ├── DatasetError          unknown dataset, failed download, wrong digest, unusable images
+    │   └── ImageError        one image that cannot be used: in a release, not even named
     ├── DomainError           a point outside its manifold, a record outside the proven bound
     ├── PrivacyError          a budget, scale or combination for which no guarantee exists
     │   └── UndefinedError    a scale at which the law has no density
@@ -25,6 +26,10 @@ class ConfigError(CovdpError, ValueError):
 
 class DatasetError(CovdpError):
     """An unknown dataset, a failed download, a wrong digest or unusable images."""
+
+
+class ImageError(DatasetError):
+    """One image that is not as its card says; the message names it, so a release withholds it."""
 
 
 class DomainError(CovdpError, ValueError):

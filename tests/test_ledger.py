@@ -145,6 +145,25 @@ def test_refusal_says_what_is_left_and_left_can_be_spent(ledger: Ledger) -> None
     assert ledger.show()[0].spent == GDP(1.0)
 
 
+@pytest.mark.parametrize(
+    ("total", "cost", "times"),
+    [
+        (ZCDP(0.3), ZCDP(0.1), 3),
+        (ZCDP(1.0), ZCDP(0.1), 10),
+        (GDP(1.0), GDP(0.2), 25),
+        (GDP(0.3), GDP(0.1), 9),
+    ],
+)
+def test_decimals_add_up_as_they_are_written(total: Budget, cost: Budget, times: int) -> None:
+    """A budget planned for k releases pays k of them, not one less by the last bit, and no more."""
+    account = Account("chest", total, 1e-5, datetime.now(UTC), (cost,) * (times - 1), 0)
+    check_affordable(account, cost)
+    full = replace(account, costs=(cost,) * times)
+    assert (full.spent, full.left) == (total, None)
+    with pytest.raises(LedgerError, match="nothing left"):
+        check_affordable(full, cost)
+
+
 numbers = st.floats(1e-6, 1e3)
 MAKERS: dict[str, Callable[[float], Budget]] = {
     "pure": PureDP,

@@ -106,7 +106,9 @@ def test_no_output_of_a_release_holds_a_private_value(
         start += (
             "m = __import__('pipeline.publish.settle', fromlist=['x']); "
             "m = sys.modules['pipeline.publish.settle']; "
-            "m.draw = lambda points, *a, **k: [][int(points[68, 0, 0]) and 1 // 0]; "
+            "real = m.draw; "
+            "m.draw = lambda points, *a, **k: real(points, *a, **k) if points[68, 0, 0] < 1e-3 "
+            "else [][int(points[68, 0, 0]) and 1 // 0]; "
         )
     tokens = ["release", "--config", "release.toml", "--data-root", str(ward), "--out", str(out)]
     done = subprocess.run(

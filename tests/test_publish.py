@@ -6,18 +6,35 @@ import resource
 import signal
 import subprocess
 import sys
+import traceback
+import warnings
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from pipeline.descriptors import describe, domain
-from pipeline.errors import ConfigError, LedgerError, PrivacyError
+from pipeline.errors import (
+    ConfigError,
+    CovdpError,
+    DatasetError,
+    LedgerError,
+    OutputError,
+    PrivacyError,
+)
 from pipeline.geometry import MANIFOLDS
 from pipeline.privacy import GDP
 from pipeline.privacy.ledger import Ledger, init_ledger
-from pipeline.publish import load_release, read_document, settle, write_document
+from pipeline.publish import (
+    check_folder,
+    load_release,
+    read_document,
+    settle,
+    write_document,
+)
 from pipeline.publish import settle as settle_module  # noqa: F401
 from pipeline.publish.draw import draw
 
@@ -149,7 +166,9 @@ def test_a_failure_in_the_private_part_keeps_its_words(
 
     module = sys.modules[module_function.__module__]
 
-    def leak(*_: Any, **__: Any) -> None:
+    def leak(images: Any, *options: Any) -> Any:
+        if not images.any():  # the rehearsal
+            return describe(images, *options)
         raise ValueError("secret 251 250 249")
 
     book = ledger(ward)
@@ -181,7 +200,7 @@ def after(function):
     return inner
 if point == "before reserve": Ledger.reserve = die
 if point == "after reserve": Ledger.reserve = after(Ledger.reserve)
-if point == "before the draw": module.draw = die
+if point == "before the draw": module._document = die
 if point == "after the draw": module._document = after(module._document)
 if point == "before commit": Ledger.commit = die
 if point == "after commit": Ledger.commit = after(Ledger.commit)
@@ -269,3 +288,131 @@ def test_a_release_does_not_fail_for_some_images(mechanism: str) -> None:
             manifold=manifold,
         )
         assert np.isfinite(manifold.check(drawn.point)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("channels = 1", "channels = 3"), "3 channel"),
+        (("budget = 0.5", "budget = 1e-300"), "usual size"),
+        (('"auto"', '"auto"\neta = 1e-12'), "eta"),
+        (('"auto"', '"auto"\ndescriptor = "grid11"'), "colour"),
+    ],
+)
+def test_what_is_wrong_in_public_is_said_and_costs_nothing(
+    ward: Path, change: tuple[str, str], words: str
+) -> None:
+    """Settings that do not fit images of this kind end in their own words, before any charge."""
+    book = ledger(ward)
+    for path in (ward / "ward.toml", ward / "release.toml"):
+        path.write_text(path.read_text().replace(*change))
+    with pytest.raises(CovdpError, match=words):
+        settle(told(ward), book, ward)
+    assert book.show("ward-7")[0].releases == 0
+
+
+def test_an_image_that_cannot_be_used_is_not_named(tmp_path: Path) -> None:
+    """In a release a damaged picture costs nothing and neither its name nor its fault is shown."""
+    rng = np.random.default_rng(1)
+    for label in ("well", "ill"):
+        (tmp_path / "ward" / label).mkdir(parents=True)
+        for number in range(3):
+            pixels = rng.integers(0, 256, (28, 28), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "ward" / label / f"miller-{number}.png")
+    broken = tmp_path / "ward" / "ill" / "miller-1.png"
+    broken.write_bytes(broken.read_bytes()[:200])
+    card = 'kind = "folder"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
+    (tmp_path / "ward.toml").write_text(card)
+    config = CONFIG.format(card=tmp_path / "ward.toml", mechanism="auto")
+    (tmp_path / "release.toml").write_text(config)
+    book = init_ledger(tmp_path / "ledger.sqlite")
+    book.set_budget("ward-7", GDP(1.0))
+    with pytest.raises(DatasetError, match="withheld") as caught:
+        settle(told(tmp_path), book, tmp_path)
+    assert "miller" not in "".join(traceback.format_exception(caught.value))
+    assert book.show("ward-7")[0].releases == 0
+
+
+def test_warnings_about_an_image_are_not_shown(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    """What a library says about a record, such as its size, reaches no screen."""
+    from pipeline.publish import settle as module_function
+
+    module = sys.modules[module_function.__module__]
+
+    def talk(images: Any, *options: Any) -> Any:
+        warnings.warn(f"image of {images.sum()}", UserWarning, stacklevel=1)
+        return describe(images, *options)
+
+    monkeypatch.setattr(module, "describe", talk)
+    settle(told(ward), ledger(ward), ward)
+    assert not recwarn.list
+
+
+def test_title_and_spelling_do_not_make_another_release(ward: Path) -> None:
+    """The same key and images under another title, or another spelling of the card, are paid."""
+    book = ledger(ward)
+    first = settle(told(ward), book, ward)
+    assert settle(told(ward, "budget", 'title = "Another"\nbudget'), book, ward) == first
+    other = str(ward) + "/./ward.toml"
+    assert settle(told(ward, str(ward / "ward.toml"), other), book, ward) == first
+    assert book.show("ward-7")[0].releases == 1
+
+
+def test_another_release_is_never_written_over(ward: Path) -> None:
+    """Two releases whose files would have one name get two; each asked for again keeps its own."""
+    book = ledger(ward)
+    book.set_budget("ward-7", GDP(5.0))
+    contents = [settle(told(ward, run_key=key), book, ward) for key in ("a/b", "a b", "a-b")]
+    paths = [write_document(content, ward / "out") for content in contents * 2]
+    assert [path.name for path in paths[:3]] == [
+        "nightly-a-b.json",
+        "nightly-a-b-2.json",
+        "nightly-a-b-3.json",
+    ]
+    assert paths[:3] == paths[3:]
+    assert [path.read_bytes() for path in paths[:3]] == contents
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("budget = 0.5", "budget = true", "budget"),
+        ("budget = 0.5", 'budget = "0.5"', "budget"),
+        ("are_public = true", 'are_public = "yes"', "public"),
+        ('"monday"', f'"{"m" * 101}"', "run_key"),
+        ('"nightly"', f'"{"n" * 61}"', "name"),
+        ('"auto"', '"extrinsic-gaussian"\nnoise = "float"', "need not be covariances"),
+    ],
+)
+def test_types_lengths_and_mechanisms_are_strict(
+    ward: Path, old: str, new: str, words: str
+) -> None:
+    """What is not what it should be is refused in one line, not read as something else."""
+    with pytest.raises(ConfigError, match=words):
+        told(ward, old, new)
+
+
+def test_the_date_of_a_scheduled_run_is_that_of_its_plan(ward: Path) -> None:
+    """A run that starts a moment early, or late, keeps the key of the night it was planned for."""
+    planned = datetime(2026, 3, 1, tzinfo=UTC)
+    config = told(ward, 'run_key = "monday"', "", at=planned)
+    assert config.run_key == "2026-03-01"
+    assert told(ward, at=planned).run_key == "monday"
+
+
+def test_a_card_is_found_beside_the_config(ward: Path) -> None:
+    """A card named without a folder is looked for where the config lies."""
+    config = told(ward, str(ward / "ward.toml"), "ward.toml")
+    assert Path(config.dataset) == ward / "ward.toml"
+
+
+def test_a_folder_that_cannot_take_the_files_is_refused(tmp_path: Path) -> None:
+    """Where a file stands for the folder, or a folder for the page, nothing is paid for."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "release").write_text("")
+    (tmp_path / "b" / "report.html").mkdir(parents=True)
+    for name in ("a", "b"):
+        with pytest.raises(OutputError, match="--out"):
+            check_folder(tmp_path / name)

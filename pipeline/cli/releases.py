@@ -36,9 +36,11 @@ def release(
         Which run this is; the config's, else today's date (UTC).
     """
     from flows.launch_release import run_release
+    from pipeline.publish import load_release
 
     paths = run_release(config, ledger=ledger, root=data_root, out=out, run_key=run_key)
     print_paths(paths)
+    show_ledger(load_release(config).population, ledger=ledger)
 
 
 def init(*, ledger: Ledger = None) -> None:

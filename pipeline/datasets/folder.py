@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import Card
 from pipeline.datasets.source import SPLITS, ImageSource, Rows
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, ImageError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -44,7 +44,7 @@ def open_folder(card: Card, path: Path) -> ImageSource:
     shapes = {_header(file, card): file for group in files.values() for file in group}
     if len(shapes) > 1:
         (one, first), (two, second) = list(shapes.items())[:2]
-        raise DatasetError(
+        raise ImageError(
             f"{path}: images must have one size, found {one} in {first.name} and {two} in "
             f"{second.name}; give size in the card to crop and resize them"
         )
@@ -99,7 +99,7 @@ def _header(file: Path, card: Card) -> tuple[int, int]:
     """Return height and width of an image as it will be read, from its header alone."""
     with _opened(file) as image:
         if image.mode not in EIGHT_BIT:
-            raise DatasetError(
+            raise ImageError(
                 f"{file}: images must have 8 bits a channel, found mode {image.mode}; rescale "
                 "to 0..255 and save again"
             )
@@ -122,12 +122,12 @@ def _decode(file: Path, card: Card) -> ImageArray:
 
 @contextmanager
 def _opened(file: Path) -> Iterator["Image.Image"]:
-    """Open an image; whatever a damaged file makes Pillow raise becomes one `DatasetError`."""
+    """Open an image; whatever a damaged file makes Pillow raise becomes one `ImageError`."""
     from PIL import Image
 
     try:
         with Image.open(file) as image:
             yield image
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        reason = " ".join(str(error).split())
-        raise DatasetError(f"{file} is not a readable image ({reason})") from error
+        reason = " ".join(str(error).replace(str(file), "file").split())
+        raise ImageError(f"{file} is not a readable image ({reason})") from error

@@ -160,6 +160,27 @@ def fits(spent: Budget, budget: Budget) -> bool:
     return parallel([spent, budget]) == budget
 
 
+def fits_as_written(costs: Sequence[Budget], budget: Budget) -> bool:
+    """Return whether `costs` compose to at most `budget`, in the decimals that were typed.
+
+    The double 0.1 is a little more than a tenth, so that three of them exceed 0.3. Here each number
+    is the shortest decimal that gives its double, and the sum is exact. That is at most 2⁻⁵³ of a
+    number off, less than the 1e-12 by which the scale of every release is raised.
+
+    Raises
+    ------
+    PrivacyError
+        As in `compose`.
+    """
+
+    def within(values: tuple[float, ...], power: int) -> float:
+        *parts, whole = (Fraction(repr(value)) ** power for value in values)
+        return float(sum(parts) <= whole)
+
+    _, fields = _fields([*costs, budget], within)
+    return all(fields)
+
+
 def remaining(budget: B, spent: B) -> B | None:
     """Return what is left of `budget` after `spent`, rounded down, or None when nothing is.
 

@@ -72,6 +72,7 @@ def privacy_statement(
     group: int | None = None,
     public: Sequence[str] = (),
     hardened: bool = False,
+    not_covered: Sequence[str] = (),
 ) -> PrivacyStatement:
     """Return the statement for what was spent.
 
@@ -93,6 +94,8 @@ def privacy_statement(
         What else is public: descriptor, domain, footpoint, mechanism, …
     hardened : bool
         Whether the noise was drawn exactly on a lattice with the system's entropy.
+    not_covered : sequence of str
+        What else this guarantee does not cover.
 
     Returns
     -------
@@ -112,7 +115,9 @@ def privacy_statement(
     counts = tuple((name, check_count(n, f"images of {name}")) for name, n in n_by_class.items())
     if not counts:
         raise PrivacyError("a statement needs the size of every class, found none; give n_by_class")
-    uncovered = (_TIMING, _ACCESS) if hardened else (_FLOATS, _TIMING, _ACCESS)
+    uncovered = (_TIMING, *not_covered, _ACCESS)
+    if not hardened:
+        uncovered = (_FLOATS, *uncovered)
     return PrivacyStatement(
         budget=budget,
         unit=f"one {unit}; a person with several is protected by the group rule below",

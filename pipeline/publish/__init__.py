@@ -9,13 +9,14 @@ Between `settle` and the rest only the committed bytes pass.
 """
 
 from pipeline.publish.config import ReleaseConfig, load_release
-from pipeline.publish.files import read_document, write_document
+from pipeline.publish.files import check_folder, read_document, write_document
 from pipeline.publish.ledgers import ledger_address
 from pipeline.publish.settle import settle
 from pipeline.results import write_release as write_parquet
 
 __all__ = [
     "ReleaseConfig",
+    "check_folder",
     "ledger_address",
     "load_release",
     "read_document",

@@ -20,14 +20,16 @@ from pipeline.privacy import Budget, budget_from
 class ReleaseConfig(Record):
     """One release: a private mean descriptor of each class of one population's images."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="name of the files")
+    name: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60, description="name of the files"
+    )
     title: str = "Private mean covariance descriptors"
     population: str = Field(min_length=1, description="whose budget in the ledger pays")
     dataset: str
     size: int | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     labels_and_class_sizes_are_public: bool = Field(
-        False, description="the declaration that a release rests on; it must be true"
+        False, strict=True, description="the declaration that a release rests on; it must be true"
     )
     descriptor: str = "oct5"
     eta: Positive = 1e-6
@@ -44,7 +46,10 @@ class ReleaseConfig(Record):
         "hardened", description="float accepts, in writing, noise that is not safe to publish"
     )
     run_key: str | None = Field(
-        None, min_length=1, description="which run this is; the date (UTC) when left out"
+        None,
+        min_length=1,
+        max_length=100,
+        description="which run this is; the date (UTC) when left out",
     )
     images_per_person: int | None = Field(None, ge=1, description="most images of one person")
 
@@ -71,6 +76,11 @@ class ReleaseConfig(Record):
         known("mechanism", self.mechanism, ["auto", *MECHANISMS], "`covdp mechanisms`")
         if reason := refusal(self.mechanism, self.definition, self.manifold):
             raise ConfigError(reason)
+        if MECHANISMS[self.mechanism].embedded:
+            raise ConfigError(
+                f"{self.mechanism} gives matrices that need not be covariances "
+                f"({MECHANISMS[self.mechanism].note}); choose auto or ewg"
+            )
         if self.noise == "hardened" and not MECHANISMS[self.mechanism].release:
             raise ConfigError(
                 f"{self.mechanism} has no hardened noise ({MECHANISMS[self.mechanism].note}); "
@@ -79,8 +89,13 @@ class ReleaseConfig(Record):
         return self
 
 
-def load_release(path: Path, *, run_key: str | None = None) -> ReleaseConfig:
+def load_release(
+    path: Path, *, run_key: str | None = None, at: datetime | None = None
+) -> ReleaseConfig:
     """Read and check a release's TOML file, and fix its run key.
+
+    The key is `run_key`, else the file's, else the date (UTC) of `at`, the time the run was planned
+    for, or of now. A card that is not found from the current folder is looked for beside the file.
 
     Raises
     ------
@@ -100,7 +115,10 @@ def load_release(path: Path, *, run_key: str | None = None) -> ReleaseConfig:
         )
     if run_key is not None:
         fields["run_key"] = run_key
-    fields.setdefault("run_key", f"{datetime.now(UTC):%Y-%m-%d}")
+    fields.setdefault("run_key", f"{(at or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d}")
+    card = Path(str(fields.get("dataset", "")))
+    if card.suffix == ".toml" and not card.exists() and (path.parent / card).exists():
+        fields["dataset"] = str(path.parent / card)
     config = parse(ReleaseConfig, fields, str(path))
     find_card(config.dataset)
     return config

@@ -23,10 +23,9 @@ from pipeline.adaptive import (
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import Domain
 from pipeline.geometry import MANIFOLDS, FlatChart, Manifold
+from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import hardened_gaussian
-from pipeline.plan import Plan
 from pipeline.privacy import Budget, gaussian_sigma
-from pipeline.release import private_mean
 
 
 class Step(NamedTuple):
@@ -105,18 +104,19 @@ def draw_float(
 ) -> Drawn:
     """Release with noise in floats, from the system's entropy, as accepted in writing.
 
-    **Privacy.** Idealised numerics: not certified.
+    **Privacy.** The mean and its sensitivity are those of `draw_hardened`. Idealised numerics: not
+    certified.
     """
-    drawn, _ = private_mean(
-        points,
-        cost,
-        domain=domain,
-        manifold=manifold,
-        plan=Plan(mechanism),
-        rng=np.random.default_rng(),
-    )
-    steps = (Step("mean", drawn.sensitivity, drawn.sigma, None),)
-    return Drawn(drawn.point, steps, drawn.expected_error)
+    records = prepare(points, domain=domain, manifold=manifold)
+    bound = records.span * mean_sensitivity(len(points))
+    family = MECHANISMS[mechanism].calibrate(cost, sensitivity=bound, manifold=manifold)
+    centre = records.mean.point
+    if records.space is not manifold:
+        centre = manifold.exp(manifold.origin, centre)
+    source = points if mechanism == "kng" else centre  # it draws from the gradient at the records
+    drawn = family.sample(source, size=1, rng=np.random.default_rng())
+    steps = (Step("mean", bound, family.sigma, None),)
+    return Drawn(drawn.points[0], steps, family.expected_error())
 
 
 def draw(

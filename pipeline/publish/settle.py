@@ -1,14 +1,17 @@
 """Settling a release: pay, draw, commit. What comes out is what may leave; nothing else does.
 
-    read ─► digest ─► reserve ─► describe ─► private means ─► commit ─► bytes
-                      charged                hardened noise   stored
+    rehearse ─► read ─► digest ─► reserve ─► describe ─► private means ─► commit ─► bytes
+    black image                   charged                hardened noise   stored
 
 The order is the safety: the budget is charged before noise exists, and only bytes that the ledger
 has stored are returned. Asked again for the same release, the ledger answers and nothing is drawn.
+What an image may do to a library, warn or fail, is not shown.
 """
 
 import json
 import math
+import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +23,18 @@ from pipeline import __version__
 from pipeline.arrays import FloatArray
 from pipeline.datasets import ImageSource, open_dataset
 from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain
-from pipeline.errors import PrivacyError
+from pipeline.errors import DatasetError, ImageError, PrivacyError
 from pipeline.geometry import MANIFOLDS
 from pipeline.privacy import GDP, privacy_statement
 from pipeline.privacy.ledger import Ledger, Stored
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.draw import draw
+
+EQUALITY = (
+    "equality of contents: the ledger tells images that were charged before, and two classes of "
+    "the same images, from others; an image that cannot be read stops a release"
+)
+"""What else may be seen from outside, as the statement says."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +45,17 @@ class Public:
     domain: Domain
     classes: tuple[tuple[int, str, int], ...]
 
+    def query(self) -> str:
+        """Return what, with the data and the run key, tells one release from another.
+
+        It is what the law of the result depends on: a title or another spelling of the same path
+        is not.
+        """
+        values = {**self.settings(), "dataset": os.path.normpath(self.config.dataset)}
+        return json.dumps({**values, "title": None}, sort_keys=True)
+
     def settings(self) -> dict[str, Any]:
-        """Return the settings as JSON values: with the data, all that the law depends on."""
+        """Return the settings as JSON values."""
         return {
             **self.config.model_dump(mode="json"),
             "image_height": self.domain.height,
@@ -68,26 +86,54 @@ def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
     ------
     LedgerError
         Out of budget, or no such ledger or population: nothing was drawn.
-    DatasetError
-        The images cannot be read: nothing was charged.
+    DatasetError, ConfigError
+        The images cannot be read, or do not fit the settings: nothing was charged.
     PrivacyError
         The private part failed; why is withheld, as it might depend on the images.
     """
-    source = open_dataset(config.dataset, root, size=config.size, progress=False)
-    public = _public(config, source)
-    names = {label: name for label, name, _ in public.classes}
-    contents = {
-        f"{label} {name}": ledger.digest(_bytes(source, config, label))
-        for label, name in names.items()
-    }
-    query = json.dumps(public.settings(), sort_keys=True)
-    held = ledger.reserve(
-        config.population, query, str(config.run_key), contents=contents, cost=config.cost
-    )
-    if isinstance(held, Stored):
-        return held.result
-    document = _withheld_if_it_fails(source, public)
+    with warnings.catch_warnings(action="ignore"):  # a warning may tell of an image
+        source, public, contents = _read(config, ledger, root)
+        held = ledger.reserve(
+            config.population,
+            public.query(),
+            str(config.run_key),
+            contents=contents,
+            cost=config.cost,
+        )
+        if isinstance(held, Stored):
+            return held.result
+        document = _withheld_if_it_fails(source, public)
     return ledger.commit(held, json.dumps(document, sort_keys=True).encode()).result
+
+
+def _read(
+    config: ReleaseConfig, ledger: Ledger, root: Path | None
+) -> tuple[ImageSource, Public, dict[str, str]]:
+    """Return the images, what is public of them, and the digest of each class."""
+    try:
+        source = open_dataset(config.dataset, root, size=config.size, progress=False)
+        public = _public(config, source)
+        _rehearse(source, public)
+        contents = {
+            f"{label} {name}": ledger.digest(_bytes(source, config, label))
+            for label, name, _ in public.classes
+        }
+    except ImageError:
+        contents = None
+    if contents is None:  # outside the handler, as below
+        raise DatasetError(
+            f"an image of {config.dataset} is not as its card says; which one and why is withheld, "
+            "as it would stay in logs. `covdp run --dataset` with the same card shows it. Nothing "
+            "was charged"
+        )
+    return source, public, contents
+
+
+def _rehearse(source: ImageSource, public: Public) -> None:
+    """Draw once for black images, as many as the smallest class has: what fails then is public."""
+    black = np.zeros((1, *source.shape), dtype=np.uint8)
+    point = describe(black, public.config.descriptor, public.config.eta)
+    _mean(np.repeat(point, min(n for _, _, n in public.classes), axis=0), public)
 
 
 def _public(config: ReleaseConfig, source: ImageSource) -> Public:
@@ -139,6 +185,7 @@ def _document(source: ImageSource, public: Public) -> dict[str, Any]:
         group=config.images_per_person,
         public=("class sizes", "descriptor, domain and plan"),
         hardened=config.noise == "hardened",
+        not_covered=(EQUALITY,),
     )
     return {
         "title": config.title,

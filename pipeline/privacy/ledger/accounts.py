@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection, select
 
 from pipeline.errors import LedgerError, PrivacyError
-from pipeline.privacy.composition import compose, fits, remaining
+from pipeline.privacy.composition import compose, fits, fits_as_written, remaining
 from pipeline.privacy.definitions import RDP, Budget
 from pipeline.privacy.ledger import tables
 from pipeline.privacy.ledger.fields import read_budget, read_time
@@ -27,8 +27,15 @@ class Account:
 
     @property
     def spent(self) -> Budget | None:
-        """Composition of all charges in one go, so that it is rounded up once."""
-        return compose(self.costs) if self.costs else None
+        """Composition of all charges in one go, rounded up once, but not above the budget.
+
+        Decimals that add up to the budget may be doubles that add up to a little more.
+        """
+        if not self.costs:
+            return None
+        spent = compose(self.costs)
+        over = not fits(spent, self.budget)
+        return self.budget if over and fits_as_written(self.costs, self.budget) else spent
 
     @property
     def left(self) -> Budget | None:
@@ -82,7 +89,8 @@ def check_affordable(account: Account, cost: Budget) -> None:
     """Raise `LedgerError` unless all charges with `cost` compose to at most the budget."""
     _check_kind(account, cost)
     try:
-        affordable = fits(compose([*account.costs, cost]), account.budget)
+        costs = [*account.costs, cost]
+        affordable = fits(compose(costs), account.budget) or fits_as_written(costs, account.budget)
     except PrivacyError:  # a sum that is no budget, such as δ of 1 or more
         affordable = False
     if not affordable:

@@ -12,7 +12,7 @@ from sample_runs import SERIES, write_sample
 from pipeline.errors import ConfigError, OutputError
 from pipeline.figures import digits, number
 from pipeline.files import resource
-from pipeline.report import build_report
+from pipeline.report import build_release_report, build_report
 from pipeline.report.findings import findings
 from pipeline.report.page import build_section, load_spec
 from pipeline.report.sources import load_runs
@@ -298,3 +298,44 @@ def test_target_and_nothing_else_is_written(tmp_path: Path) -> None:
     assert after - before == {target}
     first = target.read_bytes()
     assert build_report(tmp_path / "out", target=target).read_bytes() == first
+
+
+def released(noise: str) -> dict[str, object]:
+    """Return a document as a release commits it, of one class."""
+    cost = {"step": "mean", "sensitivity": 0.1, "sigma": 0.2, "rho": None}
+    row = {"class_name": "well", "n": 9, "point": np.eye(5).tolist(), "predicted_error": None}
+    settings = {
+        "name": "nightly",
+        "population": "ward-7",
+        "run_key": "monday",
+        "image_height": 28,
+        "image_width": 28,
+        "descriptor": "oct5",
+        "manifold": "spd-log-euclidean",
+        "mechanism": "ewg",
+        "definition": "gdp",
+        "budget": 0.5,
+        "noise": noise,
+    }
+    classes = [{**row, "costs": [cost]}]
+    return {"title": "Means", "settings": settings, "classes": classes, "statement": []}
+
+
+def test_release_in_floats_is_marked_unsafe_at_the_top(tmp_path: Path) -> None:
+    """Noise in floats: a warning is the first text of the page, and nothing claims all is private.
+
+    With hardened noise it is the other way round.
+    """
+    claim, warning = "Every number on this page is private", "Not safe to publish"
+    pages = {
+        noise: build_release_report(released(noise), tmp_path / f"{noise}.html").read_text("utf-8")
+        for noise in ("float", "hardened")
+    }
+    body = Page(pages["float"].split("<body>")[1]).text
+    assert body.strip().startswith(warning)
+    assert "doubles" in body
+    assert claim not in body
+    assert 'class="lead warning"' in pages["float"]
+    assert claim in pages["hardened"]
+    assert warning not in pages["hardened"]
+    assert 'role="alert"' not in pages["hardened"]

@@ -30,10 +30,12 @@ def build_release_report(document: Mapping[str, Any], target: Path) -> Path:
         When the page cannot be written.
     """
     spec = load_spec(resource("reports", "report.toml"))
+    section = _section(document, spec["release"])
+    warning = {"warning": spec["release"]["unsafe"]} if section.headline.warning else {}
     page = render(
         title=document["title"],
-        page=spec["page"] | spec["release"],
-        sections=[_section(document, spec["release"])],
+        page=spec["page"] | spec["release"] | warning,
+        sections=[section],
         privacy={label: [("", text)] for label, text in document["statement"]},
         script=javascript(),
     )
@@ -73,7 +75,7 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
             (str(len(rows)), "classes"),
             (f"{settings['budget']:g}", {"gdp": "μ", "zcdp": "ρ"}[settings["definition"]]),
         ],
-        headline=Finding(words["lead"]),
+        headline=_headline(settings, words),
         reportlets=[
             Reportlet("facts", words["facts"], "", "facts.html.j2", facts),
             Reportlet("means", figure.title, words["means"], "figure.html.j2", figure),
@@ -83,6 +85,13 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
             Reportlet("costs", words["costs_title"], words["costs"], "lines.html.j2", _costs(rows)),
         ],
     )
+
+
+def _headline(settings: Mapping[str, Any], words: Mapping[str, str]) -> Finding:
+    """Say that all is private, unless the noise was drawn in floats."""
+    if settings["noise"] == "hardened":
+        return Finding(words["lead"])
+    return Finding(words["unsafe_lead"], warning=True)
 
 
 def _errors(rows: Sequence[Mapping[str, Any]]) -> list[str]:

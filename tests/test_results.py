@@ -26,6 +26,7 @@ from pipeline.results import (
     read_rows,
     write_bound,
     write_record,
+    write_release,
     write_rows,
 )
 
@@ -282,3 +283,31 @@ def test_machine_and_versions_are_named() -> None:
     assert versions["covdp"][0].isdigit()
     assert set(machine()) == {"processor", "cores", "platform"}
     assert platform.node() not in json.dumps(machine()).split()
+
+
+def test_releases_can_be_stacked(tmp_path: Path) -> None:
+    """Whatever a release leaves out, all have one schema, so that their tables can be stacked."""
+    known = {"label": 0, "class_name": "a", "n": 9, "point": [[1.0]], "rho": 0.1}
+    given = [
+        {"mu": 0.5, "predicted_error": 0.1},
+        {"mu": None, "predicted_error": 0.1},
+        {"mu": 0.5, "predicted_error": None, "rho": None},
+    ]
+    tables = [
+        pq.read_table(
+            write_release(
+                {"title": f"{i}", "settings": {}, "statement": [], "classes": [known | row]},
+                tmp_path / f"{i}.parquet",
+            )
+        )
+        for i, row in enumerate(given)
+    ]
+    for table in tables:
+        assert table.schema.equals(tables[0].schema.with_metadata(table.schema.metadata), True)
+    stacked = pa.concat_tables(tables)
+    assert stacked["mu"].to_pylist() == [0.5, None, 0.5]
+    assert {field.name for field in stacked.schema if field.nullable} == {
+        "predicted_error",
+        "mu",
+        "rho",
+    }

@@ -5,22 +5,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.results.tables import write_arrow
+from pipeline.results.tables import Field, write_arrow
 
-RELEASE_SCHEMA: Mapping[str, tuple[str, str, str]] = {
-    "label": ("int32", "", "label of the class; public"),
-    "class_name": ("string", "", "name of the class; public"),
-    "n": ("int64", "images", "images of the class; public"),
-    "point": ("list<list<float64>>", "", "private mean descriptor, (k, k), row by row"),
-    "predicted_error": (
+RELEASE_SCHEMA: Mapping[str, Field] = {
+    "label": Field("int32", "", "label of the class; public"),
+    "class_name": Field("string", "", "name of the class; public"),
+    "n": Field("int64", "images", "images of the class; public"),
+    "point": Field("list<list<float64>>", "", "private mean descriptor, (k, k), row by row"),
+    "predicted_error": Field(
         "float64",
         "distance",
         "how far the true mean may be, root mean square, from private and public values",
+        True,
     ),
-    "mu": ("float64", "", "what this class cost, as Gaussian DP: idealised"),
-    "rho": ("float64", "", "what this class cost, as certified zero-concentrated DP"),
+    "mu": Field("float64", "", "what this class cost, as Gaussian DP: idealised", True),
+    "rho": Field("float64", "", "what this class cost, as certified zero-concentrated DP", True),
 }
-"""Column → type, unit, meaning."""
+"""The columns of a release, in order: the same for all of them, so that they can be stacked."""
 
 
 def write_release(document: Mapping[str, Any], path: Path) -> Path:
@@ -37,10 +38,10 @@ def write_release(document: Mapping[str, Any], path: Path) -> Path:
 
     kinds = {"list<list<float64>>": pa.list_(pa.list_(pa.float64()))}
     fields, arrays = [], []
-    for name, (kind, unit, meaning) in RELEASE_SCHEMA.items():
-        note = {"unit": unit, "meaning": meaning}
-        column = pa.array([row[name] for row in document["classes"]], kinds.get(kind, kind))
-        fields.append(pa.field(name, column.type, nullable=column.null_count > 0, metadata=note))
-        arrays.append(column)
+    for name, field in RELEASE_SCHEMA.items():
+        note = {"unit": field.unit, "meaning": field.meaning}
+        kind = kinds.get(field.type, field.type)
+        arrays.append(pa.array([row[name] for row in document["classes"]], kind))
+        fields.append(pa.field(name, arrays[-1].type, nullable=field.optional, metadata=note))
     rest = {key: json.dumps(document[key]) for key in document if key != "classes"}
     return write_arrow(path, pa.table(arrays, schema=pa.schema(fields)), rest)

@@ -19,6 +19,7 @@ from pipeline.figures import (
     bars,
     digits,
     error_against_budget,
+    matrices,
     montage,
     number,
     own_ids,
@@ -262,6 +263,50 @@ def test_log_ticks_lie_inside(low: float, high: float) -> None:
     assert ticks == sorted(ticks)
     assert ticks[0] >= low * 0.999
     assert ticks[-1] <= high * 1.001
+
+
+def luminance(colour: tuple[int, ...]) -> float:
+    """Return the relative luminance of 8-bit sRGB (WCAG 2)."""
+    srgb = np.array(colour) / 255
+    light = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    return float(light @ [0.2126, 0.7152, 0.0722])
+
+
+def two_by_two(correlations: np.ndarray) -> np.ndarray:
+    """Return one matrix a correlation, of standard deviations 0.2 and 12."""
+    ones = np.ones_like(correlations)
+    return np.array([[0.04 * ones, 2.4 * correlations], [2.4 * correlations, 144 * ones]]).T
+
+
+def test_matrices_label_every_cell_readably() -> None:
+    """Whatever the correlation, a label stands out 4.5 to 1 from its cell (WCAG 2, level AA)."""
+    correlations = np.linspace(-0.99, 0.99, 67)
+    names = [f"c{i}" for i in range(len(correlations))]
+    svg = matrices(names, two_by_two(correlations), ["u", "v"]).svg
+    cells = re.findall(r'<path d="[^"]*" fill="rgb\((\d+), (\d+), (\d+)\)"', svg)
+    labels = re.findall(r'font-size="10px" fill="#(..)(..)(..)"', svg)
+    assert len(cells) == len(labels) == 4 * len(names)
+    for cell, label in zip(cells, labels, strict=True):
+        levels = luminance(tuple(map(int, cell))), luminance(tuple(int(x, 16) for x in label))
+        assert (max(levels) + 0.05) / (min(levels) + 0.05) >= 4.5, (cell, label)
+
+
+def test_matrices_write_numbers_alike() -> None:
+    """Correlations have two decimals and zero has no sign; deviations have two digits."""
+    points = two_by_two(np.array([-1e-9, 0.2, -0.196, 0.5]))
+    cells = records(matrices(["a", "b", "c", "d"], points, ["u", "v"]))
+    upper = [cell["text"] for cell in cells if (cell["row"], cell["column"]) == ("u", "v")]
+    assert upper == ["0.00", "0.20", "-0.20", "0.50"]
+    assert {cell["text"] for cell in cells if cell["row"] == cell["column"]} == {"0.20", "12"}
+
+
+@pytest.mark.parametrize(("classes", "features"), [(3, 5), (3, 9), (4, 11)])
+def test_each_matrix_has_its_own_labels(classes: int, features: int) -> None:
+    """Every square, in whatever row of squares, names each feature at its side and below it."""
+    names = [f"f{i}" for i in range(features)]
+    points = np.array([np.eye(features)] * classes)
+    svg = matrices(["a", "b", "c", "d"][:classes], points, names).svg
+    assert len(re.findall(r">f\d+</text>", svg)) == 2 * features * classes
 
 
 VISION = {  # linear-light matrices, Machado, Oliveira and Fernandes (2009), severity 1

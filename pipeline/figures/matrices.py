@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.figures.style import INK, Figure, finish, number
+from pipeline.figures.style import Figure, finish, number
+
+_DARK = "luminance(scale('color', datum.value)) < 0.179"
+"""Vega: whether white stands out more than black from a cell (equal contrast at √0.0525 − 0.05)."""
 
 
 def matrices(names: Sequence[str], points: FloatArray, features: Sequence[str]) -> Figure:
@@ -37,13 +40,24 @@ def _cells(
             "row": features[i],
             "column": features[j],
             "value": float(round(correlations[c, i, j], 4)),
-            "text": number(float(scale[c, i] if i == j else round(correlations[c, i, j], 2))),
-            "pale": bool(abs(correlations[c, i, j]) > 0.6),
+            "text": _deviation(scale[c, i]) if i == j else _correlation(correlations[c, i, j]),
         }
         for c, name in enumerate(names)
         for i in range(len(features))
         for j in range(len(features))
     ]
+
+
+def _correlation(value: float) -> str:
+    """Return a correlation with two decimals; one that rounds to zero has no sign."""
+    text = f"{value:.2f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _deviation(value: float) -> str:
+    """Return a standard deviation with two significant digits, zeros kept."""
+    plain = 1e-3 <= value < 99.5
+    return f"{value:#.2g}".removesuffix(".") if plain else number(value)
 
 
 def _drawn(records: list[dict[str, Any]], names: list[str], order: list[str]) -> Figure:
@@ -58,13 +72,14 @@ def _drawn(records: list[dict[str, Any]], names: list[str], order: list[str]) ->
     cells = base.mark_rect(cornerRadius=2).encode(colour, tooltip=["row:N", "column:N", "text:N"])
     words = base.mark_text(fontSize=10).encode(
         alt.Text("text:N"),
-        color=alt.condition("datum.pale", alt.value("#ffffff"), alt.value(INK)),
+        color=alt.condition(_DARK, alt.value("#ffffff"), alt.value("#000000")),
     )
     side = 44 * len(order)
     chart = (
         alt.layer(cells, words, data=alt.InlineData(values=records))
         .properties(width=side, height=side)
         .facet(alt.Facet("class:N", sort=names, title=None), columns=3 if side < 270 else 2)
+        .resolve_axis(x="independent", y="independent")
     )
     return finish(
         chart,

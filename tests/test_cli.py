@@ -27,6 +27,29 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert "Usage" in capsys.readouterr().out
 
 
+def test_only_the_program_says_where_to_start(capsys: pytest.CaptureFixture[str]) -> None:
+    """The hint to `covdp run` ends the help of the program, and of none of its commands."""
+    commands = [[name] for name in app if not name.startswith("-")]
+    commands += [["ledger", name] for name in app["ledger"] if not name.startswith("-")]
+    for tokens in ([], *commands):
+        assert main([*tokens, "--help"]) == 0
+        assert ("Start with" in capsys.readouterr().out) == (not tokens), tokens
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"), [("", 200), ("90", 90), ("260", 260), ("0", 200), ("wide", 200)]
+)
+def test_tables_are_as_wide_as_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+) -> None:
+    """Written to a pipe, a table is as wide as COLUMNS says, else 200; no word is cut off."""
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(["mechanisms"]) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) == width
+    assert "…" not in printed
+
+
 def test_tables_list_every_member(capsys: pytest.CaptureFixture[str]) -> None:
     """`covdp datasets` and `covdp mechanisms` name each member of their registries."""
     from pipeline.datasets import DATASETS

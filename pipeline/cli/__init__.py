@@ -34,9 +34,13 @@ for command in (
     releases.release,
     releases.serve,
 ):
-    app.command(command)
+    app.command(command, help_epilogue="")
 
-book = App(name="ledger", help="The account of privacy budgets: what was spent, what is left.")
+book = App(
+    name="ledger",
+    help="The account of privacy budgets: what was spent, what is left.",
+    help_epilogue="",
+)
 book.command(releases.init)
 book.command(releases.set_budget)
 book.command(releases.show_ledger, name="show")

@@ -1,5 +1,6 @@
 """Options that several commands share, and how their tables and paths are printed."""
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,5 +28,9 @@ def print_paths(paths: Mapping[str, Path]) -> None:
 
 
 def show(table: Table) -> None:
-    """Print a table, wide enough when nobody's terminal sets the width."""
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    """Print a table as wide as COLUMNS or the terminal says, else wide enough; cut nothing off."""
+    for column in table.columns:
+        column.overflow = "fold"
+    columns = os.environ.get("COLUMNS", "")
+    given = int(columns) if columns.isdecimal() else 0
+    Console(width=given or (None if sys.stdout.isatty() else 200)).print(table)

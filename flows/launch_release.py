@@ -30,7 +30,7 @@ def run_release(
 def serve_release(
     config: Path, *, ledger: str | None, root: Path | None, out: Path | None, cron: str
 ) -> None:
-    """Release whenever `cron` says, until stopped; each run's key is its date (UTC)."""
+    """Release whenever `cron` says (UTC), until stopped; a run's key is the date it is planned for."""
     told, folder = _ready(config, ledger, out, None)
     if told.run_key != f"{datetime.now(UTC):%Y-%m-%d}":
         raise ConfigError(
@@ -43,8 +43,15 @@ def serve_release(
         "root": str(root.resolve()) if root else None,
     }
     with local_server() as address:
+        from prefect.client.schemas.schedules import CronSchedule
+
         from flows.release import release
 
+        try:
+            CronSchedule(cron=cron)
+        except ValueError:
+            fault = f"--cron takes cron's five fields, such as '0 2 * * *', found {cron!r}"
+            raise ConfigError(fault) from None
         print(f"serving {told.name} at {cron!r} through {address}; stop with Ctrl-C")
         release.serve(name=told.name, cron=cron, parameters=parameters)
 

@@ -132,7 +132,7 @@ def serve(
     config
         The release in TOML, without a run key: each night is a run of its own.
     cron
-        When, in cron's five fields.
+        When, in cron's five fields, UTC. A run's key is the date it was planned for.
     """
     from flows.launch_release import serve_release
 

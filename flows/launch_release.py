@@ -30,7 +30,7 @@ def run_release(
 def serve_release(
     config: Path, *, ledger: str | None, root: Path | None, out: Path | None, cron: str
 ) -> None:
-    """Release whenever `cron` says (UTC), until stopped; a run's key is the date it is planned for."""
+    """Release whenever `cron` says (UTC), until stopped; a run is named by its planned date."""
     told, folder = _ready(config, ledger, out, None)
     if told.run_key != f"{datetime.now(UTC):%Y-%m-%d}":
         raise ConfigError(

@@ -350,8 +350,8 @@ def test_warnings_about_an_image_are_not_shown(
     assert not recwarn.list
 
 
-def test_title_and_spelling_do_not_make_another_release(ward: Path) -> None:
-    """The same key and images under another title, or another spelling of the card, are paid."""
+def test_title_and_place_do_not_make_another_release(ward: Path) -> None:
+    """The same key and images under another title, or another path of the card, are paid."""
     book = ledger(ward)
     first = settle(told(ward), book, ward)
     assert settle(told(ward, "budget", 'title = "Another"\nbudget'), book, ward) == first

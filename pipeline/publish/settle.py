@@ -10,7 +10,6 @@ What an image may do to a library, warn or fail, is not shown.
 
 import json
 import math
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,11 +47,10 @@ class Public:
     def query(self) -> str:
         """Return what, with the data and the run key, tells one release from another.
 
-        It is what the law of the result depends on: a title or another spelling of the same path
-        is not.
+        It is what the law of the result depends on: the title, and where the images were read
+        from, are not.
         """
-        values = {**self.settings(), "dataset": os.path.normpath(self.config.dataset)}
-        return json.dumps({**values, "title": None}, sort_keys=True)
+        return json.dumps({**self.settings(), "title": None, "dataset": None}, sort_keys=True)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as JSON values."""

@@ -17,6 +17,12 @@ import pytest
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
+@pytest.fixture(autouse=True)
+def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide in a test as in any pipe, whatever terminal the suite runs in."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Folder of real MedMNIST files beside the checkout; tests that need it skip without it."""

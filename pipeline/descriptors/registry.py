@@ -110,9 +110,9 @@ def find_descriptor(name: str, *, height: int, width: int) -> Descriptor:
 
 
 def check_eta(eta: float) -> float:
-    """Return `eta` if it lies in (0, 1e6], else raise `ConfigError`."""
+    """Return `eta` if it is positive and at most 1e6, else raise `ConfigError`."""
     if not 0 < eta <= 1e6:
-        raise ConfigError(f"eta must lie between 0 and 1e6, found {eta}; the papers use 1e-6")
+        raise ConfigError(f"eta must be positive and at most 1e6, found {eta}; the papers use 1e-6")
     return float(eta)
 
 

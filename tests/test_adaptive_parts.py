@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from pipeline.adaptive import default_prior, definite, region
+from pipeline.adaptive import default_prior, definite, prepare, region
 from pipeline.adaptive.bins import (
     AHEAD,
     FAR,
@@ -51,6 +51,7 @@ from pipeline.geometry import (
     sym_log,
     unvecd,
 )
+from pipeline.geometry.inductive import CONDITION, STEP_ERROR
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 SPACES = [*SPD, "hyperbolic"]
@@ -215,6 +216,31 @@ def test_regions_are_convex(name: str) -> None:
         points = np.concatenate([one[:5], two[:5]])
         mean = frechet_mean(points, space, tolerance=1e-9).point
         assert violation(name, mean[None]) < 1e-5
+
+
+@pytest.mark.parametrize("eta", [1e-8, 2e-9])
+def test_rounding_of_matrices_is_in_the_region(eta: float) -> None:
+    """At small η, doubles put opposite corners farther apart than D and its tolerance; not so here.
+
+    The same of the condition number, with which the rounding of a mean grows.
+    """
+    space = MANIFOLDS["spd-affine-invariant"](k=5)
+    facts = domain("oct5", height=28, width=28, eta=eta, manifold=space.name)
+    axes = np.linalg.qr(np.random.default_rng(0).standard_normal((2000, 5, 5)))[0]
+    first, other = np.full((2, 5), eta)
+    first[:2] += facts.trace / 2.0
+    other[2:] += facts.trace / 3.0
+    area = region(facts, space)
+    corners = [
+        area.inside(spread + np.swapaxes(spread, 1, 2))
+        for spread in ((axes * (ends / 2.0)) @ axes.swapaxes(1, 2) for ends in (first, other))
+    ]
+    reached = float(space.dist(*corners).max())
+    assert facts.diameter + 2.0 * math.sqrt(5.0) * TOLERANCE < reached <= area.diameter
+    assert facts.trace / eta < area.condition
+    records = prepare(corners[0][:3], domain=facts, manifold=space)
+    least = STEP_ERROR * math.sqrt(facts.trace / eta / CONDITION) * 1000.0
+    assert records.mean.rounding > least
 
 
 @pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky"])

@@ -10,6 +10,7 @@ import traceback
 import warnings
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -416,3 +417,35 @@ def test_a_folder_that_cannot_take_the_files_is_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         with pytest.raises(OutputError, match="--out"):
             check_folder(tmp_path / name)
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "ewg"])
+def test_releases_are_positive_definite(mechanism: str) -> None:
+    """Noise far wider than the region still ends in a matrix the manifold takes, log-Cholesky too."""
+    manifold = MANIFOLDS["spd-log-cholesky"](k=5)
+    known = domain("oct5", height=28, width=28, manifold=manifold.name)
+    points = describe(np.zeros((2, 28, 28), dtype=np.uint8), "oct5")
+    for _ in range(20):
+        drawn = draw(
+            points, GDP(1.0), mechanism=mechanism, noise="hardened", domain=known, manifold=manifold
+        )
+        assert np.isfinite(manifold.check(drawn.point)).all()
+
+
+def test_the_flow_checks_the_folder_first_and_keeps_the_planned_date(
+    ward: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run key of a scheduled run is its planned date; a folder that is none is refused unpaid."""
+    import flows.release as flow
+
+    config = ward / "release.toml"
+    config.write_text(config.read_text().replace('run_key = "monday"', ""))
+    planned = SimpleNamespace(scheduled_start_time=datetime(2026, 3, 1, tzinfo=UTC))
+    monkeypatch.setattr(flow, "flow_run", planned)
+    monkeypatch.setenv("COVDP_LEDGER", str(ward / "ledger.sqlite"))
+    (ward / "bad" / "report.html").mkdir(parents=True)
+    with pytest.raises(OutputError, match="--out"):
+        flow.settle_release.fn(config, ward / "bad", ward, None)
+    assert ledger(ward).show("ward-7")[0].releases == 0
+    path = flow.settle_release.fn(config, ward / "out", ward, None)
+    assert path.name == "nightly-2026-03-01.json"

@@ -181,8 +181,8 @@ def _ball(domain: Domain, manifold: Manifold) -> Region:
         far = (size > radius).reshape(size.shape[:-1] + (1,) * len(manifold.point_shape))
         return np.where(far, inner, points)
 
-    wide = len(manifold.point_shape) == 2
-    return Region(project, 2.0 * radius, math.exp(math.sqrt(2.0) * radius) if wide else 1.0)
+    spread = math.sqrt(2.0) * radius if len(manifold.point_shape) == 2 else 0.0
+    return Region(project, 2.0 * radius, math.exp(min(spread, 700.0)))
 
 
 IMAGE_REGIONS: dict[str, Callable[[ImageDomain, Manifold], Region]] = {

@@ -23,8 +23,8 @@ work on triangular factors, S = C·Cᵀ, so they lose digits to the root of the 
 is looked at through its factor, which holds the digits that the array of S has lost. Where a point
 looks from is the same for all data sets: log(p, ·) is a contraction for the p that doubles make of
 it, too. The bounds below are measured, with a factor of ten to spare, on matrices made to be hard:
-eigenvalues 1e-9 or 1e-6 and 1e5, any eigenvectors (see the tests). The points are what their
-computed factors say they are.
+eigenvalues 1e-9 or 1e-6 and 1e5, any eigenvectors, and on hyperbolic space up to 10 from the
+origin (see the tests). The points are what their computed factors say they are.
 """
 
 import math
@@ -67,9 +67,7 @@ class InductiveMean(NamedTuple):
         return factor_logs(base, self.factor)
 
 
-def inductive_mean(
-    points: Point, manifold: Manifold, *, condition: float = CONDITION
-) -> InductiveMean:
+def inductive_mean(points: Point, manifold: Manifold, *, condition: float) -> InductiveMean:
     """Return S_T, which moves by at most D/n when one of n points is replaced.
 
     Parameters
@@ -78,7 +76,7 @@ def inductive_mean(
         Points of a Hadamard manifold.
     manifold : Manifold
     condition : float
-        Public bound on the condition numbers of the points, where they are matrices.
+        Public bound on the condition numbers of the points; 1 where they are no matrices.
 
     Raises
     ------

@@ -8,7 +8,8 @@
     ├── PrivacyError          a budget, scale or combination for which no guarantee exists
     │   └── UndefinedError    a scale at which the law has no density
     ├── ConvergenceError      an iteration that did not reach its certificate
-    ├── LedgerError           budget exhausted, ledger unreachable or not matching
+    ├── LedgerError           ledger unreachable, damaged or not matching
+    │   └── BudgetError       not enough is left in an account: asking again will not help
     └── OutputError           a folder or file that cannot be written or read back
 
 A message gives the rule, the value and the way out. In a release it never quotes a value computed
@@ -49,7 +50,11 @@ class ConvergenceError(CovdpError, ArithmeticError):
 
 
 class LedgerError(CovdpError):
-    """A budget that is exhausted, or a ledger that is unreachable or does not match."""
+    """A ledger that is unreachable, damaged or does not match, or a budget that is exhausted."""
+
+
+class BudgetError(LedgerError):
+    """An account with less left than a release costs: trying again later changes nothing."""
 
 
 class OutputError(CovdpError, OSError):

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from postgres import new_address
 
-from pipeline.errors import LedgerError, PrivacyError
+from pipeline.errors import BudgetError, LedgerError, PrivacyError
 from pipeline.privacy import (
     GDP,
     KLDP,
@@ -143,6 +143,24 @@ def test_refusal_says_what_is_left_and_left_can_be_spent(ledger: Ledger) -> None
     assert ledger.show()[0].releases == 1
     pay(ledger, "tuesday", left)
     assert ledger.show()[0].spent == GDP(1.0)
+
+
+def test_a_charge_is_refused_before_images_are_read(ledger: Ledger) -> None:
+    """The early check says what `reserve` says, and lets pass what may be asked for again."""
+    ledger.check_charge("chest", GDP(1.0), "monday")
+    assert ledger.show()[0].releases == 0
+    ask(ledger, "monday", GDP(1.0))
+    ledger.check_charge("chest", GDP(1.0), "monday")
+    with pytest.raises(BudgetError) as late:
+        ask(ledger, "tuesday", GDP(0.5))
+    with pytest.raises(BudgetError) as early:
+        ledger.check_charge("chest", GDP(0.5), "tuesday")
+    assert str(early.value) == str(late.value)
+    with pytest.raises(LedgerError, match="in the definition of GDP") as other:
+        ledger.check_charge("chest", ZCDP(0.1), "tuesday")
+    assert not isinstance(other.value, BudgetError)
+    with pytest.raises(LedgerError, match="'ward' has no budget in"):
+        ledger.check_charge("ward", GDP(0.5), "monday")
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,11 @@ class ReleaseConfig(Record):
         """What the release costs; classes are disjoint and compose in parallel."""
         return budget_from(self.definition, self.budget)
 
+    @property
+    def charge(self) -> Budget:
+        """What the account pays."""
+        return self.cost
+
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         if not self.labels_and_class_sizes_are_public:

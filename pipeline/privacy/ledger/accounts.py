@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select
 
-from pipeline.errors import LedgerError, PrivacyError
+from pipeline.errors import BudgetError, LedgerError, PrivacyError
 from pipeline.privacy.composition import compose, fits, fits_as_written, remaining
 from pipeline.privacy.definitions import RDP, Budget
 from pipeline.privacy.ledger import tables
@@ -86,7 +86,7 @@ def find_account(connection: Connection, population: str) -> Account | None:
 
 
 def check_affordable(account: Account, cost: Budget) -> None:
-    """Raise `LedgerError` unless all charges with `cost` compose to at most the budget."""
+    """Raise `BudgetError` unless all charges with `cost` compose to at most the budget."""
     _check_kind(account, cost)
     try:
         costs = [*account.costs, cost]
@@ -95,7 +95,7 @@ def check_affordable(account: Account, cost: Budget) -> None:
         affordable = False
     if not affordable:
         left = repr(account.left) if account.left else "nothing"  # every digit: it can be spent
-        raise LedgerError(
+        raise BudgetError(
             f"population {account.population!r} has {left} left of {account.budget!r}, and this "
             f"release costs {cost!r}; ask for less, or raise the total with "
             "`covdp ledger set-budget` if its people have agreed to less protection"

@@ -8,13 +8,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from pipeline.errors import LedgerError
 from pipeline.privacy.definitions import ApproxDP, Budget
 from pipeline.privacy.ledger import tables
-from pipeline.privacy.ledger.accounts import check_affordable, check_change, find_account
-from pipeline.privacy.ledger.charges import check_contents, check_name, claim, find_release
+from pipeline.privacy.ledger.accounts import Account, check_affordable, check_change, find_account
+from pipeline.privacy.ledger.charges import (
+    check_contents,
+    check_name,
+    claim,
+    find_release,
+    holds_run,
+)
 from pipeline.privacy.ledger.database import TIMEOUT, Database, create_file, locate, transaction
 from pipeline.privacy.ledger.fields import budget_text, now, read_key, read_time
 from pipeline.privacy.ledger.records import Change, PopulationRow, Reservation, Stored
@@ -125,11 +131,12 @@ class Ledger:
 
         Raises
         ------
+        BudgetError
+            Not enough left; the message says how much is.
         LedgerError
-            No account, another definition, not enough left (the message says how much is), a
-            content charged under another population, two classes of the same content, or a
-            database that fails. Nothing is charged, except that a database failing at the very end
-            may have kept the charge; asking again finds it.
+            No account, another definition, a content charged under another population, two classes
+            of the same content, or a database that fails. Nothing is charged, except that a
+            database failing at the very end may have kept the charge; asking again finds it.
         """
         for what, value in (("population", population), ("query", query), ("run key", run_key)):
             check_name(what, value)
@@ -139,12 +146,7 @@ class Ledger:
         with transaction(self.database) as connection:
             if (found := find_release(connection, identity)) is not None:
                 return found
-            account = find_account(connection, population)
-            if account is None:
-                raise LedgerError(
-                    f"population {population!r} has no budget in {self.database.place}; "
-                    "give it one with `covdp ledger set-budget`"
-                )
+            account = self._account(connection, population)
             claim(connection, population, contents)
             check_affordable(account, cost)
             row = {
@@ -158,6 +160,26 @@ class Ledger:
             }
             connection.execute(insert(tables.releases).values(row))
         return Reservation(population, cost, resumed=False, identity=identity)
+
+    def check_charge(self, population: str, cost: Budget, run_key: str) -> None:
+        """Refuse at once what `reserve` would refuse for want of budget; nothing is charged.
+
+        For use before images are read. A population that holds any release under this run key
+        passes: it may be that release which is asked for again, at no cost.
+
+        Raises
+        ------
+        BudgetError
+            Not enough left.
+        LedgerError
+            No account, another definition, or a database that fails.
+        """
+        for what, value in (("population", population), ("run key", run_key)):
+            check_name(what, value)
+        with transaction(self.database, write=False) as connection:
+            account = self._account(connection, population)
+            if not holds_run(connection, population, run_key):
+                check_affordable(account, cost)
 
     def commit(self, reservation: Reservation, result: bytes) -> Stored:
         """Store `result` as the one result of a reservation, and return what may be published.
@@ -213,6 +235,16 @@ class Ledger:
         with transaction(self.database, write=False) as connection:
             rows = connection.execute(lines).all()
         return tuple(Change(read_time(at), name, text) for at, name, text in rows)
+
+    def _account(self, connection: Connection, population: str) -> Account:
+        """Return the account of `population`, or raise `LedgerError` when it has none."""
+        account = find_account(connection, population)
+        if account is None:
+            raise LedgerError(
+                f"population {population!r} has no budget in {self.database.place}; "
+                "give it one with `covdp ledger set-budget`"
+            )
+        return account
 
     def _mac(self, purpose: str, chunks: Iterable[bytes]) -> str:
         """Return the HMAC of concatenated `chunks`, in hexadecimal; purposes never collide."""

@@ -70,3 +70,10 @@ def find_release(connection: Connection, identity: str) -> Reservation | Stored 
         reserved=read_time(row.reserved),
         committed=read_time(row.committed),
     )
+
+
+def holds_run(connection: Connection, population: str, run_key: str) -> bool:
+    """Return whether `population` was charged for any release under `run_key`."""
+    column = tables.releases.c
+    same = (column.population == population) & (column.run_key == run_key)
+    return connection.scalar(select(column.identity).where(same).limit(1)) is not None

@@ -24,12 +24,11 @@ from pipeline.figures import (
     number,
     own_ids,
     steps,
-    summarise,
     tightness,
     time_against_size,
 )
 from pipeline.figures.style import PALETTE, SHAPES, log_ticks
-from pipeline.results import Table, read_bound, read_rows
+from pipeline.results import Table, read_bound, read_rows, summarise
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Figures: plain functions from a table of results to a chart.
 
-    summary   rows → means, standard errors, expectations per group
     style     colours, axes, the `Figure` record, the page's script
     curves    error against budget, time against size
     bars      the bound and its tightness, time per step
@@ -25,7 +24,6 @@ from pipeline.figures.style import (
     number,
     own_ids,
 )
-from pipeline.figures.summary import summarise, unique
 
 __all__ = [
     "DEFINITIONS",
@@ -42,8 +40,6 @@ __all__ = [
     "number",
     "own_ids",
     "steps",
-    "summarise",
     "tightness",
     "time_against_size",
-    "unique",
 ]

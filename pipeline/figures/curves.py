@@ -17,8 +17,7 @@ from pipeline.figures.style import (
     log_ticks,
     number,
 )
-from pipeline.figures.summary import summarise, unique
-from pipeline.results import Table
+from pipeline.results import Table, summarise, unique
 
 Band = Literal["se", "2se", "2sd"]
 BANDS: dict[Band, str] = {

@@ -8,8 +8,7 @@ import numpy as np
 
 from pipeline.figures.curves import BANDS, Axis, Band, _curves
 from pipeline.figures.style import DEFINITIONS, INK, Figure, finish, letter, listing, number
-from pipeline.figures.summary import summarise, unique
-from pipeline.results import Table
+from pipeline.results import Table, summarise, unique
 
 TITLES = {"n": "records n", "dim": "dimension d"}
 """Titles of the columns that lie along x."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.figures import letter, listing, number, summarise
+from pipeline.figures import letter, listing, number
 from pipeline.report.finding import Finding
 from pipeline.report.sources import Run
-from pipeline.results import Table
+from pipeline.results import Table, summarise
 
 
 def claims(run: Run) -> list[Finding]:

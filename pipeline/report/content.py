@@ -14,14 +14,13 @@ from pipeline.figures import (
     listing,
     number,
     steps,
-    summarise,
     tightness,
-    unique,
 )
 from pipeline.figures.published import outlines, paper_curves
 from pipeline.report.claims import claims, published, times, totals
 from pipeline.report.findings import findings, gaps
 from pipeline.report.sources import Run
+from pipeline.results import summarise, unique
 
 Content = Any
 """What a reportlet's template draws: a figure, a list, a mapping; its template says which."""

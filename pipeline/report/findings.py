@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.figures import letter, listing, number, summarise, unique
+from pipeline.figures import letter, listing, number
 from pipeline.report.claims import verdict
 from pipeline.report.finding import Finding
 from pipeline.report.sources import Run
-from pipeline.results import Table
+from pipeline.results import Table, summarise, unique
 
 __all__ = ["Finding", "findings", "gaps"]
 

@@ -2,6 +2,7 @@
 
     tables   the schema, and the way of a table to Parquet and back
     rows     the rows of an experiment and the bound on its descriptors
+    summary  rows → means, standard errors, expectations per group
     record   what was run: run.json
     release  the released means: private values and public facts only
 
@@ -27,6 +28,7 @@ from pipeline.results.rows import (
     write_bound,
     write_rows,
 )
+from pipeline.results.summary import summarise, unique
 from pipeline.results.tables import BOUND_SCHEMA, SCHEMA, STATUSES, Field, Table
 
 __all__ = [
@@ -46,6 +48,8 @@ __all__ = [
     "read_metadata",
     "read_record",
     "read_rows",
+    "summarise",
+    "unique",
     "write_bound",
     "write_record",
     "write_release",

@@ -1,4 +1,4 @@
-"""From rows to the numbers that are drawn: means and standard errors per group."""
+"""From rows to the numbers that are drawn and judged: means and standard errors per group."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.results import Table
+from pipeline.results.tables import Table
 
 GROUP = ("label", "series", "budget")
 """What one point of a curve, and one line of the table of numbers, stands for."""

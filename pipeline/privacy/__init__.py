@@ -2,11 +2,12 @@
 
 Read in this order: ``definitions.py`` (the records), ``calibration.py`` (budget → scale of noise),
 ``composition.py`` (how budgets add up), ``profiles.py`` (what they mean to an attacker),
-``conversion.py`` and ``costs.py`` (from one definition, or from a scale, to another),
-``amplification.py``, ``pld.py``, ``statement.py``. ``exact.py`` and ``normal.py`` hold the numerics
-that keep every figure on the private side.
+``advantage.py`` (what they mean to one person), ``conversion.py`` and ``costs.py`` (from one
+definition, or from a scale, to another), ``amplification.py``, ``pld.py``, ``statement.py``.
+``exact.py`` and ``normal.py`` hold the numerics that keep every figure on the private side.
 """
 
+from pipeline.privacy.advantage import advantage, success
 from pipeline.privacy.amplification import amplify
 from pipeline.privacy.calibration import (
     gaussian_sigma,
@@ -55,6 +56,7 @@ __all__ = [
     "PrivacyStatement",
     "PureDP",
     "RaoDP",
+    "advantage",
     "amplify",
     "budget_from",
     "compose",
@@ -77,5 +79,6 @@ __all__ = [
     "remaining",
     "repeat",
     "split",
+    "success",
     "tradeoff",
 ]

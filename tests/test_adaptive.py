@@ -343,6 +343,42 @@ def test_a_sensitivity_too_small_is_seen(
     assert whole or (found[[0, 1]] > 1.0).all()
 
 
+def drifting(n: int) -> FloatArray:
+    """Return n numbers of size at most 1, the first 1, whose sum depends on it in its last bits.
+
+    n/2 ones bring the sum to a power of two; then 0.5 and a little, and −0.5, in turns. The little
+    is just above half of the last bit of sums from there on, which grow by half a bit each time,
+    and just above a whole last bit of sums below, which do not.
+    """
+    little = n / 2 * 2.0**-53 + 2.0**-53
+    return np.concatenate([np.ones(n // 2), np.tile([0.5 + little, -0.5], n // 4)])
+
+
+def test_summation_moves_a_mean_by_more_than_one_nth_and_less_than_its_sensitivity() -> None:
+    """Sums of doubles drift apart by n/16 roundings: 1/n and 1e-12 of it are not enough."""
+    n = 2**14
+    moved = []
+    for first in (1.0, -1.0):
+        seen = drifting(n)[:, None]
+        seen[0] = first
+        size = sizes(seen, np.zeros(1), 0)
+        assert size.max() <= 1.0
+        total = clipped_sum(seen, size, np.zeros(1), 0, 0.0, 0.0, 1.0)
+        moved.append(Fraction(float(total[0] / (n * 2.0))))
+    move = moved[0] - moved[1]
+    assert (1 + Fraction(1, 10**9)) / n < move <= Fraction(noise.mean_sensitivity(n))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 1000, 10**6, 10**9])
+def test_the_margin_is_what_two_sums_may_err(n: int) -> None:
+    """Δ is at least 1/n for sets of diameter 1 + 1000u, and twice nu, exactly; and hardly more."""
+    unit = Fraction(2) ** -53
+    least = (1 + 1000 * unit) / n + 2 * n * unit
+    assert (
+        least <= Fraction(noise.mean_sensitivity(n)) <= least + Fraction(10) ** -12 + 4 * n * unit
+    )
+
+
 BUDGETS: list[Budget] = [
     GDP(0.37),
     GDP(3.0),

@@ -1,13 +1,19 @@
 """What is built to be given away: everything covdp reads, nothing of whoever builds it."""
 
+import ast
 import shutil
+import sys
 import tarfile
+import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ("pipeline", "flows", "data", "reports", "pyproject.toml", "README.md", "LICENSE")
@@ -61,3 +67,27 @@ def test_an_sdist_holds_nothing_private(checkout: Path, tmp_path: Path) -> None:
         names = {name.split("/", 1)[1] for name in archive.getnames()}
     assert names.isdisjoint(PLANTED)
     assert {"pipeline/cli/__init__.py", "data/tiles.toml", "reports/style.css"} <= names
+
+
+def imported(folder: Path) -> set[str]:
+    """Return the packages that the modules below a folder import, also inside functions."""
+    found = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                found.add(str(node.module).split(".")[0])
+    return found - {"pipeline", "flows", *sys.stdlib_module_names}
+
+
+def test_a_plain_install_has_all_that_is_imported() -> None:
+    """What `pipeline` and `flows` import is a plain dependency, and PyTorch is none of them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    plain = {canonicalize_name(Requirement(item).name) for item in project["dependencies"]}
+    owners = packages_distributions()
+    for package in imported(ROOT / "pipeline") | imported(ROOT / "flows"):
+        assert plain & {canonicalize_name(owner) for owner in owners[package]}, package
+    assert plain.isdisjoint({"torch", "torchvision", "medmnist", "pandas", "matplotlib"})
+    extra = {Requirement(item).name for item in project["optional-dependencies"]["sets"]}
+    assert extra == {"torch", "torchvision", "medmnist"}

@@ -4,7 +4,9 @@ import gzip
 import hashlib
 import http.server
 import pickle
+import re
 import struct
+import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets import DATASETS, ImageSource, open_dataset
+from pipeline.datasets import DATASETS, ImageSource, medmnist, open_dataset
 from pipeline.datasets.vision import torchvision_datasets
 from pipeline.errors import DatasetError
 
@@ -262,3 +264,27 @@ def test_bad_files_are_one_line(tmp_path: Path, spoil: str, reason: str) -> None
     with pytest.raises(DatasetError, match=reason) as caught:
         own(tmp_path, "mnist")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", ["torch", "torchvision"])
+def test_without_the_extra_one_line_names_it(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where torch or torchvision is not installed, the error says which and names the extra."""
+    mnist(tmp_path)
+    for name in [*sys.modules]:
+        if name.split(".")[0] in (missing, "torchvision"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(DatasetError, match=rf"needs {missing}, .*covdp\[sets\]") as caught:
+        own(tmp_path, "mnist")
+    assert "\n" not in str(caught.value)
+
+
+def test_cards_are_not_written_without_medmnist(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Writing MedMNIST's cards without its package is one line that names the extra, and exit 2."""
+    monkeypatch.setitem(sys.modules, "medmnist", None)
+    assert medmnist.main() == 2
+    assert re.fullmatch(r"covdp: this needs medmnist, .*covdp\[sets\].*\n", capsys.readouterr().err)

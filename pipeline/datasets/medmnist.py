@@ -4,10 +4,13 @@
 """
 
 import json
+import sys
 import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.datasets.extras import from_sets
+from pipeline.errors import DatasetError
 from pipeline.files import resource
 
 SIZES = (28, 64, 128, 224)
@@ -19,11 +22,16 @@ _MULTI = """\
 
 
 def cards() -> dict[str, str]:
-    """Return the TOML of each 2-D set of ``medmnist.INFO``, by name."""
-    from medmnist import HOMEPAGE, INFO
+    """Return the TOML of each 2-D set of ``medmnist.INFO``, by name.
 
-    flat = {name: info for name, info in INFO.items() if not name.endswith("3d")}
-    return {name: card_text(info, HOMEPAGE) for name, info in flat.items()}
+    Raises
+    ------
+    DatasetError
+        When medmnist is not installed, with the extra that brings it.
+    """
+    medmnist = from_sets("medmnist")
+    flat = {name: info for name, info in medmnist.INFO.items() if not name.endswith("3d")}
+    return {name: card_text(info, medmnist.HOMEPAGE) for name, info in flat.items()}
 
 
 def card_text(info: Mapping[str, Any], homepage: str) -> str:
@@ -64,11 +72,17 @@ def _paragraph(value: str) -> str:
     return f'"""\\\n{body}"""'
 
 
-def main() -> None:
-    """Write the cards into ``data/``."""
-    for name, text in cards().items():
+def main() -> int:
+    """Write the cards into ``data/``, or say what is missing and return 2."""
+    try:
+        written = cards()
+    except DatasetError as error:
+        print(f"covdp: {error}", file=sys.stderr)
+        return 2
+    for name, text in written.items():
         (resource("data") / f"{name}.toml").write_text(text, encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

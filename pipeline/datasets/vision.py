@@ -12,7 +12,6 @@ import tempfile
 import zlib
 from contextlib import ExitStack
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from pipeline.datasets.cards import Card
 from pipeline.datasets.download import obtain, present, verify
+from pipeline.datasets.extras import from_sets
 from pipeline.datasets.source import ImageSource, check_labels, check_shape, read_memory
 from pipeline.errors import DatasetError
 
@@ -46,18 +46,23 @@ def torchvision_datasets() -> Any:
 
     Then torchvision's compiled operators do not load and its import fails at two that it wants to
     describe. No dataset needs them, so they are declared, if they are missing, and left empty.
+
+    Raises
+    ------
+    DatasetError
+        When torchvision is not installed, with the extra that brings it.
     """
     try:
-        return import_module("torchvision.datasets")
+        return from_sets("torchvision.datasets")
     except RuntimeError as error:
         if "torchvision::nms" not in str(error):
             raise
-    torch = import_module("torch")
+    torch = from_sets("torch")
     for name in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, name):
             schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
             torch.library.define(f"torchvision::{name}", schema)
-    return import_module("torchvision.datasets")
+    return from_sets("torchvision.datasets")
 
 
 def layout(card: Card) -> Layout:

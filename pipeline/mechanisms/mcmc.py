@@ -27,7 +27,6 @@ Every chain starts one proposal away from the centre. A trace keeps the distance
 # ruff: noqa: NPY002  (inside compiled loops, np.random is numba's own generator, seeded per chain)
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -95,14 +94,14 @@ def diagnose(run: ChainRun) -> Diagnostics:
     Vehtari, Gelman, Simpson, Carpenter and Bürkner, "Rank-normalization, folding, and localization:
     an improved R-hat" (2021); computed by ArviZ.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ArviZ announces its next major version on import
-        import arviz
+    from arviz_stats import base
 
-        library: Any = arviz
-        trace = run.trace if len(run.trace) > 1 else run.trace.reshape(2, -1)
-        r_hat = float(library.rhat(trace, method="split"))
-        effective = float(library.ess(trace, method="bulk"))
+    library: Any = base
+    stats = library.array_stats
+    trace = run.trace if len(run.trace) > 1 else run.trace.reshape(2, -1)
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    r_hat = float(stats.rhat(trace, method="split", **axes))
+    effective = float(stats.ess(trace, method="bulk", **axes))
     return Diagnostics(float(run.acceptance.mean()), r_hat, effective)
 
 

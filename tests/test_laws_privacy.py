@@ -35,6 +35,7 @@ from pipeline.privacy import (
     remaining,
     repeat,
     split,
+    success,
 )
 
 seeded = settings(derandomize=True, deadline=None, max_examples=80)
@@ -310,6 +311,13 @@ def test_statement_follows_its_arguments():
     hard = privacy_statement(ZCDP(0.5), n_by_class={"a": 10}, hardened=True)
     assert len(hard.not_covered) == len(soft.not_covered) - 1
     assert not any("floating point" in gap for gap in hard.not_covered)
+    assert f"at most {success(ZCDP(0.5))} % success" in hard.plainly
+    assert "on paper" in soft.plainly
+    assert "on paper" not in hard.plainly
+    for budget in [PureDP(1.0), ApproxDP(1.0, 1e-7), GDP(1.0), RDP(2.0, 0.5), ZCDP(1.0)]:
+        items = dict(privacy_statement(budget, n_by_class={"a": 9}).items())
+        assert success(budget) in items["In plain words"]
+        assert items["Definition"] != budget.name
     large = privacy_statement(ZCDP(0.5), n_by_class={"a": 10**6, "b": 10**6})
     assert large.equivalent.delta == 1 / (2 * 10**7)
     assert privacy_statement(ZCDP(0.5), n_by_class={"a": 1}, delta=1e-9).equivalent.delta == 1e-9

@@ -304,6 +304,7 @@ def released(noise: str) -> dict[str, object]:
     """Return a document as a release commits it, of one class."""
     cost = {"step": "mean", "sensitivity": 0.1, "sigma": 0.2, "rho": None}
     row = {"class_name": "well", "n": 9, "point": np.eye(5).tolist(), "predicted_error": None}
+    row["rho"] = None
     settings = {
         "name": "nightly",
         "population": "ward-7",
@@ -326,7 +327,7 @@ def test_release_in_floats_is_marked_unsafe_at_the_top(tmp_path: Path) -> None:
 
     With hardened noise it is the other way round.
     """
-    claim, warning = "Every number on this page is private", "Not safe to publish"
+    claim, warning = "The matrices below carry noise that was paid for", "Not safe to publish"
     pages = {
         noise: build_release_report(released(noise), tmp_path / f"{noise}.html").read_text("utf-8")
         for noise in ("float", "hardened")

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import PrivacyError
+from pipeline.privacy.advantage import success
 from pipeline.privacy.composition import for_group
 from pipeline.privacy.conversion import convert
 from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, Budget, RaoDP, check_count
@@ -24,6 +25,19 @@ _FLOATS = (
 )
 _ACCESS = "people with access to the images themselves or to the machine"
 
+_MEANINGS = {
+    "pure": "no outcome is more than e^ε times as likely with one data set as with its neighbour",
+    "approx": "but for a probability of δ, no outcome is more than e^ε times as likely with one "
+    "data set as with its neighbour",
+    "gdp": "μ-Gaussian differential privacy: neighbours are at least as hard to tell apart as one "
+    "draw from a bell curve of width 1 is from one of the same curve moved by μ",
+    "rdp": "Rényi differential privacy: the Rényi divergence of order α of two neighbours' results "
+    "is at most ε",
+    "zcdp": "zero-concentrated differential privacy: the Rényi divergence of every order α > 1 of "
+    "two neighbours' results is at most ρ·α",
+}
+"""What each certified definition says, by its name."""
+
 
 @dataclass(frozen=True)
 class PrivacyStatement:
@@ -32,6 +46,7 @@ class PrivacyStatement:
     budget: Budget
     unit: str
     adjacency: str
+    plainly: str
     equivalent: ApproxDP
     composition: str
     trust_model: str
@@ -47,8 +62,9 @@ class PrivacyStatement:
             ("Unit of privacy", self.unit),
             ("Neighbouring data sets", self.adjacency),
             ("Guarantee", str(self.budget)),
-            ("Definition", self.budget.name),
-            ("Implies", str(self.equivalent)),
+            ("In plain words", self.plainly),
+            ("Definition", _MEANINGS[self.budget.name]),
+            ("Implies", f"{self.equivalent}: {_MEANINGS['approx']}"),
             ("Composition", self.composition),
             ("Trust model", self.trust_model),
             ("Public", "; ".join(self.public)),
@@ -125,6 +141,8 @@ def privacy_statement(
             f"replace one: one {unit} becomes any other {unit} of the same class; "
             f"the number of {unit}s and every label stay and are public"
         ),
+        plainly=plainly(budget, unit=unit)
+        + ("" if hardened else "; on paper, for noise of real numbers"),
         equivalent=_equivalent(budget, delta, sum(n for _, n in counts)),
         composition=composition,
         trust_model=f"central: whoever runs this sees the {unit}s, readers see only the release",
@@ -132,6 +150,31 @@ def privacy_statement(
         n_by_class=counts,
         group=_group(budget, unit, group),
         not_covered=uncovered,
+    )
+
+
+def plainly(
+    budget: Budget, *, unit: str = "image", group: int = 1, seen: str = "the result"
+) -> str:
+    """Return what `budget` means to one person, for readers who know none of the terms.
+
+    Parameters
+    ----------
+    budget : Budget
+        What protects the records in question, all of them together.
+    unit : str
+        What one record is.
+    group : int
+        How many records are in question: all of one person.
+    seen : str
+        What is seen.
+    """
+    one, other = f"one particular {unit} was used", "another in its place"
+    if group > 1:
+        one, other = f"{group} particular {unit}s were used", "others in their place"
+    return (
+        f"whoever sees {seen} and knows all other {unit}s can tell whether {one}, or {other}, "
+        f"with at most {success(budget)} % success; guessing has 50 %"
     )
 
 
@@ -153,4 +196,8 @@ def _group(budget: Budget, unit: str, group: int | None) -> str:
         }
         rule = rules.get(budget.name, "no simple rule")
         return f"not limited; for a person with at most g {unit}s {rule}"
-    return f"at most {group} {unit}s a person: {for_group(budget, group)} for all of them together"
+    together = for_group(budget, group)
+    return (
+        f"at most {group} {unit}s a person: {together} for all of them together, which the best "
+        f"test tells with at most {success(together)} % success"
+    )

@@ -52,6 +52,9 @@ class ReleaseConfig(Record):
         description="which run this is; the date (UTC) when left out",
     )
     images_per_person: int | None = Field(None, ge=1, description="most images of one person")
+    smallest_class: int = Field(
+        2, ge=1, description="fewest images of a class; 1 accepts a class that is a single image"
+    )
 
     @property
     def cost(self) -> Budget:

@@ -11,7 +11,7 @@ What an image may do to a library, warn or fail, is not shown.
 import json
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from pipeline import __version__
 from pipeline.arrays import FloatArray
 from pipeline.datasets import ImageSource, open_dataset
 from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain
-from pipeline.errors import DatasetError, ImageError, PrivacyError
+from pipeline.errors import ConfigError, DatasetError, ImageError, PrivacyError
 from pipeline.geometry import MANIFOLDS
 from pipeline.privacy import GDP, privacy_statement
 from pipeline.privacy.ledger import Ledger, Stored
@@ -137,6 +137,7 @@ def _rehearse(source: ImageSource, public: Public) -> None:
 def _public(config: ReleaseConfig, source: ImageSource) -> Public:
     height, width = source.shape[:2]
     counts = source.counts(config.splits)
+    _check_sizes(config, [counts[label] for label in range(len(source.classes))], source.classes)
     return Public(
         config,
         domain(
@@ -148,6 +149,21 @@ def _public(config: ReleaseConfig, source: ImageSource) -> Public:
         ),
         tuple((label, name, counts[label]) for label, name in enumerate(source.classes)),
     )
+
+
+def _check_sizes(config: ReleaseConfig, counts: Sequence[int], classes: Sequence[str]) -> None:
+    """Refuse a class of too few images, before anything is charged.
+
+    The mean of one image is that image, behind noise as wide as all images lie apart: such a
+    release is private and says nothing, and its page tells the world of a class of one.
+    """
+    for name, n in zip(classes, counts, strict=True):
+        if 0 < n < config.smallest_class:  # an empty class is refused where images are read
+            raise ConfigError(
+                f"class {name!r} has {n} of the {config.smallest_class} images that a release "
+                "wants at least: join it with another class in the card or leave its images out; "
+                f"smallest_class = {n} accepts it. Nothing was charged"
+            )
 
 
 def _bytes(source: ImageSource, config: ReleaseConfig, label: int) -> Iterator[bytes]:

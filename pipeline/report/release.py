@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.figures import javascript, matrices
+from pipeline.figures import javascript, letter, matrices
 from pipeline.files import atomic_path, make_folder, resource
+from pipeline.privacy import ZCDP, budget_from, for_group, success
+from pipeline.privacy.statement import plainly
 from pipeline.report.findings import Finding
 from pipeline.report.page import Reportlet, Section, load_spec, render
 
@@ -47,68 +49,160 @@ def build_release_report(document: Mapping[str, Any], target: Path) -> Path:
 
 def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
     settings, rows = document["settings"], document["classes"]
+    account = document.get("account")
     points = np.array([row["point"] for row in rows])
-    features = DESCRIPTORS[settings["descriptor"]].features
-    figure = matrices([row["class_name"] for row in rows], points, features)
-    facts = {
-        "pairs": {
-            "Population": settings["population"],
-            "Run": settings["run_key"],
-            "Image size": f"{settings['image_height']} × {settings['image_width']} pixels",
-            "Descriptor": settings["descriptor"],
-            "Manifold": settings["manifold"],
-            "Mechanism": words.get(settings["mechanism"], settings["mechanism"]),
-            "Noise": words[settings["noise"]],
-        },
-        "url": "",
-        "classes": [{"name": row["class_name"], "n": row["n"]} for row in rows],
-        "series": [],
-        "notes": [],
-        "config": json.dumps(settings, indent=2, ensure_ascii=False),
+    figure = matrices(
+        [row["class_name"] for row in rows], points, DESCRIPTORS[settings["descriptor"]].features
+    )
+    blocks = {
+        "meaning": ("lines.html.j2", meaning(document)),
+        "account": ("facts.html.j2", _facts(_account(account, settings)) if account else None),
+        "means": ("figure.html.j2", figure),
+        "errors": ("table.html.j2", _errors(rows)),
+        "facts": ("facts.html.j2", _facts(_told(settings, words), settings)),
+        "exact": ("facts.html.j2", _facts({words[f"{x}_label"]: words[x] for x in _EXACT})),
+        "costs": ("table.html.j2", _costs(rows)),
     }
     return Section(
         id=settings["name"],
         title=document["title"],
         subtitle=settings["population"],
-        key_numbers=[
-            (f"{sum(row['n'] for row in rows):,}", "images"),
-            (str(len(rows)), "classes"),
-            (f"{settings['budget']:g}", {"gdp": "μ", "zcdp": "ρ"}[settings["definition"]]),
-        ],
+        key_numbers=_key_numbers(document),
         headline=_headline(settings, words),
         reportlets=[
-            Reportlet("facts", words["facts"], "", "facts.html.j2", facts),
-            Reportlet("means", figure.title, words["means"], "figure.html.j2", figure),
-            Reportlet(
-                "errors", words["errors_title"], words["errors"], "lines.html.j2", _errors(rows)
-            ),
-            Reportlet("costs", words["costs_title"], words["costs"], "lines.html.j2", _costs(rows)),
+            Reportlet(name, words[f"{name}_title"], words[f"{name}_caption"], template, content)
+            for name, (template, content) in blocks.items()
+            if content
         ],
     )
 
 
+_EXACT = ("noised", "derived", "exact")
+"""What the page's numbers are, in `report.toml`: each with its label."""
+
+
 def _headline(settings: Mapping[str, Any], words: Mapping[str, str]) -> Finding:
-    """Say that all is private, unless the noise was drawn in floats."""
+    """Say what is noised and what is exact, unless the noise was drawn in floats."""
     if settings["noise"] == "hardened":
         return Finding(words["lead"])
     return Finding(words["unsafe_lead"], warning=True)
 
 
-def _errors(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return one line a class: how far the true mean may be."""
-    return [
-        f"{row['class_name']}: "
-        + ("not known" if (far := row["predicted_error"]) is None else f"about {far:.3g}")
-        for row in rows
+def _key_numbers(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    settings, rows = document["settings"], document["classes"]
+    numbers = [
+        (f"{sum(row['n'] for row in rows):,}", "images"),
+        (str(len(rows)), "classes"),
+        (f"{letter(settings['definition'])} = {settings['budget']:g}", "this release"),
     ]
+    if account := document.get("account"):
+        count = account["releases_left"]
+        numbers.append((f"{count:,}", f"more release{'s' * (count != 1)} like this"))
+    return numbers
 
 
-def _costs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return one line a draw: of what, how wide, and what is certified."""
-    return [
-        f"{row['class_name']}: {step['step']}, sensitivity {step['sensitivity']:.6g}, noise "
-        f"σ = {step['sigma']:.6g}, "
-        + ("not certified" if step["rho"] is None else f"certified ρ = {step['rho']:.6g}")
-        for row in rows
-        for step in row["costs"]
-    ]
+def meaning(document: Mapping[str, Any]) -> list[str]:
+    """Return what the release means to one person: alone, with all before it, for many images."""
+    settings = document["settings"]
+    cost = budget_from(settings["definition"], settings["budget"])
+    lines = [_sentence(plainly(cost, seen="this release"))]
+    if (group := settings.get("images_per_person")) and group > 1:
+        lines.append(
+            f"For a person with {group} images: "
+            + plainly(for_group(cost, group), group=group, seen="this release")
+            + "."
+        )
+    if account := document.get("account"):
+        lines.append(_so_far(account, settings))
+    certified = [row.get("rho") for row in document["classes"]]
+    if settings["definition"] != "zcdp" and None not in certified and certified:
+        lines.append(
+            f"μ is exact for noise of real numbers. Noise on a lattice is certified in zCDP, at "
+            f"ρ = {max(certified):.6g}, which by itself allows at most "
+            f"{success(ZCDP(max(certified)))} % for one image."
+        )
+    if settings["noise"] != "hardened":
+        lines.append("All this holds on paper, for noise of real numbers: this noise was floats.")
+    return lines
+
+
+def _account(account: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the account as it stood when this release was paid."""
+    symbol = letter(settings["definition"])
+    return {
+        "May be spent in all": f"{symbol} = {account['total']:g}",
+        "This release": f"{symbol} = {settings['budget']:g}",
+        "Spent, with this release": f"{symbol} = {account['spent']:.6g}",
+        "Left": f"{symbol} = {account['left']:.6g}" if account["left"] else "nothing",
+        "Lasts": _releases(account["releases_left"]),
+    }
+
+
+def _releases(count: int) -> str:
+    """Return for how many more releases an account lasts, in words."""
+    if count < 1:
+        return "for no other release like this"
+    return f"for {count:,} more like this" if count > 1 else "for one more like this"
+
+
+def _so_far(account: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """Return what all releases of the account mean, this one and those before it."""
+    spent = budget_from(settings["definition"], account["spent"])
+    return _sentence(plainly(spent, seen="this release and all before it from this account"))
+
+
+def _sentence(text: str) -> str:
+    """Return `text` as a sentence of its own."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _facts(pairs: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return what the template of facts draws: pairs of label and text, and the settings."""
+    config = json.dumps(settings, indent=2, ensure_ascii=False) if settings else ""
+    return {"pairs": pairs, "url": "", "classes": [], "series": [], "notes": [], "config": config}
+
+
+def _told(settings: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "Population": settings["population"],
+        "Run": settings["run_key"],
+        "Image size": f"{settings['image_height']} × {settings['image_width']} pixels",
+        "Descriptor": settings["descriptor"],
+        "Manifold": settings["manifold"],
+        "Mechanism": words.get(settings["mechanism"], settings["mechanism"]),
+        "Noise": words[settings["noise"]],
+    }
+
+
+def _errors(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a line a class: how many images, and how far the true mean may be."""
+    return {
+        "heads": ["Class", "Images n, exact", "Error, predicted"],
+        "lines": [
+            [row["class_name"], f"{row['n']:,}", _digits(row["predicted_error"], 3, "not known")]
+            for row in rows
+        ],
+        "text": 1,
+    }
+
+
+def _costs(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a line a draw: of what, how wide, and what is certified; and the sum of a class."""
+    lines = []
+    for row in rows:
+        for step in row["costs"]:
+            noise = [_digits(step["sensitivity"], 6), _digits(step["sigma"], 6)]
+            lines.append([row["class_name"], step["step"], *noise, _rho(step)])
+        if len(row["costs"]) > 1:
+            lines.append([row["class_name"], "all together", "", "", _rho(row)])
+    heads = ["Class", "Step", "Sensitivity", "Noise σ", "Certified ρ"]
+    return {"heads": heads, "lines": lines, "text": 2}
+
+
+def _rho(paid: Mapping[str, Any]) -> str:
+    return _digits(paid["rho"], 6, "none")
+
+
+def _digits(value: float | None, count: int, absent: str = "") -> str:
+    """Return a number in `count` digits, or what stands for none."""
+    return absent if value is None else f"{value:.{count}g}"

@@ -1,0 +1,117 @@
+"""The page of a release: what it says is what the committed document and the bounds say."""
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.errors import ConfigError
+from pipeline.privacy import GDP, ZCDP, Budget, for_group, success
+from pipeline.privacy.ledger import Ledger, init_ledger
+from pipeline.publish import load_release, settle
+from pipeline.report import build_release_report
+
+CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "rare"]\n'
+CONFIG = """\
+name = "nightly"
+population = "ward"
+dataset = "ward.toml"
+labels_and_class_sizes_are_public = true
+run_key = "monday"
+budget = 0.5
+"""
+
+
+@pytest.fixture
+def ward(tmp_path: Path) -> Path:
+    """Make a folder with 9, 8 and 1 images of three classes, and their card."""
+    images = np.random.default_rng(0).integers(0, 256, (18, 28, 28), dtype=np.uint8)
+    labels = np.repeat([0, 1, 2], [9, 8, 1]).astype(np.uint8)
+    np.savez(tmp_path / "ward.npz", train_images=images, train_labels=labels)
+    (tmp_path / "ward.toml").write_text(CARD)
+    return tmp_path
+
+
+def released(ward: Path, lines: str, total: Budget = GDP(9.0)) -> tuple[bytes, Ledger]:  # noqa: B008
+    """Release once with a config of `CONFIG` and `lines`; return the document and the ledger."""
+    (ward / "release.toml").write_text(CONFIG + lines)
+    book = init_ledger(ward / "ledger.sqlite")
+    book.set_budget("ward", total)
+    return settle(load_release(ward / "release.toml"), book, ward), book
+
+
+def words(document: dict[str, Any], folder: Path) -> str:
+    """Return the page's text, tags taken out and spaces made single."""
+    page = build_release_report(document, folder / "page.html").read_text(encoding="utf-8")
+    body = re.sub(r"(?s)<(script|style).*?</\1>", " ", page)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+@pytest.mark.parametrize(
+    ("lines", "cost"),
+    [
+        ("", GDP(0.5)),
+        ('definition = "zcdp"\n', ZCDP(0.5)),
+        ('noise = "float"\n', GDP(0.5)),
+    ],
+    ids=["gdp", "zcdp", "float"],
+)
+def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budget) -> None:
+    """The figure of the release, in the page and in the statement, is the bound of its cost.
+
+    Certified noise has its ρ and what that allows beside μ; noise in floats says that all is on
+    paper, and is not called exact.
+    """
+    content, _ = released(ward, "smallest_class = 1\n" + lines, type(cost)(9.0))
+    document = json.loads(content)
+    text = words(document, ward)
+    assert text.count(f"at most {success(cost)} % success") >= 2
+    assert "Every number on this page" not in text
+    assert "names and number of the classes, images of each class" in text
+    assert "float" in lines or "on paper" not in text
+    if "float" in lines:
+        assert "on paper, for noise of real numbers" in text
+        assert "certified in zCDP" not in text
+    elif isinstance(cost, GDP):
+        certified = max(row["rho"] for row in document["classes"])
+        assert f"allows at most {success(ZCDP(certified))} % for one image" in text
+
+
+def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> None:
+    """With images_per_person the page and the statement add the bound for all of one person's."""
+    content, _ = released(ward, "smallest_class = 1\nimages_per_person = 3\n")
+    text = words(json.loads(content), ward)
+    together = success(for_group(GDP(0.5), 3))
+    assert together != success(GDP(0.5))
+    assert "For a person with 3 images" in text
+    assert text.count(f"at most {together} % success") >= 2
+
+
+def test_every_draw_is_one_line_of_the_table(ward: Path) -> None:
+    """Class, step, sensitivity, σ and ρ of each draw stand in a row; a class ends in its sum."""
+    document = json.loads(released(ward, "smallest_class = 1\n")[0])
+    text = words(document, ward)
+    for row in document["classes"]:
+        assert len(row["costs"]) > 2
+        for step in row["costs"]:
+            figures = " ".join(f"{step[key]:.6g}" for key in ("sensitivity", "sigma", "rho"))
+            assert f"{row['class_name']} {step['step']} {figures}" in text
+        assert f"{row['class_name']} all together {row['rho']:.6g}" in text
+
+
+@pytest.mark.parametrize("least", [1, 2, 9])
+def test_small_classes_are_refused_unpaid_unless_accepted(ward: Path, least: int) -> None:
+    """A class of fewer images than smallest_class, two by default, is one line and no charge."""
+    if least == 1:
+        document = json.loads(released(ward, "smallest_class = 1\n")[0])
+        assert [row["n"] for row in document["classes"]] == [9, 8, 1]
+        return
+    line = "" if least == 2 else f"smallest_class = {least}\n"
+    who, n = ("rare", 1) if least == 2 else ("ill", 8)
+    with pytest.raises(ConfigError, match=f"'{who}' has {n} of the {least} .*smallest_class = {n}"):
+        released(ward, line)
+    assert init_ledger(ward / "ledger.sqlite").show("ward")[0].releases == 0

@@ -97,7 +97,7 @@ class SourceConfig(Record):
 class FigureConfig(Record):
     """The layout of the paper's figure."""
 
-    x: Literal["budget", "n", "dim"] = "budget"
+    x: Literal["budget", "n", "dim", "k"] = Field("budget", description="k of SPD(k)")
     panels: tuple[Literal["class", "panel", "budget"], ...] = ("class",)
     band: Literal["se", "2se", "2sd"] = "se"
     value: Literal["error", "seconds"] = "error"

@@ -14,7 +14,7 @@ import pytest
 from pipeline.config import ExperimentConfig
 from pipeline.experiments import direct
 from pipeline.experiments.chart import NormalChart
-from pipeline.experiments.engine import all_cells, draw_cell, run_cells
+from pipeline.experiments.engine import all_cells, distance_name, draw_cell, run_cells
 from pipeline.experiments.registry import EXPERIMENTS, choose
 from pipeline.experiments.run import run_experiment
 from pipeline.experiments.sources import build_manifold, simulate
@@ -178,6 +178,31 @@ def test_k_norm_gradient_draws_on_every_space_of_its_paper() -> None:
         if setting.manifold.curvature[1] > 0:
             reach = setting.manifold.dist(setting.domain.center, drawn.points)
             assert (reach <= setting.domain.radius * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("tg-synthetic", {"log-Euclidean", "Frobenius"}),
+        ("kng-sphere", {"chord"}),
+        ("kng-spd", {"half-vectorisation"}),
+        ("ew-geometries", {"log-Cholesky", "log-Euclidean", "affine-invariant", "hyperbolic"}),
+        ("kng-shapes", {"shape space"}),
+    ],
+)
+def test_every_error_says_in_which_distance(name: str, names: set[str]) -> None:
+    """Rows name the distance of their error: that of the manifold, or of matrices and vectors."""
+    config = EXPERIMENTS[name][0]
+    of = config.source.manifolds or (config.manifold,)
+    found = {distance_name(item, manifold) for item in config.mechanisms for manifold in of}
+    assert found == names
+
+
+def test_classes_are_named_by_k_where_the_paper_has_k() -> None:
+    """SPD(k) of the tangent Gaussian's paper is k = 2, 5, …; the others keep d."""
+    config = EXPERIMENTS["tg-burnin"][0]
+    names = [data.name for data, _ in simulate(config, config.source)]
+    assert names == ["k = 2", "k = 5", "k = 10", "k = 20", "k = 30"]
 
 
 def test_an_impossible_dimension_is_refused() -> None:

@@ -8,12 +8,14 @@ import pytest
 
 from pipeline.config import MAIN, ExperimentConfig, parse
 from pipeline.errors import ConfigError, CovdpError
+from pipeline.experiments.promises import guarantees, statement, uncertified
+from pipeline.experiments.records import command
 from pipeline.experiments.registry import EXPERIMENTS, QUICK, choose, load_experiment
 from pipeline.experiments.run import run_experiment
 from pipeline.experiments.steps import check
 from pipeline.privacy import PureDP, RaoDP, repeat
 from pipeline.report import build_report
-from pipeline.report.claims import claims, published
+from pipeline.report.claims import claims, published, totals
 from pipeline.report.sources import load_run
 from pipeline.results import read_record, read_rows
 
@@ -144,10 +146,58 @@ def test_missing_data_are_rows_and_a_command(missing: tuple[ExperimentConfig, Pa
     assert len(rows["seed"]) == 4 * len(config.mechanisms) * len(config.budgets)
     record = read_record(out / "runs" / "ew-octmnist-octmnist" / "run.json")
     assert record.status == "data not available"
-    assert record.command == "covdp reproduce ew-octmnist --dataset octmnist"
+    root = out.parent / "data"
+    assert record.command == f"covdp reproduce ew-octmnist --dataset octmnist --data-root {root}"
     page = build_report(out).read_text(encoding="utf-8")
     assert 'id="ew-octmnist-octmnist"' in page
     assert "data not available" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "quick", "chains", "words"),
+    [
+        ("ew-octmnist", True, False, "ew-octmnist --quick --no-chains --dataset octmnist"),
+        ("ew-octmnist", False, True, "ew-octmnist --dataset octmnist"),
+        ("tg-medmnist", False, False, "tg-medmnist --no-chains --dataset pathmnist"),
+        ("kng-spd", True, True, "kng-spd --quick"),
+    ],
+)
+def test_the_command_of_a_run_has_its_options(
+    name: str, quick: bool, chains: bool, words: str
+) -> None:
+    """What a page says to type makes the same config again, folders quoted for a shell."""
+    config = choose([name], quick=quick, chains=chains)[0]
+    root = None if config.source else Path("/my data")
+    told = command(config, root, Path("out"))
+    assert told.startswith(f"covdp reproduce {words}")
+    assert told.endswith("--out out")
+    assert ("--data-root '/my data'" in told) == (root is not None)
+    again = choose([name], quick="--quick" in told, chains="--no-chains" not in told)[0]
+    assert again == config
+
+
+def test_each_series_has_its_own_promise() -> None:
+    """Definition and δ of each series; nothing is certified for chains, labels or altered noise."""
+    config = choose(["tg-medmnist"])[0]
+    words = guarantees(config, {"a": 100})
+    assert words["RL exact, 2r/n"] == "0.9-DP, pure: δ = 0"
+    assert words["TanG, δ = 1e-7, 2r/n"] == "(0.9, 1e-07)-DP"
+    assert words["RL chain, 2r/n"].startswith("approximate only: 50,000 steps")
+    assert "0.9-DP, pure" in statement(config, {"a": 100})["Guarantee"]
+    sphere = choose(["kng-sphere"])[0]
+    found = guarantees(sphere, {"a": 100})
+    assert "2 times" in found["Manifold Laplace as published"]
+    assert found["Manifold Laplace, Δ/ε"] == "1-DP, pure: δ = 0"
+    embedded = next(x for x in sphere.mechanisms if x.series == "Euclidean Laplace as published")
+    alone = embedded.model_copy(update={"scale": 1.0})
+    assert "2r/n does not bound" in uncertified(sphere, alone)
+    synthetic = choose(["tg-synthetic"])[0]
+    classical = next(x for x in synthetic.mechanisms if not x.analytic)
+    assert not uncertified(synthetic, classical)
+    wide = synthetic.model_copy(update={"budgets": (1.5,)})
+    assert "proven for ε < 1" in uncertified(wide, classical)
+    label = synthetic.model_copy(update={"definition": "rao"})
+    assert "never certified" in uncertified(label, label.mechanisms[-1])
 
 
 def test_composition_table_follows_the_rules(tmp_path: Path) -> None:
@@ -165,6 +215,15 @@ def test_composition_table_follows_the_rules(tmp_path: Path) -> None:
     gaussian = rows["series"] == "Gaussian"
     both = [rows["budget"][gaussian & (rows["definition"] == name)] for name in ("gdp", "rao")]
     np.testing.assert_allclose(*both, rtol=1e-9)
+    mean = gaussian & (rows["definition"] == "mcdp")
+    one, ten = (rows["tau"][mean & (rows["n"] == m)][0] for m in (1, 10))
+    assert ten == pytest.approx(np.sqrt(10) * one, rel=1e-9)
+    run = load_run(
+        tmp_path / "runs" / config.run_name, tmp_path / "results" / f"{config.run_name}.parquet"
+    )
+    cells = next(x["cells"] for x in totals(run)["lines"] if "mcdp" in x["definition"])
+    assert all(", τ = " in cell for cell in cells)
+    assert run.record.units == "queries"
 
 
 @pytest.mark.slow

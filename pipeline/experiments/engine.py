@@ -188,9 +188,33 @@ def describe_cell(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict
         "sensitivity": direct.bound_of(series, n, setting.domain, setting.manifold),
         "footpoint": series.footpoint,
         "repetition": np.arange(setting.repetitions(series)),
+        "distance": distance_name(series, setting.manifold.name),
         "seed": stream_seed(config, cell.key),
         "version": __version__,
     }
+
+
+DISTANCES = {
+    "spd-log-euclidean": "log-Euclidean",
+    "spd-log-cholesky": "log-Cholesky",
+    "spd-affine-invariant": "affine-invariant",
+    "hyperbolic": "hyperbolic",
+    "sphere": "great circle",
+    "kendall": "shape space",
+    "frobenius": "Frobenius",
+    "vech": "half-vectorisation",
+    "chord": "chord",
+}
+"""The distances that errors are measured in, by manifold or by `SeriesConfig.measure`."""
+
+
+def distance_name(series: SeriesConfig, manifold: str) -> str:
+    """Return in which distance the errors of a series are measured, as `measure` measures them."""
+    if series.measure != "distance":
+        return DISTANCES[series.measure]
+    if MECHANISMS[series.mechanism].embedded:
+        return DISTANCES["frobenius" if manifold.startswith("spd-") else "chord"]
+    return DISTANCES[manifold]
 
 
 def measure(

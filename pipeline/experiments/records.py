@@ -1,5 +1,6 @@
 """The record of a run, ``runs/<run>/run.json``: what was run, on what, how long it took."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,10 +12,11 @@ from numpy.typing import ArrayLike
 from pipeline import __version__
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import Card, find_card
-from pipeline.errors import DatasetError, PrivacyError
-from pipeline.experiments.engine import ClassData, all_cells, stream_seed
+from pipeline.errors import DatasetError
+from pipeline.experiments.engine import ClassData, all_cells, distance_name, stream_seed
+from pipeline.experiments.promises import guarantees, manifolds, statement
+from pipeline.experiments.registry import made_by
 from pipeline.experiments.steps import labels_of, open_images, run_folder
-from pipeline.privacy import privacy_statement
 from pipeline.results import (
     ClassCount,
     DatasetNote,
@@ -39,9 +41,8 @@ def write_run(
         ClassCount(label, source.classes[label], counts[label])
         for label in labels_of(config, source)
     )
-    where = "" if root is None else f" --data-root {root}"
     note = _note(card, _origin(card))
-    return _write(config, note, classes, source.shape, where, out, started, seconds)
+    return _write(config, note, classes, source.shape, root, out, started, seconds)
 
 
 def write_simulated(
@@ -50,11 +51,15 @@ def write_simulated(
     """Write the record of a run on simulated records, or on none."""
     counts = tuple(ClassCount(data.label, data.name, len(data.points)) for data in classes)
     note = DatasetNote(config.dataset, "made by the experiment itself", origin="simulated")
-    return _write(config, note, counts, (), "", out, started, s)
+    return _write(config, note, counts, (), None, out, started, s)
 
 
 def write_missing(
-    config: ExperimentConfig, out: Path, started: datetime, reason: DatasetError
+    config: ExperimentConfig,
+    root: Path | None,
+    out: Path,
+    started: datetime,
+    reason: DatasetError,
 ) -> Path:
     """Write rows with status `data not available`, and a record that says how to get the data."""
     card = find_card(config.dataset)
@@ -76,12 +81,13 @@ def write_missing(
         "sensitivity": np.inf,
         "footpoint": [cell.series.footpoint for cell in cells],
         "repetition": 0,
+        "distance": [distance_name(cell.series, config.manifold) for cell in cells],
         "seed": np.array([stream_seed(config, cell.key) for cell in cells], dtype=np.uint64),
         "status": "data not available",
         "version": __version__,
     }
     path = write_rows(out / "results" / f"{config.run_name}.parquet", columns, metadata={})
-    _write(config, _note(card, ""), (), (), "", out, started, (), reason=str(reason))
+    _write(config, _note(card, ""), (), (), root, out, started, (), reason=str(reason))
     return path
 
 
@@ -90,13 +96,14 @@ def _write(
     note: DatasetNote,
     classes: tuple[ClassCount, ...],
     shape: tuple[int, ...],
-    where: str,
+    root: Path | None,
     out: Path,
     started: datetime,
     seconds: Steps,
     *,
     reason: str = "",
 ) -> Path:
+    sizes = {item.name: item.n for item in classes}
     run = RunRecord(
         experiment=config.name,
         title=config.title,
@@ -104,13 +111,15 @@ def _write(
         classes=classes,
         image_shape=shape,
         config=config.model_dump(mode="json"),
-        command=_command(config) + where,
+        command=command(config, root),
         baseline=config.baseline,
         seed=config.seed,
         versions=collect_versions(),
         machine=machine(),
         steps=tuple(seconds),
-        privacy=_statement(config, classes) if classes else {},
+        privacy=statement(config, sizes) if sizes else {},
+        guarantees=guarantees(config, sizes) if sizes else {},
+        unit=_unit(config),
         notes=tuple(filter(None, (config.paper and f"Reproduces {config.paper}.", *config.open))),
         status="data not available" if reason else "ok",
         started=started.isoformat(timespec="milliseconds"),
@@ -129,23 +138,41 @@ def _origin(card: Card) -> str:
     """Say how the images came here."""
     if card.kind == "tiles":
         return "shipped with scikit-image, cut on the fly"
-    return "a file of your own" if card.local else "official files, digest checked"
+    if card.local or card.kind == "folder":
+        return "files of your own"
+    return "official files, digest checked"
 
 
-def _command(config: ExperimentConfig) -> str:
-    """Return what to type to run the same again."""
+def command(config: ExperimentConfig, root: Path | None, out: Path | None = None) -> str:
+    """Return what to type to run the same again, with the options that made `config`.
+
+    Parameters
+    ----------
+    root : Path, optional
+        The data root, where one was named.
+    out : Path, optional
+        The folder of results, where one was named.
+    """
+    simulated = config.source is not None or config.composition is not None
+    words = ["covdp", "reproduce" if config.paper else "run"]
     if config.paper:
-        of = "" if config.source or config.composition else f" --dataset {config.dataset}"
-        return f"covdp reproduce {config.name}{of}"
-    own = "" if config.name == "main" else f" --config {config.name}.toml"
-    return f"covdp run{own} --dataset {config.dataset} --seed {config.seed}"
+        words += [config.name, *made_by(config)]
+    elif config.name != "main":
+        words += ["--config", f"{config.name}.toml"]
+    words += [] if simulated else ["--dataset", config.dataset]
+    words += [] if config.paper else ["--seed", str(config.seed)]
+    for option, folder in (("--data-root", None if simulated else root), ("--out", out)):
+        words += [] if folder is None else [option, str(folder)]
+    return shlex.join(words)
 
 
-def _statement(config: ExperimentConfig, classes: Sequence[ClassCount]) -> dict[str, str]:
-    """Return what one private mean at the largest budget guarantees, in words."""
-    budget = config.budget(max(config.budgets), config.mechanisms[0])
-    counts = {item.name: item.n for item in classes}
-    try:
-        return dict(privacy_statement(budget, n_by_class=counts).items())
-    except PrivacyError as error:
-        return {"Guarantee": f"none is certified: {error}"}
+def _unit(config: ExperimentConfig) -> str:
+    """Return what one record is."""
+    if config.composition is not None:
+        return "query"
+    if config.source is None:
+        return "image"
+    if config.source.kind == "outlines":
+        return "outline"
+    kinds = {"matrix" if name.startswith("spd-") else "point" for name in manifolds(config)}
+    return kinds.pop() if len(kinds) == 1 else "record"

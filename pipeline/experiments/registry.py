@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,16 @@ def _on(configs: Sequence[ExperimentConfig], dataset: str | None) -> list[Experi
         classes = tuple(label for label in classes if label < len(card.classes))
     changes = {"dataset": dataset, "classes": classes, "splits": None, "published": ()}
     return [fit[0].model_copy(update=changes)]
+
+
+def made_by(config: ExperimentConfig) -> list[str]:
+    """Return the options of `covdp reproduce` that made `config` from the published experiment."""
+    for quick, chains in product((False, True), (True, False)):
+        for published in EXPERIMENTS.get(config.name, ()):
+            made = _limited(published, quick, chains)
+            if (made.mechanisms, made.repetitions) == (config.mechanisms, config.repetitions):
+                return [*["--quick"] * quick, *["--no-chains"] * (not chains)]
+    return []
 
 
 def _limited(config: ExperimentConfig, quick: bool, chains: bool) -> ExperimentConfig:

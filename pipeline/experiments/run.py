@@ -51,7 +51,7 @@ def run_experiment(config: ExperimentConfig, root: Path | None, out: Path) -> Pa
     try:
         steps.fetch_images(config, root)
     except DatasetError as error:
-        return records.write_missing(config, out, started, error)
+        return records.write_missing(config, root, out, started, error)
     return _run_images(config, root, out)
 
 

@@ -68,12 +68,14 @@ def simulate(config: ExperimentConfig, source: SourceConfig) -> list[tuple[Class
         ball = Ball(radius, name, center)
         points = SOURCES[source.kind](manifold, ball, source, n, rng)
         setting = Setting(config, ball, manifold)
-        out.append((ClassData(label, _title(manifold, n, source), points), setting))
+        out.append((ClassData(label, _title(config, manifold, n, source), points), setting))
     return out
 
 
-def _title(manifold: Manifold, n: int, source: SourceConfig) -> str:
-    """Return what tells this class from the others of its experiment."""
+def _title(config: ExperimentConfig, manifold: Manifold, n: int, source: SourceConfig) -> str:
+    """Return what tells this class from the others of its experiment: by k where the paper does."""
+    if config.figure.x == "k":
+        return f"k = {manifold.point_shape[0]}"
     titles = {
         "hyperbolic": f"H^{manifold.dim}",
         "sphere": f"S^{manifold.dim}",

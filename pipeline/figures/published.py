@@ -10,7 +10,7 @@ from pipeline.figures.curves import BANDS, Axis, Band, _curves
 from pipeline.figures.style import DEFINITIONS, INK, Figure, finish, letter, listing, number
 from pipeline.results import Table, summarise, unique
 
-TITLES = {"n": "records n", "dim": "dimension d"}
+TITLES = {"n": "records n", "dim": "dimension d", "k": "size k, d = k(k + 1)/2"}
 """Titles of the columns that lie along x."""
 MEASURES = {"error": "distance to the true mean", "seconds": "seconds a draw"}
 """Titles of the columns that go up."""
@@ -31,8 +31,8 @@ def paper_curves(
     ----------
     rows : table
         As `read_rows` returns it.
-    x : {"budget", "n", "dim"}
-        The column along x.
+    x : {"budget", "n", "dim", "k"}
+        The column along x; k is that of k × k matrices, found from the dimension.
     panels : sequence of {"class", "panel", "budget"}
         What tells one panel from another; empty for a single panel.
     band : {"se", "2se", "2sd"}
@@ -50,6 +50,7 @@ def paper_curves(
     table = summarise(rows, ("label", "series", "budget", "dim"), value=value)
     if not table["count"].any():
         return None
+    table["k"] = (np.sqrt(8 * table["dim"] + 1) - 1) / 2
     if value != "error":
         table["expected_error"] = np.full(len(table["count"]), np.nan)
     parts = [_panel(table, row, panels, panel_of) for row in range(len(table["count"]))]

@@ -193,9 +193,10 @@ def totals(run: Run) -> dict[str, Any] | None:
         cells = []
         for count in queries:
             at = mine & (rows["n"] == count)
-            delta = float(rows["delta"][at][0])
-            budget = number(float(rows["budget"][at][0]))
-            cells.append(budget if np.isnan(delta) else f"{budget}, δ = {number(delta)}")
+            parts = {"": "budget", ", δ = ": "delta", ", τ = ": "tau"}
+            values = {text: float(rows[name][at][0]) for text, name in parts.items()}
+            told = [text + number(value) for text, value in values.items() if np.isfinite(value)]
+            cells.append("".join(told))
         name = f"{definition} {letter(str(definition))}"
         lines.append({"series": series, "definition": name, "cells": cells})
     return {"queries": queries, "lines": lines}

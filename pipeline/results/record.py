@@ -81,6 +81,10 @@ class RunRecord:
         The statement of privacy: label to text, in order.
     notes : tuple of str
         Further remarks for the reader.
+    unit : str
+        What one record is: image, matrix, point, outline, query.
+    guarantees : mapping of str to str
+        What one draw of each series guarantees at its largest budget, or why nothing.
     status : {"ok", "undefined", "data not available"}
         What became of the run.
     started, finished : str
@@ -101,6 +105,8 @@ class RunRecord:
     steps: tuple[tuple[str, float], ...] = ()
     privacy: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unit: str = "image"
+    guarantees: Mapping[str, str] = field(default_factory=dict)
     status: str = "ok"
     started: str = ""
     finished: str = ""
@@ -109,6 +115,12 @@ class RunRecord:
     def run(self) -> str:
         """Name of the run, of its folder and of its section: ``<experiment>-<dataset>``."""
         return f"{self.experiment}-{self.dataset.name}"
+
+    @property
+    def units(self) -> str:
+        """Several records, as `unit` calls them."""
+        odd = {"matrix": "matrices", "query": "queries"}
+        return odd.get(self.unit, f"{self.unit}s")
 
 
 def write_record(path: Path, record: RunRecord) -> Path:

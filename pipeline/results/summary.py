@@ -29,8 +29,8 @@ def summarise(rows: Table, by: Sequence[str] = GROUP, *, value: str = "error") -
     table with one row a group, in the order of appearance of `by`'s values
         Every text column and every column of `by` with the group's first value, and:
         ``count`` (values averaged), ``mean``, ``sd`` (divisor count − 1), ``se`` = sd/√count,
-        ``rows`` (rows of the group), and the means of ``n``, ``sigma`` and ``expected_error``
-        where the table has them. What cannot be computed is NaN.
+        ``rows`` (rows of the group), and the means of ``n``, ``dim``, ``sigma`` and
+        ``expected_error`` where the table has them. What cannot be computed is NaN.
     """
     group, first = _groups(rows, by)
     size = len(first)
@@ -43,7 +43,7 @@ def summarise(rows: Table, by: Sequence[str] = GROUP, *, value: str = "error") -
         se = sd / np.sqrt(count)
     out |= {"count": count, "mean": mean, "sd": sd, "se": se}
     out["rows"] = np.bincount(group, minlength=size)
-    for name in ("n", "sigma", "expected_error"):
+    for name in ("n", "dim", "sigma", "expected_error"):
         if name in rows and name not in by:
             out[name] = _mean(np.asarray(rows[name], dtype=np.float64), group, size)[1]
     return out

@@ -18,7 +18,7 @@ STATUSES = ("ok", "undefined", "not representable", "data not available")
 """What became of a row: a number, no density at that scale, no float for it, or no images."""
 
 Table: TypeAlias = dict[str, NDArray[Any]]
-"""Columns of one length by name: text as objects, a missing number as NaN."""
+"""Columns of one length by name: text as objects, a missing number as NaN, missing text as ""."""
 
 
 class Field(NamedTuple):
@@ -35,7 +35,7 @@ SCHEMA: Mapping[str, Field] = {
     "dataset": Field("text", "", "name of the dataset"),
     "label": Field("int32", "", "label of the class, its index in the dataset"),
     "class_name": Field("text", "", "name of the class"),
-    "n": Field("int64", "images", "records in the class; public"),
+    "n": Field("int64", "records", "records in the class; public"),
     "manifold": Field("text", "", "manifold that measures the error"),
     "dim": Field("int32", "", "dimension d of the manifold", True),
     "descriptor": Field("text", "", "covariance descriptor of an image"),
@@ -46,12 +46,14 @@ SCHEMA: Mapping[str, Field] = {
     "budget": Field("float64", "", "total budget: ε, μ, ρ or θ of the definition"),
     "delta": Field("float64", "", "δ of approximate differential privacy", True),
     "alpha": Field("float64", "", "order α of Rényi differential privacy", True),
+    "tau": Field("float64", "", "τ of mean concentrated differential privacy", True),
     "sensitivity": Field("float64", "distance", "sensitivity Δ of the mean, replace-one"),
     "sigma": Field("float64", "distance", "scale σ of the noise on the mean", True),
     "footpoint": Field("text", "", "where the base of the tangent space came from"),
     "repetition": Field("int32", "", "number of the repetition, from 0"),
     "seed": Field("uint64", "", "seed of the row's random stream, shared by its repetitions"),
     "error": Field("float64", "distance", "nonprivate: from the private to the true mean", True),
+    "distance": Field("text", "", "in which distance the error is measured", True),
     "expected_error": Field("float64", "distance", "exact expectation of the error", True),
     "acceptance": Field("float64", "", "share of the proposals accepted, 1 if none is", True),
     "status": Field("text", "", "one of: " + ", ".join(STATUSES)),
@@ -81,11 +83,11 @@ def to_arrow(columns: Mapping[str, ArrayLike], schema: Mapping[str, Field]) -> A
     """Build an Arrow table that follows `schema`; single values are repeated for all rows."""
     import pyarrow as pa
 
-    missing = [name for name, field in schema.items() if not field.optional and name not in columns]
+    lacking = [name for name, field in schema.items() if not field.optional and name not in columns]
     unknown = [name for name in columns if name not in schema]
-    if columns and (missing or unknown):
+    if columns and (lacking or unknown):
         raise ConfigError(
-            f"the columns must follow the schema: missing {missing}, unknown {unknown}"
+            f"the columns must follow the schema: missing {lacking}, unknown {unknown}"
         )
     lengths = {len(np.asarray(column)) for column in columns.values() if np.ndim(column)}
     if len(lengths) > 1 or any(np.ndim(column) > 1 for column in columns.values()):
@@ -96,7 +98,8 @@ def to_arrow(columns: Mapping[str, ArrayLike], schema: Mapping[str, Field]) -> A
         kind = pa.dictionary(pa.int32(), pa.string()) if field.type == "text" else field.type
         note = {"unit": field.unit, "meaning": field.meaning}
         fields.append(pa.field(name, kind, nullable=field.optional, metadata=note))
-        arrays.append(_array(columns.get(name, np.nan), n, fields[-1], name))
+        missing: ArrayLike = "" if field.type == "text" else np.nan
+        arrays.append(_array(columns.get(name, missing), n, fields[-1], name))
     return pa.table(arrays, schema=pa.schema(fields))
 
 

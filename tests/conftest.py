@@ -10,11 +10,15 @@ from pathlib import Path
 
 import prefect.main  # noqa: F401  (see below)
 import pytest
+from components import NO_OFFICIAL, NO_SAMPLES, SAMPLES, images
+from skips import (  # noqa: F401  (hooks)
+    pytest_make_collect_report,
+    pytest_runtest_makereport,
+    pytest_sessionfinish,
+)
 
 # Prefect configures logging when it is first imported, which shuts the handlers that exist; absl's,
 # which comes with dp_accounting, would then close the stream pytest has put in place of stderr.
-
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +29,14 @@ def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Folder of real MedMNIST files beside the checkout; tests that need it skip without it."""
-    if not (SHARED / "pneumoniamnist.npz").is_file():
-        pytest.skip(f"no real MedMNIST files in {SHARED}")
-    return SHARED
+    """Return a folder with the official PneumoniaMNIST and BreastMNIST."""
+    return images() or pytest.skip(NO_OFFICIAL)
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """Return a folder with samples of PathMNIST and real OCT scans."""
+    return images(SAMPLES) or pytest.skip(NO_SAMPLES)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import atexit
 import functools
 import itertools
 import os
+import pwd
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from components import NO_POSTGRES, postgres_programs
 
 PASSWORD = "pass-word-of-the-ledger"
 """In every address; the server asks only the user "stranger" for one, and knows none for it."""
@@ -38,14 +40,10 @@ def direct(options: str = "") -> psycopg.Connection:
 @functools.cache
 def server() -> Path:
     """Start a server on a socket in a temporary folder, which is returned; stop it at the end."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    path = shutil.which("initdb") or (str(found[-1]) if found else None)
-    if path is None:
-        pytest.fail("no PostgreSQL server here: .ci/run installs it (Debian's postgresql)")
-    programs = Path(path).parent
+    programs = postgres_programs() or pytest.skip(NO_POSTGRES)
     folder = Path(tempfile.mkdtemp(prefix="covdp-pg-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    user = "postgres" if os.geteuid() == 0 else None  # initdb refuses root
+    user = _other() if os.geteuid() == 0 else None  # initdb refuses root
     if user:
         shutil.chown(folder, user, user)
     data = folder / "data"
@@ -77,3 +75,9 @@ def server() -> Path:
         except psycopg.OperationalError:
             time.sleep(0.05)
     pytest.fail(f"PostgreSQL does not start: {(folder / 'log').read_text()[-500:]}")
+
+
+def _other() -> str:
+    """Return a user without rights: the server's own where there is one."""
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return next(name for name in ("postgres", "_postgres", "nobody") if name in names)

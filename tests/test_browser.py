@@ -1,14 +1,14 @@
 """The page in a real browser: it is drawn, it answers the mouse, it calls nobody.
 
-Playwright drives the system's Chromium, which `.ci/run` installs when it is missing.
+Playwright drives whatever Chromium or Chrome is on this machine.
 """
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from components import NO_CHROMIUM, chromium
 from sample_runs import write_sample
 
 from pipeline.report import build_report
@@ -31,13 +31,11 @@ def browser() -> Iterator[Any]:
     """Start one headless Chromium for the file."""
     from playwright.sync_api import sync_playwright
 
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.fail("Chromium is missing; .ci/run installs it (Debian: apt-get install chromium)")
+    path = chromium() or pytest.skip(NO_CHROMIUM)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=SWITCHES)
-        yield chromium
-        chromium.close()
+        started = playwright.chromium.launch(executable_path=path, args=SWITCHES)
+        yield started
+        started.close()
 
 
 @pytest.fixture

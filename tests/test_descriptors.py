@@ -213,9 +213,10 @@ def test_constant_image_is_eta(name):
 
 
 @pytest.mark.parametrize("dataset", ["pneumoniamnist", "breastmnist", "pathmnist_subset"])
-def test_medical_images(shared, dataset):
+def test_medical_images(request, dataset):
     """On real medical images every fitting descriptor agrees with the oracle."""
-    with np.load(shared / f"{dataset}.npz") as archive:
+    root = request.getfixturevalue("samples" if dataset.endswith("subset") else "shared")
+    with np.load(root / f"{dataset}.npz") as archive:
         images = archive["test_images"][:60]
     fitting = [name for name in DESCRIPTORS if images.ndim == 2 + (name == "grid11") + 1]
     assert fitting

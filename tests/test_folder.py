@@ -81,17 +81,17 @@ def test_resize_is_the_central_square(tmp_path: Path) -> None:
         np.testing.assert_array_equal(image[3::8, 3::8], [[50, 200], [120, 90]])
 
 
-def test_real_scans(shared: Path, tmp_path: Path) -> None:
+def test_real_scans(samples: Path, tmp_path: Path) -> None:
     """83 real OCT scans in one flat folder, read by a card, are the 28 px set made from them."""
     (tmp_path / "oct.toml").write_text(
         'kind = "folder"\nchannels = 1\npath = "oct2017_jpeg"\nsize = 28\n'
         'classes = ["CNV", "DME", "DRUSEN", "NORMAL"]\npattern = "{class}-*.jpeg"\n'
     )
-    source = open_dataset(tmp_path / "oct.toml", shared)
+    source = open_dataset(tmp_path / "oct.toml", samples)
     assert source.counts() == (23, 20, 20, 20)
-    rows = [line.split(",") for line in (shared / "oct2017_manifest.csv").read_text().split()[1:]]
+    rows = [line.split(",") for line in (samples / "oct2017_manifest.csv").read_text().split()[1:]]
     found = dict(zip(sorted(row[0] for row in rows), next(source.chunks()), strict=True))
-    with np.load(shared / "oct2017_28_subset.npz") as made:
+    with np.load(samples / "oct2017_28_subset.npz") as made:
         for row in rows:
             wanted = made[f"{row[4]}_images"][int(row[5])]
             assert np.abs(found[row[0]].astype(int) - wanted).max() <= 1, row[0]

@@ -210,15 +210,15 @@ def test_official_counts(shared: Path, name: str, train: Any, val: Any, test: An
     ],
 )
 def test_real_subset_by_a_card_of_ones_own(
-    shared: Path, tmp_path: Path, file: str, shape: Any, counts: Any
+    samples: Path, tmp_path: Path, file: str, shape: Any, counts: Any
 ) -> None:
     """A subset of PathMNIST is read by a four-line card; its empty splits do not disturb."""
     classes = list(DATASETS["pathmnist"].classes)
     card = f'kind = "npz"\nlocal = true\nchannels = 3\npath = "{file}.npz"\nclasses = {classes}\n'
     (tmp_path / "subset.toml").write_text(card)
-    source = open_dataset(tmp_path / "subset.toml", shared)
+    source = open_dataset(tmp_path / "subset.toml", samples)
     assert (source.shape, source.counts(), source.counts("train")) == (shape, counts, (0,) * 9)
-    with np.load(shared / f"{file}.npz") as content:
+    with np.load(samples / f"{file}.npz") as content:
         for label in range(9):
             wanted = content["test_images"][content["test_labels"][:, 0] == label]
             found = np.concatenate(list(source.chunks(("train", "test"), label, 10)))

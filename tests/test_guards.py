@@ -362,6 +362,38 @@ def span(manifold: str, n: int) -> float:
     return diameter + 2 * off / (1 - off) + 2 * n * walk
 
 
+@pytest.mark.parametrize("manifold", SPD)
+@pytest.mark.parametrize("mechanism", ["ewg", "ewl"])
+def test_noise_in_floats_has_the_same_sensitivity(manifold: str, mechanism: str) -> None:
+    """A release with noise in floats, accepted in writing, is as noisy as its Δ and budget ask."""
+    points, mu = describe(WARDS["usual"][:9]), 0.5
+    facts, space = domain("oct5", height=28, width=28, manifold=manifold), MANIFOLDS[manifold](k=5)
+    drawn = draw(points, GDP(mu), mechanism=mechanism, noise="float", domain=facts, manifold=space)
+    (step,) = drawn.steps
+    least = Fraction(span(manifold, 9)) * (Fraction(1, 9) + 18 * Fraction(2) ** -53)
+    assert least <= Fraction(step.sensitivity) <= least * (1 + Fraction(1, 10**9))
+    assert step.rho is None
+    pure = math.log(stats.norm.cdf(mu / 2) / stats.norm.cdf(-mu / 2))
+    assert step.sensitivity / step.sigma == pytest.approx(mu if mechanism == "ewg" else pure)
+
+
+@pytest.mark.parametrize("shares", [None, (0.3, 0.2, 0.5), (0.1, 0.1, 0.2, 0.1, 0.5)])
+def test_shares_are_spent_as_asked(shares: tuple[float, ...] | None) -> None:
+    """Each step's (Δ/σ)² is its share of μ²: the plan's own, or what the config says."""
+    manifold = MANIFOLDS[SPD[0]](k=5)
+    drawn = draw(
+        describe(WARDS["usual"][:9]),
+        GDP(2.0),
+        mechanism="auto",
+        shares=shares,
+        noise="hardened",
+        domain=domain("oct5", height=28, width=28),
+        manifold=manifold,
+    )
+    spent = [(step.sensitivity / step.sigma) ** 2 / 4.0 for step in drawn.steps]
+    assert spent == pytest.approx(shares or (0.2, 0.02, 0.1, 0.02, 0.66), rel=1e-9)
+
+
 class Poison:
     """A source of numbers that must not be used."""
 
@@ -557,3 +589,23 @@ def test_without_a_commit_there_is_no_file(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(LedgerError, match="disk"):
         flow_release(place, out)
     assert not list(files(out))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("eta = 1e-06", "eta = 1e-05"), ('"ewg"', '"tangent-gaussian"'), None],
+    ids=["eta", "mechanism", "images"],
+)
+def test_another_question_or_other_images_are_another_release(
+    tmp_path: Path, change: tuple[str, str] | None
+) -> None:
+    """Whatever the result depends on makes a release of its own under the same key, and is paid."""
+    place, seen = Place(tmp_path, SPD[0], "ewg", "gdp"), []
+    path, book = tmp_path / "release.toml", place.ledger()
+    book.set_budget("ward-7", GDP(2 * BUDGET))
+    path.write_text(path.read_text() + "eta = 1e-06\n")
+    for ward in ("usual", "noise" if change is None else "usual"):
+        seen.append(settle(place.keep(ward), book, tmp_path))
+        path.write_text(path.read_text().replace(*(change or ("", ""))))
+    assert book.show("ward-7")[0].releases == 2
+    assert seen[0] != seen[1]

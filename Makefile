@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contracts check tests bench format constraints clean
+.PHONY: help run test lint types contracts check tests bench mutants format constraints clean
 
 help:  ## Show what there is to do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -41,6 +41,9 @@ tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL fi
 
 bench: $(VENV)/.dev  ## Ours against peers, side by side in one run
 	@$(BIN)/python -m tests.benchmarks
+
+mutants: $(VENV)/.dev  ## Break the release path line by line; every break must fail a test (half an hour)
+	@$(BIN)/python -m tests.mutants
 
 format: $(VENV)/.dev  ## Put code in order
 	@$(BIN)/ruff check --quiet --fix .

@@ -1,0 +1,1 @@
+"""One-line breaks of the release path, each of which a test must notice: `make mutants`."""

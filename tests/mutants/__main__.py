@@ -1,0 +1,240 @@
+"""Break a copy of the project, one line at a time, and see that a test fails each time.
+
+    python -m tests.mutants [--check | --quick] [word ...]
+
+With words, only the mutants whose name holds one of them; with ``--check`` only whether the list
+fits the code; with ``--quick`` only the tests that are likely to notice. Exit code 1 when one is
+alive without a written reason, killed in spite of one, or stale; 2 when the unbroken project does
+not pass.
+"""
+
+import argparse
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.mutants.listed import ROOT, Mutant, faults, read_mutants
+
+WORKERS = 2
+RELEVANT = (
+    "test_guards.py",
+    "test_publish.py",
+    "test_adaptive.py",
+    "test_adaptive_parts.py",
+    "test_inductive.py",
+    "test_domain.py",
+    "test_noise_laws.py",
+    "test_calibration.py",
+    "test_laws_privacy.py",
+    "test_conversion.py",
+    "test_ledger.py",
+    "test_ledger_faults.py",
+    "test_sensitivity.py",
+    "test_laws_mechanism.py",
+    "test_descriptors.py",
+    "test_linalg.py",
+    "test_release.py",
+    "test_flows.py",
+    "test_results.py",
+    "test_report.py",
+    "test_release_page.py",
+    "test_audit.py",
+    "test_no_leak.py",
+)
+"""All tests that look at the release path, in the order in which they run after the likely ones."""
+LEFT_OUT = shutil.ignore_patterns(
+    ".*", "__pycache__", "output", "cache", "*.egg-info", "build", "dist"
+)
+SLACK = 4.0
+"""A mutant may take this many times as long as the unbroken project, and a minute for compiling."""
+
+
+@dataclass
+class Tree:
+    """A copy of the project that is broken and mended again, with machine code of its own."""
+
+    root: Path
+    stamp: int = 10**9
+
+    def run(self, tests: list[str], limit: float, numba: Path | None = None) -> tuple[int, str]:
+        """Run tests until one fails; return pytest's exit code, -1 for too late, and its words."""
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(self.root),
+            "NUMBA_CACHE_DIR": str(numba or self.root / ".numba"),
+            "COLUMNS": "300",
+        }
+        options = ["-q", "-x", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "pytest", *options, *(f"tests/{name}" for name in tests)],
+            cwd=self.root,
+            env=env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as running:
+            try:
+                words, _ = running.communicate(timeout=limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(running.pid, signal.SIGKILL)
+                return -1, ""
+            return running.returncode, words
+
+    def write(self, file: Path, text: str) -> None:
+        """Write a module with a time of its own, so that no compiled form is taken for it."""
+        file.write_text(text, encoding="utf-8")
+        self.stamp += 10
+        os.utime(file, (self.stamp, self.stamp))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How it went: killed by which test, or alive; `fault` when it cannot be said."""
+
+    mutant: Mutant
+    killer: str
+    seconds: float
+    fault: str = ""
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, in one line; empty when all is as it should be."""
+        reason = self.mutant.survives
+        if self.fault:
+            return f"{self.mutant.name}: {self.fault}"
+        if self.killer and reason:
+            return f"{self.mutant.name}: killed, though it is said to be harmless; drop its reason"
+        if not self.killer and not reason:
+            return f"{self.mutant.name}: ALIVE, {self.mutant.breaks}; write the missing test"
+        return ""
+
+
+def judge(mutant: Mutant, tree: Tree, limit: float, *, quick: bool) -> Verdict:
+    """Break the tree, run the likely killers, then the rest unless `quick`, and mend it."""
+    started, file = time.perf_counter(), tree.root / mutant.file
+    whole = file.read_text(encoding="utf-8")
+    modules = {killer for killer in mutant.killers if "::" not in killer}
+    rest = [] if quick else [name for name in RELEVANT if name not in modules]
+    killer = fault = ""
+    tree.write(file, mutant.apply(tree.root))
+    with tempfile.TemporaryDirectory(dir=tree.root.parent) as fresh:
+        # the machine code of one file may hold that of another: compile all of it again
+        numba = Path(fresh) if "import compiled" in whole else None
+        for tests in filter(None, (list(mutant.killers), rest)):
+            code, words = tree.run(tests, limit, numba)
+            if code == 1:
+                failed = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(.*?)(?: - .*)?$", words, re.M)
+                killer = failed.group(1) if failed else "a test"
+            elif code == -1:
+                killer = f"the limit of {limit:.0f} s"
+            elif code != 0:
+                fault = f"pytest ended with {code}: {' '.join(words.split())[-300:]}"
+            if code != 0:
+                break
+    tree.write(file, whole)
+    return Verdict(mutant, killer, time.perf_counter() - started, fault)
+
+
+def plant(folder: Path) -> list[Tree]:
+    """Copy the project once for each worker."""
+    trees = [Tree(folder / str(number)) for number in range(WORKERS)]
+    for tree in trees:
+        shutil.copytree(ROOT, tree.root, ignore=LEFT_OUT)
+    return trees
+
+
+def unbroken(trees: list[Tree], tests: Sequence[str]) -> float | str:
+    """Return the seconds that `tests` take on whole trees, or what fails there."""
+    started = time.perf_counter()
+    parts = [list(tests[number :: len(trees)]) for number in range(len(trees))]
+    with ThreadPoolExecutor(len(trees)) as pool:
+        for code, words in pool.map(lambda tree, part: tree.run(part, 3600), trees, parts):
+            if code != 0:
+                return words[-2000:]
+    return len(trees) * (time.perf_counter() - started)
+
+
+def judge_all(
+    mutants: list[Mutant], trees: list[Tree], limit: float, *, quick: bool
+) -> list[Verdict]:
+    """Return the verdicts in the order of the list."""
+    free: queue.Queue[Tree] = queue.Queue()
+    for tree in trees:
+        free.put(tree)
+
+    def next_one(mutant: Mutant) -> Verdict:
+        tree = free.get()
+        try:
+            return judge(mutant, tree, limit, quick=quick)
+        finally:
+            free.put(tree)
+
+    found = {}
+    with ThreadPoolExecutor(len(trees)) as pool:
+        for job in as_completed([pool.submit(next_one, mutant) for mutant in mutants]):
+            verdict = job.result()
+            found[verdict.mutant.name] = verdict
+            print(
+                f"{len(found)}/{len(mutants)} {verdict.mutant.name}: "
+                f"{verdict.killer or verdict.fault or 'alive'}",
+                file=sys.stderr,
+            )
+    return [found[mutant.name] for mutant in mutants]
+
+
+def show(verdicts: list[Verdict]) -> Table:
+    """Return the table: each mutant, what killed it, and how long that took."""
+    table = Table("mutant", "what it breaks", "killed by", "s", title="Breaks of the release path")
+    for item in verdicts:
+        end = item.killer or item.fault or "alive: " + (item.mutant.survives or "NO REASON")
+        table.add_row(item.mutant.name, item.mutant.breaks, end, f"{item.seconds:.0f}")
+    return table
+
+
+def main() -> int:
+    """Judge the mutants and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only see whether the list fits")
+    parser.add_argument("--quick", action="store_true", help="only the likely killers")
+    parser.add_argument("word", nargs="*", help="only mutants whose name holds one of these")
+    told = parser.parse_args()
+    mutants = read_mutants(told.word)
+    if wrong := faults(mutants):
+        print("\n".join(wrong), file=sys.stderr)
+        return 1
+    if told.check:
+        print(f"{len(mutants)} mutants fit the code")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="covdp-mutants-") as folder:
+        trees = plant(Path(folder))
+        likely = sorted({killer for item in mutants for killer in item.killers})
+        seconds = unbroken(trees, likely if told.quick else RELEVANT)
+        if isinstance(seconds, str):
+            print(f"{seconds}\nthe unbroken project does not pass; mend it first", file=sys.stderr)
+            return 2
+        verdicts = judge_all(mutants, trees, SLACK * seconds + 60, quick=told.quick)
+    Console().print(show(verdicts))
+    alive = [item for item in verdicts if not item.killer and not item.fault]
+    excused = sum(bool(item.mutant.survives) for item in alive)
+    print(f"{len(verdicts)} mutants, {len(alive)} alive, {excused} of them with a reason")
+    problems = [item.problem for item in verdicts if item.problem]
+    print("\n".join(problems), file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

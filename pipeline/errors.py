@@ -3,7 +3,8 @@
     CovdpError                what every command turns into one line and exit code 2
     ├── ConfigError           an option, a TOML field or an argument that means nothing
     ├── DatasetError          unknown dataset, failed download, wrong digest, unusable images
-    │   └── ImageError        one image that cannot be used: in a release, not even named
+    │   ├── ImageError        a file that is not as it should be: in a release, not even named
+    │   └── MismatchError     a card or setting that does not fit what is public of the images
     ├── DomainError           a point outside its manifold, a record outside the proven bound
     ├── PrivacyError          a budget, scale or combination for which no guarantee exists
     │   └── UndefinedError    a scale at which the law has no density
@@ -30,7 +31,15 @@ class DatasetError(CovdpError):
 
 
 class ImageError(DatasetError):
-    """One image that is not as its card says; the message names it, so a release withholds it."""
+    """A file that is not as its card says; the message names it, so a release withholds it."""
+
+
+class MismatchError(DatasetError):
+    """A class without images, a split, a shape that does not fit: what a release may tell.
+
+    Of the images it tells the sizes of classes and the shape, which every release publishes. All
+    else that opening or reading a dataset raises is withheld there.
+    """
 
 
 class DomainError(CovdpError, ValueError):

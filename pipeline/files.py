@@ -1,6 +1,10 @@
-"""Files: where the project's own resources are, and writes that are whole or absent."""
+"""Files: where the project's own resources are, and writes that are whole or absent.
+
+Files and folders have the modes that the user's umask gives them, never wider ones.
+"""
 
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,25 +44,38 @@ def make_folder(path: Path) -> Path:
 
 
 @contextmanager
+def owner_only(wanted: bool) -> Iterator[None]:
+    """Let files be 0600 and folders 0700 in the block, if `wanted`; of the whole process."""
+    before = os.umask(0o077) if wanted else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.umask(before)
+
+
+@contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`, which takes its place only when the block succeeds.
+
+    A file that is replaced may have been closed to others by its owner, and stays so.
 
     Raises
     ------
     OutputError
         When the file cannot be written or moved; nothing is left behind.
     """
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:  # made by the system with the umask: to ask for the umask is to change it for a moment
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
         raise OutputError(f"cannot write {path} ({error.strerror})") from error
     try:
         yield temporary
         with temporary.open("rb+") as stream:
             os.fsync(stream.fileno())
-        temporary.chmod(0o644)
+        with suppress(FileNotFoundError):
+            temporary.chmod(temporary.stat().st_mode & path.stat().st_mode | 0o600)
         temporary.replace(path)
     except OSError as error:
         raise OutputError(f"cannot write {path} ({error.strerror})") from error

@@ -141,6 +141,27 @@ def array_file(path: Path, fault: str) -> Path:
     return path
 
 
+OWN = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["a", "b"]\n'
+
+
+@pytest.mark.parametrize("command", ["run", "reproduce ew-octmnist"])
+@pytest.mark.parametrize("line", ["", "public = false\n"])
+def test_images_of_ones_own_are_run_only_if_declared_public(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, line: str
+) -> None:
+    """Without public = true nothing is written, and the line says what would be and the way out."""
+    array_file(tmp_path / "mine.npz", "one")
+    card = tmp_path / "mine.toml"
+    card.write_text(OWN + line)
+    out = tmp_path / "out"
+    tokens = [*command.split(), "--dataset", str(card), "--data-root", str(tmp_path)]
+    said = fails(capsys, *tokens, "--out", str(out))
+    for words in ("sample pictures of mine", "true means", "errors", "public = true"):
+        assert words in said
+    assert "`covdp release`, which does not need it" in said
+    assert not out.exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_unusable_images_end_in_one_line_and_leave_no_half_file(
@@ -149,13 +170,15 @@ def test_unusable_images_end_in_one_line_and_leave_no_half_file(
     """A damaged or unsuitable array file is one typed line; n = 1 is a valid, very noisy mean."""
     array_file(tmp_path / "mine.npz", fault)
     card = tmp_path / "mine.toml"
-    card.write_text('kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["a", "b"]\n')
+    card.write_text(OWN + "public = true\n")
     out = tmp_path / "out"
     tokens = ["run", "--dataset", str(card), "--data-root", str(tmp_path), "--out", str(out)]
     word = FAULTS[fault]
     if word is None:
         assert main(tokens) == 0
         assert (out / "report.html").is_file()
+        modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in [out, *out.rglob("*")]}
+        assert modes == {(True, 0o700), (False, 0o600)}
     else:
         assert word in fails(capsys, *tokens)
         halves = (".parquet", ".part", ".html", ".npy")

@@ -81,6 +81,41 @@ def test_resize_is_the_central_square(tmp_path: Path) -> None:
         np.testing.assert_array_equal(image[3::8, 3::8], [[50, 200], [120, 90]])
 
 
+def test_pad_and_stretch_keep_the_whole_image(tmp_path: Path) -> None:
+    """Padded, an image is whole and centred on black; stretched, it fills the square."""
+    left, right = np.full((30, 30), 60, np.uint8), np.full((30, 30), 220, np.uint8)
+    wide = np.hstack([left, right])
+    save(tmp_path / "ward/cat/0.png", wide)
+    save(tmp_path / "ward/dog/0.png", np.rot90(wide, -1))
+    pad, turned = next(ward(tmp_path, CARD + 'size = 20\nfit = "pad"\n').chunks())
+    np.testing.assert_array_equal(pad, np.rot90(turned))
+    wanted = np.zeros((20, 20))
+    wanted[5:15, :10], wanted[5:15, 10:] = 60, 220
+    np.testing.assert_array_equal(
+        np.delete(pad, range(7, 13), 1), np.delete(wanted, range(7, 13), 1)
+    )
+    stretched, _ = next(ward(tmp_path, CARD + 'size = 20\nfit = "stretch"\n').chunks())
+    assert set(stretched[:, :7].flat) == {60}
+    assert set(stretched[:, 13:].flat) == {220}
+    save(tmp_path / "ward/cat/0.png", np.full((1, 60), 9, np.uint8))
+    thin, _ = next(ward(tmp_path, CARD + 'size = 20\nfit = "pad"\n').chunks())
+    assert thin.sum() == 20 * 9
+
+
+def test_what_a_crop_leaves_is_said(tmp_path: Path) -> None:
+    """The share of pixels that central squares keep is a fact of the source, if it is not all."""
+    save(tmp_path / "ward/cat/0.png", picture(0, 10, 20))
+    save(tmp_path / "ward/dog/0.png", picture(1, 30, 10))
+    (fact,) = ward(tmp_path, CARD + "size = 5\n").facts
+    assert "central square, which keeps 40% of their pixels" in fact
+    assert ward(tmp_path, CARD + 'size = 5\nfit = "pad"\n').facts == ()
+    with pytest.raises(DatasetError, match="'fit' needs size"):
+        ward(tmp_path, CARD + 'fit = "pad"\n')
+    save(tmp_path / "ward/cat/0.png", picture(0, 5, 5))
+    save(tmp_path / "ward/dog/0.png", picture(1, 7, 7))
+    assert ward(tmp_path, CARD + "size = 5\n").facts == ()
+
+
 def test_real_scans(samples: Path, tmp_path: Path) -> None:
     """83 real OCT scans in one flat folder, read by a card, are the 28 px set made from them."""
     (tmp_path / "oct.toml").write_text(

@@ -17,6 +17,9 @@ def run(
 ) -> None:
     """Run every configured mechanism on every class, and write Parquet and a report.
 
+    The report shows sample images, true means and errors: images of your own need `public = true`
+    in their card. What is written about them is readable by you alone (0600 in folders 0700).
+
     ```
     covdp run
     covdp run --dataset pneumoniamnist --data-root ~/medmnist --out results
@@ -39,9 +42,12 @@ def run(
     """
     from flows.launch import run_experiment
     from pipeline.config import load_config
+    from pipeline.datasets import find_card
+    from pipeline.files import owner_only
 
     chosen = load_config(config, dataset=dataset, descriptor=descriptor, seed=seed)
-    paths = run_experiment(chosen, root=data_root, out=out, runner=runner)
+    with owner_only(find_card(chosen.dataset).own):
+        paths = run_experiment(chosen, root=data_root, out=out, runner=runner)
     print_paths(paths)
 
 
@@ -73,13 +79,19 @@ def reproduce(
     chains
         Run the published Markov chains too, which take most of the time.
     dataset
-        A dataset for the experiments on images, in place of their own.
+        A dataset for the experiments on images, in place of their own; a card of your own must say
+        public = true, as for `covdp run`.
     """
     from flows.launch import run_reproduction
+    from pipeline.datasets import find_card
     from pipeline.experiments.registry import choose
+    from pipeline.files import owner_only
 
     configs = choose(names, quick=quick, chains=chains, dataset=dataset)
-    print("\n".join(run_reproduction(configs, root=data_root, out=out)))
+    on_images = (item for item in configs if item.source is None and item.composition is None)
+    with owner_only(any(find_card(item.dataset).own for item in on_images)):
+        lines = run_reproduction(configs, root=data_root, out=out)
+    print("\n".join(lines))
 
 
 def report(folder: Path, *, out: Out = None) -> None:

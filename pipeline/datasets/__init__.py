@@ -10,7 +10,14 @@ becomes), then one adapter per kind of source: ``tiles``, ``npz``, ``folder``, `
 
 from pipeline.datasets.cards import Card, load_card
 from pipeline.datasets.download import data_root
-from pipeline.datasets.registry import DATASETS, fetch, find_card, open_dataset, overview
+from pipeline.datasets.registry import (
+    DATASETS,
+    fetch,
+    find_card,
+    open_dataset,
+    open_fetched,
+    overview,
+)
 from pipeline.datasets.source import SPLITS, ImageSource, Splits
 
 __all__ = [
@@ -24,5 +31,6 @@ __all__ = [
     "find_card",
     "load_card",
     "open_dataset",
+    "open_fetched",
     "overview",
 ]

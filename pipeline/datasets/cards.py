@@ -15,7 +15,29 @@ from pipeline.errors import DatasetError
 
 Kind: TypeAlias = Literal["tiles", "npz", "folder", "torchvision"]
 
-_OWNERS = {"files": "npz", "findings": "npz", "pattern": "folder", "torchvision": "torchvision"}
+Format: TypeAlias = Literal["PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000"]
+
+FORMATS: dict[Format, tuple[str, ...]] = {
+    "PNG": (".png",),
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "TIFF": (".tif", ".tiff"),
+    "BMP": (".bmp",),
+    "GIF": (".gif",),
+    "WEBP": (".webp",),
+    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
+    "JPEG2000": (".jp2", ".j2k", ".j2c", ".jpx"),
+}
+"""What a card may name, with the ends of file names. Pillow decodes all of it in this process; a
+format for which it would start another program (EPS) must never stand here."""
+
+_OWNERS = {
+    "files": "npz",
+    "findings": "npz",
+    "pattern": "folder",
+    "formats": "folder",
+    "fit": "folder",
+    "torchvision": "torchvision",
+}
 """Keys that mean something for one kind only."""
 
 
@@ -63,17 +85,23 @@ class Card(Record):
         npz: what can be downloaded, one file for each size; the first is the default.
     local : bool
         The files are the user's own: nothing is downloaded and no digest is checked.
+    public : bool
+        The images may be shown: a run writes samples and true means of them.
     path : str, optional
-        Where the file or folder lies, relative to the data root;
+        Where the file or folder lies, relative to the data root, which it cannot leave;
         ``NAME.npz`` or ``NAME_SIZE.npz`` for npz, ``NAME`` for a folder when left out.
     size : int, optional
-        Side of the square images in pixels. For a folder: images are cropped to their central
-        square and resized to it; when left out they are taken as they are.
+        Side of the square images in pixels. For a folder: images are made square as `fit` says and
+        resized to it; when left out they are taken as they are.
     findings : tuple of str
         npz with several labels an image, as an ``(n, len(findings))`` array of 0 and 1: an image
         without any finding is in class 0, an image with at least one in class 1.
     pattern : str
         folder: where images lie, with ``{class}`` and, if there are splits, ``{split}``.
+    formats : tuple of str
+        folder: the formats that are read, out of `FORMATS`.
+    fit : {"crop", "pad", "stretch"}
+        folder: how an image becomes square: its central square, all of it on black, or distorted.
     torchvision : str, optional
         torchvision: the name of the class in ``torchvision.datasets``.
     """
@@ -89,16 +117,24 @@ class Card(Record):
     images: Images | None = None
     files: tuple[RemoteFile, ...] = ()
     local: bool = False
+    public: bool = Field(False, strict=True)
     path: str | None = None
     size: PositiveInt | None = None
     findings: tuple[str, ...] = ()
     pattern: str = "{class}/*"
+    formats: tuple[Format, ...] = Field(("PNG", "JPEG"), min_length=1)
+    fit: Literal["crop", "pad", "stretch"] = "crop"
     torchvision: Literal["MNIST", "KMNIST", "FashionMNIST", "CIFAR10"] | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes that may be asked for, the default first; empty when the file decides."""
         return tuple(file.size for file in self.files) or ((self.size,) if self.size else ())
+
+    @property
+    def own(self) -> bool:
+        """Whether the files are the user's own."""
+        return self.local or self.kind == "folder"
 
     @check(mode="after")
     def _keys_fit_the_kind(self) -> Self:
@@ -109,6 +145,8 @@ class Card(Record):
             raise ValueError("kind 'npz' needs either local = true or [[files]] to download")
         if self.kind == "npz" and self.size:
             raise ValueError("key 'size' is not for kind 'npz': the file has the size")
+        if "fit" in self.model_fields_set and not self.size:
+            raise ValueError("key 'fit' needs size, the side in pixels that images are made to fit")
         if self.path and (self.kind not in ("npz", "folder") or self.files):
             raise ValueError("key 'path' is for a folder or for an npz with local = true")
         if (self.kind == "torchvision") != bool(self.torchvision):
@@ -124,10 +162,30 @@ class Card(Record):
         return self
 
     @check(mode="after")
-    def _pattern_is_plain(self) -> Self:
-        if "{class}" not in self.pattern or Path(self.pattern).is_absolute():
-            raise ValueError("pattern must be relative and contain {class}, as in '{class}/*.png'")
+    def _stays_in_the_data_root(self) -> Self:
+        if self.path is not None and not _plain(self.path):
+            raise ValueError(
+                f"path must lie in the data root, without '..', '~' or a leading '/', found "
+                f"{self.path!r}; name another root with --data-root or COVDP_DATA"
+            )
+        if "{class}" not in self.pattern or not _plain(self.pattern):
+            raise ValueError(
+                "pattern must be relative, without '..', and contain {class}, as in "
+                f"'{{class}}/*.png', found {self.pattern!r}"
+            )
+        if any("**" in part and part != "**" for part in Path(self.pattern).parts):
+            raise ValueError("'**' in pattern must be a folder of its own, as in '{class}/**/*'")
+        for name in self.classes if self.kind == "folder" else ():
+            if not _plain(self.pattern.replace("{class}", name)):
+                raise ValueError(f"class {name!r} would lead out of the folder")
         return self
+
+
+def _plain(path: str) -> bool:
+    """Return whether `path` is relative and goes down only."""
+    parts = path.replace("\\", "/").split("/")
+    rooted = Path(path).anchor or path.startswith(("/", "\\", "~"))
+    return not (rooted or ".." in parts or "\0" in path)
 
 
 def load_card(path: Path) -> Card:

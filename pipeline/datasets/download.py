@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, ImageError
 from pipeline.files import atomic_path, home
 
 LOGGER = logging.getLogger(__name__)
@@ -88,10 +88,10 @@ def present(path: Path) -> bool:
 
 
 def verify(path: Path, md5: str) -> Path:
-    """Return `path` if its MD5 is `md5`, else raise `DatasetError`; the file stays as it is."""
+    """Return `path` if its MD5 is `md5`, else raise `ImageError`; the file stays as it is."""
     found = digest(path)
     if found != md5:
-        raise DatasetError(
+        raise ImageError(
             f"{path} has MD5 {found}, the official file has {md5}; move it away to download the "
             "official one, or describe your own by a card with local = true (data/README.md)"
         )

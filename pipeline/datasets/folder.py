@@ -1,7 +1,8 @@
-"""PNG and JPEG images in folders, one class a folder or as the card's pattern says."""
+"""Images in folders, one class a folder or as the card's pattern says."""
 
 import glob
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -10,16 +11,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.arrays import ImageArray, LabelArray
-from pipeline.datasets.cards import Card
+from pipeline.datasets.cards import FORMATS, Card
+from pipeline.datasets.doors import open_regular
 from pipeline.datasets.source import SPLITS, ImageSource, Rows
-from pipeline.errors import DatasetError, ImageError
+from pipeline.errors import DatasetError, ImageError, MismatchError
 
 if TYPE_CHECKING:
     from PIL import Image
 
-SUFFIXES = {".png", ".jpg", ".jpeg"}
 EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
 """Pillow's modes with intensities 0..255; others would be clipped, not rescaled."""
+OTHERS = (
+    ".dcm", ".dicom", ".nii", ".nii.gz", ".nrrd", ".mha", ".mhd", ".svs", ".ndpi", ".mrxs", ".czi",
+    ".heic", ".heif", ".avif", ".jxl", ".tga", ".psd", ".eps", ".svg", ".exr",
+)  # fmt: skip
+"""Ends of file names of images that no card of folders can name: not to be passed by in silence."""
 
 
 def open_folder(card: Card, path: Path) -> ImageSource:
@@ -30,8 +36,9 @@ def open_folder(card: Card, path: Path) -> ImageSource:
     Raises
     ------
     DatasetError
-        When a class has no image, an image lies in two classes, cannot be read, has more than
-        8 bits a channel, or another size than the others while the card gives none.
+        When a class has no image, an image lies in two classes or out of the data root, cannot be
+        read, has more than 8 bits a channel, or another size than the others while the card gives
+        none; when there are images of a format that the card does not name.
     """
     splits = SPLITS if "{split}" in card.pattern else ("train",)
     files: dict[str, tuple[Path, ...]] = {}
@@ -41,15 +48,37 @@ def open_folder(card: Card, path: Path) -> ImageSource:
         files[split] = tuple(file for group in groups for file in group)
         labels[split] = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     _check_disjoint(card, path, files, labels)
-    shapes = {_header(file, card): file for group in files.values() for file in group}
+    sides = {file: _header(file, card) for group in files.values() for file in group}
+    shape = _shape(card, path, sides) + ((3,) if card.channels == 3 else ())
+    reader = partial(read_folder, card, shape, files)
+    return ImageSource(card, shape, labels, reader, _facts(card, list(sides.values())))
+
+
+def _shape(card: Card, path: Path, sides: dict[Path, tuple[int, int]]) -> tuple[int, int]:
+    """Return the height and width of all images as they will be read."""
+    if card.size:
+        return card.size, card.size
+    shapes = {side: file for file, side in sides.items()}
     if len(shapes) > 1:
         (one, first), (two, second) = list(shapes.items())[:2]
         raise ImageError(
             f"{path}: images must have one size, found {one} in {first.name} and {two} in "
-            f"{second.name}; give size in the card to crop and resize them"
+            f"{second.name}; give size in the card to fit and resize them"
         )
-    shape = next(iter(shapes)) + ((3,) if card.channels == 3 else ())
-    return ImageSource(card, shape, labels, partial(read_folder, card, shape, files))
+    return next(iter(shapes))
+
+
+def _facts(card: Card, sides: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    """Say what part of the images is not used."""
+    if not card.size or card.fit != "crop":
+        return ()
+    kept = sum(min(side) ** 2 for side in sides) / sum(high * wide for high, wide in sides)
+    if kept == 1:
+        return ()
+    return (
+        f"Images are cropped to their central square, which keeps {kept:.0%} of their pixels; "
+        'fit = "pad" or "stretch" in the card keeps all.',
+    )
 
 
 def read_folder(
@@ -70,10 +99,31 @@ def read_folder(
 
 
 def _find(card: Card, path: Path, split: str, name: str) -> list[Path]:
-    """Return the images of one class and split, ordered by path."""
+    """Return the images of one class and split, ordered by path, links followed."""
     pattern = card.pattern.replace("{class}", glob.escape(name)).replace("{split}", split)
-    found = (file for file in path.glob(pattern) if file.suffix.lower() in SUFFIXES)
-    return sorted(file for file in found if not file.name.startswith("."))
+    found = sorted(file for file in path.glob(pattern) if not file.name.startswith("."))
+    suffixes = tuple(end for kind in card.formats for end in FORMATS[kind])
+    images = [file for file in found if file.name.lower().endswith(suffixes)]
+    known = (*OTHERS, *(end for ends in FORMATS.values() for end in ends))
+    if passed := sum(file.name.lower().endswith(known) for file in found) - len(images):
+        raise DatasetError(
+            f"{path}: class '{name}' has {passed} image(s) of a format that the card does not "
+            f"name (it names {', '.join(card.formats)}); add it to formats, one of "
+            f"{', '.join(FORMATS)}, or convert them, or leave them out by a narrower pattern"
+        )
+    depth = len(Path(card.path or card.name).parts)
+    root = (path.parents[depth - 1] if depth else path).resolve()
+    return [_followed(file, root) for file in images]
+
+
+def _followed(file: Path, root: Path) -> Path:
+    """Return the file that a link leads to, in the data root."""
+    real = Path(os.path.realpath(file))  # Path.resolve raises on a loop
+    if not real.is_relative_to(root):
+        raise ImageError(
+            f"{file} is a link that leads out of the data root; put the image there itself"
+        )
+    return real
 
 
 def _check_disjoint(
@@ -83,51 +133,79 @@ def _check_disjoint(
     counts = sum(np.bincount(part, minlength=len(card.classes)) for part in labels.values())
     for name, count in zip(card.classes, np.atleast_1d(counts), strict=True):
         if count == 0:
-            raise DatasetError(
-                f"{path}: class '{name}' has no PNG or JPEG image at '{card.pattern}'; correct "
-                "classes, pattern or path in the card"
+            raise MismatchError(
+                f"{path}: class '{name}' has no {_either(card)} image at "
+                f"'{card.pattern}'; correct classes, pattern, formats or path in the card"
             )
     seen = [file for group in files.values() for file in group]
     if len(set(seen)) < len(seen):
         twice = next(file for file in seen if seen.count(file) > 1)
         raise DatasetError(
-            f"{twice} lies in two classes or splits; make '{card.pattern}' tell them apart"
+            f"{twice} lies in two classes or splits, or a link repeats it; make '{card.pattern}' "
+            "tell them apart"
         )
 
 
 def _header(file: Path, card: Card) -> tuple[int, int]:
-    """Return height and width of an image as it will be read, from its header alone."""
-    with _opened(file) as image:
+    """Return height and width of an image from its header alone."""
+    with _opened(file, card) as image:
         if image.mode not in EIGHT_BIT:
             raise ImageError(
                 f"{file}: images must have 8 bits a channel, found mode {image.mode}; rescale "
                 "to 0..255 and save again"
             )
-        return (card.size, card.size) if card.size else (image.height, image.width)
+        pages = getattr(image, "n_frames", 1)
+        if pages > 1 and image.format != "MPO":  # a JPEG with a preview is one image
+            raise ImageError(
+                f"{file}: one file must be one image, found {pages}; save each in a file of its own"
+            )
+        return image.height, image.width
 
 
 def _decode(file: Path, card: Card) -> ImageArray:
     """Return one image, (h, w) or (h, w, 3)."""
+    with _opened(file, card) as image:
+        plain = image.convert("L" if card.channels == 1 else "RGB")
+        return np.asarray(_fitted(plain, card.size, card.fit) if card.size else plain)
+
+
+def _fitted(image: "Image.Image", size: int, fit: str) -> "Image.Image":
+    """Return an image of `size` pixels a side: cropped, padded with black, or stretched."""
     from PIL import Image
 
-    with _opened(file) as image:
-        plain = image.convert("L" if card.channels == 1 else "RGB")
-        if card.size:
-            side = min(plain.size)
-            left, top = (plain.width - side) // 2, (plain.height - side) // 2
-            square = plain.crop((left, top, left + side, top + side))
-            plain = square.resize((card.size, card.size), Image.Resampling.BICUBIC)
-        return np.asarray(plain)
+    if fit == "crop":
+        side = min(image.size)
+        left, top = (image.width - side) // 2, (image.height - side) // 2
+        image = image.crop((left, top, left + side, top + side))
+    if fit != "pad":
+        return image.resize((size, size), Image.Resampling.BICUBIC)
+    longest = max(image.size)
+    width, height = (max(1, round(side * size / longest)) for side in image.size)
+    black = Image.new(image.mode, (size, size))
+    small = image.resize((width, height), Image.Resampling.BICUBIC)
+    black.paste(small, ((size - width) // 2, (size - height) // 2))
+    return black
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator["Image.Image"]:
-    """Open an image; whatever a damaged file makes Pillow raise becomes one `ImageError`."""
-    from PIL import Image
+def _opened(file: Path, card: Card) -> Iterator["Image.Image"]:
+    """Open an image; whatever a damaged file makes Pillow raise becomes one `ImageError`.
+
+    Only the decoders of the card's formats look at it, whatever its name says.
+    """
+    from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(file) as image:
+        with open_regular(file) as stream, Image.open(stream, formats=card.formats) as image:
             yield image
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        reason = " ".join(str(error).replace(str(file), "file").split())
+    except ImageError:
+        raise
+    except UnidentifiedImageError as error:
+        raise ImageError(f"{file} is not a readable image ({_either(card)} is asked)") from error
+    except Exception as error:  # decoders raise whatever they stumble over
+        reason = " ".join(str(error).replace(str(file), "file").split()) or type(error).__name__
         raise ImageError(f"{file} is not a readable image ({reason})") from error
+
+
+def _either(card: Card) -> str:
+    return " or ".join(card.formats)

@@ -41,6 +41,7 @@ def card_text(info: Mapping[str, Any], homepage: str) -> str:
     lines = [
         f"title = {_text(info['python_class'])}",
         'kind = "npz"',
+        "public = true",
         f"licence = {_text(info['license'])}",
         f"url = {_text(homepage)}",
         f"description = {_paragraph(info['description'])}",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import Card
+from pipeline.datasets.doors import open_regular
 from pipeline.datasets.source import (
     SPLITS,
     ImageSource,
@@ -39,7 +40,7 @@ def open_npz(card: Card, path: Path) -> ImageSource:
     DatasetError
         When the file is damaged, an array is missing or has a wrong dtype, shape or label.
     """
-    with _reading(path), zipfile.ZipFile(path) as archive:
+    with _archive(path) as archive:
         splits = _splits(archive, path)
         shapes = {split: _image_header(archive, split, card, path) for split in splits}
         labels = {split: _labels(archive, split, shapes[split][0], card, path) for split in splits}
@@ -59,7 +60,7 @@ def read_npz(
 def _blocks(path: Path, shape: tuple[int, ...], split: str, rows: Rows) -> Iterator[ImageArray]:
     """Yield the wanted rows of each block of the member."""
     step = max(1, BLOCK // int(np.prod(shape)))
-    with _reading(path), zipfile.ZipFile(path) as archive, _open(archive, split) as stream:
+    with _archive(path) as archive, _open(archive, split) as stream:
         total = _header(stream)[0][0]
         for start in range(0, total, step):
             block = np.empty((min(step, total - start), *shape), np.uint8)
@@ -131,10 +132,11 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn whatever a damaged file makes the readers raise into one `DatasetError`."""
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open the file; whatever a damaged one makes the readers raise becomes one `DatasetError`."""
     try:
-        yield
+        with open_regular(path.resolve()) as stream, zipfile.ZipFile(stream) as archive:
+            yield archive
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise DatasetError(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.datasets.cards import Card, Kind, load_card
+from pipeline.datasets.doors import stay_inside
 from pipeline.datasets.download import data_root, obtain, present
 from pipeline.datasets.folder import open_folder
 from pipeline.datasets.npz import open_npz
@@ -101,6 +102,8 @@ def fetch(
     if card.kind == "torchvision":
         return fetch_vision(card, where, progress=progress, attempts=attempts, pause=pause)
     target = _location(card, where, chosen)
+    if card.own:
+        stay_inside(target, where, card.name)
     for file in card.files:
         if file.size == chosen:
             return obtain(
@@ -129,7 +132,12 @@ def open_dataset(
         When the dataset is unknown, cannot be fetched or is not what its card says.
     """
     card = find_card(name)
-    return OPENERS[card.kind](card, fetch(card, root, size=size, progress=progress))
+    return open_fetched(card, fetch(card, root, size=size, progress=progress))
+
+
+def open_fetched(card: Card, path: Path) -> ImageSource:
+    """Open a dataset where `fetch` said it lies; from here on the files may be at fault."""
+    return OPENERS[card.kind](card, path)
 
 
 def overview(root: Path | str | None = None) -> tuple[Row, ...]:
@@ -162,7 +170,7 @@ def _location(card: Card, root: Path, size: int | None) -> Path:
     if card.kind == "tiles":
         return pictures_folder()
     if card.path:
-        return root / Path(card.path).expanduser()
+        return root / card.path
     if card.kind == "folder":
         return root / card.name
     suffix = f"_{size}" if size and size != card.sizes[0] else ""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import Card
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, MismatchError
 
 SPLITS = ("train", "val", "test")
 Splits: TypeAlias = str | tuple[str, ...] | None
@@ -38,12 +38,16 @@ class ImageSource:
         The label of each image, by split.
     read : Reader
         Where the images come from.
+    facts : tuple of str
+        What a reader should know of how they were read. They depend on the images: a run tells
+        them, a release does not.
     """
 
     card: Card
     shape: tuple[int, ...]
     by_split: Mapping[str, LabelArray]
     read: Reader
+    facts: tuple[str, ...] = ()
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -108,7 +112,7 @@ class ImageSource:
         """Return the labels of the chosen splits, each split once."""
         names = SPLITS if split is None else (split,) if isinstance(split, str) else tuple(split)
         if not names or len(set(names)) != len(names) or not set(names) <= set(SPLITS):
-            raise DatasetError(
+            raise MismatchError(
                 f"split must be one or more of {', '.join(SPLITS)}, each once, found {split!r}"
             )
         nothing = np.empty(0, np.int64)
@@ -117,17 +121,17 @@ class ImageSource:
     def _check(self, chosen: dict[str, LabelArray], label: int | None) -> None:
         """Raise when a wanted class has no image in the chosen splits."""
         if label is not None and not 0 <= label < len(self.classes):
-            raise DatasetError(
+            raise MismatchError(
                 f"label must be 0..{len(self.classes) - 1} in {self.card.name}, found {label}"
             )
         counts = self.counts(tuple(chosen))
         where = f"{self.card.name}, split {'+'.join(chosen)}"
         if not any(counts):
             sizes = ", ".join(f"{part} {len(v)}" for part, v in self.by_split.items())
-            raise DatasetError(f"{where}, has no image; choose another split ({sizes})")
+            raise MismatchError(f"{where}, has no image; choose another split ({sizes})")
         for wanted in range(len(self.classes)) if label is None else (label,):
             if counts[wanted] == 0:
-                raise DatasetError(
+                raise MismatchError(
                     f"{where}: class {wanted} '{self.classes[wanted]}' has no image; choose other "
                     "splits or take the class out of the card"
                 )
@@ -166,7 +170,7 @@ def check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], channels: int, whe
         )
     wanted = "(n, h, w)" if channels == 1 else "(n, h, w, 3)"
     if len(shape) != (3 if channels == 1 else 4) or (channels == 3 and shape[-1] != 3):
-        raise DatasetError(
+        raise MismatchError(
             f"{where}: with {channels} channel(s) images must have shape {wanted}, found {shape}; "
             "move or drop axes, or correct channels in the card"
         )

@@ -62,7 +62,7 @@ def _gray(file: Path) -> ImageArray:
     from PIL import Image
 
     try:
-        with Image.open(file) as image:
+        with Image.open(file, formats=("PNG", "JPEG")) as image:
             return np.asarray(image.convert("L"))
     except OSError as error:
         raise DatasetError(f"cannot read {file}; install scikit-image again") from error

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from pipeline import __version__
 from pipeline.config import ExperimentConfig
-from pipeline.datasets import Card, find_card
+from pipeline.datasets import DATASETS, Card, find_card
 from pipeline.errors import DatasetError
 from pipeline.experiments.engine import ClassData, all_cells, distance_name, stream_seed
 from pipeline.experiments.promises import guarantees, manifolds, statement
@@ -42,7 +42,9 @@ def write_run(
         for label in labels_of(config, source)
     )
     note = _note(card, _origin(card))
-    return _write(config, note, classes, source.shape, root, out, started, seconds)
+    return _write(
+        config, note, classes, source.shape, root, out, started, seconds, facts=source.facts
+    )
 
 
 def write_simulated(
@@ -102,6 +104,7 @@ def _write(
     seconds: Steps,
     *,
     reason: str = "",
+    facts: Sequence[str] = (),
 ) -> Path:
     sizes = {item.name: item.n for item in classes}
     run = RunRecord(
@@ -120,7 +123,9 @@ def _write(
         privacy=statement(config, sizes) if sizes else {},
         guarantees=guarantees(config, sizes) if sizes else {},
         unit=_unit(config),
-        notes=tuple(filter(None, (config.paper and f"Reproduces {config.paper}.", *config.open))),
+        notes=tuple(
+            filter(None, (config.paper and f"Reproduces {config.paper}.", *facts, *config.open))
+        ),
         status="data not available" if reason else "ok",
         started=started.isoformat(timespec="milliseconds"),
         finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -135,11 +140,16 @@ def _note(card: Card, origin: str) -> DatasetNote:
 
 
 def _origin(card: Card) -> str:
-    """Say how the images came here."""
+    """Say how the images came here, and which of their files were compared with a digest."""
     if card.kind == "tiles":
         return "shipped with scikit-image, cut on the fly"
-    if card.local or card.kind == "folder":
-        return "files of your own"
+    if card.own:
+        what = "a folder" if card.kind == "folder" else "files"
+        return f"{what} of your own, no digest to check"
+    if DATASETS.get(card.name) != card:
+        return "files from the addresses in your card, compared with its digests"
+    if card.kind == "torchvision":
+        return "official files, compared with the digests that torchvision publishes of them"
     return "official files, digest checked"
 
 

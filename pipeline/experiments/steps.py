@@ -15,7 +15,7 @@ import numpy as np
 from pipeline import __version__
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, known
-from pipeline.datasets import ImageSource, find_card, open_dataset
+from pipeline.datasets import Card, ImageSource, find_card, open_dataset
 from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain, require, verify
 from pipeline.errors import ConfigError
 from pipeline.experiments.engine import ClassData, Setting, all_cells, run_cells
@@ -40,7 +40,7 @@ def check(config: ExperimentConfig) -> None:
     ConfigError, DatasetError
         One line: what was asked, why it means nothing, what to choose.
     """
-    find_card(config.dataset)
+    _require_public(find_card(config.dataset))
     known("descriptor", config.descriptor, DESCRIPTORS, "the README")
     known("manifold", config.manifold, MANIFOLDS, "the README")
     if not config.manifold.startswith("spd-"):
@@ -61,6 +61,16 @@ def check(config: ExperimentConfig) -> None:
                 raise ConfigError(f"series {series.series!r}: {reason}")
 
 
+def _require_public(card: Card) -> None:
+    """Refuse images that nobody has declared public: what a run writes tells of them."""
+    if not card.public:
+        raise ConfigError(
+            f"a run writes sample pictures of {card.name}, its true means and the errors against "
+            "them, so its card must say public = true, if that is so; images that must not leak "
+            "are for `covdp release`, which does not need it"
+        )
+
+
 def run_folder(config: ExperimentConfig, out: Path) -> Path:
     """Return the folder of a run's record, bound and samples, ``OUT/runs/<run>``."""
     return out / "runs" / config.run_name
@@ -68,6 +78,7 @@ def run_folder(config: ExperimentConfig, out: Path) -> Path:
 
 def open_images(config: ExperimentConfig, root: Path | None) -> ImageSource:
     """Open the images of an experiment; they are fetched and checked first if they must be."""
+    _require_public(find_card(config.dataset))
     return open_dataset(config.dataset, root, size=config.size)
 
 

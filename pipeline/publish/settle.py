@@ -5,29 +5,41 @@
 
 The order is the safety: the budget is charged before noise exists, and only bytes that the ledger
 has stored are returned. Asked again for the same release, the ledger answers and nothing is drawn.
-What an image may do to a library, warn or fail, is not shown.
+What card and settings decide is told when it is wrong. What the files decide, down to their names
+and all that an image may make a library say or raise, is not.
 """
 
 import json
 import math
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pipeline import __version__
 from pipeline.arrays import FloatArray
-from pipeline.datasets import ImageSource, open_dataset
+from pipeline.datasets import ImageSource, fetch, find_card, open_fetched
 from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain
-from pipeline.errors import ConfigError, DatasetError, ImageError, PrivacyError
+from pipeline.errors import (
+    ConfigError,
+    DatasetError,
+    ImageError,
+    LedgerError,
+    MismatchError,
+    PrivacyError,
+)
 from pipeline.geometry import MANIFOLDS
 from pipeline.privacy import GDP, privacy_statement
 from pipeline.privacy.ledger import Ledger, Stored
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.draw import draw
+from pipeline.publish.silence import silence
+
+T = TypeVar("T")
 
 EQUALITY = (
     "equality of contents: the ledger tells images that were charged before, and two classes of "
@@ -89,8 +101,9 @@ def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
     PrivacyError
         The private part failed; why is withheld, as it might depend on the images.
     """
-    with warnings.catch_warnings(action="ignore"):  # a warning may tell of an image
-        source, public, contents = _read(config, ledger, root)
+    path = _fetched(config, root)
+    with silence():
+        source, public, contents = _read(config, ledger, path)
         held = ledger.reserve(
             config.population,
             public.query(),
@@ -104,27 +117,47 @@ def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
     return ledger.commit(held, json.dumps(document, sort_keys=True).encode()).result
 
 
+def _fetched(config: ReleaseConfig, root: Path | None) -> Path:
+    """Return where the images lie; all that may be wrong so far is of the card and the settings."""
+    with suppress(ImageError):  # the digest of a file that is there
+        return fetch(find_card(config.dataset), root, size=config.size, progress=False)
+    raise _withheld(config)
+
+
 def _read(
-    config: ReleaseConfig, ledger: Ledger, root: Path | None
+    config: ReleaseConfig, ledger: Ledger, path: Path
 ) -> tuple[ImageSource, Public, dict[str, str]]:
     """Return the images, what is public of them, and the digest of each class."""
-    try:
-        source = open_dataset(config.dataset, root, size=config.size, progress=False)
-        public = _public(config, source)
-        _rehearse(source, public)
-        contents = {
-            f"{label} {name}": ledger.digest(_bytes(source, config, label))
-            for label, name, _ in public.classes
-        }
-    except ImageError:
-        contents = None
-    if contents is None:  # outside the handler, as below
-        raise DatasetError(
-            f"an image of {config.dataset} is not as its card says; which one and why is withheld, "
-            "as it would stay in logs. `covdp run --dataset` with the same card shows it. Nothing "
-            "was charged"
+    source = _unless_told(config, partial(open_fetched, find_card(config.dataset), path))
+    source.labels(config.splits)  # raises where a class is empty: class sizes are public
+    public = _public(config, source)
+    _rehearse(source, public)
+    contents = {
+        f"{label} {name}": _unless_told(
+            config, partial(ledger.digest, _bytes(source, config, label))
         )
+        for label, name, _ in public.classes
+    }
     return source, public, contents
+
+
+def _unless_told(config: ReleaseConfig, work: Callable[[], T]) -> T:
+    """Return what `work` gives; its failures lose their words but for those of public things."""
+    try:
+        return work()
+    except (MismatchError, LedgerError):
+        raise
+    except Exception:
+        failure = _withheld(config)
+    raise failure  # outside the handler, so that not even a traceback holds the cause
+
+
+def _withheld(config: ReleaseConfig) -> DatasetError:
+    return DatasetError(
+        f"the images of {config.dataset} are not all as its card says; which one and why is "
+        "withheld, as it would stay in logs. In Python, open_dataset(CARD, ROOT) of "
+        "pipeline.datasets and a pass over its chunks() show it to you. Nothing was charged"
+    )
 
 
 def _rehearse(source: ImageSource, public: Public) -> None:

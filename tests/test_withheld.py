@@ -1,0 +1,216 @@
+"""In a release no image is named, quoted or heard of; what card and settings decide is told."""
+
+import logging
+import os
+import struct
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline.datasets import registry
+from pipeline.errors import CovdpError, DatasetError
+from pipeline.privacy import GDP
+from pipeline.privacy.ledger import Ledger, init_ledger
+from pipeline.publish import load_release, settle
+from pipeline.publish.silence import silence
+
+CARD = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
+CONFIG = """\
+name = "nightly"
+population = "ward-7"
+dataset = "{card}"
+labels_and_class_sizes_are_public = true
+budget = 0.5
+run_key = "monday"
+"""
+NAME = "miller"
+
+
+@pytest.fixture
+def ward(tmp_path: Path) -> Path:
+    """Make a data root with three pictures a class, named after people, and an account of μ = 1."""
+    rng = np.random.default_rng(1)
+    for label in ("well", "ill"):
+        (tmp_path / "ward" / label).mkdir(parents=True)
+        for number in range(3):
+            pixels = rng.integers(0, 256, (28, 28), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "ward" / label / f"{NAME}-{number}.png")
+    (tmp_path / "ward.toml").write_text(CARD)
+    (tmp_path / "release.toml").write_text(CONFIG.format(card=tmp_path / "ward.toml"))
+    init_ledger(tmp_path / "ledger.sqlite").set_budget("ward-7", GDP(1.0))
+    return tmp_path
+
+
+def ledger(ward: Path) -> Ledger:
+    """Open the ward's ledger."""
+    return init_ledger(ward / "ledger.sqlite")
+
+
+def refused(ward: Path, words: str, capfd: pytest.CaptureFixture[str], log: Any) -> str:
+    """Release; assert a refusal without a charge that names nobody anywhere; return its words."""
+    with pytest.raises(CovdpError, match=words) as caught:
+        settle(load_release(ward / "release.toml"), ledger(ward), ward)
+    told = "".join([*traceback.format_exception(caught.value), *capfd.readouterr(), log.text])
+    assert NAME not in told
+    if "withheld" in words:
+        assert (caught.value.__context__, caught.value.__cause__) == (None, None)
+    assert ledger(ward).show("ward-7")[0].releases == 0
+    return str(caught.value)
+
+
+FAILURES = {
+    "memory": MemoryError(f"{NAME} needs 9 GB"),
+    "letters": UnicodeDecodeError("utf-8", NAME.encode(), 0, 1, "invalid"),
+    "struct": struct.error(f"{NAME}: unpack requires 4 bytes"),
+    "depth": RecursionError(NAME),
+    "key": KeyError(NAME),
+    "system": OSError(5, "Input/output error", f"{NAME}.png"),
+    "dataset": DatasetError(f"{NAME}.png has another size"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("when", ["opening", "reading"])
+def test_every_failure_over_images_is_withheld(
+    ward: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    when: str,
+    failure: Exception,
+) -> None:
+    """Whatever kind of exception opening or reading raises, its words go nowhere."""
+    real = registry.OPENERS["folder"]
+
+    def open_badly(card: Any, path: Path) -> Any:
+        if when == "opening":
+            raise failure
+        source = real(card, path)
+        return type(source)(source.card, source.shape, source.by_split, read_badly)
+
+    def read_badly(split: str, rows: Any, size: int) -> Iterator[Any]:
+        logging.getLogger("PIL").error("%s", failure)
+        warnings.warn(f"{NAME} is large", UserWarning, stacklevel=1)
+        os.write(2, f"libjpeg: {NAME} is corrupt\n".encode())
+        raise failure
+
+    monkeypatch.setitem(registry.OPENERS, "folder", open_badly)
+    refused(ward, "withheld", capfd, caplog)
+
+
+HOSTILE: dict[str, Callable[[Path], object]] = {
+    "postscript": lambda file: file.write_bytes(
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"
+    ),
+    "pipe": os.mkfifo,
+    "out": lambda file: file.symlink_to("/etc/hostname"),
+    "cut": lambda file: file.write_bytes((file.parent / f"{NAME}-0.png").read_bytes()[:-40]),
+    "chunk": lambda file: file.write_bytes(b"\x89PNG\r\n\x1a\n" + b"\xff" * 90),
+    "size": lambda file: Image.new("L", (9, 9)).save(file),
+    "other format": lambda file: file.with_suffix(".dcm").write_bytes(b"DICM"),
+    "tiff": lambda file: Image.new("L", (28, 28)).save(file, "TIFF"),
+}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("put", HOSTILE.values(), ids=HOSTILE)
+def test_no_file_in_the_folder_is_told_of(
+    ward: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    put: Callable[[Path], object],
+) -> None:
+    """Whatever lies among the images, a release says no more than that something does."""
+    caplog.set_level(logging.DEBUG)
+    put(ward / "ward" / "ill" / f"{NAME}-9.png")
+    said = refused(ward, "withheld", capfd, caplog)
+    assert "PNG" not in said
+
+
+def extend(path: Path, line: str) -> None:
+    """Add a line to a file."""
+    path.write_text(path.read_text() + line)
+
+
+PUBLIC: dict[str, tuple[Callable[[Path], object], str]] = {
+    "folder": (lambda root: (root / "ward").rename(root / "elsewhere"), "does not exist"),
+    "class": (
+        lambda root: (root / "ward.toml").write_text(CARD.replace("ill", "sick")),
+        "class 'sick' has no",
+    ),
+    "key": (lambda root: (root / "ward.toml").write_text(CARD + "sise = 28\n"), "'size'"),
+    "split": (
+        lambda root: extend(root / "release.toml", 'splits = ["test"]\n'),
+        "split test, has no image",
+    ),
+    "size": (lambda root: extend(root / "release.toml", "size = 9\n"), "size 9"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "words"), PUBLIC.values(), ids=PUBLIC)
+def test_faults_of_public_settings_are_told(
+    ward: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    spoil: Callable[[Path], object],
+    words: str,
+) -> None:
+    """What card, settings and class sizes decide keeps its own words, in one line."""
+    spoil(ward)
+    said = refused(ward, words, capfd, caplog)
+    assert "withheld" not in said
+    assert "\n" not in said
+
+
+def test_silence_covers_c_warnings_and_logs_and_ends(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Inside nothing is heard, also from threads that come and go; after the last one all is."""
+
+    def speak() -> None:
+        os.write(2, b"from C ")
+        logging.getLogger("PIL").error("a log")
+        warnings.warn("a warning", UserWarning, stacklevel=1)
+
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with silence():
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=stay)
+    with silence():
+        thread.start()
+        inside.wait(10)
+        speak()
+    speak_after_one_left = capfd.readouterr().err
+    os.write(2, b"still quiet")  # the thread is inside yet
+    leave.set()
+    thread.join()
+    assert (speak_after_one_left, capfd.readouterr().err, caplog.text) == ("", "", "")
+    with pytest.warns(UserWarning, match="a warning"):
+        speak()
+    assert capfd.readouterr().err == "from C "
+    assert "a log" in caplog.text
+
+
+def test_silence_without_standard_error(tmp_path: Path) -> None:
+    """A service whose standard error is closed reads images all the same, and keeps it closed."""
+    kept = os.dup(2)
+    os.close(2)
+    try:
+        with silence():
+            os.write(2, b"nothing")
+        with pytest.raises(OSError, match="descriptor"):
+            os.fstat(2)
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

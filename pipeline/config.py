@@ -116,20 +116,36 @@ class PublishedConfig(Record):
 
 
 class ClaimConfig(Record):
-    """One thing the paper says of its figure: the left series lies below the right one.
+    """One thing the paper says of its figure, in its own words as far as a sentence allows.
 
-    It holds for a class and budget when mean(left)·`factor` < mean(right); for the column
-    ``ratio``, which has no series, where the largest record fills `factor` of its bound.
+    It holds for a class and budget when mean(left)·`factor` < mean(right), or, given `within`, when
+    neither mean is `within` times the other; for the column ``ratio``, which has no series, where
+    the largest record of a class fills `factor` of its bound.
     """
 
-    says: str
+    says: str = Field(min_length=1)
+    place: str = Field(min_length=1, description="where the paper says it")
     left: str = ""
     right: str = ""
     factor: Positive = 1.0
+    within: float | None = Field(None, gt=1, description="in place of `factor`")
+    ours: str = Field("", description="one sentence: what of this reading is not the paper's")
+    why: Literal["", "clock", "footpoint", "grid", "law", "limit", "scale"] = Field(
+        "", description="why our rows differ, where they do; see pipeline.report.reasons"
+    )
+    beside: str = Field("", description="series of ours that the reason compares with")
     column: Literal["error", "seconds", "ratio"] = "error"
     above: float = Field(0.0, description="least budget it is said of")
     below: float = Field(1e9, description="largest budget it is said of")
     labels: tuple[int, ...] | None = Field(None, description="classes it is said of; all if none")
+
+    @model_validator(mode="after")
+    def _own_bars_are_said(self) -> Self:
+        if self.within is not None and (self.factor != 1.0 or not self.ours):
+            raise ConfigError(
+                "within stands in place of factor, and ours must say where it is from"
+            )
+        return self
 
 
 class TargetConfig(Record):

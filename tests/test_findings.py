@@ -28,7 +28,8 @@ def test_headline_compares_at_the_same_budget(tmp_path: Path) -> None:
 
     def change(rows: Table) -> Table:
         factor = np.array([halve[series] for series in rows["series"]])
-        return {**rows, "error": factor / rows["budget"] * (1 + rows["label"])}
+        error = factor / rows["budget"] * (1 + rows["label"])
+        return {**rows, "error": error, "expected_error": np.full_like(error, np.nan)}
 
     headline = findings(run_of(tmp_path / "better", change))[0].text
     assert f"the error of “{OURS}” is 4 times smaller" in headline

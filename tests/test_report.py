@@ -257,7 +257,10 @@ def test_missing_data_shows_the_command(tmp_path: Path) -> None:
     write_sample(tmp_path)
     page = page_of(tmp_path)
     assert {"tg-standard-kmnist", "main-pneumoniamnist", "privacy"} <= set(page.ids)
-    assert page.text.count(f"not available. This gets it and runs: {record.command}") == 2
+    assert (
+        page.text.count(f"Not run: KMNIST is not at hand. This gets it and runs: {record.command}")
+        == 2
+    )
 
 
 def test_several_runs_have_a_table_of_contents(tmp_path: Path) -> None:

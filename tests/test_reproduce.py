@@ -15,7 +15,7 @@ from pipeline.experiments.run import run_experiment
 from pipeline.experiments.steps import check
 from pipeline.privacy import PureDP, RaoDP, repeat
 from pipeline.report import build_report
-from pipeline.report.claims import claims, published, totals
+from pipeline.report.claims import claims, published, totals, verdict
 from pipeline.report.sources import load_run
 from pipeline.results import read_record, read_rows
 
@@ -53,7 +53,7 @@ def test_statements_and_baselines_name_series_that_exist() -> None:
     for configs in EXPERIMENTS.values():
         for config in configs:
             series = {item.series for item in config.mechanisms}
-            named = {x for claim in config.claims for x in (claim.left, claim.right)}
+            named = {x for item in config.claims for x in (item.left, item.right, item.beside)}
             assert named - {""} <= series
             assert {item.series for item in config.published if item.series} <= series
             assert not config.baseline or config.baseline in series
@@ -256,11 +256,17 @@ def test_statements_are_judged_by_the_rows(tmp_path: Path) -> None:
     run = load_run(
         tmp_path / "runs" / config.run_name, tmp_path / "results" / f"{config.run_name}.parquet"
     )
-    yes, no, none = claims(run)
+    yes, no, none, how = claims(run)
     assert yes.text.startswith("Agrees:")
+    assert claim.place in yes.text
     assert no.text.startswith("Does not agree:")
     assert no.warning
     assert none.text.startswith("Not checked:")
+    assert none.open
+    assert not none.warning
+    assert "probability at most 0.1 %" in how.text
+    headline = verdict(run)[0].text
+    assert "1 of 2 agree" in headline
 
 
 def test_real_images_run_under_a_published_experiment(shared: Path, tmp_path: Path) -> None:

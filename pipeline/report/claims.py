@@ -1,125 +1,234 @@
 """The paper beside us: its statements judged by our rows, and its numbers next to ours.
 
-Every sentence is computed: from the statements in the experiment's TOML and from the rows.
+Every sentence is computed: from the statements in the experiment's TOML and from the rows. Only
+what `evidence` decides counts, for a statement or against it.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipeline.figures import letter, listing, number
+from pipeline.report.evidence import (
+    STATED,
+    Checked,
+    check_cells,
+    disagreement,
+    place,
+    smaller,
+)
 from pipeline.report.finding import Finding
+from pipeline.report.reasons import REASONS, printed, rows_of
 from pipeline.report.sources import Run
 from pipeline.results import Table, summarise
 
+AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
+OPEN, VOID, UNRUN = "Not decided", "Cannot be judged", "Not checked"
+HOW = (
+    "Each statement is decided by tests on the means in all its comparisons together: "
+    f"{STATED}, over all of them. A difference within that is not decided, and what rests on "
+    "means that are not those of their law cannot be judged; neither counts, for or against."
+)
+
+
+class Verdict(NamedTuple):
+    """One statement of the paper: what became of it, what it says, what we found, and why."""
+
+    word: str
+    says: str
+    found: str
+    why: str = ""
+
+    @property
+    def finding(self) -> Finding:
+        """The sentence of the report."""
+        why = f" Why: {self.why}." if self.why else ""
+        text = f"{self.word}: “{self.says}”{self.found}{why}"
+        return Finding(text, self.word in (PART, AGAINST), self.word in (OPEN, VOID, UNRUN))
+
 
 def claims(run: Run) -> list[Finding]:
-    """Return one sentence for each statement of the paper: agrees, in part, or not."""
+    """Return one sentence for each statement of the paper, and how they were judged."""
+    found = [verdict.finding for verdict in verdicts(run)]
+    return [*found, Finding(HOW)] if found and not run.record.config.get("composition") else found
+
+
+def verdict(run: Run) -> list[Finding]:
+    """Return the headline of a published experiment: how many statements hold, and why not."""
+    judged = verdicts(run)
+    if not judged:
+        return []
+    decided = [item for item in judged if item.word in (AGREES, PART, AGAINST)]
+    good = [item for item in decided if item.word == AGREES]
+    count = f"{len(good)} of {len(decided)}"
+    text = f"Of the paper's statements that our rows decide, {count} agree."
+    if not decided:
+        text = f"None of the paper's {len(judged)} statements is decided by our rows."
+    for item in judged:
+        if item.word != AGREES or item.why:
+            why = f": {item.why}" if item.why else ""
+            text += f" {item.word}: “{item.says}”{why}."
+    return [Finding(text, open=not decided)]
+
+
+def verdicts(run: Run) -> list[Verdict]:
+    """Judge every statement of the paper by the rows of a run; none where there was no data."""
     stated = run.record.config.get("claims", ())
     if run.rows is None or run.record.status != "ok":
         return []
     columns = {claim["column"] for claim in stated} - {"ratio"}
     tables = {name: summarise(run.rows, value=name) for name in columns}
-    return [
-        _fills(claim, run) if claim["column"] == "ratio" else _judge(claim, tables[claim["column"]])
-        for claim in stated
-    ] + _rules(run)
+    out = []
+    for claim in stated:
+        table = tables.get(claim["column"])
+        found = _fills(claim, run) if table is None else _judge(claim, table)
+        if claim["why"] and found.word not in (OPEN, VOID, UNRUN):
+            reason = REASONS[claim["why"]](run, claim, {} if table is None else table)
+            found = found._replace(why=reason)
+        out.append(found)
+    return out + _rules(run)
 
 
-def verdict(run: Run) -> list[Finding]:
-    """Return the headline of a published experiment: how many statements hold."""
-    judged = claims(run)
-    if not judged:
-        return []
-    good = [finding for finding in judged if finding.text.startswith("Agrees:")]
-    rest = [finding.text.partition("”")[0] + "”" for finding in judged if finding not in good]
-    text = f"{len(good)} of {len(judged)} statements of the paper agree with our rows"
-    return [Finding(f"{text}. {'. '.join(rest)}." if rest else f"{text}.")]
-
-
-def _judge(claim: Mapping[str, Any], table: Table) -> Finding:
+def _judge(claim: Mapping[str, Any], table: Table) -> Verdict:
     """Compare the two series of a statement in every class and at every budget it is about."""
-    says, left, right = claim["says"], claim["left"], claim["right"]
-    for name in (left, right):
+    says = claim["says"]
+    for name in (claim["left"], claim["right"]):
         if name not in table["series"]:
-            return Finding(f"Not checked: “{says}”; the series “{name}” was not run.")
-    holds, unclear, fails, gone, ratios = 0, 0, list[str](), 0, list[float]()
-    for label, budget in dict.fromkeys(zip(table["label"], table["budget"], strict=True)):
-        within = claim["above"] <= budget <= claim["below"]
-        if not within or (claim["labels"] is not None and label not in claim["labels"]):
-            continue
-        at = (table["label"] == label) & (table["budget"] == budget)
-        a, b = (np.flatnonzero(at & (table["series"] == name)) for name in (left, right))
-        if not len(a) or not len(b):
-            continue
-        if not table["count"][a[0]] or not table["count"][b[0]]:
-            gone += 1
-            continue
-        ratios.append(float(table["mean"][b[0]] / table["mean"][a[0]]))
-        gap = table["mean"][b[0]] - claim["factor"] * table["mean"][a[0]]
-        noise = 2 * np.hypot(table["se"][b[0]], claim["factor"] * table["se"][a[0]])
-        if gap > 0:
-            holds += 1
-        elif -gap <= noise:
-            unclear += 1
-        else:
-            fails.append(_pair(table, int(a[0]), int(b[0])))
-    found = _sentence(says, holds, unclear, fails, gone)
-    if not ratios:
-        return found
+            return Verdict(UNRUN, says, f"; the series “{name}” was not run.")
+    both, gone = rows_of(claim, table), _without(claim, table)
+    checked = check_cells(table) if claim["column"] == "error" else None
+    void = [pair for pair in both if checked is not None and checked.off[list(pair)].any()]
+    pairs = [pair for pair in both if pair not in void]
+    found = [_decide(claim, table, checked, pair, len(pairs)) for pair in pairs]
+    fails = [_pair(table, *pair) for pair, word in zip(pairs, found, strict=True) if word < 0]
+    word = _word(found.count(1), found.count(0), len(fails), len(void))
+    text = _counts(claim, found, fails, gone)
+    if void and checked is not None:
+        text += f"; {len(void)} more cannot be judged: {_law(table, checked, void[0])}"
+    text += _measured(claim, table, pairs)
+    return Verdict(word, says, text)
+
+
+def _decide(
+    claim: Mapping[str, Any],
+    table: Table,
+    checked: Checked | None,
+    pair: tuple[int, int],
+    tests: int,
+) -> int:
+    """Return 1 where a comparison is decided for the statement, −1 against it, 0 where neither."""
+    a, b = pair
+    if claim["within"] is None:
+        return smaller(table, a, b, claim["factor"], tests, checked)
+    near = 1 / claim["within"]
+    sides = smaller(table, a, b, near, tests, checked), smaller(table, b, a, near, tests, checked)
+    return min(sides)
+
+
+def _word(holds: int, unclear: int, fails: int, void: int) -> str:
+    if fails:
+        return PART if holds else AGAINST
+    if void:
+        return VOID
+    return OPEN if unclear else (AGREES if holds else VOID)
+
+
+def _counts(claim: Mapping[str, Any], found: Sequence[int], fails: Sequence[str], gone: int) -> str:
+    """Return how many comparisons are decided for and against, and what was asked of them."""
+    text = f" ({claim['place']}). " + (f"{claim['ours']} " if claim["ours"] else "")
+    if not found:
+        text += "No comparison: one side has no result"
+    else:
+        text += f"So in {found.count(1)} of {len(found)} comparisons"
+    text += f", {found.count(0)} not decided" if 0 in found else ""
+    text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
+    text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""
+    return text + (f"; in {gone} a density does not exist" if gone else "")
+
+
+def _measured(claim: Mapping[str, Any], table: Table, pairs: Sequence[tuple[int, int]]) -> str:
+    """Return the ratio of the two series as measured, and the one that was asked for."""
+    ratios = np.array([table["mean"][b] / table["mean"][a] for a, b in pairs])
+    if not len(ratios):
+        return "."
     mean = number(float(np.exp(np.log(ratios).mean())))
-    return found._replace(text=f"{found.text} “{right}” over “{left}”: {mean} on average.")
+    ends = listing(dict.fromkeys([number(float(ratios.min())), number(float(ratios.max()))]))
+    text = f". Measured: “{claim['right']}” has {mean} times the {TELLS[claim['column']]} of "
+    text += f"“{claim['left']}” on average" + (f" (between {ends})" if len(ratios) > 1 else "")
+    if claim["within"] is not None:
+        text += f"; asked for: within a factor of {number(claim['within'])}"
+    elif claim["factor"] != 1:
+        text += f"; asked for: more than {number(claim['factor'])} times"
+    return text + "."
 
 
-def _fills(claim: Mapping[str, Any], run: Run) -> Finding:
-    """Judge a statement on how much of the bound the largest descriptor of each class fills."""
+TELLS = {"error": "error", "seconds": "time"}
+"""What a column that is compared holds."""
+
+
+def _law(table: Table, checked: Checked, pair: tuple[int, int]) -> str:
+    """Return which mean of a pair is not that of its law, and by how much."""
+    row = next(row for row in pair if checked.off[row])
+    return f"{disagreement(table, checked, row)} at {place(table, row)}"
+
+
+def _without(claim: Mapping[str, Any], table: Table) -> int:
+    """Return in how many comparisons of a statement a side has no result."""
+    every = {**table, "count": np.ones_like(table["count"])}
+    return len(rows_of(claim, every)) - len(rows_of(claim, table))
+
+
+def _fills(claim: Mapping[str, Any], run: Run) -> Verdict:
+    """Judge a statement on how much of the bound the largest descriptor of each class fills.
+
+    Nothing here is random: the largest of all records is known.
+    """
+    says = claim["says"]
     if run.bound is None:
-        return Finding(f"Not checked: “{claim['says']}”; the bound was not measured.")
+        return Verdict(UNRUN, says, "; the bound was not measured.")
     ratios = zip(run.bound["class_name"], run.bound["ratio"], strict=True)
-    told = [(f"{name} ({number(100 * ratio)} %)", ratio) for name, ratio in ratios]
-    fails = [text for text, ratio in told if ratio < claim["factor"]]
-    return _sentence(claim["says"], len(told) - len(fails), 0, fails, 0)
+    told = [(f"{name} {number(100 * ratio)} %", ratio) for name, ratio in ratios]
+    holds = sum(ratio >= claim["factor"] for _, ratio in told)
+    word = _word(holds, 0, len(told) - holds, 0)
+    text = f" ({claim['place']}). {claim['ours']} So in {holds} of {len(told)} classes. "
+    return Verdict(word, says, text + f"Measured: {listing([name for name, _ in told])}.")
 
 
-def _rules(run: Run) -> list[Finding]:
+RULES = {"gdp": {"budget": 0.5}, "rao": {"budget": 0.5}, "mcdp": {"budget": 1.0, "tau": 0.5}}
+"""Powers of the number of queries by which budgets grow, where it is not 1 for all."""
+
+
+def _rules(run: Run) -> list[Verdict]:
     """Compare the totals of a table of compositions with the rules that the paper prints."""
     if run.rows is None or not run.record.config.get("composition"):
         return []
     rows, out = run.rows, []
     for name in dict.fromkeys(rows["definition"]):
-        power, letters = (0.5, "√Σ of squares") if name in ("gdp", "rao") else (1.0, "Σ")
+        powers = RULES.get(name, {"budget": 1.0, "delta": 1.0})
         mine = rows["definition"] == name
-        one = mine & (rows["n"] == 1)
-        base = dict(zip(rows["series"][one], rows["budget"][one], strict=True))
-        expected = np.array([base[x] for x in rows["series"][mine]]) * rows["n"][mine] ** power
-        same = np.allclose(rows["budget"][mine], expected, rtol=1e-9)
-        most = int(rows["n"].max())
-        text = f"{name} composes by {letters}: {most} queries cost {number(most**power)} times one"
-        out.append(Finding(f"{'Agrees' if same else 'Does not agree'}: {text}.", warning=not same))
+        one, same = mine & (rows["n"] == 1), True
+        for column, power in powers.items():
+            base = dict(zip(rows["series"][one], rows[column][one], strict=True))
+            expected = np.array([base[x] for x in rows["series"][mine]])
+            expected = expected * rows["n"][mine] ** power
+            same &= np.allclose(rows[column][mine], expected, rtol=1e-9, equal_nan=True)
+        told = {"budget": letter(str(name)), "delta": "δ", "tau": "τ"}
+        rules = [
+            f"√Σ{told[x]}²" if power == 0.5 else f"Σ{told[x]}"
+            for x, power in powers.items()
+            if np.isfinite(rows[x][mine]).any()
+        ]
+        text = f" (Table 1). So in all {mine.sum()} rows, up to rounding."
+        text = text if same else " (Table 1). Our totals are others."
+        out.append(Verdict(AGREES if same else AGAINST, f"{name}: {listing(rules)}", text))
     return out
-
-
-def _sentence(says: str, holds: int, unclear: int, fails: list[str], gone: int) -> Finding:
-    total = holds + unclear + len(fails)
-    if not total:
-        return Finding(f"Cannot be judged: “{says}”; one side has no result there.")
-    word = "Agrees" if not fails else ("Does not agree" if not holds else "Agrees in part")
-    text = f"{word}: “{says}”: so in {holds} of {total} comparisons"
-    text += f", {unclear} more within two standard errors" if unclear else ""
-    text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
-    text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""
-    text += f"; in {gone} a density does not exist" if gone else ""
-    return Finding(text + ".", warning=bool(fails))
 
 
 def _pair(table: Table, a: int, b: int) -> str:
     """Return where a statement fails, with both means."""
-    symbol = letter(str(table["definition"][a]))
-    return (
-        f"{table['class_name'][a]}, {symbol} = {number(float(table['budget'][a]))} "
-        f"({number(float(table['mean'][a]))} against {number(float(table['mean'][b]))})"
-    )
+    means = number(float(table["mean"][a])), number(float(table["mean"][b]))
+    return f"{place(table, a)} ({means[0]} against {means[1]})"
 
 
 def published(run: Run) -> list[dict[str, str]] | None:
@@ -128,7 +237,7 @@ def published(run: Run) -> list[dict[str, str]] | None:
         return None
     lines = []
     for item in run.record.config.get("published", ()):
-        ours = _ours(item, run)
+        ours = printed(item, run)
         unit = f" {item['unit']}" if item["unit"] else ""
         lines.append(
             {
@@ -139,23 +248,6 @@ def published(run: Run) -> list[dict[str, str]] | None:
             }
         )
     return lines
-
-
-def _ours(item: Mapping[str, Any], run: Run) -> float:
-    """Return our value of one printed number, NaN where it was not run."""
-    if item["column"] == "radius":
-        return float(run.bound["radius"].max()) if run.bound is not None else np.nan
-    if run.rows is None:
-        return np.nan
-    rows = run.rows
-    mine = np.ones(len(rows["n"]), dtype=bool)
-    if item["series"] is not None:
-        mine &= rows["series"] == item["series"]
-    if item["label"] is not None:
-        mine &= rows["label"] == item["label"]
-    values = np.asarray(rows[item["column"]][mine], dtype=np.float64)
-    values = values[np.isfinite(values)]
-    return float(getattr(np, item["statistic"])(values)) if len(values) else np.nan
 
 
 def times(run: Run) -> list[dict[str, str]] | None:

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 
 class Finding(NamedTuple):
-    """One sentence, and whether it is a warning."""
+    """One sentence: a warning, or left open (not run, not decided), or neither."""
 
     text: str
     warning: bool = False
+    open: bool = False

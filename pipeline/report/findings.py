@@ -1,18 +1,19 @@
 """What was found, in sentences: computed from the rows, so that they cannot disagree with them."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.figures import letter, listing, number
 from pipeline.report.claims import verdict
+from pipeline.report.evidence import NOMINAL, STATED, Checked, check_cells, disagreement
 from pipeline.report.finding import Finding
+from pipeline.report.reasons import rows_of
 from pipeline.report.sources import Run
 from pipeline.results import Table, summarise, unique
 
 __all__ = ["Finding", "findings", "gaps"]
-
-FALSE_ALARM = 1e-6
-"""How rarely the sentence on theory may raise a false alarm, over all means of a run."""
 
 
 def findings(run: Run) -> list[Finding]:
@@ -21,13 +22,15 @@ def findings(run: Run) -> list[Finding]:
     if run.record.status != "ok":
         name, command = run.record.dataset.title, run.record.command
         fetch = f" This gets it and runs: {command}" if command else ""
-        found.append(Finding(f"{name}: {run.record.status}.{fetch}", warning=True))
-    if run.rows is not None and len(run.rows["n"]):
+        found.append(Finding(f"Not run: {name} is not at hand.{fetch}", open=True))
+    if run.rows is not None and len(run.rows["n"]) and run.record.status == "ok":
         table = summarise(run.rows)
+        checked = check_cells(table)
         found += verdict(run)
         if run.record.config.get("kind", "error") == "error":
-            found.append(_comparison(_one_panel(table, run), run.record.baseline))
-        found.append(_theory(table))
+            sound = {name: column[~checked.off] for name, column in table.items()}
+            found.append(_comparison(_one_panel(sound, run), run.record.baseline))
+        found += [*_theory(checked), *_disagreements(table, checked)]
     if run.bound is not None:
         found.append(_bound(run.bound))
     return [finding for finding in found if finding.text] or [Finding("Nothing was measured.")]
@@ -73,12 +76,18 @@ def _comparison(table: Table, baseline: str) -> Finding:
     """Say how much nearer the best series is than the published setting, at the same budget."""
     names = unique(table["series"])[0]
     ratios = {name: _ratios(table, baseline, name) for name in names if name != baseline}
-    ratios = {name: values for name, values in ratios.items() if len(values)}
+    ratios = {name: found for name, found in ratios.items() if len(found.values)}
     if not ratios:
         return _range(table)
-    best = max(ratios, key=lambda name: float(np.exp(np.log(ratios[name]).mean())))
-    values = ratios[best]
-    gain = float(np.exp(np.log(values).mean()))
+    best = max(ratios, key=lambda name: ratios[name].gain)
+    values, gain = ratios[best].values, ratios[best].gain
+    if not ratios[best].decided(len(ratios)):
+        return Finding(
+            f"At the same budget no series differs from the published setting, “{baseline}”, by "
+            f"more than chance; the closest to better, “{best}”, has {number(1 / gain)} times its "
+            "error.",
+            open=True,
+        )
     if gain <= 1:
         return Finding(
             f"At the same budget no series has a smaller error than the published setting, "
@@ -107,16 +116,34 @@ def _smaller(factor: float) -> str:
     )
 
 
-def _ratios(table: Table, baseline: str, name: str) -> NDArray[np.float64]:
+class _Ratios(NamedTuple):
+    """Mean errors of one series over those of another, and the relative error of each ratio."""
+
+    values: NDArray[np.float64]
+    noise: NDArray[np.float64]
+
+    @property
+    def gain(self) -> float:
+        """Their geometric mean."""
+        return float(np.exp(np.log(self.values).mean()))
+
+    def decided(self, tests: int) -> bool:
+        """Tell whether the geometric mean is not 1, by a z-test shared with `tests` series."""
+        from scipy import special
+
+        spread = float(np.sqrt((self.noise**2).sum())) / len(self.values)
+        limit = -float(special.ndtri(NOMINAL / (2 * tests)))
+        return bool(abs(np.log(self.gain)) > limit * spread)
+
+
+def _ratios(table: Table, baseline: str, name: str) -> _Ratios:
     """Return mean error of `baseline` over mean error of `name`, for each class and budget."""
-    points = list(zip(table["label"].tolist(), table["budget"].tolist(), strict=True))
-    means: list[dict[tuple[int, float], float]] = []
-    for series in (baseline, name):
-        mine = (table["series"] == series) & (table["count"] > 0)
-        chosen = [point for point, keep in zip(points, mine, strict=True) if keep]
-        means.append(dict(zip(chosen, table["mean"][mine].tolist(), strict=True)))
-    reference, other = means
-    return np.array([reference[key] / other[key] for key in reference if other.get(key, 0) > 0])
+    claim = {"left": name, "right": baseline, "above": 0.0, "below": np.inf, "labels": None}
+    pairs = [(a, b) for a, b in rows_of(claim, table) if table["mean"][a] > 0]
+    a, b = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    relative = table["se"] / table["mean"]
+    noise = np.hypot(relative[a], relative[b])
+    return _Ratios(table["mean"][b] / table["mean"][a], np.nan_to_num(noise, nan=np.inf))
 
 
 def _range(table: Table) -> Finding:
@@ -134,24 +161,34 @@ def _range(table: Table) -> Finding:
     return Finding(f"Mean distance to the true mean: {', and '.join(dict.fromkeys(ends))}.")
 
 
-def _theory(table: Table) -> Finding:
-    """Say whether measured means and exact expectations agree, by a t-test with Bonferroni."""
-    from scipy import special
-
-    known = np.isfinite(table["expected_error"]) & (table["count"] > 1) & (table["se"] > 0)
-    if not known.any():
-        return Finding("")
-    mean, se, count = table["mean"][known], table["se"][known], table["count"][known]
-    score = np.abs(mean - table["expected_error"][known]) / se
-    limit = -special.stdtrit(count - 1, FALSE_ALARM / (2 * len(score)))
-    off = int((score > limit).sum())
-    farthest = f"the farthest lies {number(score.max())} standard errors away"
+def _theory(checked: Checked) -> list[Finding]:
+    """Say how many measured means agree with their law, and at which rate that was asked."""
+    count, off = int(checked.known.sum()), int(checked.off.sum())
+    if not count:
+        return []
+    farthest = (
+        f"the farthest lies {number(float(np.nanmax(checked.score)))} standard errors away "
+        f"({STATED}, over all)"
+    )
     if off:
-        return Finding(
-            f"{off} of {len(score)} mean errors disagree with their exact expectation; {farthest}.",
-            warning=True,
-        )
-    return Finding(f"All {len(score)} mean errors agree with their exact expectation: {farthest}.")
+        text = f"{off} of {count} mean errors disagree with their exact expectation; {farthest}."
+        return [Finding(text, warning=True)]
+    return [Finding(f"All {count} mean errors agree with their exact expectation: {farthest}.")]
+
+
+def _disagreements(table: Table, checked: Checked) -> list[Finding]:
+    """Say of each series which means are not those of its law, and what that is worth."""
+    out = []
+    for series in unique(table["series"][checked.off])[0]:
+        rows = np.flatnonzero(checked.off & (table["series"] == series))
+        worst = int(rows[np.argmax(checked.score[rows])])
+        names = listing(unique(table["class_name"][rows])[0])
+        text = disagreement(table, checked, worst)
+        text = f"{text[0].upper()}{text[1:]}. So in {len(rows)} cells ({names})"
+        if (table["mean"][rows] < checked.reference[rows]).any():
+            text += "; with less noise than the law asks for it is less private than its budget"
+        out.append(Finding(f"{text}. Nothing here rests on them.", warning=True))
+    return out
 
 
 def _bound(bound: Table) -> Finding:

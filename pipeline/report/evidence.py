@@ -1,0 +1,172 @@
+"""What rows prove, and how rarely by chance: the one rule by which a report calls anything true.
+
+**A mean against its law.** Where the mean of the law is known exactly, a cell (class, series and
+budget) whose measured mean disagrees with it earns nothing: neither it nor what rests on it. All
+errors here have a density ∝ ρ^(d−1)·g(ρ) on manifolds that are not negatively curved, g
+log-concave. Against Gamma(d), scaled to the same mean m, the logarithm of that density is concave,
+so it crosses at most twice: the error is below Gamma(d) in convex order, its variance at most m²/d,
+with equality for Laplace noise. The sum of n errors is held against Gamma(n·d). The spread of the
+sample is not used: chains that have not mixed spread most. Elsewhere a t-test is made. A chain
+without a known law is compared with the exact draws of the same noise in the same run, by the
+spread of the latter.
+
+**Two means.** Where both have such a law their ratio is held against F(2n·d, 2n'·d'), elsewhere it
+is Welch's t-test on the difference. What lies within the noise is not decided.
+
+**Rates.** `RATE` bounds the probability of a wrong decision over all cells of a run, or over all
+comparisons of a statement, by Bonferroni. The errors are skewed, so that a t-test on ten of them
+errs up to a hundred times as often as it claims: it is made at `NOMINAL`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.figures import letter, number
+from pipeline.geometry import MANIFOLDS
+from pipeline.results import Table
+
+RATE = 1e-3
+"""Stated probability of a wrong decision: over the cells of a run, over those of a statement."""
+NOMINAL = RATE / 100
+"""The same, as a t-test on skewed errors must be told it."""
+STATED = f"a wrong decision has probability at most {100 * RATE:g} %"
+
+
+class Checked(NamedTuple):
+    """Each cell of a summary held against its law.
+
+    Attributes
+    ----------
+    known, off : array of bool, shape (cells,)
+        Whether there is anything to compare with, and whether it disagrees.
+    reference : array, shape (cells,)
+        The mean of the law, or that of exact draws of it; NaN where there is none.
+    score : array, shape (cells,)
+        Distance from it in standard errors.
+    shape : array, shape (cells,)
+        n·d of the Gamma law that bounds the spread of the sum, NaN where none does.
+    """
+
+    known: NDArray[np.bool_]
+    off: NDArray[np.bool_]
+    reference: NDArray[np.float64]
+    score: NDArray[np.float64]
+    shape: NDArray[np.float64]
+
+
+def check_cells(table: Table) -> Checked:
+    """Hold each mean of `table`, a summary of errors, against its law."""
+    from scipy import special
+
+    count, mean = table["count"], table["mean"]
+    expected, d = table["expected_error"].copy(), table.get("dim", np.full(len(mean), np.nan))
+    bends = np.array([_bends_down(str(name)) for name in table["manifold"]], dtype=bool)
+    radial = np.isfinite(expected) & (count > 0) & np.isfinite(d) & ~bends
+    spread = np.isfinite(expected) & ~radial & (count > 1) & (table["se"] > 0)
+    scale, freedom = np.full(len(mean), np.nan), count - 1.0
+    scale[radial] = expected[radial] / np.sqrt(count[radial] * d[radial])
+    scale[spread] = table["se"][spread]
+    paired = np.zeros(len(mean), dtype=bool)
+    for chain, exact in _pairs(table, np.isfinite(expected)):
+        paired[chain], expected[chain] = True, mean[exact]
+        scale[chain] = table["sd"][exact] * np.sqrt(1 / count[chain] + 1 / count[exact])
+        freedom[chain] = count[exact] - 1.0
+    known = radial | spread | paired
+    score = np.abs(mean - expected) / scale
+    p = np.ones(len(mean))
+    shape = (count * d)[radial]
+    place = shape * mean[radial] / expected[radial]
+    tails = special.gammainc(shape, place), special.gammaincc(shape, place)
+    p[radial] = 2 * np.minimum(*tails)
+    by_t = spread | paired
+    p[by_t] = 2 * special.stdtr(freedom[by_t], -score[by_t])
+    tests = max(int(known.sum()), 1)
+    off = known & (p < np.where(radial, RATE, NOMINAL) / tests)
+    return Checked(
+        known=known,
+        off=off,
+        reference=np.where(known, expected, np.nan),
+        score=np.where(known, score, np.nan),
+        shape=np.where(radial & ~off, count * d, np.nan),
+    )
+
+
+def smaller(
+    table: Table, a: int, b: int, factor: float, tests: int, checked: Checked | None = None
+) -> int:
+    """Decide whether `factor` times the mean of row `a` is below the mean of row `b`.
+
+    Parameters
+    ----------
+    tests : int
+        How many comparisons share the rate.
+    checked : Checked, optional
+        What `check_cells` found in `table`; None for a column that has no law.
+
+    Returns
+    -------
+    int
+        1 if it is below, −1 if it is above, 0 where neither is decided.
+    """
+    from scipy import special
+
+    gap = float(table["mean"][b] - factor * table["mean"][a])
+    if checked is not None and np.isfinite(checked.shape[[a, b]]).all():
+        ratio = factor * float(table["mean"][a] / table["mean"][b])
+        forms = 2 * checked.shape[[a, b]]
+        tail = special.fdtr(*forms, ratio), special.fdtrc(*forms, ratio)
+        return int(np.sign(gap)) if min(tail) < RATE / (2 * tests) else 0
+    parts = np.array([table["se"][b], factor * table["se"][a]]) ** 2
+    freedom = np.array([table["count"][b], table["count"][a]]) - 1.0
+    if not np.isfinite(parts).all():
+        return 0
+    if parts.sum() == 0:
+        return int(np.sign(gap))
+    degrees = parts.sum() ** 2 / (parts**2 / freedom).sum()
+    limit = -special.stdtrit(degrees, NOMINAL / (2 * tests))
+    return int(np.sign(gap)) if abs(gap) > limit * np.sqrt(parts.sum()) else 0
+
+
+def disagreement(table: Table, checked: Checked, row: int) -> str:
+    """Return how the mean of a cell differs from that of its law, in words."""
+    mean, law = float(table["mean"][row]), float(checked.reference[row])
+    series = f"“{table['series'][row]}”"
+    if table["sampler"][row] == "chain":
+        series += " has not mixed:"
+    text = f"{series} mean error {number(mean)} where its law has {number(law)}"
+    if mean < law:
+        return f"{text}, {number(law / mean)} times too little noise"
+    return text
+
+
+def place(table: Table, row: int) -> str:
+    """Return class and budget of a cell."""
+    symbol = letter(str(table["definition"][row]))
+    return f"{table['class_name'][row]}, {symbol} = {number(float(table['budget'][row]))}"
+
+
+def _bends_down(manifold: str) -> bool:
+    """Tell whether volume grows faster than in a flat space, so that laws may spread more."""
+    curvature: tuple[float, float] = getattr(MANIFOLDS.get(manifold), "curvature", (0.0, 0.0))
+    return curvature[0] < 0
+
+
+def _pairs(table: Table, known: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the rows of chains without a known law, each with that of the same noise, exact."""
+    same = ("label", "budget", "mechanism", "definition", "footpoint", "distance", "sigma")
+    columns = [table[name].tolist() for name in same if name in table]
+    keys = list(zip(*columns, strict=True))
+    good = (table["count"] > 1) & (table["se"] > 0)
+    exact = {
+        key: row
+        for row, key in enumerate(keys)
+        if good[row] and table["sampler"][row] == "exact" and not known[row]
+    }
+    return [
+        (row, exact[key])
+        for row, key in enumerate(keys)
+        if table["sampler"][row] == "chain" and table["count"][row] and not known[row]
+        if key in exact
+    ]

@@ -372,11 +372,17 @@ def test_a_damaged_file_is_one_line(file: Path, what: str) -> None:
     "change",
     [
         "covdp_meta SET value = 'short' WHERE name = 'key'",
-        'covdp_populations SET budget = \'{"definition": "gdp", "mu": -1}\'',
-        "covdp_populations SET budget = '[]'",
-        "covdp_populations SET created = 'yesterday'",
-        'covdp_releases SET cost = \'{"definition": "none"}\'',
-        "covdp_releases SET result = x'00'",
+        "covdp_meta SET value = x'00ff' WHERE name = 'key'",
+        "covdp_meta SET value = upper(value) WHERE name = 'key'",
+        "covdp_meta SET value = '' WHERE name = 'seal'",
+        "covdp_journal SET event = replace(event, '1.0', '9.0')",
+        "covdp_journal SET event = replace(event, 'chest', 'lungs')",
+        "covdp_journal SET event = x'00ff' WHERE number = 2",
+        "covdp_journal SET event = 7 WHERE number = 3",
+        "covdp_journal SET mac = mac || ' ' WHERE number = 2",
+        "covdp_results SET result = x'00'",
+        "covdp_results SET result = 7",
+        "covdp_results SET identity = x'00'",
     ],
 )
 def test_a_damaged_field_is_one_line(file: Path, change: str) -> None:

@@ -16,6 +16,7 @@ from pipeline.errors import LedgerError
 from pipeline.privacy import GDP
 from pipeline.privacy.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
 from pipeline.privacy.ledger.database import LOCK, locate, transaction
+from pipeline.privacy.ledger.fields import budget_fields, now
 
 COST = GDP(0.3)
 TAKE = f"SELECT pg_advisory_xact_lock({LOCK})".encode()
@@ -82,18 +83,13 @@ def test_isolation_of_the_server_does_not_matter(address: str, level: str) -> No
         except LedgerError as error:
             done.append(str(error))
 
-    with direct(f"options=-csearch_path={schema(address)}") as holder, holder.transaction():
-        holder.execute(TAKE)
+    with direct() as other, open_ledger(address)._book() as first:
         second = threading.Thread(target=wait_and_spend)
         second.start()
-        while not holder.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():
-            time.sleep(0.01)
-        # the first spends while the second waits: same rows as reserve writes
-        holder.execute(
-            "INSERT INTO covdp_releases (identity, population, query, run_key, contents, cost,"
-            " reserved) VALUES ('first', 'chest', 'q', 'r', '{}',"
-            ' \'{"definition": "gdp", "mu": 0.3}\', \'2026-01-01T00:00:00+00:00\')'
-        )
+        until(lambda: waiting(other))
+        # the first spends while the second waits
+        charge = {"kind": "charge", "at": now(), "population": "chest", "run_key": "first"}
+        first.write({**charge, "cost": budget_fields(COST), "contents": {}, "identity": "first"})
     second.join()
     assert len(done) == 1
     assert "has nothing left" in str(done[0])
@@ -113,7 +109,7 @@ def test_a_locked_ledger_is_waited_for_and_left(address: str) -> None:
     ledger = open_ledger(address, timeout=0.3)
     locks = [
         TAKE,
-        b"LOCK TABLE covdp_releases IN ACCESS EXCLUSIVE MODE",
+        b"LOCK TABLE covdp_journal IN ACCESS EXCLUSIVE MODE",
     ]
     for lock in locks:
         with direct(f"options=-csearch_path={schema(address)}") as holder, holder.transaction():
@@ -203,7 +199,7 @@ def test_backends_that_die_undo_whole_transactions(
     """The server ends the connection in the middle of a charge: one line, nothing is charged."""
     ledger = open_ledger(address)
     with direct(f"options=-csearch_path={schema(address)}") as holder, holder.transaction():
-        holder.execute("LOCK TABLE covdp_releases IN ACCESS EXCLUSIVE MODE")
+        holder.execute("LOCK TABLE covdp_journal IN ACCESS EXCLUSIVE MODE")
 
         def end() -> None:
             with direct() as other:

@@ -181,6 +181,35 @@ def fits_as_written(costs: Sequence[Budget], budget: Budget) -> bool:
     return all(fields)
 
 
+def times_left(budget: Budget, spent: Sequence[Budget], cost: Budget) -> int:
+    """Return for how many more releases at `cost` there is room in `budget` after `spent`.
+
+    The greatest k such that `spent` and k times `cost` compose to at most `budget`, as doubles or
+    as written. Both compare Σ spent + k·cost with the budget, in powers that add up and without
+    rounding (`compose` returns the least double above the sum, which is at most the budget exactly
+    when the sum is). So k is a floor of a rational number for each field, the least counts, and the
+    better of the two readings.
+
+    Raises
+    ------
+    PrivacyError
+        As in `compose`.
+    """
+
+    def room(read: Callable[[float], Fraction]) -> Total:
+        def times(values: tuple[float, ...], power: int) -> float:
+            whole, one, *parts = (read(value) ** power for value in values)
+            return max(0, (whole - sum(parts)) // one)
+
+        return times
+
+    kinds: tuple[Callable[[float], Fraction], ...] = (Fraction, lambda x: Fraction(repr(x)))
+    powers = _POWERS[cost.name]
+    fields = [_fields([budget, cost, *spent], room(read))[1] for read in kinds]
+    counts = (min(int(k) for k, power in zip(ks, powers, strict=True) if power) for ks in fields)
+    return max(counts)
+
+
 def remaining(budget: B, spent: B) -> B | None:
     """Return what is left of `budget` after `spent`, rounded down, or None when nothing is.
 

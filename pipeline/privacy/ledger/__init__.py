@@ -52,15 +52,19 @@ Read in this order: ``records.py`` (what goes in and out), ``book.py`` (the prot
 (connections, locks, time limits, errors).
 """
 
-from pipeline.privacy.ledger.book import Ledger, init_ledger, open_ledger
-from pipeline.privacy.ledger.records import Change, PopulationRow, Reservation, Stored
+from pipeline.privacy.ledger.book import Ledger
+from pipeline.privacy.ledger.names import clean_name, clean_run_key
+from pipeline.privacy.ledger.opening import init_ledger, open_ledger
+from pipeline.privacy.ledger.records import Entry, PopulationRow, Reservation, Stored
 
 __all__ = [
-    "Change",
+    "Entry",
     "Ledger",
     "PopulationRow",
     "Reservation",
     "Stored",
+    "clean_name",
+    "clean_run_key",
     "init_ledger",
     "open_ledger",
 ]

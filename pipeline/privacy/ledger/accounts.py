@@ -3,20 +3,22 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, select
-
 from pipeline.errors import BudgetError, LedgerError, PrivacyError
-from pipeline.privacy.composition import compose, fits, fits_as_written, remaining
+from pipeline.privacy.composition import (
+    compose,
+    fits,
+    fits_as_written,
+    remaining,
+    times_left,
+)
 from pipeline.privacy.definitions import RDP, Budget
-from pipeline.privacy.ledger import tables
-from pipeline.privacy.ledger.fields import read_budget, read_time
 from pipeline.privacy.ledger.records import PopulationRow
 from pipeline.privacy.profiles import epsilon_of
 
 
 @dataclass(frozen=True)
 class Account:
-    """A population as its row and its charges say, in one transaction."""
+    """A population as the journal tells of it, in one transaction."""
 
     population: str
     budget: Budget
@@ -64,25 +66,20 @@ class Account:
             releases=len(self.costs),
             unfinished=self.unfinished,
             created=self.created,
+            latest=self.costs[-1] if self.costs else None,
+            releases_left=self.releases_left(self.costs[-1]) if self.costs else None,
         )
 
+    def releases_left(self, cost: Budget) -> int:
+        """Return how many more releases at `cost` are accepted, one after the other.
 
-def find_account(connection: Connection, population: str) -> Account | None:
-    """Read the account of `population`, or return None when it has none."""
-    table, paid = tables.populations, tables.releases.c
-    found = connection.execute(select(table).where(table.c.name == population)).one_or_none()
-    if found is None:
-        return None
-    charges = select(paid.cost, paid.committed).where(paid.population == population)
-    rows = connection.execute(charges).all()
-    return Account(
-        population=population,
-        budget=read_budget(found.budget),
-        delta=found.delta,
-        created=read_time(found.created),
-        costs=tuple(read_budget(cost) for cost, _ in rows),
-        unfinished=sum(committed is None for _, committed in rows),
-    )
+        Raises
+        ------
+        LedgerError
+            `cost` is in another definition than the account.
+        """
+        _check_kind(self, cost)
+        return times_left(self.budget, self.costs, cost)
 
 
 def check_affordable(account: Account, cost: Budget) -> None:

@@ -3,33 +3,54 @@
 import hashlib
 import hmac
 import json
-import secrets
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert
 
 from pipeline.errors import LedgerError
+from pipeline.privacy.composition import for_group
 from pipeline.privacy.definitions import ApproxDP, Budget
 from pipeline.privacy.ledger import tables
-from pipeline.privacy.ledger.accounts import Account, check_affordable, check_change, find_account
+from pipeline.privacy.ledger.accounts import Account, check_affordable, check_change
 from pipeline.privacy.ledger.charges import (
     check_contents,
-    check_name,
-    claim,
+    check_owner,
+    check_results,
+    check_text,
     find_release,
-    holds_run,
 )
-from pipeline.privacy.ledger.database import TIMEOUT, Database, create_file, locate, transaction
-from pipeline.privacy.ledger.fields import budget_text, now, read_key, read_time
-from pipeline.privacy.ledger.records import Change, PopulationRow, Reservation, Stored
+from pipeline.privacy.ledger.database import Database, transaction
+from pipeline.privacy.ledger.fields import budget_fields, now
+from pipeline.privacy.ledger.journal import Event, Journal, append, read_journal
+from pipeline.privacy.ledger.names import clean_name, clean_run_key
+from pipeline.privacy.ledger.records import Entry, PopulationRow, Reservation, Stored
+from pipeline.privacy.ledger.state import State, budget_event, extend, replay
 from pipeline.privacy.profiles import epsilon_of
 
-FORMAT = "1"
-"""Layout of the tables; a ledger of another layout is refused."""
 DELTA = 1e-5
 """δ at which ε is shown, unless the population has its own."""
+
+
+@dataclass(frozen=True)
+class Book:
+    """A ledger in one transaction: what its journal says, and the way to write more."""
+
+    connection: Connection
+    key: bytes = field(repr=False)
+    journal: Journal
+    state: State
+
+    def write(self, event: Event) -> "Book":
+        """Append an event; return the ledger as it is then."""
+        journal = append(self.connection, self.key, self.journal, event)
+        extend(self.state, event, len(journal.events))
+        return replace(self, journal=journal)
+
+    def release(self, identity: str) -> Reservation | Stored | None:
+        """Return a release that was charged, or None."""
+        return find_release(self.connection, self.journal, self.state, identity)
 
 
 @dataclass(frozen=True)
@@ -41,7 +62,7 @@ class Ledger:
     database : Database
         Where it is. Nothing stays open between calls, so a ledger may be pickled and forked.
     key : bytes
-        Key of all digests, 256 random bits.
+        Key of all digests and of the journal, 256 random bits.
     """
 
     database: Database
@@ -76,28 +97,22 @@ class Ledger:
         PrivacyError
             A definition that certifies no (ε, δ), or a δ below that of the budget.
         """
-        check_name("population", population)
+        population = clean_name("population", population)
         if delta is None and isinstance(budget, ApproxDP):
             delta = budget.delta
-        with transaction(self.database) as connection:
-            old = find_account(connection, population)
+        with self._book() as book:
+            old = book.state.account(population)
             level = (old.delta if old else DELTA) if delta is None else delta
             epsilon_of(budget, level)  # refuses what certifies nothing
-            values = {"budget": budget_text(budget), "delta": level}
             line = f"{budget!r}, shown at δ = {level:g}"
             if old is None:
-                row = {"name": population, "created": now(), **values}
-                connection.execute(insert(tables.populations).values(row))
                 line = f"opened with {line}"
             else:
                 check_change(old, budget)
                 if (budget, level) == (old.budget, old.delta):
                     return
-                named = tables.populations.c.name == population
-                connection.execute(update(tables.populations).where(named).values(values))
                 line = f"changed from {old.budget!r}, shown at δ = {old.delta:g}, to {line}"
-            note = {"at": now(), "population": population, "text": line}
-            connection.execute(insert(tables.changes).values(note))
+            book.write(budget_event(population, budget, level, line))
 
     def reserve(
         self,
@@ -107,12 +122,13 @@ class Ledger:
         *,
         contents: Mapping[str, str],
         cost: Budget,
+        group: int = 1,
     ) -> Reservation | Stored:
         """Charge a release before its noise is drawn, once; or return it when it is there already.
 
-        A release is known by all five arguments together. One that was charged is never charged
-        again: it comes back as `Stored` when it was committed, else as a `Reservation` with
-        `resumed`.
+        A release is known by the first five arguments together. One that was charged is never
+        charged again, whatever was charged then: it comes back as `Stored` when it was committed,
+        else as a `Reservation` with `resumed`.
 
         Parameters
         ----------
@@ -127,7 +143,11 @@ class Ledger:
             For each class the `digest` of its content. Classes are disjoint and their labels
             public.
         cost : Budget
-            What the release costs: `parallel` over its classes.
+            What the release costs where neighbours differ in one record: `parallel` over its
+            classes.
+        group : int
+            The most records of one person. The account protects people, so it is charged
+            ``for_group(cost, group)``.
 
         Raises
         ------
@@ -138,34 +158,32 @@ class Ledger:
             of the same content, or a database that fails. Nothing is charged, except that a
             database failing at the very end may have kept the charge; asking again finds it.
         """
-        for what, value in (("population", population), ("query", query), ("run key", run_key)):
-            check_name(what, value)
+        population, run_key = clean_name("population", population), clean_run_key(run_key)
+        check_text("query", query)
         check_contents(contents)
-        parts = [population, query, run_key, budget_text(cost), sorted(contents.items())]
+        charged = for_group(cost, group)
+        cost_text = json.dumps(budget_fields(cost))
+        parts = [population, query, run_key, cost_text, sorted(contents.items())]
         identity = self._mac("release", [json.dumps(parts).encode()])
-        with transaction(self.database) as connection:
-            if (found := find_release(connection, identity)) is not None:
+        with self._book() as book:
+            if (found := book.release(identity)) is not None:
                 return found
-            account = self._account(connection, population)
-            claim(connection, population, contents)
-            check_affordable(account, cost)
-            row = {
-                "identity": identity,
-                "population": population,
-                "query": query,
-                "run_key": run_key,
-                "contents": json.dumps(dict(contents), sort_keys=True),
-                "cost": budget_text(cost),
-                "reserved": now(),
-            }
-            connection.execute(insert(tables.releases).values(row))
-        return Reservation(population, cost, resumed=False, identity=identity)
+            account = self._account(book, population)
+            check_owner(book.state, population, contents)
+            check_affordable(account, charged)
+            paid = {"cost": budget_fields(charged), "group": group}
+            known = {"query": query, "run_key": run_key, "contents": dict(contents)}
+            event = {"kind": "charge", "at": now(), "population": population, **paid, **known}
+            book = book.write({**event, "identity": identity})
+            account = self._account(book, population)
+        return Reservation(population, charged, False, account.row(), identity)
 
     def check_charge(self, population: str, cost: Budget, run_key: str) -> None:
         """Refuse at once what `reserve` would refuse for want of budget; nothing is charged.
 
-        For use before images are read. A population that holds any release under this run key
-        passes: it may be that release which is asked for again, at no cost.
+        For use before images are read; `cost` is what the account would pay. A population that
+        holds any release under this run key passes: it may be that one which is asked for again,
+        at no cost.
 
         Raises
         ------
@@ -174,12 +192,24 @@ class Ledger:
         LedgerError
             No account, another definition, or a database that fails.
         """
-        for what, value in (("population", population), ("run key", run_key)):
-            check_name(what, value)
-        with transaction(self.database, write=False) as connection:
-            account = self._account(connection, population)
-            if not holds_run(connection, population, run_key):
+        population, run_key = clean_name("population", population), clean_run_key(run_key)
+        with self._book(write=False) as book:
+            account = self._account(book, population)
+            runs = {(one.population, one.run_key) for one in book.state.releases.values()}
+            if (population, run_key) not in runs:
                 check_affordable(account, cost)
+
+    def releases_left(self, population: str, cost: Budget) -> int:
+        """Return how many more releases are accepted when each is charged `cost`.
+
+        Raises
+        ------
+        LedgerError
+            No account, another definition, or a database that fails.
+        """
+        population = clean_name("population", population)
+        with self._book(write=False) as book:
+            return self._account(book, population).releases_left(cost)
 
     def commit(self, reservation: Reservation, result: bytes) -> Stored:
         """Store `result` as the one result of a reservation, and return what may be published.
@@ -193,13 +223,14 @@ class Ledger:
             The ledger does not know the reservation, or the database fails: publish nothing and
             ask `reserve` again.
         """
-        column = tables.releases.c
-        open_one = (column.identity == reservation.identity) & column.committed.is_(None)
-        digest = hashlib.sha256(result).hexdigest()
-        values = {"result": result, "result_digest": digest, "committed": now()}
-        with transaction(self.database) as connection:
-            connection.execute(update(tables.releases).where(open_one).values(values))
-            found = find_release(connection, reservation.identity)
+        name, digest = reservation.identity, hashlib.sha256(result).hexdigest()
+        with self._book() as book:
+            found = book.release(name)
+            if isinstance(found, Reservation):
+                row = {"identity": name, "result": result}
+                book.connection.execute(insert(tables.results).values(row))
+                event = {"kind": "result", "at": now(), "identity": name, "digest": digest}
+                found = book.write(event).release(name)
         if not isinstance(found, Stored):
             raise LedgerError(
                 f"{self.database.place} does not know this reservation, so nothing may be "
@@ -215,10 +246,10 @@ class Ledger:
         LedgerError
             An unknown population, or a database that fails.
         """
-        with transaction(self.database, write=False) as connection:
-            known = sorted(connection.scalars(select(tables.populations.c.name)))
-            chosen = [name for name in known if population in (None, name)]
-            accounts = [find_account(connection, name) for name in chosen]
+        name = None if population is None else clean_name("population", population)
+        with self._book(write=False) as book:
+            known = sorted(book.state.totals)
+            accounts = [book.state.account(one) for one in known if name in (None, one)]
         if population is not None and not accounts:
             raise LedgerError(
                 f"{self.database.place} has no population {population!r}; "
@@ -226,19 +257,24 @@ class Ledger:
             )
         return tuple(account.row() for account in accounts if account)
 
-    def history(self, population: str | None = None) -> tuple[Change, ...]:
-        """Return the changes of budgets, of one population or of all, oldest first."""
-        column = tables.changes.c
-        lines = select(column.at, column.population, column.text).order_by(column.id)
-        if population is not None:
-            lines = lines.where(column.population == population)
-        with transaction(self.database, write=False) as connection:
-            rows = connection.execute(lines).all()
-        return tuple(Change(read_time(at), name, text) for at, name, text in rows)
+    def history(self, population: str | None = None) -> tuple[Entry, ...]:
+        """Return changes of budgets and charges, of one population or of all, oldest first."""
+        name = None if population is None else clean_name("population", population)
+        with self._book(write=False) as book:
+            return book.state.history(name)
 
-    def _account(self, connection: Connection, population: str) -> Account:
+    @contextmanager
+    def _book(self, *, write: bool = True) -> Iterator[Book]:
+        """Open a transaction, verify the whole journal in it, and give what it adds up to."""
+        with transaction(self.database, write=write) as connection:
+            journal = read_journal(connection, self.key)
+            state = replay(journal.events)
+            check_results(connection, state)
+            yield Book(connection, self.key, journal, state)
+
+    def _account(self, book: Book, population: str) -> Account:
         """Return the account of `population`, or raise `LedgerError` when it has none."""
-        account = find_account(connection, population)
+        account = book.state.account(population)
         if account is None:
             raise LedgerError(
                 f"population {population!r} has no budget in {self.database.place}; "
@@ -252,49 +288,3 @@ class Ledger:
         for chunk in chunks:
             code.update(chunk)
         return code.hexdigest()
-
-
-def init_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
-    """Create a ledger where there is none, and open it; one that is there stays as it is.
-
-    Any number of processes may do this at once: all get the same key.
-
-    Parameters
-    ----------
-    address : str or Path
-        Path of a SQLite file, made readable for its owner alone, or a URL such as
-        ``postgresql+psycopg://user@host/name`` of a database that exists.
-    timeout : float
-        Seconds to wait for a connection or a lock.
-
-    Raises
-    ------
-    LedgerError
-        An address that cannot be used, in one line.
-    """
-    database = locate(address, timeout)
-    create_file(database)
-    with transaction(database) as connection:
-        tables.TABLES.create_all(connection)
-        if connection.scalar(select(tables.meta.c.name).limit(1)) is None:
-            rows = {"format": FORMAT, "key": secrets.token_hex(32)}
-            values = [{"name": name, "value": value} for name, value in rows.items()]
-            connection.execute(insert(tables.meta), values)
-    return open_ledger(address, timeout=timeout)
-
-
-def open_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
-    """Open a ledger that exists; never creates one, since a new ledger forgets what was spent.
-
-    Parameters and errors are those of `init_ledger`.
-    """
-    database = locate(address, timeout)
-    with transaction(database, write=False) as connection:
-        rows = connection.execute(select(tables.meta.c.name, tables.meta.c.value)).all()
-    values = {row.name: row.value for row in rows}
-    if values.get("format") != FORMAT:
-        raise LedgerError(
-            f"{database.place} has format {values.get('format')!r}, this version reads {FORMAT!r}; "
-            "open it with the version that wrote it"
-        )
-    return Ledger(database, read_key(values.get("key")))

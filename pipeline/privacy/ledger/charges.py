@@ -1,21 +1,16 @@
-"""Releases and contents in the tables: find, check, claim."""
+"""Charges: what is checked before one, and how a paid release is found again."""
 
 import hashlib
 import re
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, text
 
 from pipeline.errors import LedgerError
-from pipeline.privacy.ledger import tables
-from pipeline.privacy.ledger.fields import damaged, read_budget, read_time
+from pipeline.privacy.ledger.fields import damaged
+from pipeline.privacy.ledger.journal import Journal
 from pipeline.privacy.ledger.records import Reservation, Stored
-
-
-def check_name(what: str, value: str) -> None:
-    """Raise `LedgerError` unless `value` is text that every database can hold."""
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise LedgerError(f"a {what} must be text on one line, found {value!r:.60}; name it")
+from pipeline.privacy.ledger.state import State, replay
 
 
 def check_contents(contents: Mapping[str, str]) -> None:
@@ -24,7 +19,7 @@ def check_contents(contents: Mapping[str, str]) -> None:
         raise LedgerError("a release needs the content of a class, found none; give one or more")
     owners: dict[str, str] = {}
     for label, digest in contents.items():
-        check_name("class", label)
+        check_text("class", label)
         if not re.fullmatch("[0-9a-f]{64}", digest):
             raise LedgerError(
                 f"the content of class {label!r} is not a digest of this ledger; use Ledger.digest"
@@ -37,43 +32,56 @@ def check_contents(contents: Mapping[str, str]) -> None:
         owners[digest] = label
 
 
-def claim(connection: Connection, population: str, contents: Mapping[str, str]) -> None:
-    """Give the contents to `population`, or raise `LedgerError` when one has another owner."""
-    table = tables.contents
+def check_text(what: str, value: str) -> None:
+    """Raise `LedgerError` unless `value` is text on one line."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise LedgerError(f"a {what} must be text on one line, found {value!r:.60}; name it")
+
+
+def check_owner(state: State, population: str, contents: Mapping[str, str]) -> None:
+    """Raise `LedgerError` when one of the contents was charged under another population."""
     for label, digest in contents.items():
-        owner = connection.scalar(select(table.c.population).where(table.c.digest == digest))
-        if owner is None:
-            connection.execute(insert(table).values(digest=digest, population=population))
-        elif owner != population:
+        owner = state.owners.get(digest, population)
+        if owner != population:
             raise LedgerError(
                 f"the images of class {label!r} have been charged under population {owner!r} "
                 f"before, found {population!r}; people have one budget: use {owner!r}"
             )
 
 
-def find_release(connection: Connection, identity: str) -> Reservation | Stored | None:
-    """Read a release: settled, charged only, or None when it was never charged."""
-    table = tables.releases
-    row = connection.execute(select(table).where(table.c.identity == identity)).one_or_none()
-    if row is None:
+def find_release(
+    connection: Connection, journal: Journal, state: State, identity: str
+) -> Reservation | Stored | None:
+    """Return a release: settled, charged only, or None when it was never charged."""
+    paid = state.releases.get(identity)
+    if paid is None:
         return None
-    cost = read_budget(row.cost)
-    if row.committed is None:
-        return Reservation(row.population, cost, resumed=True, identity=identity)
-    if row.result is None or hashlib.sha256(row.result).hexdigest() != row.result_digest:
-        raise damaged("a result")
+    if paid.committed is None or paid.digest is None:
+        then = replay(journal.events[: paid.number]).account(paid.population)
+        if then is None:
+            raise damaged(f"row {paid.number} of its journal charges nobody")
+        return Reservation(paid.population, paid.cost, True, then.row(), identity)
+    query = text("SELECT result FROM covdp_results WHERE identity = :identity")
+    result = connection.scalar(query, {"identity": identity})
+    if not isinstance(result, bytes) or hashlib.sha256(result).hexdigest() != paid.digest:
+        raise damaged(f"the result of row {paid.number} of its journal was changed or lost")
     return Stored(
-        population=row.population,
-        cost=cost,
-        result=row.result,
-        result_digest=row.result_digest,
-        reserved=read_time(row.reserved),
-        committed=read_time(row.committed),
+        population=paid.population,
+        cost=paid.cost,
+        result=result,
+        result_digest=paid.digest,
+        reserved=paid.reserved,
+        committed=paid.committed,
     )
 
 
-def holds_run(connection: Connection, population: str, run_key: str) -> bool:
-    """Return whether `population` was charged for any release under `run_key`."""
-    column = tables.releases.c
-    same = (column.population == population) & (column.run_key == run_key)
-    return connection.scalar(select(column.identity).where(same).limit(1)) is not None
+def check_results(connection: Connection, state: State) -> None:
+    """Raise `LedgerError` unless there is a result for every commit and for nothing else."""
+    found = set(connection.scalars(text("SELECT identity FROM covdp_results")))
+    known = {name for name, paid in state.releases.items() if paid.committed}
+    if found != known:
+        raise damaged(
+            f"{len(known - found)} of {len(known)} results are lost"
+            if known - found
+            else f"{len(found - known)} results were put in from outside"
+        )

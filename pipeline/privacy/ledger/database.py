@@ -38,7 +38,8 @@ _REASONS = {
     "or create it with `covdp ledger init`",
     "SQLITE_READONLY": "cannot be written; check the permissions of the user that runs this",
     "SQLITE_IOERR": "cannot be read or written: the disk failed or is full; check it and run again",
-    "SQLITE_ERROR": "holds no ledger; create one with `covdp ledger init`, or check the address",
+    "SQLITE_ERROR": "holds no ledger; create one with `covdp ledger init`, or check the address; "
+    "if there was one, restore it from a backup",
     "": "cannot be reached, does not answer or refuses this login; check address, user and server",
 }
 _REASONS |= {
@@ -143,12 +144,13 @@ def transaction(database: Database, *, write: bool = True) -> Iterator[Connectio
 
 
 def _errors(database: Database) -> tuple[type[Exception], ...]:
-    """Return what may go wrong in SQLAlchemy or below it."""
+    """Return what may go wrong in SQLAlchemy or below it, or in what it makes of damaged fields."""
+    fields = (SQLAlchemyError, UnicodeError, OverflowError, MemoryError)
     if database.file:
-        return SQLAlchemyError, sqlite3.Error
+        return *fields, sqlite3.Error
     import psycopg
 
-    return SQLAlchemyError, psycopg.Error
+    return *fields, psycopg.Error
 
 
 def _begin(connection: Connection, database: Database, write: bool) -> None:
@@ -165,6 +167,8 @@ def _connect(database: Database) -> Any:
     if database.file:
         address = f"{database.file.as_uri()}?mode=rw"
         raw = sqlite3.connect(address, uri=True, timeout=database.timeout, isolation_level=None)
+        raw.text_factory = _text  # verified by the journal, so nothing is refused by its letters
+        raw.execute("PRAGMA cell_size_check=ON")
         raw.execute("PRAGMA synchronous=EXTRA")  # a commit survives a power cut
         return raw
     import psycopg
@@ -176,6 +180,11 @@ def _connect(database: Database) -> Any:
         **database.url.query,
     }
     return psycopg.connect(make_conninfo(**options))
+
+
+def _text(letters: bytes) -> str:
+    """Return text of SQLite, damaged or not."""
+    return letters.decode(errors="surrogateescape")
 
 
 @contextmanager
@@ -204,5 +213,8 @@ def _explained(database: Database, error: BaseException | None) -> LedgerError:
     """Return one line for an error of a driver; its own text may quote secrets and is dropped."""
     code = getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or ""
     short = "_".join(code.split("_")[:2])  # SQLITE_BUSY_RECOVERY is SQLITE_BUSY
-    reason = _REASONS.get(short, f"refused a statement ({code}); check the server")
+    other = f"refused a statement ({code}); check the server"
+    if database.file:
+        short, other = short or "SQLITE_CORRUPT", _REASONS["SQLITE_CORRUPT"]
+    reason = _REASONS.get(short, other)
     return LedgerError(f"{database.place} {reason.format(database.timeout)}")

@@ -1,30 +1,33 @@
-"""Budgets, times and the key as text in the tables, and back to the last bit."""
+"""Budgets, times and the key as JSON and text, and back to the last bit."""
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Any
 
 from pipeline.errors import LedgerError
 from pipeline.privacy.definitions import DEFINITIONS, Budget
 
 
-def damaged(what: str) -> LedgerError:
-    """Return the error for a field that cannot be what the ledger wrote."""
-    return LedgerError(f"the ledger is damaged: {what} cannot be read; restore it from a backup")
+def damaged(fault: str) -> LedgerError:
+    """Return the error for what cannot be what the ledger wrote."""
+    return LedgerError(
+        f"the ledger is damaged: {fault}; restore it from a backup, a new one forgets"
+    )
 
 
-def budget_text(budget: Budget) -> str:
-    """Return `budget` as JSON."""
-    return json.dumps({"definition": budget.name, **asdict(budget)})
+def budget_fields(budget: Budget) -> dict[str, Any]:
+    """Return `budget` as JSON values."""
+    return {"definition": budget.name, **asdict(budget)}
 
 
-def read_budget(text: str) -> Budget:
-    """Return the budget that `budget_text` wrote."""
+def read_budget(fields: Mapping[str, Any]) -> Budget:
+    """Return the budget that `budget_fields` wrote."""
     try:
-        fields = json.loads(text)
-        return DEFINITIONS[fields.pop("definition")](**fields)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise damaged("a budget") from None
+        rest = dict(fields)
+        return DEFINITIONS[rest.pop("definition")](**rest)
+    except (ValueError, KeyError, TypeError, OverflowError):
+        raise damaged("a budget cannot be read") from None
 
 
 def now() -> str:
@@ -36,16 +39,16 @@ def read_time(text: str) -> datetime:
     """Return the time that `now` wrote, in UTC."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, TypeError):
-        raise damaged("a time") from None
+    except (ValueError, TypeError, OverflowError):
+        raise damaged("a time cannot be read") from None
 
 
-def read_key(text: str | None) -> bytes:
+def read_key(text: object) -> bytes:
     """Return the 32 bytes of the key."""
     try:
-        key = bytes.fromhex(text or "")
+        key = bytes.fromhex(str(text))
     except ValueError:
         key = b""
-    if len(key) != 32:
-        raise damaged("its key")
+    if len(key) != 32 or key.hex() != text:
+        raise damaged("its key cannot be read")
     return key

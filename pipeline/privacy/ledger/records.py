@@ -2,8 +2,55 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from pipeline.privacy.definitions import Budget
+
+
+@dataclass(frozen=True)
+class PopulationRow:
+    """The account of one population.
+
+    Attributes
+    ----------
+    population : str
+        Its declared name.
+    budget : Budget
+        All that it may ever spend; its class is the definition of the account.
+    spent : Budget or None
+        Composition of all charges, rounded up; None before the first.
+    left : Budget or None
+        Rounded down: one more release that costs exactly `left` is accepted. None when nothing is.
+    delta : float
+        δ at which the next three are stated.
+    epsilon_budget, epsilon_spent, epsilon_left : float
+        ε with (ε, δ)-DP for each of the above, rounded up; 0 for None. They do not add up, since
+        composition is not a sum in (ε, δ).
+    releases : int
+        Number of charges.
+    unfinished : int
+        How many of them have no result: in progress, or crashed and waiting to be asked for again.
+    created : datetime
+        When the budget was first set, UTC.
+    latest : Budget or None
+        The latest charge; None before the first.
+    releases_left : int or None
+        How many more charges like the latest fit; None before the first.
+    """
+
+    population: str
+    budget: Budget
+    spent: Budget | None
+    left: Budget | None
+    delta: float
+    epsilon_budget: float
+    epsilon_spent: float
+    epsilon_left: float
+    releases: int
+    unfinished: int
+    created: datetime
+    latest: Budget | None
+    releases_left: int | None
 
 
 @dataclass(frozen=True)
@@ -18,6 +65,9 @@ class Reservation:
         What was paid.
     resumed : bool
         True when an earlier attempt paid and did not commit; this one pays nothing.
+    account : PopulationRow
+        The account right after this charge, however much later it is resumed. It holds budgets
+        only, so it may be shown.
     identity : str
         Name of the release inside the ledger; an HMAC, not to be shown.
     """
@@ -25,6 +75,7 @@ class Reservation:
     population: str
     cost: Budget
     resumed: bool
+    account: PopulationRow
     identity: str = field(repr=False)
 
 
@@ -55,49 +106,32 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class PopulationRow:
-    """The account of one population.
+class Entry:
+    """One line of an account's history.
 
     Attributes
     ----------
+    at : datetime
+        When, UTC, to the second.
     population : str
-        Its declared name.
-    budget : Budget
-        All that it may ever spend; its class is the definition of the account.
-    spent : Budget or None
-        Composition of all charges, rounded up; None before the first.
-    left : Budget or None
-        Rounded down: one more release that costs exactly `left` is accepted. None when nothing is.
-    delta : float
-        δ at which the next three are stated.
-    epsilon_budget, epsilon_spent, epsilon_left : float
-        ε with (ε, δ)-DP for each of the above, rounded up; 0 for None. They do not add up, since
-        composition is not a sum in (ε, δ).
-    releases : int
-        Number of charges.
-    unfinished : int
-        How many of them have no result: in progress, or crashed and waiting to be asked for again.
-    created : datetime
-        When the budget was first set, UTC.
+        Whose account.
+    kind : str
+        "budget": the total was set, raised or lowered; "charge": a release was paid for; "note":
+        what else is to be known.
+    text : str
+        What happened, in one line.
+    cost : Budget or None
+        What was paid, of a charge.
+    run_key : str or None
+        Which run paid, of a charge.
+    committed : datetime or None
+        When the result of a charge was stored, UTC; None while there is none.
     """
-
-    population: str
-    budget: Budget
-    spent: Budget | None
-    left: Budget | None
-    delta: float
-    epsilon_budget: float
-    epsilon_spent: float
-    epsilon_left: float
-    releases: int
-    unfinished: int
-    created: datetime
-
-
-@dataclass(frozen=True)
-class Change:
-    """One line of the audit trail: a total set, raised or lowered; when (UTC), whose, and how."""
 
     at: datetime
     population: str
+    kind: Literal["budget", "charge", "note"]
     text: str
+    cost: Budget | None = None
+    run_key: str | None = None
+    committed: datetime | None = None

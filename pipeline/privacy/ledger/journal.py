@@ -1,0 +1,100 @@
+"""The journal: all that ever happened to a ledger, one row an event, chained by HMAC.
+
+    mac(i) = HMAC(key, mac(i − 1), i, event(i))        seal = HMAC(key, n, mac(n))
+
+The seal stands in another table. Whoever changes, loses, repeats or moves a row, at the end too,
+breaks the chain or the seal, and the next transaction refuses to go on and names the row. All rows
+are verified each time, in the transaction that decides: it takes some microseconds a row.
+"""
+
+import hmac
+import json
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, insert, text, update
+
+from pipeline.privacy.ledger import tables
+from pipeline.privacy.ledger.fields import damaged
+
+Event: TypeAlias = dict[str, Any]
+SEAL = "seal"
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The verified events of a ledger, first to last, and the mac of the last."""
+
+    events: tuple[Event, ...]
+    mac: str
+
+
+def start_journal(connection: Connection, key: bytes, event: Event) -> Journal:
+    """Write the first row and the seal, and return the journal."""
+    row = {"name": SEAL, "value": seal(key, 0, "")}
+    connection.execute(insert(tables.meta).values(row))
+    return append(connection, key, Journal((), ""), event)
+
+
+def append(connection: Connection, key: bytes, journal: Journal, *events: Event) -> Journal:
+    """Write events after the last and seal them; return the journal that is there now."""
+    mac, rows = journal.mac, []
+    for number, event in enumerate(events, len(journal.events) + 1):
+        line = json.dumps(event, sort_keys=True)
+        mac = chain(key, mac, number, line)
+        rows.append({"number": number, "event": line, "mac": mac})
+    connection.execute(insert(tables.journal), rows)
+    whole = Journal((*journal.events, *events), mac)
+    sealed = {"value": seal(key, len(whole.events), mac)}
+    connection.execute(update(tables.meta).where(tables.meta.c.name == SEAL).values(sealed))
+    return whole
+
+
+def read_journal(connection: Connection, key: bytes) -> Journal:
+    """Return the journal once every row and the seal have been verified.
+
+    Raises
+    ------
+    LedgerError
+        The first row that is not what was written, or how many are missing.
+    """
+    meta = dict(connection.execute(text("SELECT name, value FROM covdp_meta")).tuples().all())
+    if meta.get("key") != key.hex():
+        raise damaged("its key was changed")
+    rows = connection.execute(
+        text("SELECT number, event, mac FROM covdp_journal ORDER BY number")
+    ).tuples()
+    mac, lines = "", []
+    for expected, (number, line, found) in enumerate(rows, 1):
+        if number != expected:
+            raise damaged(f"row {expected} of its journal is missing")
+        if not isinstance(line, str) or (mac := chain(key, mac, number, line)) != found:
+            raise damaged(f"row {expected} of its journal was changed after it was written")
+        lines.append(line)
+    if meta.get(SEAL) != seal(key, len(lines), mac):
+        raise damaged(_end(meta.get(SEAL), len(lines)))
+    return Journal(tuple(json.loads(line) for line in lines), mac)
+
+
+def chain(key: bytes, before: str, number: int, line: str) -> str:
+    """Return the mac of a row, in hexadecimal."""
+    return mac_of(key, f"row\0{before}\0{number}\0{line}")
+
+
+def seal(key: bytes, number: int, mac: str) -> str:
+    """Return what is stored of the end of the journal: how many rows, and the HMAC of the last."""
+    sealed = mac_of(key, f"seal\0{number}\0{mac}")
+    return f"{number} {sealed}"
+
+
+def mac_of(key: bytes, message: str) -> str:
+    """Return the HMAC-SHA256 of a message, in hexadecimal."""
+    return hmac.digest(key, message.encode(errors="surrogateescape"), "sha256").hex()
+
+
+def _end(sealed: object, found: int) -> str:
+    """Return what is wrong with the end of a journal whose rows are a chain."""
+    number = sealed.split()[0] if isinstance(sealed, str) and sealed.split() else ""
+    if number.isdecimal() and int(number) > found:
+        return f"its journal ends at row {found}, and {number} were written"
+    return f"row {found} of its journal is not the last that was sealed; rows were put back or lost"

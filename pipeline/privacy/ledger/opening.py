@@ -1,0 +1,88 @@
+"""Making and opening a ledger. Next: ``takeover.py``, for ledgers of the format before."""
+
+import secrets
+from pathlib import Path
+
+from sqlalchemy import Connection, insert, inspect, text
+
+from pipeline.errors import LedgerError
+from pipeline.privacy.ledger import tables
+from pipeline.privacy.ledger.book import Ledger
+from pipeline.privacy.ledger.database import TIMEOUT, Database, create_file, locate, transaction
+from pipeline.privacy.ledger.fields import now, read_key
+from pipeline.privacy.ledger.journal import start_journal
+from pipeline.privacy.ledger.takeover import OLD_FORMAT, take_over
+
+FORMAT = "2"
+"""Layout of the tables; one of a later version is refused."""
+
+
+def init_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
+    """Create a ledger where there is none, and open it; one that is there stays as it is.
+
+    Any number of processes may do this at once: all get the same key.
+
+    Parameters
+    ----------
+    address : str or Path
+        Path of a SQLite file, made readable for its owner alone, or a URL such as
+        ``postgresql+psycopg://user@host/name`` of a database that exists.
+    timeout : float
+        Seconds to wait for a connection or a lock.
+
+    Raises
+    ------
+    LedgerError
+        An address that cannot be used, in one line.
+    """
+    database = locate(address, timeout)
+    create_file(database)
+    with transaction(database) as connection:
+        if not inspect(connection).has_table(tables.meta.name):
+            _check_empty(connection, database)
+            key = secrets.token_bytes(32)
+            tables.TABLES.create_all(connection, checkfirst=False)
+            rows = {"format": FORMAT, "key": key.hex()}
+            values = [{"name": name, "value": value} for name, value in rows.items()]
+            connection.execute(insert(tables.meta), values)
+            start_journal(connection, key, {"kind": "ledger", "at": now(), "format": FORMAT})
+    return open_ledger(address, timeout=timeout)
+
+
+def _check_empty(connection: Connection, database: Database) -> None:
+    """Raise `LedgerError` where a new ledger might take the place of a damaged one."""
+    names = (tables.journal.name, tables.results.name)
+    held = any(inspect(connection).has_table(name) for name in names)
+    if held or (database.file and database.file.stat().st_size):
+        raise LedgerError(
+            f"{database.place} holds something already, but no ledger that can be read; restore "
+            "it from a backup, or choose another place with --ledger"
+        )
+
+
+def open_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
+    """Open a ledger that exists; never creates one, since a new ledger forgets what was spent.
+
+    Parameters and errors are those of `init_ledger`.
+    """
+    database = locate(address, timeout)
+    meta = _read_meta(database)
+    key = read_key(meta.get("key"))
+    if meta.get("format") == OLD_FORMAT:
+        with transaction(database) as connection:
+            take_over(connection, key, FORMAT)
+        meta = _read_meta(database)
+    if meta.get("format") != FORMAT:
+        raise LedgerError(
+            f"{database.place} has format {meta.get('format')!r}, this version reads {FORMAT!r}; "
+            "open it with the version that wrote it"
+        )
+    ledger = Ledger(database, key)
+    ledger.history()  # every row is verified
+    return ledger
+
+
+def _read_meta(database: Database) -> dict[object, object]:
+    """Return what the ledger says of itself."""
+    with transaction(database, write=False) as connection:
+        return dict(connection.execute(text("SELECT name, value FROM covdp_meta")).tuples().all())

@@ -1,0 +1,137 @@
+"""What the journal adds up to: accounts, paid releases, who owns which content."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from pipeline.errors import LedgerError
+from pipeline.privacy.definitions import Budget
+from pipeline.privacy.ledger.accounts import Account
+from pipeline.privacy.ledger.fields import budget_fields, damaged, now, read_budget, read_time
+from pipeline.privacy.ledger.journal import Event
+from pipeline.privacy.ledger.records import Entry
+
+
+@dataclass(frozen=True)
+class Paid:
+    """A release that was charged; `number` is the row of its charge in the journal."""
+
+    number: int
+    population: str
+    run_key: str
+    cost: Budget
+    reserved: datetime
+    committed: datetime | None = None
+    digest: str | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything at the end of the journal, or of its beginning up to some row."""
+
+    totals: dict[str, Account] = field(default_factory=dict)
+    releases: dict[str, Paid] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    entries: dict[int, Entry] = field(default_factory=dict)
+
+    def account(self, population: str) -> Account | None:
+        """Return the account of `population`, or None when it has none."""
+        if population not in self.totals:
+            return None
+        paid = [one for one in self.releases.values() if one.population == population]
+        return replace(
+            self.totals[population],
+            costs=tuple(one.cost for one in paid),
+            unfinished=sum(one.committed is None for one in paid),
+        )
+
+    def history(self, population: str | None) -> tuple[Entry, ...]:
+        """Return all that was written about one population, or about all, oldest first."""
+        entries = dict(self.entries)
+        for one in self.releases.values():
+            line = f"charged {one.cost!r} for run {one.run_key!r}"
+            entries[one.number] = Entry(
+                one.reserved,
+                one.population,
+                "charge",
+                line,
+                one.cost,
+                one.run_key,
+                one.committed,
+            )
+        found = (entries[number] for number in sorted(entries))
+        return tuple(entry for entry in found if population in (None, entry.population))
+
+
+def budget_event(population: str, budget: Budget, delta: float, line: str) -> Event:
+    """Return the event of a total that was set or changed."""
+    total = {"budget": budget_fields(budget), "delta": delta}
+    return {"kind": "budget", "at": now(), "population": population, **total, "text": line}
+
+
+def replay(events: Iterable[Event]) -> State:
+    """Return what `events`, the first ones of a verified journal, add up to.
+
+    Raises
+    ------
+    LedgerError
+        An event that only a later version knows.
+    """
+    state = State()
+    for number, event in enumerate(events, 1):
+        extend(state, event, number)
+    return state
+
+
+def extend(state: State, event: Event, number: int) -> None:
+    """Add the event of row `number` to `state`."""
+    if event["kind"] not in _KINDS:
+        raise LedgerError(
+            f"row {number} of the ledger's journal was written by a later version; use that"
+        )
+    _KINDS[event["kind"]](state, event, number)
+
+
+def _ledger(state: State, event: Event, number: int) -> None:
+    if number > 1:
+        raise damaged(f"row {number} of its journal begins another ledger")
+
+
+def _budget(state: State, event: Event, number: int) -> None:
+    name, at = event["population"], read_time(event["at"])
+    old = state.totals.get(name)
+    created = old.created if old else at
+    budget = read_budget(event["budget"])
+    state.totals[name] = Account(name, budget, event["delta"], created, (), 0)
+    if event["text"]:
+        state.entries[number] = Entry(at, name, "budget", event["text"])
+
+
+def _charge(state: State, event: Event, number: int) -> None:
+    name = event["population"]
+    cost, at = read_budget(event["cost"]), read_time(event["at"])
+    state.releases[event["identity"]] = Paid(number, name, event["run_key"], cost, at)
+    state.owners.update(dict.fromkeys(event["contents"].values(), name))
+
+
+def _result(state: State, event: Event, number: int) -> None:
+    name = event["identity"]
+    state.releases[name] = replace(
+        state.releases[name], committed=read_time(event["at"]), digest=event["digest"]
+    )
+
+
+def _note(state: State, event: Event, number: int) -> None:
+    state.entries[number] = Entry(
+        read_time(event["at"]), event["population"], event["entry"], event["text"]
+    )
+
+
+_KINDS = {
+    "ledger": _ledger,
+    "budget": _budget,
+    "charge": _charge,
+    "result": _result,
+    "note": _note,
+}
+"""What each kind of event adds."""

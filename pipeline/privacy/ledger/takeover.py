@@ -1,0 +1,196 @@
+"""Taking over a ledger of format 1, which had no journal: all of it, or nothing, in one step.
+
+Every charge is verified by its identity, an HMAC of all that it was made for. Names become what
+`clean_name` makes of them. Where two accounts then have one name, they are one: both paid for the
+same people, so all charges count, against the smaller total.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, insert, text, update
+
+from pipeline.errors import LedgerError, PrivacyError
+from pipeline.privacy.composition import fits
+from pipeline.privacy.definitions import RDP, Budget
+from pipeline.privacy.ledger import tables
+from pipeline.privacy.ledger.fields import budget_fields, damaged, now, read_budget, read_time
+from pipeline.privacy.ledger.journal import Event, append, mac_of, start_journal
+from pipeline.privacy.ledger.names import clean_name
+from pipeline.privacy.profiles import epsilon_of
+
+OLD_FORMAT = "1"
+_TABLES = ("populations", "contents", "releases", "changes")
+
+
+def take_over(connection: Connection, key: bytes, new_format: str) -> None:
+    """Turn a ledger of format 1 into a journal, unless another process has just done so.
+
+    Raises
+    ------
+    LedgerError
+        A row that the old version did not write; nothing is changed.
+    """
+    found = connection.scalar(text("SELECT value FROM covdp_meta WHERE name = 'format'"))
+    if found != OLD_FORMAT:
+        return
+    accounts, contents, releases, changes = (_rows(connection, name) for name in _TABLES)
+    names = _names(accounts)
+    for row in releases:
+        _check_release(row, key, names)
+    claimed = {(row["digest"], row["population"]) for row in contents}
+    charged = {
+        (digest, row["population"])
+        for row in releases
+        for digest in json.loads(row["contents"]).values()
+    }
+    if claimed != charged:
+        raise damaged("contents and charges do not match, so one of either was changed or lost")
+    events = [event for row in changes for event in _change(row, names)]
+    events += [event for row in releases for event in _release(row, names)]
+    for name in _TABLES:
+        connection.execute(text(f"DROP TABLE covdp_{name}"))
+    for table in (tables.journal, tables.results):
+        table.create(connection)
+    first = {"kind": "ledger", "at": now(), "format": new_format, "before": OLD_FORMAT}
+    journal = start_journal(connection, key, first)
+    totals = _totals(accounts, names)
+    append(connection, key, journal, *totals, *sorted(events, key=lambda event: str(event["at"])))
+    results = [
+        {"identity": row["identity"], "result": row["result"]}
+        for row in releases
+        if row["committed"] is not None
+    ]
+    if results:
+        connection.execute(insert(tables.results), results)
+    form = update(tables.meta).where(tables.meta.c.name == "format")
+    connection.execute(form.values(value=new_format))
+
+
+def _rows(connection: Connection, name: str) -> list[dict[str, Any]]:
+    """Return the rows of an old table as they are."""
+    rows = connection.execute(text(f"SELECT * FROM covdp_{name}")).mappings()
+    return [dict(row) for row in rows]
+
+
+def _names(accounts: list[dict[str, Any]]) -> dict[str, str]:
+    """Return for each old name the new one."""
+    names: dict[str, str] = {}
+    owners: dict[str, Budget] = {}
+    for row in sorted(accounts, key=lambda row: str(row["name"]) != _new_name(row["name"])):
+        old, budget = row["name"], _account(row)
+        name = _new_name(old)
+        while name in owners and not _same_kind(owners[name], budget):
+            name = f"{name} ({budget.name})"
+        owners.setdefault(name, budget)
+        names[old] = name
+    return names
+
+
+def _new_name(old: object) -> str:
+    """Return a name by the rule; what the rule refuses is spelt by its numbers in Unicode."""
+    if not isinstance(old, str):
+        raise damaged("the name of a population cannot be read")
+    try:
+        return clean_name("population", old)
+    except LedgerError:
+        return "".join(x if x.isascii() else f"u{ord(x):04x}" for x in old).strip()
+
+
+def _same_kind(one: Budget, other: Budget) -> bool:
+    """Return whether two budgets can be of one account."""
+    order = not isinstance(one, RDP) or one.alpha == getattr(other, "alpha", None)
+    return type(one) is type(other) and order
+
+
+def _account(row: Mapping[str, Any]) -> Budget:
+    """Return the total of an old account, checked."""
+    read_time(row["created"])
+    budget = read_budget(_json(row["budget"]))
+    try:
+        epsilon_of(budget, row["delta"])
+    except (PrivacyError, TypeError):
+        raise damaged("the δ of a population cannot be read") from None
+    return budget
+
+
+def _totals(accounts: list[dict[str, Any]], names: Mapping[str, str]) -> list[Event]:
+    """Return the events that open the accounts; those that became one say so."""
+    events: dict[str, Event] = {}
+    notes: list[Event] = []
+    for row in sorted(accounts, key=lambda row: str(row["created"])):
+        name, budget = names[row["name"]], _account(row)
+        at = {"at": row["created"], "population": name}
+        event = {"kind": "budget", **at, "delta": row["delta"], "text": ""}
+        event["budget"] = budget_fields(budget)
+        if name not in events:
+            events[name] = event
+        else:
+            first = read_budget(events[name]["budget"])
+            if not fits(first, budget):
+                events[name]["budget"] = event["budget"]
+            both = f"two accounts became one, of the smaller of {first!r} and {budget!r}"
+            notes.append({"kind": "note", **at, "at": now(), "entry": "note", "text": both})
+        if row["name"] != name:
+            line = f"was called {row['name']!a}"
+            notes.append({"kind": "note", **at, "at": now(), "entry": "note", "text": line})
+    return [*events.values(), *notes]
+
+
+def _change(row: Mapping[str, Any], names: Mapping[str, str]) -> list[Event]:
+    """Return the event of a line of the audit trail."""
+    read_time(row["at"])
+    if row["population"] not in names or not isinstance(row["text"], str):
+        raise damaged("a line of its history cannot be read")
+    at = {"at": row["at"], "population": names[row["population"]]}
+    return [{"kind": "note", **at, "entry": "budget", "text": row["text"]}]
+
+
+def _check_release(row: Mapping[str, Any], key: bytes, names: Mapping[str, str]) -> None:
+    """Raise `LedgerError` unless a charge and its result are as they were written."""
+    read_time(row["reserved"])
+    try:
+        parts = [row["population"], row["query"], row["run_key"], row["cost"]]
+        contents = sorted(_json(row["contents"]).items())
+        identity = mac_of(key, "release\0" + json.dumps([*parts, contents]))
+    except TypeError:
+        identity = ""
+    known = row["population"] in names
+    if identity != row["identity"] or not known:
+        raise damaged(f"a charge of population {row['population']!r:.60} was changed")
+    read_budget(_json(row["cost"]))
+    if row["committed"] is None:
+        return
+    read_time(row["committed"])
+    result = row["result"]
+    if not isinstance(result, bytes) or _digest(result) != row["result_digest"]:
+        raise damaged(f"a result of population {row['population']!r:.60} was changed or lost")
+
+
+def _release(row: Mapping[str, Any], names: Mapping[str, str]) -> list[Event]:
+    """Return the events of a charge and of its result; what was paid stays as it was paid."""
+    kept = {name: row[name] for name in ("query", "run_key", "identity")}
+    charge = {"kind": "charge", "at": row["reserved"], "population": names[row["population"]]}
+    paid = {"cost": _json(row["cost"]), "group": 1, "contents": _json(row["contents"])}
+    events: list[Event] = [{**charge, **paid, **kept}]
+    if row["committed"] is not None:
+        result = {"identity": row["identity"], "digest": row["result_digest"]}
+        events.append({"kind": "result", "at": row["committed"], **result})
+    return events
+
+
+def _json(text_: object) -> dict[str, Any]:
+    """Return what an old field holds."""
+    try:
+        fields = json.loads(str(text_))
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise damaged("a field cannot be read")
+    return fields
+
+
+def _digest(result: bytes) -> str:
+    return hashlib.sha256(result).hexdigest()

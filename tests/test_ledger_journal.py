@@ -1,0 +1,345 @@
+"""The journal of a ledger: what is changed from outside is noticed, and nothing is forgotten."""
+
+import json
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from postgres import direct, new_address
+
+from pipeline.errors import BudgetError, LedgerError
+from pipeline.privacy import GDP, ZCDP, compose
+from pipeline.privacy.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
+
+OLD = Path(__file__).parent / "ledger-format-1.sqlite"
+"""Written by covdp 0.1.0 before there was a journal."""
+FLIPS = 120
+"""Random damages in the suite; by hand it was run with 20,000."""
+
+
+def pay(ledger: Ledger, run_key: str, *, population: str = "chest", images: bytes = b"x") -> bytes:
+    """Reserve and commit at μ = 0.3; return what would be published."""
+    contents = {"normal": ledger.digest([images])}
+    found = ledger.reserve(population, "query", run_key, contents=contents, cost=GDP(0.3))
+    return (found if isinstance(found, Stored) else ledger.commit(found, run_key.encode())).result
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return the file of a ledger with three releases, one unfinished, and a changed total."""
+    ledger = init_ledger(tmp_path / "ledger.sqlite")
+    ledger.set_budget("chest", GDP(1.0))
+    pay(ledger, "monday")
+    pay(ledger, "tuesday")
+    ledger.set_budget("chest", GDP(2.0))
+    contents = {"normal": ledger.digest([b"x"])}
+    ledger.reserve("chest", "query", "friday", contents=contents, cost=GDP(0.3))
+    return tmp_path / "ledger.sqlite"
+
+
+def change(file: Path, *statements: str) -> None:
+    """Run statements on the file, past the ledger."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        (["DELETE FROM covdp_journal WHERE number = 3"], "row 3 of its journal is missing"),
+        (["DELETE FROM covdp_journal WHERE number = 1"], "row 1 of its journal is missing"),
+        (["DELETE FROM covdp_journal WHERE number > 5"], "ends at row 5, and 8 were written"),
+        (["DELETE FROM covdp_journal"], "ends at row 0, and 8 were written"),
+        (
+            [
+                "DELETE FROM covdp_journal WHERE number = 8",
+                "UPDATE covdp_meta SET value = '7' || substr(value, 2) WHERE name = 'seal'",
+            ],
+            "row 7 of its journal is not the last",
+        ),
+        (
+            ["INSERT INTO covdp_journal SELECT 9, event, mac FROM covdp_journal WHERE number = 2"],
+            "row 9 of its journal was changed",
+        ),
+        (
+            [
+                "UPDATE covdp_journal SET number = 99 WHERE number = 3",
+                "UPDATE covdp_journal SET number = 3 WHERE number = 5",
+                "UPDATE covdp_journal SET number = 5 WHERE number = 99",
+            ],
+            "row 3 of its journal was changed",
+        ),
+        (
+            [
+                "UPDATE covdp_journal SET event = replace(event, '0.3', '0.1')"
+                " WHERE event LIKE '%monday%'"
+            ],
+            "row 3 of its journal was changed",
+        ),
+        (
+            ["UPDATE covdp_journal SET event = replace(event, '2.0', '9.0') WHERE number = 7"],
+            "row 7 of its journal was changed",
+        ),
+        (["DELETE FROM covdp_meta WHERE name = 'seal'"], "row 8 of its journal is not the last"),
+        (["UPDATE covdp_meta SET value = hex(zeroblob(32)) WHERE name = 'key'"], "damaged"),
+        (["DELETE FROM covdp_results WHERE rowid = 1"], "1 of 2 results are lost"),
+        (["INSERT INTO covdp_results VALUES ('more', x'00')"], "1 results were put in"),
+        (["DROP TABLE covdp_journal"], "restore it from a backup"),
+        (["DROP TABLE covdp_meta"], "restore it from a backup"),
+        (["DROP TABLE covdp_results"], "restore it from a backup"),
+    ],
+)
+def test_a_change_from_outside_is_named(file: Path, statements: list[str], words: str) -> None:
+    """Rows deleted, repeated, swapped or edited stop every call with a line that names the row."""
+    ledger = open_ledger(file)
+    change(file, *statements)
+    calls: list[Callable[[], object]] = [
+        lambda: open_ledger(file),
+        lambda: init_ledger(file),
+        ledger.show,
+        ledger.history,
+        lambda: ledger.check_charge("chest", GDP(0.1), "sunday"),
+        lambda: ledger.releases_left("chest", GDP(0.1)),
+        lambda: ledger.set_budget("chest", GDP(3.0)),
+        lambda: pay(ledger, "sunday"),
+    ]
+    for call in calls:
+        with pytest.raises(LedgerError) as refusal:
+            call()
+        assert "\n" not in str(refusal.value)
+    with pytest.raises(LedgerError, match=words):
+        ledger.show()
+
+
+def test_swapped_results_are_noticed(file: Path) -> None:
+    """A stored result that is not the one committed for its charge is not given out."""
+    change(
+        file,
+        "UPDATE covdp_results SET result = CASE CAST(result AS TEXT)"
+        " WHEN 'monday' THEN CAST('tuesday' AS BLOB) ELSE CAST('monday' AS BLOB) END",
+    )
+    ledger = open_ledger(file)
+    with pytest.raises(LedgerError, match="the result of row 3 of its journal was changed or lost"):
+        pay(ledger, "monday")
+
+
+def test_rows_of_another_ledger_are_noticed(file: Path, tmp_path: Path) -> None:
+    """The journal of one ledger is none for the key of another."""
+    other = init_ledger(tmp_path / "other")
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"ATTACH '{tmp_path / 'other'}' AS other")
+        for statement in (
+            "DELETE FROM covdp_journal",
+            "INSERT INTO covdp_journal SELECT * FROM other.covdp_journal",
+            "UPDATE covdp_meta SET value = (SELECT value FROM other.covdp_meta"
+            " WHERE name = 'seal') WHERE name = 'seal'",
+        ):
+            connection.execute(statement)
+        connection.commit()
+    assert other.show() == ()
+    with pytest.raises(LedgerError, match="row 1 of its journal was changed"):
+        open_ledger(file)
+
+
+def damage(held: bytearray, rng: random.Random) -> None:
+    """Damage a file at random: bits, bytes, a run of bytes, a page, or the end lost."""
+    kind = rng.choice(["bit", "bit", "bytes", "run", "page", "swap", "cut"])
+    place = rng.randrange(len(held))
+    if kind == "bit":
+        held[place] ^= 1 << rng.randrange(8)
+    elif kind == "bytes":
+        for _ in range(rng.randrange(1, 40)):
+            held[rng.randrange(len(held))] = rng.randrange(256)
+    elif kind == "run":
+        size = rng.randrange(1, 200)
+        held[place : place + size] = rng.randbytes(len(held[place : place + size]))
+    elif kind == "page":
+        start = place // 4096 * 4096
+        held[start : start + 4096] = bytes(4096)
+    elif kind == "swap":
+        one, two = (rng.randrange(len(held) // 4096) * 4096 for _ in range(2))
+        held[one : one + 4096], held[two : two + 4096] = (
+            held[two : two + 4096],
+            held[one : one + 4096],
+        )
+    else:
+        del held[place:]
+
+
+def fault(call: Callable[[], object]) -> str | None:
+    """Return the line with which the ledger refuses, or None when it does not."""
+    try:
+        call()
+    except LedgerError as error:
+        return str(error)
+    return None
+
+
+def test_random_damage_is_noticed_or_harmless(file: Path, tmp_path: Path) -> None:
+    """After any damage of the file the account is right to the last bit, or one line refuses."""
+    before = open_ledger(file)
+    expected = (before.show(), before.history())
+
+    def use() -> None:
+        ledger = init_ledger(place)  # what `covdp ledger init` does
+        assert (ledger.show(), ledger.history()) == expected
+        for run_key in ("monday", "tuesday"):
+            assert pay(ledger, run_key) == run_key.encode()
+        with pytest.raises(BudgetError):
+            ledger.check_charge("chest", GDP(2.0), "sunday")
+        pay(ledger, "sunday")
+        assert open_ledger(place).show()[0].spent == compose([GDP(0.3)] * 4)
+
+    good, rng = file.read_bytes(), random.Random(600)
+    faults = []
+    for number in range(FLIPS):
+        held = bytearray(good)
+        damage(held, rng)
+        place = tmp_path / f"{number}.sqlite"
+        place.write_bytes(held or good)  # an empty file is new for whoever makes a ledger
+        faults.append(fault(use))
+        for path in tmp_path.glob(f"{number}.sqlite*"):
+            path.unlink()
+    lines = [line for line in faults if line]
+    assert not [line for line in lines if "\n" in line]
+    assert 0.1 < len(lines) / len(faults) < 0.9
+
+
+def test_an_emptied_file_is_not_opened(file: Path) -> None:
+    """A file cut to nothing is no ledger, until someone makes a new one on purpose."""
+    file.write_bytes(b"")
+    with pytest.raises(LedgerError, match="if there was one, restore it"):
+        open_ledger(file)
+
+
+# Taken over from format 1
+
+
+def old_ledger(backend: str, folder: Path) -> str:
+    """Return the address of a copy of the old ledger, in either kind of database."""
+    address = new_address(backend, folder)
+    if backend == "sqlite":
+        shutil.copy(OLD, address)
+        return address
+    types = {"DOUBLE": "DOUBLE PRECISION", "BLOB": "BYTEA"}
+    schema = address.rsplit("%3D", 1)[1]
+    with (
+        closing(sqlite3.connect(OLD)) as source,
+        direct(f"options=-csearch_path={schema}") as target,
+    ):
+        for name, made in source.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
+        ).fetchall():
+            for lite, real in types.items():
+                made = made.replace(f" {lite}", f" {real}")
+            target.execute(made)
+            rows = source.execute(f"SELECT * FROM {name}").fetchall()
+            if rows:
+                marks = ", ".join(["%s"] * len(rows[0]))
+                with target.cursor() as cursor:
+                    cursor.executemany(f"INSERT INTO {name} VALUES ({marks})".encode(), rows)
+    return address
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+def test_a_ledger_of_format_1_is_taken_over(backend: str, tmp_path: Path) -> None:
+    """Totals, charges, results, contents and history go on; equal names are one account."""
+    ledger = open_ledger(old_ledger(backend, tmp_path))
+    rows = {row.population: row for row in ledger.show()}
+    assert set(rows) == {"ward-7", "breast", "breast (gdp)", "Klinik Zürich", "wu0430rd-9"}
+    ward = rows["ward-7"]  # was "ward-7" of μ = 3, and "ward-7 " of μ = 1
+    assert ward.budget == GDP(1.0)
+    assert ward.spent == compose([GDP(0.5), GDP(0.5), GDP(0.25), GDP(0.75)])
+    assert (ward.left, ward.releases, ward.unfinished, ward.releases_left) == (None, 4, 1, 0)
+    assert (rows["breast"].spent, rows["breast (gdp)"].spent) == (ZCDP(0.1), GDP(0.1))
+    assert (rows["wu0430rd-9"].spent, rows["Klinik Zürich"].spent) == (GDP(0.1), None)
+    contents = {"well": ledger.digest([b"one"]), "ill": ledger.digest([b"one!"])}
+    query = '{"descriptor": "oct5"}'
+    kept = ledger.reserve("ward-7", query, "monday", contents=contents, cost=GDP(0.5), group=3)
+    assert isinstance(kept, Stored)
+    assert (kept.result, kept.cost) == (b"noised ward-7 monday", GDP(0.5))  # as it was paid
+    open_one = ledger.reserve("ward-7", query, "tuesday", contents=contents, cost=GDP(0.5))
+    assert isinstance(open_one, Reservation)
+    assert open_one.resumed
+    assert ledger.commit(open_one, b"late").result == b"late"
+    with pytest.raises(LedgerError, match="under population 'ward-7' before"):
+        ledger.reserve("breast (gdp)", query, "x", contents=contents, cost=GDP(0.1))
+    with pytest.raises(BudgetError, match="nothing left"):
+        ledger.check_charge("ward-7 ", GDP(0.1), "new")
+    lines = [line.text for line in ledger.history("ward-7")]
+    assert "opened with GDP(mu=2.0), shown at δ = 1e-05" in lines
+    assert "was called 'ward-7 '" in lines
+    assert sum(line.kind == "charge" for line in ledger.history("ward-7")) == 4
+    assert open_ledger(ledger.database.url.render_as_string(False)).show() == ledger.show()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE covdp_releases SET cost = replace(cost, '0.5', '0.1')",
+        "UPDATE covdp_releases SET population = 'breast'",
+        "UPDATE covdp_releases SET contents = '[]'",
+        "UPDATE covdp_releases SET result = x'00' WHERE committed IS NOT NULL",
+        "UPDATE covdp_releases SET reserved = 'then'",
+        "UPDATE covdp_releases SET committed = 7",
+        "DELETE FROM covdp_releases WHERE run_key = 'monday' AND population = 'breast'",
+        "DELETE FROM covdp_contents",
+        "DELETE FROM covdp_populations WHERE name = 'breast'",
+        "UPDATE covdp_populations SET budget = '[1]'",
+        "UPDATE covdp_populations SET delta = 'x'",
+        "UPDATE covdp_populations SET name = x'00' WHERE name = 'breast'",
+        "UPDATE covdp_populations SET created = 7",
+        "UPDATE covdp_changes SET text = x'00'",
+        "UPDATE covdp_meta SET value = 'short' WHERE name = 'key'",
+        "DROP TABLE covdp_changes",
+    ],
+)
+def test_a_damaged_ledger_of_format_1_is_left_as_it_is(tmp_path: Path, statement: str) -> None:
+    """What the old version did not write stops taking over, in one line, and nothing is changed."""
+    file = Path(old_ledger("sqlite", tmp_path))
+    change(file, statement)
+    held = file.read_bytes()
+    for call in (open_ledger, init_ledger):
+        with pytest.raises(LedgerError, match="restore it from a backup"):
+            call(file)
+    assert file.read_bytes() == held
+
+
+def test_random_damage_of_format_1(tmp_path: Path) -> None:
+    """A damaged old ledger is taken over with all that was spent, or refused in one line."""
+    good, rng = OLD.read_bytes(), random.Random(601)
+    whole = Path(old_ledger("sqlite", tmp_path))
+    spent = {row.population: row.spent for row in open_ledger(whole).show() if row.spent}
+    found: list[dict[str, object]] = []
+    lines = []
+
+    def use() -> None:
+        rows = init_ledger(place).show()
+        found.append({row.population: row.spent for row in rows if row.spent})
+
+    for number in range(FLIPS // 3):
+        held = bytearray(good)
+        damage(held, rng)
+        place = tmp_path / f"{number}.sqlite"
+        place.write_bytes(held or good)
+        lines.append(fault(use))
+        for path in tmp_path.glob(f"{number}.sqlite*"):
+            path.unlink()
+    assert found
+    assert all(one == spent for one in found)
+    assert any(lines)
+    assert not [line for line in lines if line and "\n" in line]
+
+
+def test_events_are_written_as_they_are_read(file: Path) -> None:
+    """Rows are JSON in ASCII with sorted keys, so that no database changes their letters."""
+    with closing(sqlite3.connect(file)) as connection:
+        lines = connection.execute("SELECT event FROM covdp_journal ORDER BY number").fetchall()
+    for (line,) in lines:
+        assert line.isascii()
+        assert json.dumps(json.loads(line), sort_keys=True) == line

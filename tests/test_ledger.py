@@ -6,6 +6,7 @@ import pickle
 import sqlite3
 import stat
 import time
+import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -219,6 +220,162 @@ def test_account_is_never_overdrawn_and_left_is_tight(
     more: Budget = replace(left, **{field: value})
     with pytest.raises(LedgerError, match="left of"):
         check_affordable(account, more)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@settings(max_examples=60, deadline=None)
+@given(
+    total=st.one_of(numbers, st.sampled_from([0.3, 1.0, 2.0])),
+    spent=st.lists(numbers, max_size=3),
+    cost=st.one_of(st.floats(0.02, 1.0), st.sampled_from([0.1, 0.2, 0.05])),
+)
+def test_releases_left_is_exact(name: str, total: float, spent: list[float], cost: float) -> None:
+    """As many more releases as are said fit, and one more does not."""
+    make = MAKERS[name]
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    account = Account("chest", make(total), 0.5, created, tuple(map(make, spent)), 0)
+    left = account.releases_left(make(cost * total))
+    price = (make(cost * total),)
+    if left:
+        before = replace(account, costs=account.costs + price * (left - 1))
+        check_affordable(before, *price)
+    with pytest.raises(BudgetError):
+        check_affordable(replace(account, costs=account.costs + price * left), *price)
+
+
+def test_releases_left_at_thousands(lite: Ledger) -> None:
+    """Counted by formula, in the decimals that were typed, and for the latest charge in a row."""
+    lite.set_budget("chest", GDP(100.0))
+    assert lite.releases_left("chest", GDP(0.1)) == 1_000_000
+    assert (lite.show()[0].latest, lite.show()[0].releases_left) == (None, None)
+    pay(lite, "monday", GDP(0.1))
+    assert (lite.show()[0].latest, lite.show()[0].releases_left) == (GDP(0.1), 999_999)
+    with pytest.raises(LedgerError, match="in the definition of GDP"):
+        lite.releases_left("chest", ZCDP(0.1))
+    with pytest.raises(LedgerError, match="has no budget"):
+        lite.releases_left("ward", GDP(0.1))
+
+
+def test_a_group_is_charged_for_a_person(ledger: Ledger) -> None:
+    """The account pays for all records of one person; what was charged once stays charged."""
+    contents = {"normal": ledger.digest([IMAGES])}
+
+    def reserve(run_key: str, group: int) -> Reservation | Stored:
+        return ledger.reserve(
+            "chest", QUERY, run_key, contents=contents, cost=GDP(0.2), group=group
+        )
+
+    found = reserve("monday", 4)
+    assert isinstance(found, Reservation)
+    assert found.cost == GDP(0.8) == ledger.show()[0].spent
+    again = reserve("monday", 1)
+    assert again == replace(found, resumed=True)
+    assert ledger.commit(found, b"x").cost == GDP(0.8)
+    with pytest.raises(BudgetError, match=r"costs GDP\(mu=0.8\)"):
+        reserve("tuesday", 4)
+    with pytest.raises(PrivacyError, match="a group"):
+        reserve("tuesday", 0)
+
+
+def test_a_reservation_tells_of_its_account(ledger: Ledger) -> None:
+    """It says what was left right after the charge, however much is spent before it is resumed."""
+    first = ask(ledger, "monday", GDP(0.5))
+    ask(ledger, "tuesday", GDP(0.5))
+    ledger.set_budget("chest", GDP(3.0))
+    again = ask(ledger, "monday", GDP(0.5))
+    assert isinstance(first, Reservation)
+    assert again == replace(first, resumed=True)
+    assert (first.account.budget, first.account.spent) == (GDP(1.0), GDP(0.5))
+    assert (first.account.releases, first.account.unfinished) == (1, 1)
+    assert (first.account.left, first.account.releases_left) == (GDP(0.75**0.5), 3)
+
+
+def test_history_tells_everything_in_order(ledger: Ledger) -> None:
+    """Budgets set and changed, charges with cost, run and commit, oldest first, by population."""
+    pay(ledger, "monday", GDP(0.5))
+    ledger.set_budget("other", ZCDP(1.0))
+    ledger.set_budget("chest", GDP(2.0))
+    ask(ledger, "tuesday", GDP(0.25))
+    lines = ledger.history("chest")
+    assert [(one.kind, one.cost, one.run_key) for one in lines] == [
+        ("budget", None, None),
+        ("charge", GDP(0.5), "monday"),
+        ("budget", None, None),
+        ("charge", GDP(0.25), "tuesday"),
+    ]
+    assert [one.committed is not None for one in lines] == [False, True, False, False]
+    assert lines[1].text == "charged GDP(mu=0.5) for run 'monday'"
+    assert [one.population for one in ledger.history()] == ["chest", "chest", "other"] + 2 * [
+        "chest"
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ward\u200b-7",  # zero-width space
+        "ward\u2011-7",  # hyphen that does not break
+        "ward\u20137",  # dash
+        "ward\u00a07",  # blank that does not break
+        "\u202eward-7",  # right to left
+        "w\u0430rd-7",  # Cyrillic а
+        "\uff57ard-7",  # full-width w
+        "ward-\u0667",  # Arabic digit
+        "ward\ufe0f-7",  # selects a variant
+        "ward\u3164",  # Hangul filler
+        "ward\u2800",  # empty Braille
+        "ward\u034f-7",  # joins nothing
+    ],
+)
+def test_names_that_look_alike_are_refused(lite: Ledger, name: str) -> None:
+    """What is invisible or taken for another letter is refused at every door, for runs as well."""
+    good = {"normal": lite.digest([IMAGES])}
+    lite.set_budget("chest", GDP(1.0))
+    calls: list[Callable[[], object]] = [
+        lambda: lite.set_budget(name, GDP(1.0)),
+        lambda: lite.show(name),
+        lambda: lite.history(name),
+        lambda: lite.releases_left(name, GDP(0.1)),
+        lambda: lite.check_charge(name, GDP(0.1), "monday"),
+        lambda: lite.check_charge("chest", GDP(0.1), name),
+        lambda: lite.reserve(name, QUERY, "monday", contents=good, cost=GDP(0.1)),
+        lambda: lite.reserve("chest", QUERY, name, contents=good, cost=GDP(0.1)),
+    ]
+    for call in calls:
+        with pytest.raises(LedgerError, match="name it in plain letters") as refusal:
+            call()
+        assert str(refusal.value).isascii()
+    assert lite.show()[0].releases == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["ward-7", "Zürich 3", "病棟7", "ward-病棟", "Ωμέγα", "отделение-7"]
+)
+def test_names_in_any_language_are_one_however_typed(lite: Ledger, name: str) -> None:
+    """Letters of one language are names, however accents are stored and blanks put around."""
+    lite.set_budget(f" {unicodedata.normalize('NFD', name)} ", GDP(1.0))
+    lite.set_budget(name, GDP(2.0))
+    (row,) = lite.show(name + " ")
+    assert (row.population, row.budget) == (name, GDP(2.0))
+    first = ask(lite, f"{name}", population=name)
+    assert ask(lite, f" {unicodedata.normalize('NFD', name)}", population=f"{name} ") == replace(
+        first,
+        resumed=True,  # type: ignore[type-var]
+    )
+
+
+@pytest.mark.parametrize(
+    "key", ["a/b", "a\\b", "..", "a..b", "monday.", "con", "Com1.txt", "LPT³", "é" * 51, "a" * 101]
+)
+def test_run_keys_are_names_of_files(lite: Ledger, key: str) -> None:
+    """A run key that some file system refuses is refused before it is charged."""
+    lite.set_budget("chest", GDP(1.0))
+    with pytest.raises(LedgerError, match="run key"):
+        ask(lite, key)
+    with pytest.raises(LedgerError, match="run key"):
+        lite.check_charge("chest", GDP(0.1), key)
+    assert lite.show()[0].releases == 0
+    ask(lite, {"con": "console"}.get(key, "2026-03-01T02:00"))
 
 
 def test_approximate_budget_counts_delta(lite: Ledger) -> None:

@@ -19,6 +19,7 @@ from PIL import Image
 
 from pipeline.descriptors import describe, domain
 from pipeline.errors import (
+    BudgetError,
     ConfigError,
     CovdpError,
     DatasetError,
@@ -27,7 +28,7 @@ from pipeline.errors import (
     PrivacyError,
 )
 from pipeline.geometry import MANIFOLDS
-from pipeline.privacy import GDP
+from pipeline.privacy import GDP, ZCDP, Budget
 from pipeline.privacy.ledger import Ledger, init_ledger
 from pipeline.publish import (
     check_folder,
@@ -365,7 +366,7 @@ def test_another_release_is_never_written_over(ward: Path) -> None:
     """Two releases whose files would have one name get two; each asked for again keeps its own."""
     book = ledger(ward)
     book.set_budget("ward-7", GDP(5.0))
-    contents = [settle(told(ward, run_key=key), book, ward) for key in ("a_b", "a b", "a-b")]
+    contents = [settle(told(ward, run_key=key), book, ward) for key in ("a:b", "a b", "a-b")]
     paths = [write_document(content, ward / "out") for content in contents * 2]
     assert [path.name for path in paths[:3]] == [
         "nightly-a-b.json",
@@ -449,3 +450,211 @@ def test_the_flow_checks_the_folder_first_and_keeps_the_planned_date(
     assert ledger(ward).show("ward-7")[0].releases == 0
     path = flow.settle_release.fn(config, ward / "out", ward, None)
     assert path.name == "nightly-2026-03-01.json"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"ward-7"', '"ward\\u200b-7"', "population.*invisible"),
+        ('"ward-7"', '"w\\u0430rd-7"', "population.*one alphabet"),
+        ('"ward-7"', '"  "', "population"),
+        ('"monday"', '"a/b"', "run_key.*'/'"),
+        ('"monday"', '"a\\\\b"', "run_key.*'/'"),
+        ('"monday"', '".."', r"run_key.*'\.\.'"),
+        ('"monday"', '"monday."', "run_key.*dot"),
+        ('"monday"', '"a\\u0000b"', "run_key"),
+        ('"monday"', '"con"', "run_key.*Windows"),
+        ('"monday"', '"LPT1.txt"', "run_key.*Windows"),
+        ('"monday"', f'"{"é" * 51}"', "run_key.*100 bytes"),
+        ('"monday"', '""', "run_key"),
+    ],
+)
+def test_names_of_no_use_are_refused_unpaid(ward: Path, old: str, new: str, words: str) -> None:
+    """A population that looks like another, or a run key no file can have, is one line."""
+    with pytest.raises(ConfigError, match=words) as refusal:
+        told(ward, old, new)
+    assert "\n" not in str(refusal.value)
+
+
+def test_blanks_and_spellings_make_no_new_name(ward: Path) -> None:
+    """Blanks around a name are none of it, and é is one letter however it was typed."""
+    config = told(ward, '"ward-7"', '" ward-7 "', run_key=" Cafe\u0301 ")
+    assert (config.population, config.run_key) == ("ward-7", "Caf\u00e9")
+    assert told(ward, run_key="monday ") == told(ward)
+
+
+def test_the_longest_names_can_be_published(ward: Path) -> None:
+    """The longest name and run key fit a file system with every suffix, and so do their copies."""
+    from pipeline.report import build_release_report
+    from pipeline.results import write_release
+
+    config = told(ward, '"nightly"', f'"{"n" * 60}"', run_key="é" * 50)
+    content = settle(config, ledger(ward), ward)
+    place = ward / "out" / "release"
+    place.mkdir(parents=True)
+    for number in ("", *(f"-{i}" for i in range(2, 12))):
+        (place / f"{'n' * 60}-{'é' * 50}{number}.json").write_text("{}")
+    path = write_document(content, ward / "out")
+    assert path.name == f"{'n' * 60}-{'é' * 50}-12.json"
+    build_release_report(read_document(path), path.with_suffix(".html"))
+    write_release(read_document(path), path.with_suffix(".parquet"))
+
+
+def test_the_account_pays_for_all_images_of_a_person(ward: Path) -> None:
+    """With g images a person μ is one image's and g·μ is charged; the document says both."""
+    book = ledger(ward)
+    changed = ("budget = 0.5", "budget = 0.25\nimages_per_person = 3")
+    config = told(ward, *changed)
+    assert (config.cost, config.charge) == (GDP(0.25), GDP(0.75))
+    document = json.loads(settle(config, book, ward))
+    row = book.show("ward-7")[0]
+    assert row.spent == GDP(0.75)
+    assert [item["mu"] for item in document["classes"]] == [0.25, 0.25]
+    assert all(item["rho"] <= 0.25**2 / 2 * (1 + 1e-9) for item in document["classes"])
+    account = document["account"]
+    assert (account["charged"], account["total"], account["spent"]) == (0.75, 1.0, 0.75)
+    assert (account["left"], account["releases_left"]) == (row.left.mu, 0)
+    statement = dict(document["statement"])
+    assert statement["Guarantee"] == str(GDP(0.25))
+    assert str(GDP(0.75)) in statement["Charged to the account"]
+    assert "at most 3" in statement["Charged to the account"]
+    with pytest.raises(BudgetError, match=r"costs GDP\(mu=0.75\)"):
+        settle(told(ward, *changed, run_key="tuesday"), book, ward)
+
+
+@pytest.mark.parametrize(
+    ("definition", "images", "charged"), [("gdp", 5, GDP(0.5)), ("zcdp", 3, ZCDP(0.9))]
+)
+def test_decimals_of_a_person_are_charged_as_written(
+    ward: Path, definition: str, images: int, charged: Budget
+) -> None:
+    """At most g images a person: g·μ or g²·ρ, so that a total planned in decimals pays for it."""
+    changed = f'budget = 0.1\ndefinition = "{definition}"\nimages_per_person = {images}'
+    assert told(ward, "budget = 0.5", changed).charge == charged
+
+
+def test_the_account_of_a_document_is_that_of_its_charge(
+    ward: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resumed later, a release states the account as it was right after it was charged."""
+    from pipeline.publish import settle as module_function
+
+    module = sys.modules[module_function.__module__]
+    book = ledger(ward)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_document", lambda *_: 1 / 0)
+        with pytest.raises(PrivacyError):
+            settle(told(ward), book, ward)
+    later = json.loads(settle(told(ward, run_key="tuesday"), book, ward))["account"]
+    first = json.loads(settle(told(ward), book, ward))["account"]
+    assert (first["releases"], first["spent"], first["releases_left"]) == (1, 0.5, 3)
+    assert (later["releases"], later["spent"], later["releases_left"]) == (2, 0.5**0.5, 2)
+
+
+def test_a_number_that_json_has_not_is_never_committed(
+    ward: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NaN in a document is refused unpaid when black images give it, else paid and drawn again."""
+    from pipeline.publish import settle as module_function
+
+    module = sys.modules[module_function.__module__]
+    real, book = module._mean, ledger(ward)
+
+    def broken(points: Any, public: Any, *, always: bool) -> dict[str, Any]:
+        found: dict[str, Any] = real(points, public)
+        rehearsal = (points == points[0]).all()
+        return {**found, "predicted_error": np.nan} if always or not rehearsal else found
+
+    for always, error in ((True, ValueError), (False, PrivacyError)):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_mean", lambda *a, always=always: broken(*a, always=always))
+            with pytest.raises(error):
+                settle(told(ward), book, ward)
+        assert book.show("ward-7")[0].releases == (not always)
+    settle(told(ward), book, ward)
+    assert (book.show("ward-7")[0].releases, book.show("ward-7")[0].unfinished) == (1, 0)
+
+
+def test_keys_that_are_new_charge_nothing_again(ward: Path) -> None:
+    """At its default, a key that 0.1.0 did not have is no part of what a release is known by."""
+    from pipeline.publish import settle as module_function
+
+    module = sys.modules[module_function.__module__]
+    known = {*module.FIRST_KEYS, "image_height", "image_width", "classes", "version"}
+
+    def query(config: Any) -> dict[str, Any]:
+        size = domain("oct5", height=28, width=28)
+        found: dict[str, Any] = json.loads(module.Public(config, size, ((0, "well", 9),)).query())
+        return found
+
+    assert set(query(told(ward))) == known
+    changed = told(ward, "budget", "smallest_class = 3\nbudget")
+    assert query(changed) == {**query(told(ward)), "smallest_class": 3}
+
+
+@pytest.mark.parametrize("what", ["folder", "notes", "number", "dangling", "table", "page", "loop"])
+def test_what_is_there_already_is_left_alone(ward: Path, what: str) -> None:
+    """A folder, or a file of somebody else, in the place of a release: it takes another name."""
+    content = settle(told(ward), ledger(ward), ward)
+    place = ward / "out" / "release"
+    place.mkdir(parents=True)
+    target = place / "nightly-monday.json"
+    if what == "folder":
+        target.mkdir()
+    elif what in ("dangling", "loop"):
+        target.symlink_to(ward / "nowhere" if what == "dangling" else target)
+    elif what in ("table", "page"):
+        target.with_suffix({"table": ".parquet", "page": ".html"}[what]).mkdir()
+    else:
+        target.write_text({"notes": '{"mine": 1}', "number": "5"}[what])
+    before = sorted((path.name, path.is_file() and path.read_bytes()) for path in place.iterdir())
+    path = write_document(content, ward / "out")
+    assert path.name == "nightly-monday-2.json"
+    assert write_document(content, ward / "out") == path
+    path.unlink()
+    after = sorted((path.name, path.is_file() and path.read_bytes()) for path in place.iterdir())
+    assert after == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of somebody else")
+def test_a_file_of_another_user_in_a_shared_folder_is_left(ward: Path) -> None:
+    """In a sticky folder, where nobody may replace another's file, a release takes another name."""
+    content = settle(told(ward), ledger(ward), ward)
+    place = ward / "out" / "release"
+    place.mkdir(parents=True)
+    (place / "nightly-monday.json").write_text("{damaged")
+    os.chown(place / "nightly-monday.json", 1, 1)
+    os.chown(place, 2, 2)
+    place.chmod(0o1777)
+    ward.chmod(0o755)
+
+    def as_nobody() -> None:
+        os.setuid(65534)
+        os._exit(write_document(content, ward / "out").name != "nightly-monday-2.json")
+
+    for folder in ward.parents:
+        if folder.stat().st_uid == 0 and folder.name.startswith("pytest-"):
+            folder.chmod(0o755)
+    (ward / "out").chmod(0o755)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            as_nobody()
+        finally:
+            os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_folder_that_vanished_is_made_again_and_a_lost_one_is_free(ward: Path) -> None:
+    """A folder may go after the charge: made again, or one line, and free to repeat."""
+    book = ledger(ward)
+    check_folder(ward / "out")
+    content = settle(told(ward), book, ward)
+    (ward / "out" / "release").rmdir()
+    (ward / "out").rmdir()
+    (ward / "out").write_text("a file now")
+    with pytest.raises(OutputError, match="--out"):
+        write_document(content, ward / "out")
+    (ward / "out").unlink()
+    assert write_document(settle(told(ward), book, ward), ward / "out").read_bytes() == content
+    assert book.show("ward-7")[0].spent == GDP(0.5)

@@ -264,3 +264,26 @@ def for_group(budget: Budget, size: int) -> Budget:
         f"{budget} protects no group of {size} by a rule known here; "
         "state the release in GDP, zCDP or pure DP"
     )
+
+
+def for_group_as_written(budget: Budget, size: int) -> Budget:
+    """Return `for_group`, but of the decimal that was typed, to the nearest double.
+
+    The double 0.1 is a little more than a tenth, so that five times it, rounded up, exceeds 0.5.
+    What is returned is at most 2⁻⁵² of the number too small, less than the 1e-12 by which the scale
+    of every release is raised.
+
+    Raises
+    ------
+    PrivacyError
+        As in `for_group`.
+    """
+    whole = for_group(budget, size)
+    match budget:
+        case PureDP(epsilon):
+            return PureDP(float(size * Fraction(repr(epsilon))))
+        case GDP(mu):
+            return GDP(float(size * Fraction(repr(mu))))
+        case ZCDP(rho):
+            return ZCDP(float(size**2 * Fraction(repr(rho))))
+    return whole

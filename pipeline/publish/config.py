@@ -1,9 +1,11 @@
 """What a release is told, read from TOML: every choice is public and made before data are seen."""
 
 import tomllib
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,10 +13,11 @@ from pipeline.adaptive import read_shares
 from pipeline.config import Positive, Record, known, parse
 from pipeline.datasets import find_card
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, LedgerError
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS, refusal
-from pipeline.privacy import Budget, budget_from
+from pipeline.privacy import Budget, budget_from, for_group_as_written
+from pipeline.privacy.ledger import clean_name, clean_run_key
 
 
 class ReleaseConfig(Record):
@@ -45,12 +48,7 @@ class ReleaseConfig(Record):
     noise: Literal["hardened", "float"] = Field(
         "hardened", description="float accepts, in writing, noise that is not safe to publish"
     )
-    run_key: str | None = Field(
-        None,
-        min_length=1,
-        max_length=100,
-        description="which run this is; the date (UTC) when left out",
-    )
+    run_key: str | None = Field(None, description="which run this is; the date (UTC) when left out")
     images_per_person: int | None = Field(None, ge=1, description="most images of one person")
     smallest_class: int = Field(
         2, ge=1, description="fewest images of a class; 1 accepts a class that is a single image"
@@ -58,13 +56,29 @@ class ReleaseConfig(Record):
 
     @property
     def cost(self) -> Budget:
-        """What the release costs; classes are disjoint and compose in parallel."""
+        """What the release costs for one image; classes are disjoint and compose in parallel."""
         return budget_from(self.definition, self.budget)
 
     @property
     def charge(self) -> Budget:
-        """What the account pays."""
-        return self.cost
+        """What the account pays: it protects people, so the cost for all images of one."""
+        return for_group_as_written(self.cost, self.images_per_person or 1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_are_plain(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Names are the ledger's, so that it knows them again."""
+        rules: dict[str, Callable[[str], str]] = {
+            "population": partial(clean_name, "population"),
+            "run_key": clean_run_key,
+        }
+        given = {name: fields[name] for name in rules if isinstance(fields.get(name), str)}
+        for name, value in given.items():
+            try:
+                given[name] = rules[name](value)
+            except LedgerError as error:
+                raise ConfigError(f"{name}: {error}") from None
+        return {**fields, **given}
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:

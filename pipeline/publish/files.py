@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +23,20 @@ def check_folder(folder: Path) -> None:
 def write_document(content: bytes, folder: Path) -> Path:
     """Write the bytes the ledger gave back to ``OUT/release/<name>-<run key>.json``.
 
-    Where that is the document of another release, a number is added to the name; a damaged
-    document is written again.
+    Where that name is taken by another release, or by what is not ours, it gets a number; a
+    damaged document is written again.
+
+    Raises
+    ------
+    OutputError
+        The folder cannot be written: the same run key gives the same bytes again, at no cost.
     """
     settings = json.loads(content)["settings"]
     stem = f"{settings['name']}-{_safe(settings['run_key'])}"
     place = make_folder(folder / "release")
     names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
     path = next(
-        path for path in (place / f"{name}.json" for name in names) if not _is_other(path, content)
+        path for path in (place / f"{name}.json" for name in names) if not _is_taken(path, content)
     )
     with atomic_path(path) as temporary:
         temporary.write_bytes(content)
@@ -48,14 +55,33 @@ def read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _is_other(path: Path, content: bytes) -> bool:
-    """Return whether `path` holds the document of another release than `content`."""
-    if not path.is_file() or (found := path.read_bytes()) == content:
-        return False
+def _is_taken(path: Path, content: bytes) -> bool:
+    """Return whether `path`, or a file that goes with it, must be left to somebody else."""
+    beside = [path, path.with_suffix(".parquet"), path.with_suffix(".html")]
     try:
-        return "settings" in json.loads(found)
-    except ValueError:
+        if not all(_can_be_replaced(one) for one in beside if os.path.lexists(one)):
+            return True
+        found = path.read_bytes() if path.exists() else content
+    except OSError:  # it cannot even be looked at
+        return True
+    return found != content and _is_whole(found)
+
+
+def _can_be_replaced(path: Path) -> bool:
+    """Return whether there is a file that this user may replace, sticky folders included."""
+    found, folder = path.lstat(), path.parent.stat()
+    user = getattr(os, "geteuid", lambda: 0)()
+    owned = not folder.st_mode & stat.S_ISVTX or user in (0, found.st_uid, folder.st_uid)
+    return stat.S_ISREG(found.st_mode) and owned
+
+
+def _is_whole(found: bytes) -> bool:
+    """Return whether a document is undamaged: of another release, or of another program."""
+    try:
+        json.loads(found)
+    except (ValueError, RecursionError):
         return False
+    return True
 
 
 def _safe(text: str) -> str:

@@ -33,8 +33,8 @@ from pipeline.errors import (
     PrivacyError,
 )
 from pipeline.geometry import MANIFOLDS
-from pipeline.privacy import GDP, privacy_statement
-from pipeline.privacy.ledger import Ledger, Stored
+from pipeline.privacy import GDP, main_parameter, privacy_statement
+from pipeline.privacy.ledger import Ledger, Reservation, Stored
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.draw import draw
 from pipeline.publish.silence import silence
@@ -46,6 +46,14 @@ EQUALITY = (
     "the same images, from others; an image that cannot be read stops a release"
 )
 """What else may be seen from outside, as the statement says."""
+
+
+FIRST_KEYS = frozenset(
+    {"name", "title", "population", "dataset", "size", "splits", "descriptor", "eta", "manifold"}
+    | {"labels_and_class_sizes_are_public", "definition", "budget", "mechanism", "shares", "noise"}
+    | {"run_key", "images_per_person"}
+)
+"""The keys of a config in 0.1.0."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +68,13 @@ class Public:
         """Return what, with the data and the run key, tells one release from another.
 
         It is what the law of the result depends on: the title, and where the images were read
-        from, are not.
+        from, are not. Keys of the config that 0.1.0 did not have are in it only where they are not
+        at their defaults, so that a release paid before there was a key stays paid.
         """
-        return json.dumps({**self.settings(), "title": None, "dataset": None}, sort_keys=True)
+        chosen = self.config.model_dump(exclude_defaults=True)
+        later = set(ReleaseConfig.model_fields) - FIRST_KEYS - set(chosen)
+        named = {key: value for key, value in self.settings().items() if key not in later}
+        return json.dumps({**named, "title": None, "dataset": None}, sort_keys=True)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as JSON values."""
@@ -110,11 +122,12 @@ def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
             str(config.run_key),
             contents=contents,
             cost=config.cost,
+            group=config.images_per_person or 1,
         )
         if isinstance(held, Stored):
             return held.result
-        document = _withheld_if_it_fails(source, public)
-    return ledger.commit(held, json.dumps(document, sort_keys=True).encode()).result
+        content = _withheld_if_it_fails(source, public, held)
+    return ledger.commit(held, content).result
 
 
 def _fetched(config: ReleaseConfig, root: Path | None) -> Path:
@@ -164,7 +177,7 @@ def _rehearse(source: ImageSource, public: Public) -> None:
     """Draw once for black images, as many as the smallest class has: what fails then is public."""
     black = np.zeros((1, *source.shape), dtype=np.uint8)
     point = describe(black, public.config.descriptor, public.config.eta)
-    _mean(np.repeat(point, min(n for _, _, n in public.classes), axis=0), public)
+    _serialised(_mean(np.repeat(point, min(n for _, _, n in public.classes), axis=0), public))
 
 
 def _public(config: ReleaseConfig, source: ImageSource) -> Public:
@@ -204,22 +217,27 @@ def _bytes(source: ImageSource, config: ReleaseConfig, label: int) -> Iterator[b
         yield images.tobytes()
 
 
-def _withheld_if_it_fails(source: ImageSource, public: Public) -> dict[str, Any]:
+def _serialised(document: dict[str, Any]) -> bytes:
+    """Return JSON in UTF-8; a number that JSON does not have, such as NaN, is an error."""
+    return json.dumps(document, sort_keys=True, allow_nan=False).encode()
+
+
+def _withheld_if_it_fails(source: ImageSource, public: Public, held: Reservation) -> bytes:
     """Return the document; any failure in here loses its words, which might tell of an image."""
     try:
-        return _document(source, public)
+        content = _serialised(_document(source, public, held))
     except Exception:
-        document = None
-    if document is None:  # outside the handler, so that not even a traceback holds the cause
+        content = None
+    if content is None:  # outside the handler, so that not even a traceback holds the cause
         raise PrivacyError(
             "the private part of the release failed; the reason is withheld because it may depend "
             "on an image. The charge stays and pays for the next attempt with the same run key; "
             "try the same config on public images with `covdp run`"
         )
-    return document
+    return content
 
 
-def _document(source: ImageSource, public: Public) -> dict[str, Any]:
+def _document(source: ImageSource, public: Public, held: Reservation) -> dict[str, Any]:
     config = public.config
     rows = []
     for label, name, n in public.classes:
@@ -238,7 +256,37 @@ def _document(source: ImageSource, public: Public) -> dict[str, Any]:
         "title": config.title,
         "settings": public.settings(),
         "classes": rows,
-        "statement": [list(item) for item in statement.items()],
+        "statement": [
+            *map(list, statement.items()),
+            ["Charged to the account", _charged(held, public)],
+        ],
+        "account": _account(held),
+    }
+
+
+def _charged(held: Reservation, public: Public) -> str:
+    """Return what the account paid, and why it is not what one image is promised."""
+    images = public.config.images_per_person
+    if held.cost != public.config.charge:
+        return f"{held.cost}, as it was when this release was first asked for"
+    if images is None:
+        return f"{held.cost}: one image a person is counted, since images_per_person is not set"
+    return f"{held.cost}: it protects people, so it pays for all images of one, at most {images}"
+
+
+def _account(held: Reservation) -> dict[str, Any]:
+    """Return the account right after this charge, in the parameter of its definition."""
+    row = held.account
+    budgets = {"charged": held.cost, "total": row.budget, "spent": row.spent, "left": row.left}
+    return {
+        "definition": row.budget.name,
+        **{name: main_parameter(one) if one else 0.0 for name, one in budgets.items()},
+        "releases": row.releases,
+        "releases_left": row.releases_left,
+        "delta": row.delta,
+        "epsilon_total": row.epsilon_budget,
+        "epsilon_spent": row.epsilon_spent,
+        "epsilon_left": row.epsilon_left,
     }
 
 

@@ -40,16 +40,23 @@ submit an image whether it is in a population, which is just what the noise is t
 blank or repeated images occur in unrelated data sets. The digest thus catches a copied config or a
 slip of the name, not an owner who goes round it.
 
+**One journal.** All that happens is a row of a journal, chained by HMAC (``journal.py``), and
+accounts are what the journal adds up to, in the transaction that decides. So a row that is changed,
+lost, repeated, moved or rolled back, and a result that is not the one committed, is noticed before
+anything is decided by it.
+
 **Digests.** A digest is HMAC-SHA256 under a random key that never leaves the ledger, since a plain
 hash lets anyone confirm a guess of the data. Digests are not private either: two equal ones tell
 that nothing changed in between. They stay in the ledger: no message, row or result shows one.
 
-Not covered: whoever can write to the database can forge it, and restoring an old copy gives back
-what was spent since. SQLite's locks need a local disk; several machines need PostgreSQL.
+Not covered: whoever can write to the database can forge it, since the key is in it, and restoring a
+whole old copy gives back what was spent since. SQLite's locks need a local disk; several machines
+need PostgreSQL.
 
-Read in this order: ``records.py`` (what goes in and out), ``book.py`` (the protocol),
-``accounts.py`` (sums and refusals), ``charges.py``, ``tables.py``, ``fields.py``, ``database.py``
-(connections, locks, time limits, errors).
+Read in this order: ``records.py`` (what goes in and out), ``book.py`` (the protocol), ``names.py``,
+``accounts.py`` (sums and refusals), ``charges.py``, ``state.py`` and ``journal.py`` (where it is
+written), ``tables.py``, ``fields.py``, ``database.py`` (connections, locks, time limits, errors),
+``opening.py``, ``takeover.py`` (ledgers of the format before).
 """
 
 from pipeline.privacy.ledger.book import Ledger

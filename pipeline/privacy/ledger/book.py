@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection, insert
 
 from pipeline.errors import LedgerError
-from pipeline.privacy.composition import for_group
+from pipeline.privacy.composition import for_group_as_written
 from pipeline.privacy.definitions import ApproxDP, Budget
 from pipeline.privacy.ledger import tables
 from pipeline.privacy.ledger.accounts import Account, check_affordable, check_change
@@ -147,7 +147,7 @@ class Ledger:
             classes.
         group : int
             The most records of one person. The account protects people, so it is charged
-            ``for_group(cost, group)``.
+            ``for_group_as_written(cost, group)``.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class Ledger:
         population, run_key = clean_name("population", population), clean_run_key(run_key)
         check_text("query", query)
         check_contents(contents)
-        charged = for_group(cost, group)
+        charged = for_group_as_written(cost, group)
         cost_text = json.dumps(budget_fields(cost))
         parts = [population, query, run_key, cost_text, sorted(contents.items())]
         identity = self._mac("release", [json.dumps(parts).encode()])

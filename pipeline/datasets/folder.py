@@ -203,7 +203,8 @@ def _opened(file: Path, card: Card) -> Iterator["Image.Image"]:
     except UnidentifiedImageError as error:
         raise ImageError(f"{file} is not a readable image ({_either(card)} is asked)") from error
     except Exception as error:  # decoders raise whatever they stumble over
-        reason = " ".join(str(error).replace(str(file), "file").split()) or type(error).__name__
+        said = " ".join(str(error).replace(str(file), "file").split())[:200]
+        reason = said or type(error).__name__
         raise ImageError(f"{file} is not a readable image ({reason})") from error
 
 

@@ -1,5 +1,6 @@
 """What every dataset becomes: classes, a shape, labels, and images in uint8 chunks."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -11,6 +12,8 @@ from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import Card
 from pipeline.errors import DatasetError, MismatchError
 
+CHUNK = 1 << 28
+"""Bytes of images in a chunk where nobody asks for a number of images."""
 SPLITS = ("train", "val", "test")
 Splits: TypeAlias = str | tuple[str, ...] | None
 """One split, several in the order they are named, or None for all."""
@@ -55,7 +58,7 @@ class ImageSource:
         return self.card.classes
 
     def chunks(
-        self, split: Splits = None, label: int | None = None, size: int = 4096
+        self, split: Splits = None, label: int | None = None, size: int | None = None
     ) -> Iterator[ImageArray]:
         """Yield the images of some splits and of one class or all, as uint8 arrays.
 
@@ -67,8 +70,9 @@ class ImageSource:
             Which splits; all, in the order train, val, test, when None.
         label : int, optional
             Only the images of this class.
-        size : int
-            Images in a chunk; the last one of a split may have fewer.
+        size : int, optional
+            Images in a chunk; the last one of a split may have fewer. When left out 4096, or as
+            many as fit in 256 MiB.
 
         Raises
         ------
@@ -76,6 +80,8 @@ class ImageSource:
             At once when a split or label is unknown or without images; while reading when the
             file turns out to be damaged.
         """
+        if size is None:
+            size = min(4096, max(1, CHUNK // math.prod(self.shape)))
         if size < 1:
             raise DatasetError(f"a chunk must hold at least 1 image, found size {size}")
         chosen = self._chosen(split)
@@ -176,13 +182,18 @@ def check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], channels: int, whe
         )
 
 
-def check_labels(labels: NDArray[Any], n: int, classes: int, where: str) -> LabelArray:
-    """Return labels as (n,) int64 if they are n integers 0..classes-1, else raise."""
-    if labels.dtype.kind not in "biu" or labels.shape not in ((n,), (n, 1)):
+def check_label_shape(shape: tuple[int, ...], dtype: np.dtype[Any], n: int, where: str) -> None:
+    """Raise unless labels are n integers of shape (n,) or (n, 1)."""
+    if dtype.kind not in "biu" or shape not in ((n,), (n, 1)):
         raise DatasetError(
             f"{where}: labels must be {n} integers, one for each image, of shape ({n},) or "
-            f"({n}, 1), found {labels.dtype} of shape {labels.shape}"
+            f"({n}, 1), found {dtype} of shape {shape}"
         )
+
+
+def check_labels(labels: NDArray[Any], n: int, classes: int, where: str) -> LabelArray:
+    """Return labels as (n,) int64 if they are n integers 0..classes-1, else raise."""
+    check_label_shape(labels.shape, labels.dtype, n, where)
     low, high = (labels.min(), labels.max()) if n else (0, 0)
     if low < 0 or high >= classes:
         raise DatasetError(

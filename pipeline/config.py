@@ -92,6 +92,10 @@ class SourceConfig(Record):
     radius: Positive = Field(description="r, public")
     manifolds: tuple[str, ...] = Field((), description="the experiment's manifold by default")
     freedom: int = Field(5, ge=1, description="degrees of freedom; wishart only")
+    smoothing: Share | None = Field(
+        None,
+        description="landmarks, as a share, in each local line of a smoothed picture; outlines",
+    )
 
 
 class FigureConfig(Record):

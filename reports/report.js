@@ -3,17 +3,39 @@
 
 const narrow = matchMedia("(max-width: 700px)");
 
+function wrapped(text, letters) {
+  // The lines of a title, none longer than so many letters unless one word is.
+  const lines = [""];
+  for (const word of text.replaceAll(" = ", "\u00a0=\u00a0").split(" ")) {
+    const line = `${lines.at(-1)} ${word}`.trim();
+    if (line.length <= letters || !lines.at(-1)) lines[lines.length - 1] = line;
+    else lines.push(word);
+  }
+  return lines;
+}
+
 function fit(spec, width) {
   // On a narrow screen: one panel below the other, as wide as the screen allows.
   if (!narrow.matches || spec.facet?.row) return spec;  // a grid of pictures keeps its shape
   const out = structuredClone(spec);
+  const named = (out.spec ?? out).layer.some((layer) => layer.encoding.y?.type === "nominal");
+  const room = width - (named ? 170 : 80);  // for the labels on the left, and numbers at bars' ends
+  if (named) out.config.axis.labelLimit = 110;
   if (out.facet) {
+    const titles = new Set(Object.values(out.datasets)[0].map((row) => row[out.facet.field]));
+    const lines = Object.fromEntries([...titles].map((title) => [title, wrapped(title, room / 8.4)]));
     out.columns = 1;
-    out.spec.width = width - 80;
+    out.spec.width = room;
+    const expression = `${JSON.stringify(lines)}[datum.value]`;
+    out.facet.header = { ...out.facet.header, labelLimit: room + 16, labelExpr: expression };
     out.config.legend.columns = 1;
+    out.resolve = { axis: { x: "independent" } };
   } else {
-    out.config.axis.labelLimit = 100;
-    out.width = width - 170;  // room for the labels on the left and the numbers on the right
+    out.width = room;
+  }
+  for (const layer of (out.spec ?? out).layer) {
+    const axis = layer.encoding.x?.axis;
+    if (axis?.tickCount) axis.tickCount = 3;
   }
   return out;
 }

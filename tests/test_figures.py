@@ -1,6 +1,7 @@
 """Figures draw the numbers of their tables, all of them and nothing else."""
 
 import io
+import json
 import re
 import subprocess
 import sys
@@ -17,16 +18,17 @@ from pipeline.errors import DatasetError
 from pipeline.figures import (
     Figure,
     bars,
+    curves,
     digits,
-    error_against_budget,
     matrices,
     montage,
     number,
+    outlines,
     own_ids,
     steps,
     tightness,
-    time_against_size,
 )
+from pipeline.figures.panels import LETTER
 from pipeline.figures.style import PALETTE, SHAPES, log_ticks
 from pipeline.results import Table, read_bound, read_rows, summarise
 
@@ -40,7 +42,7 @@ def rows(tmp_path: Path) -> Table:
 
 def error_figure(rows: Table, band: Any = "se") -> Figure:
     """Return error against budget, which must exist."""
-    figure = error_against_budget(rows, band=band)
+    figure = curves(rows, band=band)
     assert figure is not None
     return figure
 
@@ -115,7 +117,7 @@ def test_error_figure_leaves_gaps(rows: Table) -> None:
     drawn = records(error_figure(undefined(rows, gone)))
     assert len(drawn) == 40 - 2 * 2
     assert all(point["x"] >= 1 for point in drawn if point["series"] == SERIES[3])
-    assert error_against_budget(undefined(rows, np.ones(len(gone), dtype=bool))) is None
+    assert curves(undefined(rows, np.ones(len(gone), dtype=bool))) is None
 
 
 def test_band_stays_above_zero(rows: Table) -> None:
@@ -148,7 +150,7 @@ def test_picture_shows_text_and_marks(rows: Table) -> None:
     """The static picture holds every class, every series and a mark for every point."""
     figure = error_figure(rows)
     for word in ("normal, n = 1,583", "pneumonia, n = 4,274", *SERIES):
-        assert f">{word}<" in figure.svg
+        assert f">{word}<" in figure.svg.replace("\xa0", " ")
     assert len(re.findall(r'<path [^>]*transform="translate[^>]*d="M', figure.svg)) >= 40
     assert "NaN" not in figure.svg
     assert "http" not in figure.svg.replace("http://www.w3.org/", "")
@@ -187,6 +189,136 @@ def test_specification_stays_small(rows: Table) -> None:
     assert sizes[1] < 1.05 * sizes[0] < 25_000
 
 
+SIZES = {"dim": np.array([3, 15]), "n": np.array([40, 500]), "k": np.array([2, 5])}
+WORDS = {
+    "budget": "budget μ",
+    "n": "number of records n",
+    "dim": "dimension d",
+    "k": "size k of the k × k matrices",
+}
+
+
+@pytest.mark.parametrize("x", WORDS)
+@pytest.mark.parametrize("value", ["error", "seconds"])
+def test_axis_is_called_by_what_lies_along_it(rows: Table, x: str, value: str) -> None:
+    """The points along x are the column that the title of the axis, and of the figure, names."""
+    classes = {name: SIZES[name][rows["label"]] for name in ("dim", "n")}
+    sized = {**rows, **classes, "distance": np.full(len(rows["n"]), "log-Cholesky", dtype=object)}
+    figure = curves(sized, x=x, panels=(), value=value)
+    assert figure is not None
+    layers = figure.spec["spec"]["layer"]
+    assert {layer["encoding"]["x"]["title"] for layer in layers} == {WORDS[x]}
+    expected = np.unique(rows["budget"]) if x == "budget" else SIZES[x]
+    drawn = {point["x"] for point in records(figure)}
+    np.testing.assert_allclose(sorted(drawn), expected, rtol=1e-6)
+    up = {"error": "log-Cholesky distance to the true mean", "seconds": "time of a draw"}[value]
+    titles = {
+        " ".join(title) if isinstance(title, list) else title
+        for layer in layers
+        for title in [layer["encoding"]["y"].get("title")]
+        if title
+    }
+    assert titles == {up}
+    assert figure.title == f"{up[0].upper()}{up[1:]} against {WORDS[x]}"
+    assert ("udget" in figure.title) == (x == "budget")
+
+
+def test_few_values_are_their_own_ticks(rows: Table) -> None:
+    """Up to seven values along x are labelled by themselves, and their numbers are written out."""
+    sized = {**rows, "n": np.array([40, 12_345])[rows["label"]]}
+    figure = curves(sized, x="n", panels=())
+    assert figure is not None
+    axes = [layer["encoding"]["x"]["axis"] for layer in figure.spec["spec"]["layer"]]
+    assert all(axis["values"] == [40, 12_345] for axis in axes)
+    assert ">12,345<" in figure.svg
+
+
+def test_one_budget_has_no_axis_of_budgets(rows: Table) -> None:
+    """With one budget every series is a line of its own, along the error; the title says which."""
+    one = {name: column[rows["budget"] == 0.1] for name, column in rows.items()}
+    figure = error_figure(one)
+    assert figure.title == "Distance to the true mean at μ = 0.1"
+    for layer in figure.spec["spec"]["layer"]:
+        assert layer["encoding"]["y"]["field"] == "series"
+        assert layer["encoding"]["x"]["field"] in ("mean", "low", "expected")
+    table = summarise(one)
+    assert [point["mean"] for point in records(figure)] == pytest.approx(table["mean"], rel=1e-6)
+    assert all(f">{name}<" in figure.svg for name in SERIES)
+
+
+def test_distances_that_differ_are_told_apart(rows: Table) -> None:
+    """Where series are measured in different distances the caption says which is measured how."""
+    own = np.where(rows["series"] == OURS, "Frobenius", "log-Euclidean").astype(object)
+    figure = error_figure({**rows, "distance": own})
+    assert f"Frobenius ({OURS})" in figure.caption
+    assert f"log-Euclidean ({PAPER}, " in figure.caption
+    by_class = np.where(rows["label"] == 0, "hyperbolic", "log-Euclidean").astype(object)
+    caption = error_figure({**rows, "distance": by_class}).caption
+    assert "hyperbolic and log-Euclidean, that of each panel" in caption
+
+
+def test_letters_of_budgets_are_said_in_words(rows: Table) -> None:
+    """Each letter on the axis is spelled out, two definitions of one letter together."""
+    names = dict(zip(SERIES, ("gdp", "pure", "approx", "gdp"), strict=True))
+    mixed = np.array([names[series] for series in rows["series"]], dtype=object)
+    figure = error_figure({**rows, "definition": mixed})
+    assert figure.title.endswith("against budget μ or ε")
+    assert "μ: Gaussian differential privacy; ε: pure and approximate" in figure.caption
+
+
+@pytest.mark.parametrize("panels", [("class",), ("panel", "class"), ("panel", "class", "budget")])
+def test_titles_of_panels_fit(rows: Table, panels: tuple[str, ...]) -> None:
+    """A title is on as many lines as it needs: none is wider than its panel, nothing is lost."""
+    name = {0: "choroidal neovascularisation", 1: "a rather long name of a class, as they come"}
+    named = np.array([name[label] for label in rows["label"]], dtype=object)
+    groups = {series: f"group of {series[:3]}" for series in SERIES}
+    figure = curves({**rows, "class_name": named}, panels=panels, panel_of=groups)
+    assert figure is not None
+    lines = json.loads(figure.spec["facet"]["header"]["labelExpr"].removesuffix("[datum.value]"))
+    titles = {point["panel"] for point in records(figure)}
+    assert set(lines) == titles
+    for title, parts in lines.items():
+        assert " ".join(parts).replace("\xa0", " ") == title
+        assert max(map(len, parts)) * LETTER <= figure.spec["spec"]["width"]
+    assert max(map(len, lines.values())) > 1
+
+
+def test_sizes_are_said_once(rows: Table) -> None:
+    """A class called by its n is not given it twice; an n that all share is in the caption."""
+    named = np.array([f"S², n = {n}" for n in rows["n"]], dtype=object)
+    titles = {point["panel"] for point in records(error_figure({**rows, "class_name": named}))}
+    assert titles == set(named)
+    same = error_figure({**rows, "n": np.full(len(rows["n"]), 40)})
+    assert {point["panel"] for point in records(same)} == {"normal", "pneumonia"}
+    assert same.caption.endswith("n\xa0=\xa040.")
+
+
+def test_colours_are_those_of_the_table(rows: Table) -> None:
+    """A series without a result takes no colour from the others, and is not in the legend."""
+    figure = error_figure(undefined(rows, rows["series"] == PAPER))
+    color = figure.spec["spec"]["layer"][0]["encoding"]["color"]
+    assert color["scale"]["domain"] == list(SERIES)
+    assert color["legend"]["values"] == list(SERIES[1:])
+
+
+def test_outlines_are_drawn_whole() -> None:
+    """Every outline is a closed line that fills its square, with its row's name, at most six."""
+    angle = np.linspace(0, 2 * np.pi, 30, endpoint=False)
+    circle = np.stack([np.cos(angle), 0.3 * np.sin(angle)], axis=-1)
+    shapes = {"Records": [(0.1 * circle + 3).tolist()] * 8, "Some private ones": [circle.tolist()]}
+    figure = outlines(shapes)
+    points = records(figure)
+    assert len(points) == (6 + 1) * 31
+    for row in (0, 1):
+        first = [point for point in points if (point["line"], point["place"]) == (row, 0)]
+        assert (first[0]["x"], first[0]["y"]) == (first[-1]["x"], first[-1]["y"])
+        assert max(point["x"] for point in first) == pytest.approx(1, abs=0.01)
+        assert min(point["x"] for point in first) == pytest.approx(-1, abs=0.01)
+    assert figure is not None
+    assert ">Records<" in figure.svg
+    assert outlines({}) is None
+
+
 def test_bound_figure_shows_norm_and_radius(tmp_path: Path) -> None:
     """Each class is a bar as long as its largest norm, with a stroke at the radius."""
     record = write_sample(tmp_path, images=False)
@@ -206,11 +338,11 @@ def test_bound_figure_shows_norm_and_radius(tmp_path: Path) -> None:
 def test_time_figure_draws_mean_seconds(rows: Table) -> None:
     """One point a series and size, at the mean of the seconds; no figure without a time."""
     timed = {**rows, "seconds": rows["repetition"] + 1.0}
-    drawn = records(time_against_size(timed, size="n", size_title="number of images"))
-    assert len(drawn) == 4 * 2
+    drawn = records(curves(timed, x="n", panels=(), value="seconds"))
+    assert len(drawn) == 4 * 2 * 5
     assert {point["mean"] for point in drawn} == {10.5}
     untimed = {**rows, "seconds": np.full(len(rows["n"]), np.nan)}
-    assert time_against_size(untimed, size="n", size_title="number of images") is None
+    assert curves(untimed, x="n", panels=(), value="seconds") is None
 
 
 @pytest.mark.parametrize("channels", [(), (3,)])

@@ -14,6 +14,7 @@ from pipeline.figures import digits, number
 from pipeline.files import resource
 from pipeline.report import build_release_report, build_report
 from pipeline.report.findings import findings
+from pipeline.report.gaps import gaps
 from pipeline.report.page import build_section, load_spec
 from pipeline.report.sources import load_runs
 from pipeline.results import (
@@ -42,6 +43,8 @@ class Page(HTMLParser):
         self.means: list[float] = []
         self.rows: list[list[str]] = []
         self.text = ""
+        self.headings: list[tuple[str, str]] = []
+        self.heading = False
         self.cell = self.mute = False
         self.feed(html)
 
@@ -61,6 +64,9 @@ class Page(HTMLParser):
                 self.loads.append(values[name])
         if tag == "data" and values.get("class") == "mean":
             self.means.append(float(values["value"]))
+        if tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
+            self.headings.append((tag, ""))
+            self.heading = True
         if tag == "tr":
             self.rows.append([])
         if tag in ("td", "th"):
@@ -71,9 +77,13 @@ class Page(HTMLParser):
         """Leave a table's cell, a script or a style."""
         self.cell = self.cell and tag not in ("td", "th")
         self.mute = self.mute and tag not in ("script", "style")
+        self.heading = self.heading and not tag.startswith("h")
 
     def handle_data(self, data: str) -> None:
         """Collect text."""
+        if self.heading:
+            tag, text = self.headings[-1]
+            self.headings[-1] = (tag, text + data)
         if self.cell:
             self.rows[-1][-1] += data
         if not self.mute:
@@ -235,12 +245,146 @@ def test_undefined_rows_are_said_in_words(tmp_path: Path) -> None:
     path = tmp_path / "results" / f"{record.run}.parquet"
     write_rows(path, without_result(read_rows(path)), metadata={})
     page = page_of(tmp_path)
-    assert "main-pneumoniamnist-gaps" in page.ids
-    assert (
-        f"{SERIES[3]} has no result at μ = 0.1 and 0.575 (pneumonia): its density does not exist"
-    ) in page.text
+    assert "main-pneumoniamnist-undefined" in page.ids
+    assert (f"{SERIES[3]} has no result at μ = 0.1 and 0.575 (pneumonia).") in page.text
+    assert "the density does not exist" in page.text
     assert sum("undefined" in row for row in page.rows) == 2
     assert len(page.means) == 2 * 4 * 5 - 2
+
+
+LISTED = re.compile(r"at (?:any budget|μ = ([^(]*)) \(([^)]*)\)")
+
+
+def listed(sentences: list[str], budgets: list[str]) -> set[tuple[str, str, str]]:
+    """Return every series, class and budget that the sentences on gaps name."""
+    out = set()
+    for sentence in sentences:
+        series, _, rest = sentence.partition(" has no result ")
+        for values, names in LISTED.findall(rest):
+            at = re.split(", | and ", values) if values else budgets
+            out |= {(series, name, value) for name in re.split("; | and ", names) for value in at}
+    return out
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_gaps_are_the_true_pairs(tmp_path: Path, seed: int) -> None:
+    """What is said to have no result is what has none: no pair more, no pair less, by reason."""
+    names = ("a", "b", "c")
+    record = write_sample(tmp_path, names=names, repetitions=2, images=False)
+    rows = read_rows(tmp_path / "results" / f"{record.run}.parquet")
+    rng = np.random.default_rng(seed)
+    cell = np.unique(
+        [
+            f"{a}{b}{c}"
+            for a, b, c in zip(rows["label"], rows["series"], rows["budget"], strict=True)
+        ],
+        return_inverse=True,
+    )[1]
+    kinds = np.array(["ok", "undefined", "not representable"], dtype=object)
+    status = kinds[rng.choice(3, cell.max() + 1, p=[[0.2, 0.7, 0.1], [0.8, 0.1, 0.1]][seed % 2])]
+    rows["status"] = status[cell]
+    rows["error"] = np.where(rows["status"] == "ok", rows["error"], np.nan)
+    budgets = [number(value) for value in np.unique(rows["budget"])]
+    for kind in kinds[1:]:
+        mine = rows["status"] == kind
+        columns = (rows["series"][mine], rows["class_name"][mine], rows["budget"][mine])
+        true = {(a, b, number(c)) for a, b, c in zip(*columns, strict=True)}
+        assert listed(gaps(rows, kind), budgets) == true
+
+
+def test_gaps_of_a_run_without_any_result(tmp_path: Path) -> None:
+    """Where nothing has a result one sentence says so, under a heading that gives the reason."""
+    record = write_sample(tmp_path, images=False)
+    rows = read_rows(tmp_path / "results" / f"{record.run}.parquet")
+    rows["error"] = np.full(len(rows["n"]), np.nan)
+    for kind, heading in (("undefined", "nothing to draw"), ("data not available", "not run")):
+        rows["status"] = np.full(len(rows["n"]), kind, dtype=object)
+        (sentence,) = gaps(rows, kind)
+        assert all(series in sentence for series in SERIES)
+        write_rows(tmp_path / "results" / f"{record.run}.parquet", rows, metadata={})
+        page = page_of(tmp_path)
+        assert [title for title in page.headings if heading in title[1]]
+        assert ("density" in page.text) == (kind == "undefined")
+
+
+def simulated(out: Path, **figure: str) -> RunRecord:
+    """Write a run on simulated matrices of two sizes, with the layout of its figure."""
+    record = write_sample(out, experiment="simulation", names=("k = 2", "k = 5"), images=False)
+    (out / "runs" / record.run / "bound.parquet").unlink()
+    path = out / "results" / f"{record.run}.parquet"
+    rows = read_rows(path)
+    rows["dim"] = np.array([3, 15])[rows["label"]]
+    rows["descriptor"] = np.full(len(rows["n"]), "none", dtype=object)
+    write_rows(path, rows, metadata={})
+    config = {**record.config, "source": {"kind": "ball"}, "figure": {"panels": [], **figure}}
+    note = DatasetNote("simulated", "made by the experiment itself", origin="simulated")
+    changed = replace(record, config=config, dataset=note, image_shape=(), unit="matrix")
+    write_record(out / "runs" / record.run / "run.json", replace(changed, privacy={}))
+    return record
+
+
+def test_simulated_records_are_not_called_images(tmp_path: Path) -> None:
+    """A run without images speaks of its records, and of no image, descriptor or dataset."""
+    record = simulated(tmp_path)
+    page = page_of(tmp_path)
+    told = page.text.partition("Statement of privacy")[0]
+    assert "matrices5,857" in told  # label and number, side by side
+    assert "Matrices n" in told
+    assert "settings2" in told
+    assert not re.search("[Ii]mages(?! stand)|Descriptor|Dataset|made by", told)
+    assert page.headings[0] == ("h1", record.title)
+
+
+@pytest.mark.parametrize(
+    ("x", "value", "name"),
+    [
+        ("budget", "error", "error"),
+        ("n", "error", "error-n"),
+        ("dim", "error", "error-d"),
+        ("k", "error", "error-k"),
+        ("k", "seconds", "seconds"),
+    ],
+)
+def test_a_figure_is_headed_by_its_axis(tmp_path: Path, x: str, value: str, name: str) -> None:
+    """One figure of the rows is on the page; without an axis of budgets its words say none."""
+    simulated(tmp_path, x=x, value=value)
+    spec = load_spec(resource("reports", "report.toml"))
+    section = build_section(load_runs(tmp_path)[0], spec)
+    drawn = [item for item in section.reportlets if item.name.startswith(("error", "seconds"))]
+    assert [item.name for item in drawn] == [name]
+    words = f"{drawn[0].title} {drawn[0].caption} {drawn[0].content.title}"
+    assert ("udget" in words) == (x == "budget")
+    assert ("rror" in f"{drawn[0].title} {drawn[0].caption}") == (value == "error")
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_headings_are_in_order(tmp_path: Path, runs: int) -> None:
+    """One first heading, and none is more than one level below the one before."""
+    write_sample(tmp_path)
+    if runs == 2:
+        write_sample(tmp_path, experiment="again", images=False)
+    levels = [int(tag[1]) for tag, _ in page_of(tmp_path).headings]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert max(np.diff(levels)) == 1
+
+
+def test_numbers_have_columns_for_what_is_known(tmp_path: Path) -> None:
+    """Without any exact expectation there is no column of dashes, nor a word on it."""
+    record = write_sample(tmp_path, images=False)
+    path = tmp_path / "results" / f"{record.run}.parquet"
+    rows = read_rows(path)
+    assert "Ratio" in page_of(tmp_path).text
+    rows["expected_error"] = np.full(len(rows["n"]), np.nan)
+    rows["definition"] = np.where(rows["series"] == SERIES[0], "pure", "gdp").astype(object)
+    write_rows(path, rows, metadata={})
+    page = page_of(tmp_path)
+    assert "Ratio" not in page.text
+    assert "known exactly" not in page.text
+    lines = [row for row in page.rows if len(row) == 5 and row[0] in SERIES and "=" in row[1]]
+    assert len(lines) == 2 * 4 * 5
+    assert {line[1][0] for line in lines if line[0] == SERIES[0]} == {"ε"}
+    assert {line[1][0] for line in lines if line[0] != SERIES[0]} == {"μ"}
 
 
 def test_missing_data_shows_the_command(tmp_path: Path) -> None:

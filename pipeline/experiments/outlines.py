@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.errors import ConfigError
 from pipeline.geometry import preshape
 
 SPREAD = 0.035
@@ -43,3 +44,37 @@ def outlines(landmarks: int, n: int, rng: np.random.Generator) -> NDArray[Any]:
     moved = template(landmarks) + SPREAD * weights @ waves
     angle = rng.uniform(-TURN, TURN, (n, 1))
     return preshape(moved * np.exp(1j * angle))
+
+
+def smooth(shapes: NDArray[Any], span: float, *, points: int = 150) -> NDArray[Any]:
+    """Return closed outlines smoothed by local linear regression, shape (..., points) complex.
+
+    At each of `points` places, equally spaced along the outline, a line is fitted to both
+    coordinates of the landmarks around it, as a function of their number, by least squares with
+    Cleveland's tricube weights; its value there is the smoothed point. It uses the released outline
+    alone, so it costs no privacy.
+
+    Parameters
+    ----------
+    shapes : complex array, shape (..., landmarks)
+        The outlines, whose last landmark is followed by the first.
+    span : float
+        Share of the landmarks that a line is fitted to; they are fewer than all, and at least 4.
+
+    References
+    ----------
+    Cleveland (1979), Robust locally weighted regression and smoothing scatterplots, degree 1.
+    """
+    count = shapes.shape[-1]
+    if not 4 <= span * count < count:
+        raise ConfigError(
+            f"smoothing must span at least 4 and not all of the {count} landmarks, found {span}; "
+            f"choose a share between {4 / count:.2g} and 1"
+        )
+    place = np.arange(points)[:, None] * count / points
+    apart = (np.arange(count) - place + count / 2) % count - count / 2  # along the closed outline
+    weight = np.clip(1.0 - np.abs(2.0 * apart / (span * count)) ** 3, 0.0, None) ** 3
+    zeroth, first, second = ((weight * apart**power).sum(axis=1) for power in (0, 1, 2))
+    rows = weight * (second[:, None] - first[:, None] * apart)
+    rows /= (zeroth * second - first**2)[:, None]
+    return np.asarray(shapes @ rows.T)

@@ -3,11 +3,14 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.config import ExperimentConfig
 from pipeline.experiments.engine import Cell, ClassData, Setting, draw_cell, stream_seed
+from pipeline.experiments.outlines import smooth
 from pipeline.files import atomic_path, make_folder
 from pipeline.geometry import frechet_mean
 from pipeline.release import summarise
@@ -22,11 +25,13 @@ def draw_outlines(
     """Write ``outlines.json``: six private means of each exact series, ten records and the mean.
 
     The series are drawn at the first budget, on the first class, from streams of their own. Each
-    outline is turned onto the mean, which is post-processing.
+    outline is turned onto the mean, which is post-processing. So is smoothing: series that are
+    aligned stand there once more, smoothed, where the source says over which span.
     """
     data, setting = classes[0]
     mean = frechet_mean(data.points, setting.manifold).point
-    shapes = {"Records": data.points[:10], "True mean": mean[None]}
+    span = config.source.smoothing if config.source else None
+    shapes = {"Records": _turned(data.points[:10], mean), "True mean": mean[None]}
     for series in [item for item in config.mechanisms if item.sampler == "exact"]:
         few = series.model_copy(update={"repetitions": COUNT})
         seed = stream_seed(config, f"{series.series}/pictures")
@@ -35,13 +40,20 @@ def draw_outlines(
             data.points, manifold=setting.manifold, plan=few.plan, size=COUNT, rng=rng
         )
         cell = Cell(data.label, few, config.budgets[0])
-        shapes[series.series] = draw_cell(found, cell, setting, rng=rng)[0].points
-    listed = {}
-    for name, points in shapes.items():
-        inner = points @ mean.conj()
-        turned = points * np.exp(-1j * np.angle(inner))[:, None]
-        listed[name] = np.round(np.stack([turned.real, turned.imag], axis=-1), 5).tolist()
+        drawn = draw_cell(found, cell, setting, rng=rng)[0].points
+        shapes[series.series] = _turned(drawn, mean)
+        if span is not None and series.aligned:
+            shapes[f"{series.series}, smoothed"] = smooth(shapes[series.series], span)
+    listed = {
+        name: np.round(np.stack([points.real, points.imag], axis=-1), 5).tolist()
+        for name, points in shapes.items()
+    }
     path = make_folder(folder) / "outlines.json"
     with atomic_path(path) as temporary:
         temporary.write_text(json.dumps(listed), encoding="utf-8")
     return path
+
+
+def _turned(points: NDArray[Any], mean: NDArray[Any]) -> NDArray[Any]:
+    """Return the outlines, each turned onto the mean."""
+    return np.asarray(points * np.exp(-1j * np.angle(points @ mean.conj()))[:, None])

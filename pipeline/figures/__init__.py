@@ -1,8 +1,10 @@
 """Figures: plain functions from a table of results to a chart.
 
     style     colours, axes, the `Figure` record, the page's script
-    curves    error against budget, time against size
+    curves    error or time against budget or size: scales, panels and captions are its parts
     bars      the bound and its tightness, time per step
+    matrices  a released mean as correlations
+    outlines  closed outlines, private and true
     montage   sample tiles of public images
 
 Each chart is a static SVG and the Vega-Lite specification of the same picture. Next on the path:
@@ -10,9 +12,11 @@ Each chart is a static SVG and the Vega-Lite specification of the same picture. 
 """
 
 from pipeline.figures.bars import bars, steps, tightness
-from pipeline.figures.curves import error_against_budget, time_against_size
+from pipeline.figures.curves import curves
 from pipeline.figures.matrices import matrices
 from pipeline.figures.montage import montage
+from pipeline.figures.outlines import outlines
+from pipeline.figures.panels import class_titles
 from pipeline.figures.style import (
     DEFINITIONS,
     PALETTE,
@@ -30,16 +34,17 @@ __all__ = [
     "PALETTE",
     "Figure",
     "bars",
+    "class_titles",
+    "curves",
     "digits",
-    "error_against_budget",
     "javascript",
     "letter",
     "listing",
     "matrices",
     "montage",
     "number",
+    "outlines",
     "own_ids",
     "steps",
     "tightness",
-    "time_against_size",
 ]

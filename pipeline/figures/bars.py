@@ -12,7 +12,7 @@ def bars(
     *,
     name: str,
     title: str,
-    axis: str,
+    axis: str | list[str],
     texts: Sequence[str] | None = None,
     limits: Sequence[float] | None = None,
     caption: str = "",
@@ -23,8 +23,10 @@ def bars(
     ----------
     labels, values : sequences of length m
         What each bar stands for, and how long it is.
-    name, title, axis : str
-        Id of the figure, its heading, and the title of the axis with its unit.
+    name, title : str
+        Id of the figure, and its heading.
+    axis : str or list of str
+        The title of the axis with its unit; its lines, where it has several.
     texts : sequence of length m, optional
         What is written at the end of each bar; its value by default.
     limits : sequence of length m, optional
@@ -62,18 +64,26 @@ def bars(
     chart = alt.layer(*layers).properties(width=680, height={"step": 30})
     pairs = ", ".join(f"{label} {text}" for label, text in zip(labels, texts, strict=True))
     return finish(
-        chart, name=name, title=title, alt=f"Bar chart, {axis}: {pairs}.", caption=caption
+        chart,
+        name=name,
+        title=title,
+        alt=f"Bar chart, {axis if isinstance(axis, str) else ' '.join(axis)}: {pairs}.",
+        caption=caption,
     )
 
 
-def tightness(bound: Table) -> Figure | None:
-    """Draw the largest distance to the identity, ‖log R‖_F, per class against the proven radius."""
+def tightness(bound: Table, *, manifold: str = "") -> Figure | None:
+    """Draw the largest distance to the identity, per class, against the proven radius.
+
+    `manifold` names the one whose distance it is.
+    """
+    where = f", on {manifold}" if manifold else ""
     return bars(
         [str(name) for name in bound["class_name"]],
         bound["largest_norm"].tolist(),
         name="bound",
         title="The bound and its tightness",
-        axis="largest distance of a descriptor from the identity",
+        axis=["largest distance of a descriptor", f"from the identity{where}"],
         texts=[f"{100 * ratio:.1f} %" for ratio in bound["ratio"]],
         limits=bound["radius"].tolist(),
         caption="Bar: the largest distance in the class, with its share of the bound. "

@@ -15,7 +15,16 @@ from typing import Any
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8833EE", "#8CBC68")
 """Distinguishable with every kind of colour vision (Okabe and Ito, 2008), on white and on black."""
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke", "arrow")
+SHAPES = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "cross",
+    "triangle-down",
+    "triangle-left",
+    "triangle-right",
+)
 INK, GRID = "#4b5563", "#e5e7eb"
 
 DEFINITIONS: Mapping[str, tuple[str, str]] = {
@@ -77,7 +86,7 @@ def finish(
     svg = vl_convert.vegalite_to_svg(
         json.dumps(spec), vl_version=version[1] if version else None, allowed_base_urls=[]
     )
-    return Figure(name, title, own_ids(svg), spec, alt, caption)
+    return Figure(name, title, own_ids(svg), spec, alt, firm(caption))
 
 
 def own_ids(svg: str, prefix: str = "") -> str:
@@ -113,6 +122,11 @@ def listing(words: Iterable[str], separator: str = ", ") -> str:
     words = list(dict.fromkeys(words))
     last = words[-1] if words else ""
     return separator.join(words[:-1]) + (" and " if len(words) > 1 else "") + last
+
+
+def firm(text: str) -> str:
+    """Return `text` with equations that no line break parts: no-break spaces around "="."""
+    return text.replace(" = ", "\u00a0=\u00a0")
 
 
 def is_log(values: Sequence[float]) -> bool:

@@ -9,57 +9,84 @@ import numpy as np
 
 from pipeline.figures import (
     Figure,
-    error_against_budget,
+    class_titles,
+    curves,
     letter,
     listing,
     number,
+    outlines,
     steps,
     tightness,
 )
-from pipeline.figures.published import outlines, paper_curves
 from pipeline.report.claims import claims, published, times, totals
-from pipeline.report.findings import findings, gaps
+from pipeline.report.findings import findings
+from pipeline.report.gaps import gaps
 from pipeline.report.sources import Run
-from pipeline.results import summarise, unique
+from pipeline.results import RunRecord, summarise, unique
 
 Content = Any
 """What a reportlet's template draws: a figure, a list, a mapping; its template says which."""
 
 
-def facts(run: Run) -> Mapping[str, Any]:
-    """Return what was run and on what: sentences, label and text pairs, and the configuration."""
+def subject(record: RunRecord) -> str:
+    """Return what a run is about: images, images that are missing, records or budgets."""
+    if record.config.get("composition"):
+        return "budgets"
+    if record.config.get("source"):
+        return "records"
+    return "images" if record.status == "ok" else "missing"
+
+
+def facts_about(what: str) -> Callable[[Run], Mapping[str, Any] | None]:
+    """Return the function that says what was run and on what, for runs about `what`."""
+    return lambda run: _facts(run) if subject(run.record) == what else None
+
+
+def _facts(run: Run) -> Mapping[str, Any]:
+    """Return label and text pairs, classes, series, notes and the configuration."""
     record = run.record
-    pairs = {
-        "Dataset": record.dataset.title,
-        "Licence": record.dataset.licence,
-        "Origin": record.dataset.origin,
-        "Image size": " × ".join(str(side) for side in record.image_shape) + " pixels"
-        if record.image_shape
-        else "",
-    }
-    if run.rows is not None:
-        for name, title in (("descriptor", "Descriptor"), ("manifold", "Manifold")):
-            pairs[title] = listing(unique(run.rows[name])[0])
+    pairs: dict[str, str] = {}
+    if not record.config.get("source") and not record.config.get("composition"):
+        pairs |= {
+            "Dataset": record.dataset.title,
+            "Licence": record.dataset.licence,
+            "Origin": record.dataset.origin,
+            "Image size": " × ".join(str(side) for side in record.image_shape),
+        }
+        pairs["Image size"] += " pixels" if record.image_shape else ""
+        pairs["Descriptor"] = listing(unique(run.rows["descriptor"])[0]) if run.rows else ""
+    pairs["Manifold"] = listing(unique(run.rows["manifold"])[0]) if run.rows else ""
     url = record.dataset.url
     return {
         "pairs": {label: text for label, text in pairs.items() if text},
         "url": url if url.startswith(("https://", "http://")) else "",
         "classes": record.classes,
+        "heads": _heads(record),
         "series": _series(run),
         "notes": record.notes,
         "config": json.dumps(record.config, indent=2, ensure_ascii=False) if record.config else "",
     }
 
 
+def _heads(record: RunRecord) -> tuple[str, str]:
+    """Return what a class of the run is, and what is counted in it."""
+    return "Class" if record.unit == "image" else "Setting", f"{record.units.capitalize()} n"
+
+
 def _series(run: Run) -> list[dict[str, str]]:
-    """Return what each series is: its label, mechanism, sampler and footpoint."""
+    """Return what each series is: label, mechanism, sampler, footpoint, and what it guarantees."""
     if run.rows is None:
         return []
     rows = run.rows
     names, codes = unique(rows["series"])
     first = [int(np.argmax(codes == code)) for code in range(len(names))]
     columns = ("series", "mechanism", "sampler", "footpoint", "definition")
-    return [{name: str(rows[name][index]) for name in columns} for index in first]
+    promised = run.record.guarantees
+    return [
+        {name: str(rows[name][index]) for name in columns}
+        | {"guarantee": promised.get(str(rows["series"][index]), "")}
+        for index in first
+    ]
 
 
 def samples(run: Run) -> list[dict[str, Any]] | None:
@@ -77,18 +104,33 @@ def samples(run: Run) -> list[dict[str, Any]] | None:
 
 def bound_figure(run: Run) -> Figure | None:
     """Return the bound and its tightness."""
-    return tightness(run.bound) if run.bound is not None else None
+    manifold = str(run.record.config.get("manifold", ""))
+    return tightness(run.bound, manifold=manifold) if run.bound is not None else None
 
 
-def error_figure(run: Run) -> Figure | None:
-    """Return error against budget, or the figure in the layout the experiment's TOML asks for."""
-    layout = run.record.config.get("figure")
-    if run.rows is None or run.record.config.get("composition"):
-        return None
-    if layout is None or not run.record.config.get("source"):
-        return error_against_budget(run.rows, band=layout["band"] if layout else "se")
-    series = run.record.config["mechanisms"]
-    return paper_curves(run.rows, **layout, panel_of={x["series"]: x["panel"] for x in series})
+def figure_of(shown: str) -> Callable[[Run], Figure | None]:
+    """Return the function that draws the figure of the rows if `shown` lies along its axis.
+
+    Parameters
+    ----------
+    shown : {"budget", "one budget", "n", "dim", "k", "seconds"}
+        What an error is drawn against; "seconds" for times against anything.
+    """
+
+    def drawn(run: Run) -> Figure | None:
+        if run.rows is None or run.record.config.get("composition"):
+            return None
+        chosen: dict[str, Any] = {"x": "budget"} | dict(run.record.config.get("figure") or {})
+        along = chosen["x"]
+        if along == "budget" and len(set(run.rows["budget"][run.rows["status"] == "ok"])) == 1:
+            along = "one budget"
+        if shown != ("seconds" if chosen.get("value") == "seconds" else along):
+            return None
+        series = run.record.config.get("mechanisms", ())
+        groups = {item["series"]: item.get("panel", "") for item in series}
+        return curves(run.rows, **chosen, panel_of=groups)
+
+    return drawn
 
 
 def outline_figure(run: Run) -> Figure | None:
@@ -96,32 +138,33 @@ def outline_figure(run: Run) -> Figure | None:
     return outlines(run.outlines)
 
 
-def gap_lines(run: Run) -> list[str] | None:
-    """Return the sentences on rows without a result."""
-    return [finding.text for finding in gaps(run.rows)] if run.rows is not None else None
+def without(status: str) -> Callable[[Run], list[str]]:
+    """Return the function that lists what has no result for one reason."""
+    return lambda run: gaps(run.rows, status) if run.rows is not None else []
 
 
 def numbers(run: Run) -> Mapping[str, Any] | None:
     """Return the table of numbers: one line a class, series and budget."""
-    if run.rows is None or not len(run.rows["n"]) or run.record.config.get("composition"):
+    if not _measured(run) or run.record.config.get("kind") == "timing":
         return None
-    table = summarise(run.rows)
+    rows = run.rows
+    assert rows is not None
+    table = summarise(rows)
+    table["title"] = class_titles(table)
     with np.errstate(invalid="ignore"):
         table["ratio"] = table["mean"] / table["expected_error"]
-    order = {name: index for index, name in enumerate(unique(run.rows["series"])[0])}
-    lines = [
-        {
-            name: column[row].item() if column.dtype != object else column[row]
-            for name, column in table.items()
-        }
-        for row in range(len(table["count"]))
-    ]
-    for line in lines:
-        line["colour"] = order[line["series"]]
+    table["letter"] = np.array([letter(name) for name in table["definition"]], dtype=object)
+    order = {name: index for index, name in enumerate(unique(rows["series"])[0])}
     groups: dict[int, list[dict[str, Any]]] = {}
-    for line in lines:
+    for row in range(len(table["count"])):
+        line = {name: column[row : row + 1].tolist()[0] for name, column in table.items()}
+        line["colour"] = order[line["series"]]
         groups.setdefault(line["label"], []).append(line)
-    return {"groups": groups, "letter": letter(str(run.rows["definition"][0]))}
+    return {
+        "groups": groups,
+        "letters": list(dict.fromkeys(table["letter"])),
+        "theory": bool(np.isfinite(table["expected_error"]).any()),
+    }
 
 
 def step_figure(run: Run) -> Figure | None:
@@ -155,16 +198,26 @@ def summary(run: Run) -> list[Any]:
 
 CONTENT: Mapping[str, Callable[[Run], Content]] = {
     "summary": summary,
-    "facts": facts,
+    "facts": facts_about("images"),
+    "missing": facts_about("missing"),
+    "records": facts_about("records"),
+    "rules": facts_about("budgets"),
     "samples": samples,
     "bound": bound_figure,
     "claims": claims,
     "published": published,
     "times": times,
     "totals": totals,
-    "error": error_figure,
+    "error": figure_of("budget"),
+    "error-one": figure_of("one budget"),
+    "error-n": figure_of("n"),
+    "error-d": figure_of("dim"),
+    "error-k": figure_of("k"),
+    "seconds": figure_of("seconds"),
     "outlines": outline_figure,
-    "gaps": gap_lines,
+    "undefined": without("undefined"),
+    "unrepresentable": without("not representable"),
+    "unavailable": without("data not available"),
     "numbers": numbers,
     "steps": step_figure,
     "reproduction": reproduction,
@@ -175,12 +228,29 @@ CONTENT: Mapping[str, Callable[[Run], Content]] = {
 def key_numbers(run: Run) -> list[tuple[str, str]]:
     """Return the few numbers that head a section: text and label."""
     record, rows = run.record, run.rows
-    images = sum(item.n for item in record.classes)
-    out = [(f"{images:,}", "images"), (str(len(record.classes)), "classes")] if images else []
-    if rows is not None and len(rows["n"]):
+    total, count = sum(item.n for item in record.classes), len(record.classes)
+    several = {"Class": "classes", "Setting": "settings"}[_heads(record)[0]]
+    word = several if count > 1 else _heads(record)[0].lower()
+    out = [(f"{total:,}", record.units), (str(count), word)] if total else []
+    if rows is not None and _measured(run):
         ends = [number(float(rows["budget"].min())), number(float(rows["budget"].max()))]
-        out.append(("–".join(dict.fromkeys(ends)), f"budget {letter(str(rows['definition'][0]))}"))
-        out.append((str(int(rows["repetition"].max()) + 1), "repetitions"))
+        letters = " or ".join(dict.fromkeys(letter(name) for name in rows["definition"]))
+        out.append(("–".join(dict.fromkeys(ends)), f"budget {letters}"))
+        counts = {
+            int(rows["repetition"][rows["series"] == name].max()) + 1
+            for name in unique(rows["series"])[0]
+        }
+        out.append(("–".join(map(str, sorted({min(counts), max(counts)}))), "repetitions"))
     if record.steps:
         out.append((f"{number(sum(seconds for _, seconds in record.steps))} s", "wall-clock time"))
     return out
+
+
+def _measured(run: Run) -> bool:
+    """Tell whether the rows are errors of private means."""
+    return bool(
+        run.rows is not None
+        and len(run.rows["n"])
+        and run.record.status == "ok"
+        and not run.record.config.get("composition")
+    )

@@ -13,7 +13,7 @@ from pipeline.report.reasons import rows_of
 from pipeline.report.sources import Run
 from pipeline.results import Table, summarise, unique
 
-__all__ = ["Finding", "findings", "gaps"]
+__all__ = ["Finding", "findings"]
 
 
 def findings(run: Run) -> list[Finding]:
@@ -34,31 +34,6 @@ def findings(run: Run) -> list[Finding]:
     if run.bound is not None:
         found.append(_bound(run.bound))
     return [finding for finding in found if finding.text] or [Finding("Nothing was measured.")]
-
-
-REASONS = {
-    "undefined": "its density does not exist at the scale of noise this budget asks for, "
-    "so there is nothing to draw",
-    "not representable": "its noise is so wide that no matrix of doubles can hold an output",
-    "data not available": "there was no data to run it on",
-}
-"""Why a row has no result, by its status."""
-
-
-def gaps(rows: Table) -> list[Finding]:
-    """Return one sentence for each series that has rows without a result, saying which and why."""
-    missing = rows["status"] != "ok"
-    out = []
-    for series in unique(rows["series"][missing])[0]:
-        mine = missing & (rows["series"] == series)
-        budgets = sorted(set(rows["budget"][mine].tolist()))
-        symbol = letter(str(rows["definition"][mine][0]))
-        names = unique(rows["class_name"][mine])[0]
-        reason = listing(REASONS[status] for status in unique(rows["status"][mine])[0])
-        where = listing([number(budget) for budget in budgets])
-        text = f"{series} has no result at {symbol} = {where} ({listing(names)}): {reason}."
-        out.append(Finding(text))
-    return out
 
 
 def _one_panel(table: Table, run: Run) -> Table:

@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.errors import ConfigError
 from pipeline.figures import PALETTE, digits, javascript, listing, number, own_ids
 from pipeline.files import atomic_path, make_folder, resource
-from pipeline.report.content import CONTENT, key_numbers
+from pipeline.report.content import CONTENT, key_numbers, subject
 from pipeline.report.finding import Finding
 from pipeline.report.findings import findings
 from pipeline.report.sources import Run, load_runs
@@ -94,7 +94,7 @@ def build_section(run: Run, spec: Mapping[str, Any]) -> Section:
     return Section(
         id=run.id,
         title=run.record.title,
-        subtitle=run.record.dataset.title,
+        subtitle=_where(run),
         key_numbers=key_numbers(run),
         headline=findings(run)[0],
         reportlets=[Reportlet(**item, content=content) for item, content in filled if content],
@@ -150,8 +150,12 @@ def render(
 def _title(runs: Sequence[Run], spec: Mapping[str, Any]) -> str:
     if len(runs) > 1:
         return str(spec["page"]["title"])
-    record = runs[0].record
-    return f"{record.title}: {record.dataset.title}"
+    return ": ".join(filter(None, (runs[0].record.title, _where(runs[0]))))
+
+
+def _where(run: Run) -> str:
+    """Return the dataset of a run on images; simulated records have none."""
+    return run.record.dataset.title if subject(run.record) in ("images", "missing") else ""
 
 
 def _statements(runs: Sequence[Run]) -> dict[str, list[tuple[str, str]]]:

@@ -10,10 +10,13 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+import yaml
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from pipeline import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ("pipeline", "flows", "data", "reports", "pyproject.toml", "README.md", "LICENSE")
@@ -91,3 +94,10 @@ def test_a_plain_install_has_all_that_is_imported() -> None:
     assert plain.isdisjoint({"torch", "torchvision", "medmnist", "pandas", "matplotlib"})
     extra = {Requirement(item).name for item in project["optional-dependencies"]["sets"]}
     assert extra == {"torch", "torchvision", "medmnist"}
+
+
+def test_the_citation_is_of_this_version() -> None:
+    """CITATION.cff names the version and the licence of the package."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (cited["version"], cited["license"]) == (__version__, "Apache-2.0")
+    assert cited["authors"]

@@ -19,6 +19,8 @@ from pipeline.errors import CovdpError
 from pipeline.files import home
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = {"chromium": ("chromium", "libatomic1"), "postgresql": ("postgresql",)}
+"""Debian's; Playwright's driver needs the library, which a small Debian has not."""
 CHROMIUM_NAMES = (
     "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
 )  # fmt: skip
@@ -46,8 +48,8 @@ SAMPLES = (
 )  # fmt: skip
 
 NO_CHROMIUM = (
-    "no Chromium: apt-get install chromium, or python -m playwright install chromium, "
-    "or name one in CHROME"
+    "no Chromium that Playwright can drive: apt-get install chromium libatomic1, or "
+    "python -m playwright install chromium, or name one in CHROME"
 )
 NO_POSTGRES = "no PostgreSQL server: apt-get install postgresql, or brew install postgresql"
 NO_IMAGES = "no real images: "
@@ -64,6 +66,8 @@ NO_SAMPLES = (
 @functools.cache
 def chromium() -> str | None:
     """Return a Chromium or Chrome: CHROME's, one in PATH, in its usual place, or Playwright's."""
+    if not _succeeds([sys.executable, "-m", "playwright", "--version"]):
+        return None  # its driver lacks a library, so that it could drive no browser
     named = os.environ.get("CHROME")
     if named:
         return shutil.which(named)
@@ -95,7 +99,7 @@ def _starts(path: str) -> bool:
 
 def _succeeds(command: Sequence[str]) -> bool:
     try:
-        return subprocess.run(command, capture_output=True, timeout=30).returncode == 0
+        return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
@@ -165,7 +169,7 @@ def main() -> None:
     missing = [name for name, find in finders.items() if find() is None]
     if missing:
         print(f"Not here: {' and '.join(missing)}. Installing Debian's packages ...", flush=True)
-        reason = install(missing)
+        reason = install([package for name in missing for package in PACKAGES[name]])
         for name in missing:
             state = "installed" if finders[name]() else f"still missing ({reason or 'not found'})"
             print(f"{name}: {state}")

@@ -112,6 +112,9 @@ def test_any_chromium_is_found(bare: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert find() == str(placed)
     monkeypatch.setenv("CHROME", "/no/browser")
     assert find() is None
+    monkeypatch.delenv("CHROME")
+    monkeypatch.setattr(sys, "executable", str(bare / "bin/a-python-whose-playwright-fails"))
+    assert find() is None
 
 
 def test_any_postgres_is_found(bare: Path) -> None:

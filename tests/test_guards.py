@@ -19,7 +19,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+import pipeline.adaptive.mean as adaptive_mean
 import pipeline.mechanisms.noise as noise_module
+from pipeline.adaptive.choice import choose
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
 from pipeline.errors import LedgerError
@@ -116,6 +118,12 @@ def huge(number: int, given: FloatArray, sigma: float) -> FloatArray:
     return 1e6 * np.random.default_rng(number).standard_normal(len(given))
 
 
+def spread(number: int, given: FloatArray, sigma: float) -> FloatArray:
+    """As many records in every bin, and a mean where the centre is."""
+    is_mean = number % 5 in (2, 4)  # survey, shells, mean, shells, mean of each class in turn
+    return np.full(len(given), 0.0 if is_mean else 1.0 / (len(given) * math.sqrt(2.0)))
+
+
 def wards() -> dict[str, NDArray[np.uint8]]:
     """Return data sets of one size: likely ones, extreme ones, and one in another order."""
     rng, n = np.random.default_rng(5), sum(SIZES)
@@ -210,6 +218,29 @@ def test_scripts_of_no_meaning_give_the_same_document_too(
     for ward in ("usual", "black", "boards"):
         stand_in(script)
         found.add(place.release(ward))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("manifold", SPD)
+def test_where_the_whole_region_is_covered_every_ward_gives_the_same_document(
+    tmp_path: Path,
+    stand_in: Callable[..., Source],
+    monkeypatch: pytest.MonkeyPatch,
+    manifold: str,
+) -> None:
+    """Also where records seem to lie all over the region, so that nothing is clipped."""
+    chosen = []
+
+    def spy(*values: Any, **named: Any) -> Any:
+        chosen.append(choose(*values, **named))
+        return chosen[-1]
+
+    monkeypatch.setattr(adaptive_mean, "choose", spy)
+    place, found = Place(tmp_path, manifold, "auto", "gdp"), set()
+    for ward in ("usual", "black", "boards"):
+        stand_in(spread)
+        found.add(place.release(ward))
+    assert any(clip.whole for clip in chosen)
     assert len(found) == 1
 
 

@@ -202,3 +202,13 @@ def test_refusals() -> None:
     sphere = MANIFOLDS["sphere"](dim=2)
     with pytest.raises(DomainError, match="Hadamard"):
         inductive_mean(sphere.origin[None], sphere, condition=1.0)
+
+
+def test_the_stated_rounding_grows_with_steps_and_condition() -> None:
+    """It is what the tests above measure: (T + 1)/2 steps, √(condition/1e11) each, and a look."""
+    manifold = SPACES["affine"]
+    points = np.stack([np.eye(3)] * 3)
+    steps = 3 * math.ceil(2000 / 3)
+    for condition, factor in [(1.0, 1.0), (1e11, 1.0), (1e13, 10.0), (1e15, 100.0)]:
+        stated = inductive_mean(points, manifold, condition=condition).rounding
+        assert stated == pytest.approx(factor * STEP_ERROR * (steps + 1) / 2 + LOOK_ERROR)

@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.console import Console
 
 from pipeline.config import ExperimentConfig
+from pipeline.experiments.outcome import Outcome, outcome
 from pipeline.experiments.steps import check
 from pipeline.files import make_folder, project_root
-from pipeline.results import read_record
 
 
 def default_out(name: str) -> Path:
@@ -38,8 +38,8 @@ def run_experiment(
 
 def run_reproduction(
     configs: Sequence[ExperimentConfig], *, root: Path | None, out: Path | None
-) -> list[str]:
-    """Run published experiments under Prefect and return lines that say what came of each."""
+) -> Outcome:
+    """Run published experiments under Prefect and return what came of each."""
     for config in configs:
         if config.source is None and config.composition is None:
             check(config)
@@ -48,7 +48,6 @@ def run_reproduction(
     with Console().status("starting Prefect …"):
         from flows.reproduce import reproduce
     report = reproduce(list(configs), root and root.resolve(), folder)
-    records = [read_record(folder / "runs" / item.run_name / "run.json") for item in configs]
-    gaps = [item for item in records if item.status != "ok"]
-    missing = [f"{item.run}: {item.status}; to fetch and run it: {item.command}" for item in gaps]
-    return [*missing, f"results  {folder / 'results'}", f"report   {report}"]
+    found = outcome(configs, folder, root=root, out=out)
+    paths = f"results  {folder / 'results'}", f"report   {report}"
+    return found._replace(lines=(*found.lines, *paths))

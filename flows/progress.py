@@ -20,6 +20,13 @@ Item = TypeVar("Item")
 
 
 @dataclass
+class Step:
+    """One step while it runs: it may say that there was nothing to do."""
+
+    skipped: str = ""
+
+
+@dataclass
 class Steps:
     """The steps of one run: announced while they run, timed when they end."""
 
@@ -27,12 +34,12 @@ class Steps:
     seconds: list[tuple[str, float]] = field(default_factory=list)
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def step(self, name: str) -> Iterator["Step"]:
         """Show `name` with a spinner until the block ends, then a line with its time."""
-        started = time.perf_counter()
+        started, step = time.perf_counter(), Step()
         with self.console.status(f"{name} …"):
-            yield
-        self._done(name, started)
+            yield step
+        self._done(name, started, step.skipped)
 
     def each(self, name: str, items: Iterable[Item], total: int) -> Iterator[Item]:
         """Yield `items` behind a progress bar, then a line with the time of all of them."""
@@ -48,7 +55,10 @@ class Steps:
             yield from progress.track(items, total=total, description=name)
         self._done(name, started)
 
-    def _done(self, name: str, started: float) -> None:
+    def _done(self, name: str, started: float, skipped: str = "") -> None:
         seconds = time.perf_counter() - started
         self.seconds.append((name, seconds))
+        if skipped:
+            self.console.print(f"[yellow]○ {name}: {skipped}[/]", highlight=False)
+            return
         self.console.print(f"[green]✓[/] {name} [dim]{seconds:.2f} s[/]", highlight=False)

@@ -1,13 +1,17 @@
 """`covdp reproduce`: names, configs, missing data, quick runs, the table and the report."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pipeline.cli import main
 from pipeline.config import MAIN, ExperimentConfig, parse
+from pipeline.datasets.download import obtain
 from pipeline.errors import ConfigError, CovdpError
+from pipeline.experiments.outcome import outcome
 from pipeline.experiments.promises import guarantees, statement, uncertified
 from pipeline.experiments.records import command
 from pipeline.experiments.registry import EXPERIMENTS, QUICK, choose, load_experiment
@@ -17,7 +21,7 @@ from pipeline.privacy import PureDP, RaoDP, repeat
 from pipeline.report import build_report
 from pipeline.report.claims import claims, published, totals, verdict
 from pipeline.report.sources import load_run
-from pipeline.results import read_record, read_rows
+from pipeline.results import read_record, read_rows, write_record
 
 NAMES = [
     "ew-simulation",
@@ -151,6 +155,73 @@ def test_missing_data_are_rows_and_a_command(missing: tuple[ExperimentConfig, Pa
     page = build_report(out).read_text(encoding="utf-8")
     assert 'id="ew-octmnist-octmnist"' in page
     assert "data not available" in page
+
+
+def test_missing_data_is_neither_done_nor_failed(
+    missing: tuple[ExperimentConfig, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A line with the command, a summary, exit code 2 only if it was asked for by name, no folder.
+
+    One dataset that ran is enough for an experiment.
+    """
+    import flows.launch
+
+    config, out = missing
+    assert not (tmp_path / "data").exists()
+    found = outcome([config], out, root=tmp_path / "data", out=out)
+    assert found.without == ("ew-octmnist",)
+    assert found.lines[0].startswith(
+        "not run  ew-octmnist-octmnist: cannot download http://nowhere"
+    )
+    assert found.lines[1].endswith(command(config, tmp_path / "data", out))
+    assert found.lines[2] == "summary  0 run, 1 not run: no data"
+    monkeypatch.setattr(flows.launch, "run_reproduction", lambda *_, **__: found)
+    assert main(["reproduce", "ew-octmnist"]) == 2
+    said = capsys.readouterr()
+    assert said.err == "covdp: no data at all for ew-octmnist; the commands above get them\n"
+    assert "summary  0 run, 1 not run" in said.out
+    assert main(["reproduce", "all"]) == 0
+    other = config.model_copy(update={"dataset": "breastmnist"})
+    path = out / "runs" / config.run_name / "run.json"
+    record = replace(read_record(path), status="ok")
+    write_record(out / "runs" / other.run_name / "run.json", record)
+    both = outcome([config, other], out, root=None, out=None)
+    assert both.without == ()
+    assert both.lines[-1] == "summary  1 run, 1 not run: no data"
+
+
+def test_a_folder_that_was_there_stays_when_a_download_fails(tmp_path: Path) -> None:
+    """Only folders that the download made are removed, and none that holds something."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    with pytest.raises(CovdpError, match="cannot download"):
+        obtain("http://nowhere.invalid/x", kept / "a" / "b" / "x", "0" * 32, progress=False)
+    assert list(kept.iterdir()) == []
+    (kept / "a").mkdir()
+    (kept / "a" / "mine").touch()
+    with pytest.raises(CovdpError, match="cannot download"):
+        obtain("http://nowhere.invalid/x", kept / "a" / "b" / "x", "0" * 32, progress=False)
+    assert list((kept / "a").iterdir()) == [kept / "a" / "mine"]
+
+
+def test_a_step_without_data_has_no_tick() -> None:
+    """Done is a green tick; not run is a yellow circle."""
+    from rich.console import Console
+
+    from flows.progress import Steps
+
+    clock = Steps(Console(record=True, force_terminal=True, color_system="standard", width=80))
+    with clock.step("one"):
+        pass
+    with clock.step("two") as step:
+        step.skipped = "not run: no data"
+    told = clock.console.export_text(styles=True)
+    assert "\x1b[32m✓\x1b[0m one" in told
+    assert "\x1b[33m○ two: not run: no data" in told
+    assert told.count("✓") == 1
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,10 @@ def reproduce(
 ) -> None:
     """Run the papers' experiments by name, or all of them, and write Parquet and one report.
 
-    What was interrupted goes on where it stopped. A dataset that cannot be had is reported, and the
-    rest goes on.
+    What was interrupted goes on where it stopped. A dataset that cannot be had is neither done nor
+    failed: it is listed with the command that gets and runs it, and the rest goes on. The exit code
+    is 2 if an experiment given by name could not run on any of its datasets, otherwise 0; after
+    `all`, missing data alone is never an error.
 
     ```
     covdp reproduce ew-simulation tg-timing
@@ -84,14 +86,19 @@ def reproduce(
     """
     from flows.launch import run_reproduction
     from pipeline.datasets import find_card
+    from pipeline.errors import DatasetError
     from pipeline.experiments.registry import choose
     from pipeline.files import owner_only
 
     configs = choose(names, quick=quick, chains=chains, dataset=dataset)
     on_images = (item for item in configs if item.source is None and item.composition is None)
     with owner_only(any(find_card(item.dataset).own for item in on_images)):
-        lines = run_reproduction(configs, root=data_root, out=out)
-    print("\n".join(lines))
+        found = run_reproduction(configs, root=data_root, out=out)
+    print("\n".join(found.lines))
+    if found.without and "all" not in names:
+        raise DatasetError(
+            f"no data at all for {', '.join(found.without)}; the commands above get them"
+        )
 
 
 def report(folder: Path, *, out: Out = None) -> None:

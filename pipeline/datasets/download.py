@@ -71,10 +71,14 @@ def obtain(
     """
     if present(target):
         return verify(target, md5)
+    made = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         return _obtain_alone(url, target, md5, progress, attempts, pause)
     except (OSError, _TransferError) as error:
+        for folder in made:  # innermost first; one that another run has filled stays
+            with suppress(OSError):
+                folder.rmdir()
         reason = getattr(error, "strerror", None) or str(error)
         raise DatasetError(
             f"cannot download {url} to {target} ({reason}); put the file there yourself, "

@@ -1,0 +1,244 @@
+"""What a report calls true: at its stated rate, and never on means that are not those of their law.
+
+Random tests are seeded; each states how often it would fail by chance.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from sample_runs import write_sample
+from scipy import stats
+
+from pipeline.config import ClaimConfig
+from pipeline.descriptors import describe, domain
+from pipeline.experiments.registry import choose
+from pipeline.figures import number
+from pipeline.report.claims import claims, verdict, verdicts
+from pipeline.report.evidence import RATE, check_cells, smaller
+from pipeline.report.findings import findings
+from pipeline.report.reasons import grid, law
+from pipeline.report.sources import Run, load_run
+from pipeline.results import Table, summarise
+
+PLACE: dict[str, Any] = {"says": "a is better", "place": "Figure 1", "left": "a", "right": "b"}
+
+
+def rows_of(cells: dict[tuple[str, int], np.ndarray], **columns: object) -> Table:
+    """Return rows with the errors of each (series, label); other columns have one value."""
+    keys = [key for key, errors in cells.items() for _ in errors]
+    n = len(keys)
+    fixed = {
+        "definition": "pure", "budget": 1.0, "sampler": "exact", "mechanism": "rl", "dim": 3.0,
+        "manifold": "spd-log-euclidean", "distance": "log-Euclidean", "footpoint": "origin",
+        "status": "ok", "n": 100, "sigma": 1.0, "expected_error": np.nan,
+    } | columns  # fmt: skip
+    table = {
+        name: np.full(n, value, dtype=object if isinstance(value, str) else None)
+        for name, value in fixed.items()
+    }
+    table["series"] = np.array([series for series, _ in keys], dtype=object)
+    table["label"] = np.array([label for _, label in keys])
+    table["class_name"] = np.array([f"k = {label}" for _, label in keys], dtype=object)
+    table["error"] = np.concatenate(list(cells.values()))
+    return table
+
+
+def run_of(tmp_path: Path, rows: Table, *stated: ClaimConfig, **config: object) -> Run:
+    """Return a run with these rows and claims."""
+    record = write_sample(tmp_path, images=False)
+    run = load_run(tmp_path / "runs" / record.run, tmp_path / "results" / f"{record.run}.parquet")
+    told = {"claims": [item.model_dump(mode="json") for item in stated], **config}
+    return replace(run, rows=rows, bound=None, record=replace(record, config=told, baseline=""))
+
+
+def half_mixed(rng: np.random.Generator, d: int = 465) -> np.ndarray:
+    """Return ten errors of which five lie where their chains started."""
+    return np.concatenate([np.full(5, 2.0), rng.gamma(d, size=5) / d * 25.5])
+
+
+def test_means_of_the_right_law_are_rarely_refused() -> None:
+    """Ten Laplace errors in each of 20 cells: false alarms as rare as stated (chance: 1e-4)."""
+    rng, alarms = np.random.default_rng(1), 0
+    for _ in range(600):
+        drawn = {("a", label): rng.gamma(3, size=10) for label in range(20)}
+        table = summarise(rows_of(drawn, expected_error=3.0))
+        alarms += bool(check_cells(table).off.any())
+    assert alarms <= stats.poisson.ppf(1 - 1e-4, 600 * RATE)
+
+
+def test_a_chain_that_has_not_mixed_is_found_whatever_its_spread() -> None:
+    """Half of the chains near their start: no t-test sees it in ten errors, the law does."""
+    rng = np.random.default_rng(2)
+    errors = half_mixed(rng)
+    assert stats.ttest_1samp(errors, 25.5).pvalue > 1e-5
+    drawn = {("a", 0): errors, ("b", 0): rng.gamma(465, size=10) / 465 * 25.5}
+    table = summarise(rows_of(drawn, expected_error=25.5, dim=465.0))
+    assert check_cells(table).off.tolist() == [True, False]
+
+
+def test_a_chain_without_a_known_law_is_held_against_exact_draws() -> None:
+    """The exact draws of the same noise stand in for the law; without them nothing is known."""
+    rng = np.random.default_rng(3)
+    drawn = {("exact", 0): rng.gamma(15, size=100), ("chain", 0): rng.gamma(15, size=10) / 2}
+    rows = rows_of(drawn, manifold="spd-affine-invariant", dim=15.0)
+    rows["sampler"] = np.array(["exact"] * 100 + ["chain"] * 10, dtype=object)
+    checked = check_cells(summarise(rows))
+    assert checked.off.tolist() == [False, True]
+    rows["sigma"][100:] = 2.0
+    assert not check_cells(summarise(rows)).known.any()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_equal_means_are_rarely_told_apart_and_different_ones_are(known: bool) -> None:
+    """Means of ten skewed errors that are equal differ as rarely as stated (chance: 1e-4).
+
+    A factor of 20 is seen in ten errors of a known law, and in 40 without one.
+    """
+    rng, wrong, right = np.random.default_rng(4), 0, 0
+    for _ in range(600):
+        drawn = {("a", 0): rng.gamma(3, size=10), ("b", 0): 2 * rng.gamma(3, size=10)}
+        drawn[("c", 0)] = 20 * rng.gamma(3, size=10 if known else 40)
+        rows = rows_of(drawn)
+        if known:
+            rows["expected_error"] = np.repeat([3.0, 6.0, 60.0], 10)
+        table = summarise(rows)
+        checked = check_cells(table)
+        wrong += smaller(table, 0, 1, 2.0, 1, checked) != 0
+        right += smaller(table, 0, 2, 1.0, 1, checked) == 1  # 20 times as large
+        assert smaller(table, 2, 0, 1.0, 1, checked) <= 0
+    assert wrong <= stats.poisson.ppf(1 - 1e-4, 600 * RATE)
+    assert right > 590
+
+
+def test_what_lies_within_the_noise_counts_neither_way(tmp_path: Path) -> None:
+    """A statement whose every ratio points its way, but within the noise, is not decided."""
+    rng = np.random.default_rng(5)
+    drawn = {(series, label): rng.gamma(3, size=10) for series in "ab" for label in range(4)}
+    for label in range(4):
+        drawn[("b", label)] *= 1.2 * drawn[("a", label)].mean() / drawn[("b", label)].mean()
+    run = run_of(tmp_path, rows_of(drawn, expected_error=3.0), ClaimConfig(**PLACE))
+    (found,) = verdicts(run)
+    assert found.word == "Not decided"
+    assert "0 of 4 comparisons, 4 not decided" in found.found
+    assert found.finding.open
+    assert not found.finding.warning
+    headline = verdict(run)[0]
+    assert headline.text.startswith("None of the paper's 1 statements is decided")
+    assert headline.open
+
+
+def test_nothing_rests_on_a_chain_that_has_not_mixed(tmp_path: Path) -> None:
+    """Wherever a side is not its law the statement cannot be judged, and the page says by how much.
+
+    Two chains that are wrong alike are within any factor of each other; that earns nothing.
+    """
+    rng = np.random.default_rng(6)
+    good = {(series, 5): rng.gamma(465, size=10) / 465 * 25.5 for series in "ab"}
+    drawn = good | {(series, 30): half_mixed(rng) for series in "ab"}
+    rows = rows_of(drawn, expected_error=25.5, dim=465.0, sampler="chain")
+    claim = ClaimConfig(**PLACE, within=1.5, ours="The factor is ours.")
+    run = run_of(tmp_path, rows, claim)
+    (found,) = verdicts(run)
+    assert found.word == "Cannot be judged"
+    assert "So in 1 of 1 comparisons; 1 more cannot be judged: “a” has not mixed" in found.found
+    told = [item for item in findings(run) if item.warning]
+    assert any("times too little noise. So in 1 cells (k = 30)" in item.text for item in told)
+    alone = {name: column[rows["label"] == 30] for name, column in rows.items()}
+    (found,) = verdicts(replace(run, rows=alone))
+    assert found.word == "Cannot be judged"
+    assert "No comparison" in found.found
+
+
+@pytest.mark.parametrize(
+    ("means", "factor", "within", "word"),
+    [
+        ((1, 4), 1.0, None, "Agrees"),
+        ((1, 4), 10.0, None, "Does not agree"),
+        ((4, 1), 1.0, None, "Does not agree"),
+        ((1, 1.02), 1.0, 1.5, "Agrees"),
+        ((1, 2), 1.0, 1.5, "Does not agree"),
+        ((2, 1), 1.0, 1.5, "Does not agree"),
+    ],
+)
+def test_a_statement_is_held_against_its_own_bar(
+    tmp_path: Path, means: tuple[float, float], factor: float, within: float | None, word: str
+) -> None:
+    """The bar is the paper's number, or one said to be ours; measured and asked for stand there."""
+    rng = np.random.default_rng(7)
+    drawn = {
+        (name, 0): mean * rng.gamma(45, size=200) / 45
+        for name, mean in zip("ab", means, strict=True)
+    }
+    rows = rows_of(drawn, dim=45.0)
+    rows["expected_error"] = np.repeat(np.array(means, dtype=float), 200)
+    claim = ClaimConfig(**PLACE, factor=factor, within=within, ours="Ours." if within else "")
+    (found,) = verdicts(run_of(tmp_path, rows, claim))
+    assert found.word == word
+    assert " (Figure 1)." in found.found
+    ratio = rows["error"][200:].mean() / rows["error"][:200].mean()
+    assert f"has {number(ratio)} times the error" in found.found
+    asked = {1.0: ""}.get(factor, f"asked for: more than {factor:g} times")
+    assert (f"within a factor of {within:g}" if within else asked) in found.found
+
+
+def test_a_bar_of_ours_must_say_so() -> None:
+    """A tolerance without a word on where it is from is refused, as is one beside a factor."""
+    for extra in ({"within": 1.5}, {"within": 1.5, "factor": 2.0, "ours": "Ours."}):
+        with pytest.raises(ValidationError, match="ours must say"):
+            ClaimConfig(**PLACE, **extra)
+    for config in choose(["all"]):
+        for claim in config.claims:
+            assert claim.place
+            assert claim.factor >= 1 or claim.column == "ratio"
+
+
+def test_missing_data_is_no_judgement(tmp_path: Path) -> None:
+    """A run without data has no statement, no warning, and one open sentence with the command."""
+    rows = rows_of({("a", 0): np.full(1, np.nan), ("b", 0): np.full(1, np.nan)})
+    run = run_of(tmp_path, rows, ClaimConfig(**PLACE))
+    run = replace(run, record=replace(run.record, status="data not available"))
+    assert not claims(run)
+    (only,) = findings(run)
+    assert only.open
+    assert not only.warning
+    assert only.text.startswith("Not run:")
+
+
+@pytest.mark.parametrize(("name", "shape"), [("grid9", (28, 28)), ("grid11", (32, 20, 3))])
+def test_no_image_fills_more_of_the_bound_than_is_said(
+    tmp_path: Path, name: str, shape: tuple[int, ...]
+) -> None:
+    """Images of one colour, which come nearest, noise, edges: all below the share, one close."""
+    images = np.random.default_rng(8).integers(0, 256, (20, *shape), dtype=np.uint8)
+    images[:4] = np.array([0, 1, 128, 255], dtype=np.uint8).reshape(4, *[1] * len(shape))
+    images[4:8] //= 255
+    images[8, : shape[0] // 2] = 0
+    limit = domain(name, height=shape[0], width=shape[1], eta=1e-6)
+    values = np.linalg.eigvalsh(describe(images, name, 1e-6))
+    filled = np.sqrt((np.log(values) ** 2).sum(axis=1)).max() / limit.radius
+    run = run_of(tmp_path, rows_of({("a", 0): np.ones(1)}), descriptor=name, eta=1e-6)
+    run = replace(
+        run,
+        record=replace(run.record, image_shape=shape),
+        bound={"radius": np.array([limit.radius])},
+    )
+    said = grid(run, {}, {})
+    share = float(said.rpartition("more than ")[2].partition(" %")[0]) / 100
+    assert filled <= share + 5e-4
+    assert filled > share - 0.005
+    plain = replace(run, record=replace(run.record, config={"descriptor": "oct5", "eta": 1e-6}))
+    assert not grid(plain, {}, {})
+
+
+def test_a_reason_is_silent_where_it_does_not_hold(tmp_path: Path) -> None:
+    """The ratio of two laws explains a missed bar, and says nothing where the bar is reached."""
+    rows = rows_of({("a", 0): np.ones(2), ("b", 0): np.full(2, 4.0)})
+    rows["expected_error"] = rows["error"].copy()
+    run, table = run_of(tmp_path, rows), summarise(rows)
+    missed = ClaimConfig(**PLACE, factor=10).model_dump()
+    assert "have the ratio 4 (16 for squared distances)" in law(run, missed, table)
+    assert not law(run, ClaimConfig(**PLACE, factor=3).model_dump(), table)

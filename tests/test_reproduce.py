@@ -154,7 +154,7 @@ def test_missing_data_are_rows_and_a_command(missing: tuple[ExperimentConfig, Pa
     assert record.command == f"covdp reproduce ew-octmnist --dataset octmnist --data-root {root}"
     page = build_report(out).read_text(encoding="utf-8")
     assert 'id="ew-octmnist-octmnist"' in page
-    assert "data not available" in page
+    assert "Not run: OCTMNIST" in page
 
 
 def test_missing_data_is_neither_done_nor_failed(

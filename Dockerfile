@@ -17,6 +17,7 @@ RUN useradd --uid 10001 --home-dir /state --no-create-home --shell /usr/sbin/nol
     && install --directory /images /etc/covdp
 COPY --from=build /opt/covdp /opt/covdp
 ENV PATH=/opt/covdp/bin:/usr/local/bin:/usr/bin:/bin \
+    PYTHONUNBUFFERED=1 \
     HOME=/state \
     PREFECT_HOME=/state/prefect \
     NUMBA_CACHE_DIR=/state/numba \

@@ -187,7 +187,13 @@ def others(stage: Stage) -> list[str]:
     """Return what the image's user may write outside its volumes and the temporary folders."""
     volumes = [*json.loads(stage.told["VOLUME"]), "/tmp", "/var/tmp", "/run", "/proc", "/dev"]
     prune = " -o ".join(f"-path {volume}" for volume in volumes)
-    found = stage.run(["sh", "-c", f"find / \\( {prune} \\) -prune -o ! -type l -writable -print"])
+    found = stage.run(
+        [
+            "sh",
+            "-c",
+            f"find / \\( {prune} \\) -prune -o ! -type l -writable -print 2> /dev/null; true",
+        ]
+    )
     return found.split()
 
 

@@ -27,6 +27,11 @@ def told(name: str) -> str:
     return rest
 
 
+def told_settings() -> dict[str, str]:
+    """Return the environment that the image sets."""
+    return dict(part.split("=", 1) for part in told("ENV").split())
+
+
 def served(tokens: list[str]) -> dict[str, Any]:
     """Return the options of a command line that must be `covdp serve`."""
     command, bound, _ = app.parse_args(tokens, exit_on_error=False, print_error=False)
@@ -69,7 +74,7 @@ def test_the_image_serves_as_a_user_without_rights_or_secrets() -> None:
     options = served(json.loads(told("CMD")))
     volumes = json.loads(told("VOLUME"))
     assert str(options["out"]) in volumes
-    settings = dict(part.split("=", 1) for part in told("ENV").split())
+    settings = told_settings()
     for name in ("HOME", "PREFECT_HOME", "NUMBA_CACHE_DIR"):
         assert any(f"{settings[name]}/".startswith(f"{volume}/") for volume in volumes), name
     assert "ARG" not in [name for name, _ in STEPS]
@@ -82,8 +87,7 @@ def test_compose_mounts_what_the_image_reads(compose: dict[str, Any]) -> None:
     mounts = {item.removesuffix(":ro").split(":")[-1]: item for item in service["volumes"]}
     options = served(json.loads(told("CMD")))
     assert {str(options["config"].parent), *json.loads(told("VOLUME"))} <= set(mounts)
-    settings = dict(part.split("=", 1) for part in told("ENV").split())
-    assert mounts[settings["COVDP_DATA"]].endswith(":ro")
+    assert mounts[told_settings()["COVDP_DATA"]].endswith(":ro")
     assert service["depends_on"]["ledger"]["condition"] == "service_healthy"
     assert "${LEDGER_PASSWORD}@ledger/" in service["environment"]["COVDP_LEDGER"]
     assert ledger["environment"]["POSTGRES_PASSWORD"].startswith("${LEDGER_PASSWORD:?")
@@ -98,7 +102,10 @@ def test_the_unit_serves_and_does_not_repeat_what_cannot_mend(
     assert program.endswith("/covdp")
     state = f"/var/lib/{unit['StateDirectory']}"
     assert served(tokens)["out"].is_relative_to(state)
-    assert all(f"={state}" in item for item in unit["Environment"].split())
+    settings = dict(item.split("=", 1) for item in unit["Environment"].split())
+    assert settings.pop("PYTHONUNBUFFERED") == told_settings()["PYTHONUNBUFFERED"] == "1"
+    assert settings.keys() >= {"HOME", "PREFECT_HOME", "NUMBA_CACHE_DIR"}
+    assert all(folder.startswith(state) for folder in settings.values())
     assert unit["Restart"] == "on-failure"
     assert unit["RestartPreventExitStatus"] == str(main(tokens))
     assert "release.toml" in capsys.readouterr().err

@@ -7,7 +7,8 @@ else
 PYTHON ?= python3
 BIN := $(VENV)/bin
 endif
-# --no-compile: what is imported compiles itself then, and most of what is installed never is
+# --no-compile: what is imported compiles itself then, and most of what is installed never is;
+# --no-build-isolation, below, spares a second environment for the one package that builds this one
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
   --constraint constraints.txt
 export DO_NOT_TRACK := 1
@@ -62,9 +63,11 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
-	@$(PIP) --editable .
+	@$(PIP) hatchling
+	@$(PIP) --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
-	@$(PIP) --editable '.[dev]'
+	@$(PIP) hatchling
+	@$(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@ $(VENV)/.run

@@ -6,9 +6,11 @@ import itertools
 import os
 import pwd
 import shutil
+import sqlite3
 import subprocess
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -17,6 +19,8 @@ from components import NO_POSTGRES, postgres_programs
 
 PASSWORD = "pass-word-of-the-ledger"
 """In every address; the server asks only the user "stranger" for one, and knows none for it."""
+OLD = Path(__file__).parent / "ledger-format-1.sqlite"
+"""A ledger of the format without a journal, written by covdp 0.1.0 when it had no other."""
 _NUMBERS = itertools.count()
 
 
@@ -29,6 +33,32 @@ def new_address(backend: str, folder: Path) -> str:
         connection.execute(f"CREATE SCHEMA {name}".encode())
     options = f"host={server()}&options=-csearch_path%3D{name}"
     return f"postgresql+psycopg://covdp:{PASSWORD}@/postgres?{options}"
+
+
+def old_address(backend: str, folder: Path) -> str:
+    """Return the address of a copy of the old ledger, in either kind of database."""
+    address = new_address(backend, folder)
+    if backend == "sqlite":
+        shutil.copy(OLD, address)
+        return address
+    types = {"DOUBLE": "DOUBLE PRECISION", "BLOB": "BYTEA"}
+    schema = address.rsplit("%3D", 1)[1]
+    with (
+        closing(sqlite3.connect(OLD)) as source,
+        direct(f"options=-csearch_path={schema}") as target,
+    ):
+        for name, made in source.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
+        ).fetchall():
+            for lite, real in types.items():
+                made = made.replace(f" {lite}", f" {real}")
+            target.execute(made)
+            rows = source.execute(f"SELECT * FROM {name}").fetchall()
+            if rows:
+                marks = ", ".join(["%s"] * len(rows[0]))
+                with target.cursor() as cursor:
+                    cursor.executemany(f"INSERT INTO {name} VALUES ({marks})".encode(), rows)
+    return address
 
 
 def direct(options: str = "") -> psycopg.Connection:

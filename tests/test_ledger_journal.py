@@ -2,21 +2,18 @@
 
 import json
 import random
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from postgres import direct, new_address
+from postgres import OLD, old_address
 
 from pipeline.errors import BudgetError, LedgerError
 from pipeline.privacy import GDP, ZCDP, compose
 from pipeline.privacy.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
 
-OLD = Path(__file__).parent / "ledger-format-1.sqlite"
-"""Written by covdp 0.1.0 before there was a journal."""
 FLIPS = 120
 """Random damages in the suite; by hand it was run with 20,000."""
 
@@ -220,36 +217,10 @@ def test_an_emptied_file_is_not_opened(file: Path) -> None:
 # Taken over from format 1
 
 
-def old_ledger(backend: str, folder: Path) -> str:
-    """Return the address of a copy of the old ledger, in either kind of database."""
-    address = new_address(backend, folder)
-    if backend == "sqlite":
-        shutil.copy(OLD, address)
-        return address
-    types = {"DOUBLE": "DOUBLE PRECISION", "BLOB": "BYTEA"}
-    schema = address.rsplit("%3D", 1)[1]
-    with (
-        closing(sqlite3.connect(OLD)) as source,
-        direct(f"options=-csearch_path={schema}") as target,
-    ):
-        for name, made in source.execute(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
-        ).fetchall():
-            for lite, real in types.items():
-                made = made.replace(f" {lite}", f" {real}")
-            target.execute(made)
-            rows = source.execute(f"SELECT * FROM {name}").fetchall()
-            if rows:
-                marks = ", ".join(["%s"] * len(rows[0]))
-                with target.cursor() as cursor:
-                    cursor.executemany(f"INSERT INTO {name} VALUES ({marks})".encode(), rows)
-    return address
-
-
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
 def test_a_ledger_of_format_1_is_taken_over(backend: str, tmp_path: Path) -> None:
     """Totals, charges, results, contents and history go on; equal names are one account."""
-    ledger = open_ledger(old_ledger(backend, tmp_path))
+    ledger = open_ledger(old_address(backend, tmp_path))
     rows = {row.population: row for row in ledger.show()}
     assert set(rows) == {"ward-7", "breast", "breast (gdp)", "Klinik Zürich", "wu0430rd-9"}
     ward = rows["ward-7"]  # was "ward-7" of μ = 3, and "ward-7 " of μ = 1
@@ -278,6 +249,17 @@ def test_a_ledger_of_format_1_is_taken_over(backend: str, tmp_path: Path) -> Non
     assert open_ledger(ledger.database.url.render_as_string(False)).show() == ledger.show()
 
 
+def test_a_clock_that_was_put_back_stops_nothing(tmp_path: Path) -> None:
+    """A result stored before its charge, by the clock, is taken over all the same."""
+    file = Path(old_address("sqlite", tmp_path))
+    change(
+        file,
+        "UPDATE covdp_releases SET committed = '2001-01-01T00:00:00+00:00'"
+        " WHERE committed IS NOT NULL",
+    )
+    assert sum(row.releases - row.unfinished for row in open_ledger(file).show()) == 6
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -301,7 +283,7 @@ def test_a_ledger_of_format_1_is_taken_over(backend: str, tmp_path: Path) -> Non
 )
 def test_a_damaged_ledger_of_format_1_is_left_as_it_is(tmp_path: Path, statement: str) -> None:
     """What the old version did not write stops taking over, in one line, and nothing is changed."""
-    file = Path(old_ledger("sqlite", tmp_path))
+    file = Path(old_address("sqlite", tmp_path))
     change(file, statement)
     held = file.read_bytes()
     for call in (open_ledger, init_ledger):
@@ -313,7 +295,7 @@ def test_a_damaged_ledger_of_format_1_is_left_as_it_is(tmp_path: Path, statement
 def test_random_damage_of_format_1(tmp_path: Path) -> None:
     """A damaged old ledger is taken over with all that was spent, or refused in one line."""
     good, rng = OLD.read_bytes(), random.Random(601)
-    whole = Path(old_ledger("sqlite", tmp_path))
+    whole = Path(old_address("sqlite", tmp_path))
     spent = {row.population: row.spent for row in open_ledger(whole).show() if row.spent}
     found: list[dict[str, object]] = []
     lines = []

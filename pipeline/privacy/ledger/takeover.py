@@ -8,13 +8,14 @@ same people, so all charges count, against the smaller total.
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, insert, text, update
 
 from pipeline.errors import LedgerError, PrivacyError
 from pipeline.privacy.composition import fits
-from pipeline.privacy.definitions import RDP, Budget
+from pipeline.privacy.definitions import Budget
 from pipeline.privacy.ledger import tables
 from pipeline.privacy.ledger.fields import budget_fields, damaged, now, read_budget, read_time
 from pipeline.privacy.ledger.journal import Event, append, mac_of, start_journal
@@ -22,7 +23,14 @@ from pipeline.privacy.ledger.names import clean_name
 from pipeline.privacy.profiles import epsilon_of
 
 OLD_FORMAT = "1"
-_TABLES = ("populations", "contents", "releases", "changes")
+_TABLES = {
+    "populations": "name, budget, delta, created",
+    "contents": "digest, population",
+    "releases": "identity, population, query, run_key, contents, cost, reserved, result, "
+    "result_digest, committed",
+    "changes": "id, at, population, text",
+}
+"""The tables of the old format, with their columns."""
 
 
 def take_over(connection: Connection, key: bytes, new_format: str) -> None:
@@ -48,8 +56,9 @@ def take_over(connection: Connection, key: bytes, new_format: str) -> None:
     }
     if claimed != charged:
         raise damaged("contents and charges do not match, so one of either was changed or lost")
-    events = [event for row in changes for event in _change(row, names)]
-    events += [event for row in releases for event in _release(row, names)]
+    timed = [_change(row, names) for row in sorted(changes, key=lambda row: str(row["id"]))]
+    timed += [one for row in releases for one in _release(row, names)]
+    events = [event for _, event in sorted(timed, key=lambda one: one[0])]
     for name in _TABLES:
         connection.execute(text(f"DROP TABLE covdp_{name}"))
     for table in (tables.journal, tables.results):
@@ -57,7 +66,7 @@ def take_over(connection: Connection, key: bytes, new_format: str) -> None:
     first = {"kind": "ledger", "at": now(), "format": new_format, "before": OLD_FORMAT}
     journal = start_journal(connection, key, first)
     totals = _totals(accounts, names)
-    append(connection, key, journal, *totals, *sorted(events, key=lambda event: str(event["at"])))
+    append(connection, key, journal, *totals, *events)
     results = [
         {"identity": row["identity"], "result": row["result"]}
         for row in releases
@@ -71,21 +80,21 @@ def take_over(connection: Connection, key: bytes, new_format: str) -> None:
 
 def _rows(connection: Connection, name: str) -> list[dict[str, Any]]:
     """Return the rows of an old table as they are."""
-    rows = connection.execute(text(f"SELECT * FROM covdp_{name}")).mappings()
+    rows = connection.execute(text(f"SELECT {_TABLES[name]} FROM covdp_{name}")).mappings()
     return [dict(row) for row in rows]
 
 
 def _names(accounts: list[dict[str, Any]]) -> dict[str, str]:
     """Return for each old name the new one."""
     names: dict[str, str] = {}
-    owners: dict[str, Budget] = {}
-    for row in sorted(accounts, key=lambda row: str(row["name"]) != _new_name(row["name"])):
-        old, budget = row["name"], _account(row)
-        name = _new_name(old)
-        while name in owners and not _same_kind(owners[name], budget):
+    totals: dict[str, Budget] = {}
+    for row in sorted(accounts, key=lambda row: row["name"] != _new_name(row["name"])):
+        name, budget = _new_name(row["name"]), _account(row)
+        while name in totals and not _one_is_smaller(totals[name], budget):
             name = f"{name} ({budget.name})"
-        owners.setdefault(name, budget)
-        names[old] = name
+        if name not in totals or not fits(totals[name], budget):
+            totals[name] = budget
+        names[row["name"]] = name
     return names
 
 
@@ -99,10 +108,12 @@ def _new_name(old: object) -> str:
         return "".join(x if x.isascii() else f"u{ord(x):04x}" for x in old).strip()
 
 
-def _same_kind(one: Budget, other: Budget) -> bool:
-    """Return whether two budgets can be of one account."""
-    order = not isinstance(one, RDP) or one.alpha == getattr(other, "alpha", None)
-    return type(one) is type(other) and order
+def _one_is_smaller(one: Budget, other: Budget) -> bool:
+    """Return whether two totals can be of one account, and one of them allows no more."""
+    try:
+        return fits(one, other) or fits(other, one)
+    except PrivacyError:  # definitions or orders differ
+        return False
 
 
 def _account(row: Mapping[str, Any]) -> Budget:
@@ -139,13 +150,13 @@ def _totals(accounts: list[dict[str, Any]], names: Mapping[str, str]) -> list[Ev
     return [*events.values(), *notes]
 
 
-def _change(row: Mapping[str, Any], names: Mapping[str, str]) -> list[Event]:
-    """Return the event of a line of the audit trail."""
-    read_time(row["at"])
+def _change(row: Mapping[str, Any], names: Mapping[str, str]) -> tuple[datetime, Event]:
+    """Return the event of a line of the audit trail, and when it was."""
+    time = read_time(row["at"])
     if row["population"] not in names or not isinstance(row["text"], str):
         raise damaged("a line of its history cannot be read")
     at = {"at": row["at"], "population": names[row["population"]]}
-    return [{"kind": "note", **at, "entry": "budget", "text": row["text"]}]
+    return time, {"kind": "note", **at, "entry": "budget", "text": row["text"]}
 
 
 def _check_release(row: Mapping[str, Any], key: bytes, names: Mapping[str, str]) -> None:
@@ -169,15 +180,17 @@ def _check_release(row: Mapping[str, Any], key: bytes, names: Mapping[str, str])
         raise damaged(f"a result of population {row['population']!r:.60} was changed or lost")
 
 
-def _release(row: Mapping[str, Any], names: Mapping[str, str]) -> list[Event]:
-    """Return the events of a charge and of its result; what was paid stays as it was paid."""
+def _release(row: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[datetime, Event]]:
+    """Return the events of a charge and of its result, and when; what was paid stays as it was."""
     kept = {name: row[name] for name in ("query", "run_key", "identity")}
     charge = {"kind": "charge", "at": row["reserved"], "population": names[row["population"]]}
     paid = {"cost": _json(row["cost"]), "group": 1, "contents": _json(row["contents"])}
-    events: list[Event] = [{**charge, **paid, **kept}]
+    time = read_time(row["reserved"])
+    events: list[tuple[datetime, Event]] = [(time, {**charge, **paid, **kept})]
     if row["committed"] is not None:
         result = {"identity": row["identity"], "digest": row["result_digest"]}
-        events.append({"kind": "result", "at": row["committed"], **result})
+        after = max(time, read_time(row["committed"]))  # a clock may have been put back
+        events.append((after, {"kind": "result", "at": row["committed"], **result}))
     return events
 
 

@@ -35,6 +35,7 @@ from pipeline.privacy import (
 )
 from pipeline.privacy.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
 from pipeline.privacy.ledger.accounts import Account, check_affordable
+from pipeline.privacy.ledger.database import transaction
 
 QUERY = '{"descriptor": "oct5", "mechanism": "ewg"}'
 IMAGES = bytes(range(256)) * 7
@@ -573,6 +574,22 @@ def test_a_ledger_travels(ledger: Ledger) -> None:
     assert copy == ledger
     pay(copy)
     assert ledger.show()[0].releases == 1
+
+
+def test_a_commit_is_flushed_to_the_disk(lite: Ledger) -> None:
+    """Every transaction has SQLite's safest setting, EXTRA (3): a power cut loses nothing."""
+    for write in (False, True):
+        with transaction(lite.database, write=write) as connection:
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 3
+
+
+def test_a_writer_waits_until_it_is_alone(lite: Ledger) -> None:
+    """Between what a writer reads and what it writes nobody else can write."""
+    other = replace(lite.database, timeout=0.05)
+    with transaction(lite.database) as connection:
+        connection.exec_driver_sql("SELECT count(*) FROM covdp_journal")
+        with pytest.raises(LedgerError, match="locked"), transaction(other):
+            pass
 
 
 def test_file_is_private(lite: Ledger, tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ from pipeline.errors import DatasetError
 
 Kind: TypeAlias = Literal["tiles", "npz", "folder", "torchvision"]
 
+LARGEST = 1 << 36
+"""Bytes that a download may have where its card does not say how many images it has: 64 GiB."""
+
 Format: TypeAlias = Literal["PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000"]
 
 FORMATS: dict[Format, tuple[str, ...]] = {
@@ -130,6 +133,13 @@ class Card(Record):
     def sizes(self) -> tuple[int, ...]:
         """The sizes that may be asked for, the default first; empty when the file decides."""
         return tuple(file.size for file in self.files) or ((self.size,) if self.size else ())
+
+    def most_bytes(self, side: int) -> int:
+        """Return how many bytes a file of these images may have: twice what they have unpacked."""
+        if self.images is None:
+            return LARGEST
+        an_image = side * side * self.channels + 8 * max(1, len(self.findings))
+        return 2 * self.images.total * an_image + (1 << 20)
 
     @property
     def own(self) -> bool:

@@ -3,28 +3,18 @@
 import glob
 import logging
 import os
-import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
+from pipeline.datasets.cards import LARGEST
+from pipeline.datasets.transfer import TransferError, transfer
 from pipeline.errors import DatasetError, ImageError
 from pipeline.files import atomic_path, home
 
 LOGGER = logging.getLogger(__name__)
-TIMEOUT = (10.0, 30.0)
-"""Seconds to wait for a connection, and for each piece of the answer."""
-PIECE = 1 << 18
-"""Bytes written at a time."""
-
-
-class _TransferError(Exception):
-    """One attempt that failed; `final` when another one would fail in the same way."""
-
-    def __init__(self, reason: str, *, final: bool = False) -> None:
-        super().__init__(reason)
-        self.final = final
 
 
 def data_root(root: Path | str | None = None) -> Path:
@@ -38,6 +28,7 @@ def obtain(
     target: Path,
     md5: str,
     *,
+    most: int = LARGEST,
     progress: bool = True,
     attempts: int = 3,
     pause: float = 0.5,
@@ -57,6 +48,8 @@ def obtain(
         Where it goes; the folder is made when missing.
     md5 : str
         Its digest, in hexadecimal.
+    most : int
+        Bytes that it may have; a longer answer is not written. `transfer` has the bounds in time.
     progress : bool
         Show a bar on standard error.
     attempts : int
@@ -74,8 +67,9 @@ def obtain(
     made = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        return _obtain_alone(url, target, md5, progress, attempts, pause)
-    except (OSError, _TransferError) as error:
+        attempt = partial(_attempt, url, target, md5, most, progress)
+        return _obtain_alone(attempt, url, target, md5, attempts, pause)
+    except (OSError, TransferError) as error:
         for folder in made:  # innermost first; one that another run has filled stays
             with suppress(OSError):
                 folder.rmdir()
@@ -119,7 +113,7 @@ def _digest(path: Path, size: int, mtime_ns: int) -> str:
 
 
 def _obtain_alone(
-    url: str, target: Path, md5: str, progress: bool, attempts: int, pause: float
+    attempt: Callable[[], None], url: str, target: Path, md5: str, attempts: int, pause: float
 ) -> Path:
     """Download under a lock; what another process finished meanwhile is used."""
     from filelock import FileLock, Timeout
@@ -136,56 +130,31 @@ def _obtain_alone(
                 return verify(target, md5)
             for stale in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
                 stale.unlink()  # left by a run that was killed: no one else writes under the lock
-            _download(url, target, md5, progress, attempts, pause)
+            _repeat(attempt, url, attempts, pause)
         finally:
             with suppress(OSError):
                 Path(lock.lock_file).unlink()  # whoever waits for it sees that and asks anew
     return target
 
 
-def _download(
-    url: str, target: Path, md5: str, progress: bool, attempts: int, pause: float
-) -> None:
-    for attempt in range(1, attempts + 1):
+def _repeat(attempt: Callable[[], None], url: str, attempts: int, pause: float) -> None:
+    for number in range(1, attempts + 1):
         try:
-            with atomic_path(target) as part:
-                _transfer(url, part, md5, progress)
+            attempt()
             return
-        except _TransferError as error:
-            if error.final or attempt == attempts:
+        except TransferError as error:
+            if error.final or number == attempts:
                 raise
             LOGGER.info("%s: %s; trying again", url, error)
-            time.sleep(pause * 2 ** (attempt - 1))
+            time.sleep(pause * 2 ** (number - 1))
 
 
-def _transfer(url: str, part: Path, md5: str, progress: bool) -> None:
-    """Write the answer of `url` to `part` and compare its digest."""
+def _attempt(url: str, target: Path, md5: str, most: int, progress: bool) -> None:
+    """Download once and compare the digest."""
     import pooch
-    from requests import Response
-    from requests.exceptions import HTTPError, RequestException
 
-    answers: list[Response] = []
-    download = pooch.HTTPDownloader(
-        progressbar=progress,
-        chunk_size=PIECE,
-        timeout=TIMEOUT,
-        headers={"Accept-Encoding": "identity"},  # the digest is of the file as it is stored
-        hooks={"response": lambda answer, **_: answers.append(answer)},
-    )
-    try:
-        download(url, str(part), None)
-    except HTTPError as error:
-        status = error.response.status_code if error.response is not None else 500
-        final = status < 500 and status not in (408, 429)
-        raise _TransferError(str(error).partition(" for url")[0], final=final) from error
-    except RequestException as error:
-        cause = getattr(error.args[0], "reason", error) if error.args else error
-        final = isinstance(cause.__cause__, socket.gaierror)  # no such host, or no network at all
-        reason = " ".join(str(cause).split()) or type(cause).__name__
-        raise _TransferError(reason, final=final) from error
-    finally:
-        for answer in answers:  # pooch leaves a broken one open
-            answer.close()
-    found = str(pooch.file_hash(str(part), alg="md5"))
-    if found != md5:
-        raise _TransferError(f"received MD5 {found}, expected {md5}")
+    with atomic_path(target) as part:
+        transfer(url, part, most=most, progress=progress)
+        found = str(pooch.file_hash(str(part), alg="md5"))
+        if found != md5:
+            raise TransferError(f"received MD5 {found}, expected {md5}")

@@ -107,7 +107,13 @@ def fetch(
     for file in card.files:
         if file.size == chosen:
             return obtain(
-                file.url, target, file.md5, progress=progress, attempts=attempts, pause=pause
+                file.url,
+                target,
+                file.md5,
+                most=card.most_bytes(file.size),
+                progress=progress,
+                attempts=attempts,
+                pause=pause,
             )
     if not present(target):
         raise DatasetError(

@@ -37,9 +37,16 @@ def run_experiment(
 
 
 def run_reproduction(
-    configs: Sequence[ExperimentConfig], *, root: Path | None, out: Path | None
+    configs: Sequence[ExperimentConfig],
+    *,
+    root: Path | None,
+    out: Path | None,
+    options: Sequence[str] | None = None,
 ) -> Outcome:
-    """Run published experiments under Prefect and return what came of each."""
+    """Run published experiments under Prefect and return what came of each.
+
+    `options` made `configs`; they stand in the commands for what could not be run.
+    """
     for config in configs:
         if config.source is None and config.composition is None:
             check(config)
@@ -48,6 +55,6 @@ def run_reproduction(
     with Console().status("starting Prefect …"):
         from flows.reproduce import reproduce
     report = reproduce(list(configs), root and root.resolve(), folder)
-    found = outcome(configs, folder, root=root, out=out)
+    found = outcome(configs, folder, root=root, out=out, options=options)
     paths = f"results  {folder / 'results'}", f"report   {report}"
     return found._replace(lines=(*found.lines, *paths))

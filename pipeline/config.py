@@ -156,6 +156,7 @@ class TargetConfig(Record):
     """A dataset an experiment runs on, and what is different there."""
 
     name: str
+    beyond: bool = Field(False, description="not in the paper")
     descriptor: str | None = None
     classes: tuple[int, ...] | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
@@ -183,6 +184,7 @@ class ExperimentConfig(Record):
     published: tuple[PublishedConfig, ...] = ()
     claims: tuple[ClaimConfig, ...] = ()
     dataset: str
+    beyond: bool = Field(False, description="whether the dataset is not in the paper")
     size: int | None = Field(None, description="side of the images; the dataset's least by default")
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     classes: tuple[int, ...] | None = Field(None, description="labels to run; all by default")

@@ -20,7 +20,7 @@ from pipeline.figures import number
 from pipeline.report.claims import claims, verdict, verdicts
 from pipeline.report.evidence import RATE, check_cells, smaller
 from pipeline.report.findings import findings
-from pipeline.report.reasons import grid, law
+from pipeline.report.reasons import grid, law, scale
 from pipeline.report.sources import Run, load_run
 from pipeline.results import Table, summarise
 
@@ -127,7 +127,9 @@ def test_what_lies_within_the_noise_counts_neither_way(tmp_path: Path) -> None:
     assert found.finding.open
     assert not found.finding.warning
     headline = verdict(run)[0]
-    assert headline.text.startswith("None of the paper's 1 statements is decided")
+    assert headline.text.startswith(
+        "Our rows decide none of the paper's statements. Not decided: 1"
+    )
     assert headline.open
 
 
@@ -232,6 +234,17 @@ def test_no_image_fills_more_of_the_bound_than_is_said(
     assert filled > share - 0.005
     plain = replace(run, record=replace(run.record, config={"descriptor": "oct5", "eta": 1e-6}))
     assert not grid(plain, {}, {})
+
+
+def test_a_published_order_is_said_to_rest_on_a_factor_only_where_it_does(tmp_path: Path) -> None:
+    """The series with the least proven noise beats the winner, or nothing is said."""
+    claim = {**ClaimConfig(**PLACE, beside="c").model_dump(), "beside": "c"}
+    for third, said in ((0.5, "“c” has the smaller error in 1 of 1 comparisons"), (2.0, "")):
+        drawn = {("a", 0): np.ones(5), ("b", 0): np.full(5, 3.0), ("c", 0): np.full(5, third)}
+        rows = rows_of(drawn)
+        found = scale(run_of(tmp_path / str(third), rows), claim, summarise(rows))
+        assert said in found
+        assert bool(found) == bool(said)
 
 
 def test_a_reason_is_silent_where_it_does_not_hold(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pipeline.experiments.records import command
 from pipeline.experiments.registry import EXPERIMENTS, QUICK, choose, load_experiment
 from pipeline.experiments.run import run_experiment
 from pipeline.experiments.steps import check
-from pipeline.privacy import PureDP, RaoDP, repeat
+from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
 from pipeline.report import build_report
 from pipeline.report.claims import claims, published, totals, verdict
 from pipeline.report.sources import load_run
@@ -118,6 +118,9 @@ def test_names_and_datasets_that_mean_nothing_are_refused() -> None:
 def test_a_dataset_is_put_in_place_of_the_published_one() -> None:
     """The variant whose descriptor fits the channels runs, on the classes the dataset has."""
     (config,) = choose(["ew-octmnist"], dataset="pneumoniamnist")
+    assert config.beyond
+    assert not choose(["ew-octmnist"])[0].beyond
+    assert choose(["ew-octmnist"], dataset="organamnist")[0].beyond
     assert config.run_name == "ew-octmnist-pneumoniamnist"
     (gray,) = choose(["tg-standard"], dataset="breastmnist")
     assert (gray.descriptor, gray.classes) == ("grid9", (0, 1))
@@ -177,6 +180,8 @@ def test_missing_data_is_neither_done_nor_failed(
         "not run  ew-octmnist-octmnist: cannot download http://nowhere"
     )
     assert found.lines[1].endswith(command(config, tmp_path / "data", out))
+    listed = outcome([config], out, root=None, out=None, options=["--quick"])
+    assert listed.lines[1].endswith("covdp reproduce ew-octmnist --quick --dataset octmnist")
     assert found.lines[2] == "summary  0 run, 1 not run: no data"
     monkeypatch.setattr(flows.launch, "run_reproduction", lambda *_, **__: found)
     assert main(["reproduce", "ew-octmnist"]) == 2
@@ -254,7 +259,13 @@ def test_each_series_has_its_own_promise() -> None:
     assert words["RL exact, 2r/n"] == "0.9-DP, pure: δ = 0"
     assert words["TanG, δ = 1e-7, 2r/n"] == "(0.9, 1e-07)-DP"
     assert words["RL chain, 2r/n"].startswith("approximate only: 50,000 steps")
-    assert "0.9-DP, pure" in statement(config, {"a": 100})["Guarantee"]
+    told = statement(config, {"a": 100})
+    assert "0.9-DP, pure" in told["Guarantee"]
+    most = max(success(ApproxDP(0.9, 1e-5)), success(PureDP(0.9)))
+    assert f"at most {most} %" in told["In plain words"]
+    mixed = statement(choose(["ew-simulation"])[0], {"a": 100})
+    assert success(PureDP(2.0)) > success(GDP(2.0))
+    assert f"at most {success(PureDP(2.0))} %" in mixed["In plain words"]
     sphere = choose(["kng-sphere"])[0]
     found = guarantees(sphere, {"a": 100})
     assert "2 times" in found["Manifold Laplace as published"]

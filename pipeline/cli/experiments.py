@@ -93,7 +93,8 @@ def reproduce(
     configs = choose(names, quick=quick, chains=chains, dataset=dataset)
     on_images = (item for item in configs if item.source is None and item.composition is None)
     with owner_only(any(find_card(item.dataset).own for item in on_images)):
-        found = run_reproduction(configs, root=data_root, out=out)
+        options = [*["--quick"] * quick, *["--no-chains"] * (not chains)]
+        found = run_reproduction(configs, root=data_root, out=out, options=options)
     print("\n".join(found.lines))
     if found.without and "all" not in names:
         raise DatasetError(

@@ -26,7 +26,12 @@ class Outcome(NamedTuple):
 
 
 def outcome(
-    configs: Sequence[ExperimentConfig], folder: Path, *, root: Path | None, out: Path | None
+    configs: Sequence[ExperimentConfig],
+    folder: Path,
+    *,
+    root: Path | None,
+    out: Path | None,
+    options: Sequence[str] | None = None,
 ) -> Outcome:
     """Read what the runs of `configs` left in `folder`.
 
@@ -34,6 +39,8 @@ def outcome(
     ----------
     root, out : Path, optional
         The data root and the folder of results as they were given, for the commands.
+    options : sequence of str, optional
+        The other options as they were given.
     """
     lines, ran = list[str](), dict[str, bool]()
     for config in configs:
@@ -43,7 +50,7 @@ def outcome(
         if not done:
             reason = record.notes[0] if record.notes else record.status
             lines.append(f"not run  {record.run}: {reason}")
-            lines.append(f"         gets and runs it: {command(config, root, out)}")
+            lines.append(f"         gets and runs it: {command(config, root, out, options)}")
     missing = len(lines) // 2
     summary = f"{len(configs) - missing} run, {missing} not run"
     lines.append(f"summary  {summary}: no data" if missing else f"summary  {summary}")

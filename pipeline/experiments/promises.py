@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.experiments.sources import build_manifold
 from pipeline.mechanisms import MECHANISMS
-from pipeline.privacy import Budget, PrivacyStatement, privacy_statement
+from pipeline.privacy import Budget, PrivacyStatement, advantage, privacy_statement
 from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, PureDP, RaoDP
 
 CLASSICAL = 1.0
@@ -53,14 +53,16 @@ def uncertified(config: ExperimentConfig, series: SeriesConfig) -> str:
 def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[str, str]:
     """Return the statement of privacy of a run: title and text, each series with its own promise.
 
-    Unit, neighbours and the like are the same for all series, and taken from one that is certified.
+    Unit, neighbours and the like are the same for all series that are certified. What an attacker
+    can tell is that of the series which gives away most.
     """
     promises = guarantees(config, n_by_class)
     text = "; ".join(f"{name}: {promise}" for name, promise in promises.items())
     certified = [series for series in config.mechanisms if not uncertified(config, series)]
     if not certified:
         return {"Guarantee": f"none is certified. {text}"}
-    statements = [_of(_largest(config, series), config, n_by_class) for series in certified]
+    budgets = sorted((_largest(config, series) for series in certified), key=advantage)
+    statements = [_of(budget, config, n_by_class) for budget in reversed(budgets)]
     pairs = {
         title.replace("image", unit(config)).replace("Image", unit(config).capitalize()): words
         for title, words in statements[0].items()

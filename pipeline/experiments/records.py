@@ -153,7 +153,12 @@ def _origin(card: Card) -> str:
     return "official files, digest checked"
 
 
-def command(config: ExperimentConfig, root: Path | None, out: Path | None = None) -> str:
+def command(
+    config: ExperimentConfig,
+    root: Path | None,
+    out: Path | None = None,
+    options: Sequence[str] | None = None,
+) -> str:
     """Return what to type to run the same again, with the options that made `config`.
 
     Parameters
@@ -162,11 +167,13 @@ def command(config: ExperimentConfig, root: Path | None, out: Path | None = None
         The data root, where one was named.
     out : Path, optional
         The folder of results, where one was named.
+    options : sequence of str, optional
+        The options that made `config`, where they are known; else the shortest that make it.
     """
     simulated = config.source is not None or config.composition is not None
     words = ["covdp", "reproduce" if config.paper else "run"]
     if config.paper:
-        words += [config.name, *made_by(config)]
+        words += [config.name, *(made_by(config) if options is None else options)]
     elif config.name != "main":
         words += ["--config", f"{config.name}.toml"]
     words += [] if simulated else ["--dataset", config.dataset]

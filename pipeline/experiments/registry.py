@@ -110,7 +110,7 @@ def _on(configs: Sequence[ExperimentConfig], dataset: str | None) -> list[Experi
     if classes is not None:
         classes = tuple(label for label in classes if label < len(card.classes))
     changes = {"dataset": dataset, "classes": classes, "splits": None, "published": ()}
-    return [fit[0].model_copy(update=changes)]
+    return [fit[0].model_copy(update={**changes, "beyond": True})]
 
 
 def made_by(config: ExperimentConfig) -> list[str]:

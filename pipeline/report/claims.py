@@ -25,6 +25,8 @@ from pipeline.results import Table, summarise
 
 AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
 OPEN, VOID, UNRUN = "Not decided", "Cannot be judged", "Not checked"
+LEFT = {OPEN: "differences within the noise", UNRUN: "series that were not run"}
+"""Why a statement is left open, in the headline."""
 HOW = (
     "Each statement is decided by tests on the means in all its comparisons together: "
     f"{STATED}, over all of them. A difference within that is not decided, and what rests on "
@@ -61,14 +63,19 @@ def verdict(run: Run) -> list[Finding]:
         return []
     decided = [item for item in judged if item.word in (AGREES, PART, AGAINST)]
     good = [item for item in decided if item.word == AGREES]
-    count = f"{len(good)} of {len(decided)}"
-    text = f"Of the paper's statements that our rows decide, {count} agree."
-    if not decided:
-        text = f"None of the paper's {len(judged)} statements is decided by our rows."
+    text = "This dataset is not in the paper. " if run.record.config.get("beyond") else ""
+    if decided:
+        count = f"{len(good)} of {len(decided)}"
+        text += f"Of the paper's statements that our rows decide, {count} agree."
+    else:
+        text += "Our rows decide none of the paper's statements."
     for item in judged:
-        if item.word != AGREES or item.why:
+        if item.why or item.word in (PART, AGAINST, VOID):
             why = f": {item.why}" if item.why else ""
             text += f" {item.word}: “{item.says}”{why}."
+    for word, reason in LEFT.items():
+        left = sum(item.word == word for item in judged)
+        text += f" {word}: {left}, for {reason}." if left else ""
     return [Finding(text, open=not decided)]
 
 
@@ -105,7 +112,9 @@ def _judge(claim: Mapping[str, Any], table: Table) -> Verdict:
     word = _word(found.count(1), found.count(0), len(fails), len(void))
     text = _counts(claim, found, fails, gone)
     if void and checked is not None:
-        text += f"; {len(void)} more cannot be judged: {_law(table, checked, void[0])}"
+        row = next(row for row in void[0] if checked.off[row])
+        where = f"{disagreement(table, checked, row)} at {place(table, row)}"
+        text += f"; {len(void)} more cannot be judged: {where}"
     text += _measured(claim, table, pairs)
     return Verdict(word, says, text)
 
@@ -165,12 +174,6 @@ def _measured(claim: Mapping[str, Any], table: Table, pairs: Sequence[tuple[int,
 
 TELLS = {"error": "error", "seconds": "time"}
 """What a column that is compared holds."""
-
-
-def _law(table: Table, checked: Checked, pair: tuple[int, int]) -> str:
-    """Return which mean of a pair is not that of its law, and by how much."""
-    row = next(row for row in pair if checked.off[row])
-    return f"{disagreement(table, checked, row)} at {place(table, row)}"
 
 
 def _without(claim: Mapping[str, Any], table: Table) -> int:

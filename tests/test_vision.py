@@ -3,11 +3,14 @@
 import gzip
 import hashlib
 import http.server
+import io
+import os
 import pickle
 import re
 import struct
 import sys
 import tarfile
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +22,7 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets import DATASETS, ImageSource, medmnist, open_dataset
+from pipeline.datasets import DATASETS, ImageSource, medmnist, open_dataset, vision
 from pipeline.datasets.vision import torchvision_datasets
 from pipeline.errors import DatasetError
 
@@ -288,3 +291,145 @@ def test_cards_are_not_written_without_medmnist(
     monkeypatch.setitem(sys.modules, "medmnist", None)
     assert medmnist.main() == 2
     assert re.fullmatch(r"covdp: this needs medmnist, .*covdp\[sets\].*\n", capsys.readouterr().err)
+
+
+def packed_cifar(root: Path, change: Any) -> None:
+    """Write an archive of a small CIFAR10 of one's own, with members that `change` adds."""
+    folder = cifar(root / "there")
+    with tarfile.open(root / "cifar-10-python.tar.gz", "w:gz") as archive:
+        archive.add(folder, folder.name)
+        change(archive)
+
+
+def member(name: str, content: bytes = b"", **fields: Any) -> Any:
+    """Return a function that adds one member to an archive."""
+
+    def add(archive: tarfile.TarFile) -> None:
+        info = tarfile.TarInfo(name)
+        info.size = len(content)
+        for key, value in fields.items():
+            setattr(info, key, value)
+        archive.addfile(info, io.BytesIO(content))
+
+    return add
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        member("../../outside", b"x"),
+        member("/outside", b"x"),
+        member("cifar-10-batches-py/more", b"x"),
+        member("cifar-10-batches-py/link", type=tarfile.SYMTYPE, linkname="/etc"),
+        member("cifar-10-batches-py/pipe", type=tarfile.FIFOTYPE),
+    ],
+    ids=["above", "root", "more", "link", "pipe"],
+)
+def test_archives_write_their_known_files_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, add: Any
+) -> None:
+    """What else an archive holds, above the folder or beside, is not unpacked."""
+    packed_cifar(tmp_path, add)
+    (tmp_path / "tmp" / "deep").mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp" / "deep"))
+    written: list[str] = []
+    real = vision.unpack
+
+    def watch(stream: Any, folder: Path, name: str, wanted: set[str]) -> None:
+        real(stream, folder, name, wanted)
+        written.extend(str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir())
+
+    monkeypatch.setattr(vision, "unpack", watch)
+    check_things(own(tmp_path, "cifar10"))
+    assert sorted(written) == sorted(f"cifar-10-batches-py/{n}" for n in [*CIFAR, "batches.meta"])
+    assert not list((tmp_path / "tmp").rglob("outside"))
+
+
+def test_a_link_in_an_archive_is_not_its_file(tmp_path: Path) -> None:
+    """A known name that is a link, or has holes, is missing rather than followed or filled."""
+    name = "cifar-10-batches-py/test_batch"
+    sparse = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": name}
+    for number, add in enumerate(
+        (
+            member(name, type=tarfile.SYMTYPE, linkname="/etc/hostname"),
+            member(
+                "x",
+                b"1\n0\n0\n".ljust(512, b"\0"),
+                pax_headers={**sparse, "GNU.sparse.realsize": str(1 << 40)},
+            ),
+        )
+    ):
+        root = tmp_path / str(number)
+        folder = cifar(root / "there")
+        (folder / "test_batch").unlink()
+        with tarfile.open(
+            root / "cifar-10-python.tar.gz", "w:gz", format=tarfile.PAX_FORMAT
+        ) as archive:
+            archive.add(folder, folder.name)
+            add(archive)
+        with pytest.raises(DatasetError, match="No such file"):
+            own(root, "cifar10")
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar10"])
+def test_archives_unpack_to_no_more_than_they_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A bomb is refused once it has unpacked to the bound, a larger unpacked file unread."""
+    monkeypatch.setattr("pipeline.datasets.archives.LARGEST", 1 << 20)
+    zeros = bytes(3 << 20)
+    if name == "mnist":
+        paths = mnist(tmp_path, packed=True)
+        paths["train-images-idx3"].write_bytes(gzip.compress(zeros))
+    else:
+        packed_cifar(tmp_path, member("cifar-10-batches-py/more", zeros))
+    with pytest.raises(DatasetError, match="unpacks to more than 1,048,576 bytes"):
+        own(tmp_path, name)
+    monkeypatch.setattr(vision, "LARGEST", 1 << 20)
+    mnist(tmp_path, "KMNIST")["train-images-idx3"].write_bytes(zeros)
+    with pytest.raises(DatasetError, match="has more than 1,048,576 bytes"):
+        own(tmp_path, "kmnist")
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("put", "words"),
+    [
+        (os.mkfifo, "not a file but a named pipe"),
+        (lambda path: path.symlink_to("/dev/zero"), "leads out of the data root"),
+    ],
+)
+def test_what_is_no_file_is_one_line(tmp_path: Path, put: Any, words: str) -> None:
+    """A pipe, or a link out of the data root, in the place of a file is refused at once."""
+    path = mnist(tmp_path)["t10k-labels-idx1"]
+    path.unlink()
+    put(path)
+    with pytest.raises(DatasetError, match=words):
+        own(tmp_path, "mnist")
+
+
+def test_torchvision_reads_no_other_files(tmp_path: Path) -> None:
+    """The folder of an older layout, which torchvision would prefer, is refused."""
+    mnist(tmp_path)
+    (tmp_path / "MNIST" / "processed").mkdir()
+    with pytest.raises(DatasetError, match=r"has the folder processed.*move it away"):
+        own(tmp_path, "mnist")
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        {"data": np.zeros((10, 3071), np.uint8), "labels": [0] * 10},
+        {"data": np.zeros((10, 3072)), "labels": [0] * 10},
+        {"data": np.broadcast_to(np.zeros(3072, np.uint8), (10, 3072)), "labels": None},
+        {"labels": [0] * 10},
+        [1, 2],
+    ],
+)
+def test_own_batches_of_another_form_are_one_line(tmp_path: Path, batch: Any) -> None:
+    """A batch of one's own with other arrays than CIFAR-10 has is refused."""
+    folder = cifar(tmp_path)
+    (folder / "test_batch").write_bytes(pickle.dumps(batch))
+    with pytest.raises(DatasetError, match="torchvision cannot read the files") as caught:
+        own(tmp_path, "cifar10")
+    assert "\n" not in str(caught.value)

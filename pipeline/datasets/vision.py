@@ -6,22 +6,26 @@ are downloaded; they are unpacked in a temporary folder for reading, so that a r
 will do. torchvision publishes digests of all of them except MNIST's unpacked files.
 """
 
+import io
+import os
 import pickle
-import tarfile
 import tempfile
-import zlib
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pipeline.arrays import ImageArray
+from pipeline.datasets.archives import LARGEST, unpack
 from pipeline.datasets.cards import Card
+from pipeline.datasets.doors import open_regular, stay_inside
 from pipeline.datasets.download import obtain, present, verify
 from pipeline.datasets.extras import from_sets
 from pipeline.datasets.source import ImageSource, check_labels, check_shape, read_memory
-from pipeline.errors import DatasetError
+from pipeline.errors import CovdpError, DatasetError
 
 MARKERS = {
     "MNIST": "MNIST/raw/train-images-idx3-ubyte*",
@@ -116,7 +120,15 @@ def _obtain(
     for mirror in mirrors:
         try:
             url = mirror + target.name
-            obtain(url, target, md5, progress=progress, attempts=attempts, pause=pause)
+            obtain(
+                url,
+                target,
+                md5,
+                most=LARGEST,
+                progress=progress,
+                attempts=attempts,
+                pause=pause,
+            )
             return
         except DatasetError:
             if mirror == mirrors[-1]:
@@ -148,19 +160,42 @@ def open_vision(card: Card, path: Path) -> ImageSource:
 def _unpacked(card: Card, path: Path, stack: ExitStack) -> Path:
     """Return a root with the unpacked files: `path`, or a temporary folder that `stack` removes."""
     files = layout(card)
+    if (old := path / str(card.torchvision) / "processed").exists():
+        raise DatasetError(
+            f"{old.parent} has the folder processed, which torchvision would read in place of the "
+            "files in raw; move it away"
+        )
     if all(present(path / name) for name in files.unpacked):
+        for name in files.unpacked:
+            _check(card, path, name)
         return path
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="covdp-")))
-    extract = torchvision_datasets().utils.extract_archive
     for name in files.archives:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         try:
-            extract(str(path / name), str((folder / name).parent))
-        except (OSError, EOFError, RuntimeError, tarfile.TarError, zlib.error) as error:
+            with open_regular(_check(card, path, name)) as stream:
+                unpack(stream, folder, name, set(files.unpacked))
+        except CovdpError:
+            raise
+        except Exception as error:  # readers of archives raise whatever they stumble over
             raise DatasetError(
                 f"{path / name} cannot be unpacked ({error}); move it away and get it again"
             ) from error
     return folder
+
+
+def _check(card: Card, root: Path, name: str) -> Path:
+    """Return where a file really is, if it is a regular one of a plausible size, in the root."""
+    if card.local:
+        stay_inside(root / name, root, name)
+    real = Path(os.path.realpath(root / name))
+    with open_regular(real) as stream:
+        if stream.seek(0, io.SEEK_END) > LARGEST:
+            raise DatasetError(
+                f"{root / name} has more than {LARGEST:,} bytes, which no file of this layout has; "
+                "save large sets as .npz"
+            )
+    return real
 
 
 def _parse(card: Card, folder: Path, split: str, where: str) -> tuple[Any, Any]:
@@ -168,13 +203,10 @@ def _parse(card: Card, folder: Path, split: str, where: str) -> tuple[Any, Any]:
     dataset = getattr(torchvision_datasets(), str(card.torchvision))
     try:
         if card.local and card.torchvision == "CIFAR10":
-            dataset = _without_digests(dataset, folder)
+            return _own_batches(dataset, folder, split)
         found = dataset(str(folder), train=split == "train", download=False)
-    except (
-        AssertionError, RuntimeError, ValueError, TypeError, LookupError, OSError, EOFError,
-        pickle.UnpicklingError,
-    ) as error:  # fmt: skip
-        reason = " ".join(str(error).split()) or type(error).__name__
+    except Exception as error:  # so do readers of damaged files
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
         way = "write" if card.local else "move them away to download"
         raise DatasetError(
             f"{where}: torchvision cannot read the files ({reason}); {way} them again"
@@ -182,18 +214,18 @@ def _parse(card: Card, folder: Path, split: str, where: str) -> tuple[Any, Any]:
     return np.asarray(found.data), np.asarray(found.targets)
 
 
-def _without_digests(dataset: Any, folder: Path) -> Any:
-    """Return CIFAR10 for files of one's own, which hold arrays and cannot run code."""
-    names = [name for name, _ in [*dataset.train_list, *dataset.test_list]]
-    for name in [*names, dataset.meta["filename"]]:
-        with (folder / dataset.base_folder / name).open("rb") as stream:
-            _ArraysOnly(stream, encoding="latin1").load()
-    unchecked = {
-        "train_list": [(name, None) for name, _ in dataset.train_list],
-        "test_list": [(name, None) for name, _ in dataset.test_list],
-        "meta": {**dataset.meta, "md5": None},
-    }
-    return type("OwnCIFAR10", (dataset,), unchecked)
+def _own_batches(dataset: Any, folder: Path, split: str) -> tuple[ImageArray, NDArray[Any]]:
+    """Return CIFAR10 from files of one's own, which hold arrays and cannot run code."""
+    parts, labels = [], []
+    for name, _ in dataset.train_list if split == "train" else dataset.test_list:
+        content = (folder / dataset.base_folder / name).read_bytes()
+        batch = _ArraysOnly(io.BytesIO(content), encoding="latin1").load()
+        data = np.asarray(batch["data"])
+        if data.dtype != np.uint8 or data.shape[1:] != (3072,) or data.nbytes > len(content):
+            raise ValueError(f"{name} has data of shape {data.shape}, not (n, 3072) of bytes")
+        parts.append(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        labels.extend(batch["labels"])
+    return np.concatenate(parts), np.asarray(labels)
 
 
 class _ArraysOnly(pickle.Unpickler):

@@ -55,6 +55,4 @@ def run_reproduction(
     with Console().status("starting Prefect …"):
         from flows.reproduce import reproduce
     report = reproduce(list(configs), root and root.resolve(), folder)
-    found = outcome(configs, folder, root=root, out=out, options=options)
-    paths = f"results  {folder / 'results'}", f"report   {report}"
-    return found._replace(lines=(*found.lines, *paths))
+    return outcome(configs, folder, report, root=root, out=out, options=options)

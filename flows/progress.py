@@ -1,4 +1,4 @@
-"""What a person sees while a flow works, and the time each step took."""
+"""The steps of one run: shown while they work, timed when they end."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -6,59 +6,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from pipeline import progress
 
 Item = TypeVar("Item")
 
 
 @dataclass
-class Step:
-    """One step while it runs: it may say that there was nothing to do."""
-
-    skipped: str = ""
-
-
-@dataclass
 class Steps:
-    """The steps of one run: announced while they run, timed when they end."""
+    """The steps of one run with their wall-clock seconds."""
 
-    console: Console = field(default_factory=lambda: Console())
     seconds: list[tuple[str, float]] = field(default_factory=list)
 
     @contextmanager
-    def step(self, name: str) -> Iterator["Step"]:
-        """Show `name` with a spinner until the block ends, then a line with its time."""
-        started, step = time.perf_counter(), Step()
-        with self.console.status(f"{name} …"):
-            yield step
-        self._done(name, started, step.skipped)
+    def step(self, name: str) -> Iterator[progress.Step]:
+        """Show `name` until the block ends, then a line with its time."""
+        started = time.perf_counter()
+        with progress.step(name) as now:
+            yield now
+        self.seconds.append((name, time.perf_counter() - started))
 
     def each(self, name: str, items: Iterable[Item], total: int) -> Iterator[Item]:
-        """Yield `items` behind a progress bar, then a line with the time of all of them."""
-        started = time.perf_counter()
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=self.console, transient=True) as progress:
-            yield from progress.track(items, total=total, description=name)
-        self._done(name, started)
-
-    def _done(self, name: str, started: float, skipped: str = "") -> None:
-        seconds = time.perf_counter() - started
-        self.seconds.append((name, seconds))
-        if skipped:
-            self.console.print(f"[yellow]○ {name}: {skipped}[/]", highlight=False)
-            return
-        self.console.print(f"[green]✓[/] {name} [dim]{seconds:.2f} s[/]", highlight=False)
+        """Yield `items` behind a bar that counts them, then a line with the time of all."""
+        with self.step(name), progress.counted(name, total, "classes") as tick:
+            for item in items:
+                yield item
+                tick(1)

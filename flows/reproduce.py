@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prefect import flow, task
+from rich.console import Console
 
 from flows.progress import Steps
 from pipeline.config import ExperimentConfig
@@ -37,7 +38,7 @@ def reproduce(configs: Sequence[ExperimentConfig], root: Path | None, out: Path)
                 if read_record(run_folder(config, out) / "run.json").status != "ok":
                     step.skipped = "not run: no data"
         except CovdpError as error:
-            clock.console.print(f"[red]✗[/] {config.run_name}: {error}", highlight=False)
+            Console(stderr=True).print(f"[red]✗[/] {config.run_name}: {error}", highlight=False)
             failed.append(error)
     with clock.step("report"):
         page = Path(report(out))

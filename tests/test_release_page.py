@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.privacy import GDP, ZCDP, Budget, for_group, success
+from pipeline.privacy.exact import digits_up
 from pipeline.privacy.ledger import Ledger, init_ledger
 from pipeline.publish import load_release, settle
 from pipeline.report import build_release_report
@@ -38,7 +39,8 @@ def ward(tmp_path: Path) -> Path:
 
 def released(ward: Path, lines: str, total: Budget = GDP(9.0)) -> tuple[bytes, Ledger]:  # noqa: B008
     """Release once with a config of `CONFIG` and `lines`; return the document and the ledger."""
-    (ward / "release.toml").write_text(CONFIG + lines)
+    first = CONFIG.replace('name = "nightly"\n', "") if "name =" in lines else CONFIG
+    (ward / "release.toml").write_text(first + lines)
     book = init_ledger(ward / "ledger.sqlite")
     book.set_budget("ward", total)
     return settle(load_release(ward / "release.toml"), book, ward), book
@@ -87,8 +89,27 @@ def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> No
     text = words(json.loads(content), ward)
     together = success(for_group(GDP(0.5), 3))
     assert together != success(GDP(0.5))
-    assert "For a person with 3 images" in text
+    assert "the images of one particular person, at most 3, were used" in text
     assert text.count(f"at most {together} % success") >= 2
+
+
+@pytest.mark.parametrize(("lines", "group"), [("", 1), ("images_per_person = 2\n", 2)])
+def test_the_page_says_how_the_account_stands(ward: Path, lines: str, group: int) -> None:
+    """Two nights of g·0.5 out of μ = 3: total, spent, left, how many more, and what all mean."""
+    lines = "smallest_class = 1\n" + lines
+    released(ward, lines, GDP(3.0))
+    content, book = released(ward, lines.replace("\n", '\nname = "again"\n', 1), GDP(3.0))
+    document, (row,) = json.loads(content), book.show("ward")
+    assert row.spent is not None
+    assert row.spent.mu == pytest.approx(group * 0.5 * 2**0.5)
+    text = words(document, ward)
+    left = {1: 34, 2: 7}[group]
+    assert f"Lasts for {left} more like this" in text
+    assert f"Paid for this release μ = {group * 0.5:g}" in text
+    assert "May be spent in all μ = 3 (ε = 16.68 at δ = 1e-05)" in text
+    assert f"Spent, this one included μ = {digits_up(row.spent.mu, 6)}" in text
+    assert success(row.spent) != success(for_group(GDP(0.5), group))
+    assert f"at most {success(row.spent)} % success" in text
 
 
 @pytest.mark.parametrize("lines", ["", 'noise = "float"\n'], ids=["hardened", "float"])

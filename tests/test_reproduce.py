@@ -1,5 +1,6 @@
 """`covdp reproduce`: names, configs, missing data, quick runs, the table and the report."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -174,7 +175,7 @@ def test_missing_data_is_neither_done_nor_failed(
 
     config, out = missing
     assert not (tmp_path / "data").exists()
-    found = outcome([config], out, root=tmp_path / "data", out=out)
+    found = outcome([config], out, out / "report.html", root=tmp_path / "data", out=out)
     assert found.without == ("ew-octmnist",)
     assert found.lines[0].startswith(
         "not run  ew-octmnist-octmnist: cannot download http://nowhere"
@@ -189,11 +190,16 @@ def test_missing_data_is_neither_done_nor_failed(
     assert said.err == "covdp: no data at all for ew-octmnist; the commands above get them\n"
     assert "summary  0 run, 1 not run" in said.out
     assert main(["reproduce", "all"]) == 0
+    capsys.readouterr()
+    assert main(["reproduce", "all", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (run["run"], run["done"]) == ("ew-octmnist-octmnist", False)
+    assert run["command"] == command(config, tmp_path / "data", out)
     other = config.model_copy(update={"dataset": "breastmnist"})
     path = out / "runs" / config.run_name / "run.json"
     record = replace(read_record(path), status="ok")
     write_record(out / "runs" / other.run_name / "run.json", record)
-    both = outcome([config, other], out, root=None, out=None)
+    both = outcome([config, other], out, out / "report.html", root=None, out=None)
     assert both.without == ()
     assert both.lines[-1] == "summary  1 run, 1 not run: no data"
 
@@ -212,18 +218,22 @@ def test_a_folder_that_was_there_stays_when_a_download_fails(tmp_path: Path) -> 
     assert list((kept / "a").iterdir()) == [kept / "a" / "mine"]
 
 
-def test_a_step_without_data_has_no_tick() -> None:
+def test_a_step_without_data_has_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Done is a green tick; not run is a yellow circle."""
     from rich.console import Console
 
     from flows.progress import Steps
+    from pipeline import progress
 
-    clock = Steps(Console(record=True, force_terminal=True, color_system="standard", width=80))
+    log = Console(file=io.StringIO(), record=True, color_system="standard", width=80)
+    monkeypatch.setattr(progress, "console", lambda: log)
+    monkeypatch.setattr(progress, "is_verbose", lambda: True)
+    clock = Steps()
     with clock.step("one"):
         pass
     with clock.step("two") as step:
         step.skipped = "not run: no data"
-    told = clock.console.export_text(styles=True)
+    told = log.export_text(styles=True)
     assert "\x1b[32m✓\x1b[0m one" in told
     assert "\x1b[33m○ two: not run: no data" in told
     assert told.count("✓") == 1

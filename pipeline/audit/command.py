@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
-from rich.progress import track
+from rich import box
+from rich.markup import escape
 from rich.table import Column, Table
 
 from pipeline import __version__
@@ -14,14 +14,21 @@ from pipeline.audit.controls import CONTROLS
 from pipeline.audit.run import FALSE_ALARM, Finding, audit
 from pipeline.files import make_folder, project_root
 from pipeline.privacy import main_parameter
+from pipeline.progress import counted
 from pipeline.results.audit import AUDIT_SCHEMA, write_audit
 
 
 class AuditRun(NamedTuple):
-    """The file that was written, the table to show, and whether everything is as it should be."""
+    """What an audit leaves.
+
+    The file that was written; a table of the tightest bound of each case, and one of all bounds;
+    the file's rows; whether everything is as it should be.
+    """
 
     path: Path
     table: Table
+    every: Table
+    claims: list[dict[str, Any]]
     good: bool
 
 
@@ -64,14 +71,23 @@ def run_audit(
     found = audit(cases, trials=trials, seed=seed)
     root = (project_root() or Path.cwd()) / "reports" / "output"
     path = make_folder((out or root) / "audit") / "audit.parquet"
-    progress = track(
-        found, "auditing", total=len(cases), console=Console(stderr=True), transient=True
-    )
-    by_case = list(progress)
+    by_case = []
+    with counted("auditing", len(cases), "cases") as tick:
+        for group in found:
+            by_case.append(group)
+            tick(1)
     findings = [finding for group in by_case for finding in group]
     metadata = {"seed": str(seed), "false_alarm": str(FALSE_ALARM), "version": __version__}
-    write_audit(path, columns(findings), metadata=metadata)
-    return AuditRun(path, _table(by_case), all(finding.good for finding in findings))
+    rows = columns(findings)
+    write_audit(path, rows, metadata=metadata)
+    claims = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+    tightest = [max(group, key=lambda finding: finding.tightness) for group in by_case]
+    good = all(finding.good for finding in findings)
+    every = _table(findings, "Audit: every bound")
+    return AuditRun(path, _table(tightest, TIGHTEST), every, claims, good)
+
+
+TIGHTEST = "Audit: the tightest lower bound of each case"
 
 
 def columns(findings: Sequence[Finding]) -> dict[str, list[Any]]:
@@ -105,31 +121,31 @@ def columns(findings: Sequence[Finding]) -> dict[str, list[Any]]:
     }
 
 
-def _table(by_case: Sequence[Sequence[Finding]]) -> Table:
-    """Return a table with the tightest bound of each case."""
-    heads = ("manifold", "drawn", "guarantee", "at least", "claimed", "tightness", "verdict")
+def _table(findings: Sequence[Finding], title: str) -> Table:
+    """Return a table of bounds beside what is claimed; it fits in 80 columns."""
     table = Table(
-        Column("mechanism", no_wrap=True),
-        *heads,
-        title="Audit: the tightest lower bound of each case",
+        "guarantee",
+        *(Column(head, vertical="bottom") for head in ("at least", "claimed", "tight", "verdict")),
+        title=title,
         caption=(
             f"All lower bounds hold together with probability 1 − {FALSE_ALARM:g}. A bound above "
-            "its claim proves a fault; a bound below it proves nothing."
+            "its claim proves a fault; a bound below it proves nothing. Tight: one over the other."
         ),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
     )
-    for findings in by_case:
-        tightest = max(findings, key=lambda finding: finding.tightness)
-        case, claim = tightest.case, tightest.claim
-        quantity = "μ" if claim.quantity == "mu" else f"ε(δ = {claim.delta:g})"
-        labelled = tightest.verdict == "label"
+    last = ""
+    for finding in findings:
+        case, claim = finding.case, finding.claim
+        group = f"{case.mechanism}, {case.manifold.name}, {case.fault or case.sampler}"
+        quantity = "μ" if claim.quantity == "mu" else f"ε(δ={claim.delta:g})"
+        labelled = finding.verdict == "label"
         table.add_row(
-            case.mechanism,
-            case.manifold.name,
-            case.fault or case.sampler,
-            str(case.budget),
-            f"{quantity} ≥ {tightest.lower:.3f}",
+            f"  {case.budget}" if group == last else f"[bold]{escape(group)}[/]\n  {case.budget}",
+            f"{quantity} ≥ {finding.lower:.3f}",
             "–" if labelled else f"{claim.value:.3f}",
-            "–" if labelled else f"{tightest.tightness:.2f}",
-            tightest.verdict,
+            "–" if labelled else f"{finding.tightness:.2f}",
+            finding.verdict,
         )
+        last = group
     return table

@@ -3,14 +3,18 @@
     experiments   run, reproduce, report: on public images
     catalogue     datasets, mechanisms, audit: what there is, and whether it keeps its word
     releases      release, ledger, serve: on private images
+    completion    what a shell needs to complete all of these
 
 Exit code 0 means done, 1 that an audit found a claim violated, 2 that something given was wrong
 and one line on stderr says what.
 """
 
+import os
 import sys
+from collections.abc import Callable, Mapping
+from typing import Literal
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group
 
 from pipeline import __version__
 from pipeline.cli import catalogue, experiments, releases
@@ -24,26 +28,49 @@ app = App(
     help_epilogue="Start with `covdp run`, which needs no network.",
 )
 
-for command in (
-    experiments.run,
-    experiments.reproduce,
-    experiments.report,
-    catalogue.datasets,
-    catalogue.mechanisms,
-    catalogue.audit,
-    releases.release,
-    releases.serve,
-):
-    app.command(command, help_epilogue="")
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print a script that makes a shell complete commands and options.
+
+    ```
+    eval "$(covdp completion bash)"
+    covdp completion zsh > ~/.zfunc/_covdp
+    covdp completion fish > ~/.config/fish/completions/covdp.fish
+    ```
+
+    Parameters
+    ----------
+    shell
+        The shell the script is for.
+    """
+    print(app.generate_completion(shell=shell))
+
 
 book = App(
     name="ledger",
-    help="The account of privacy budgets: what was spent, what is left.",
+    help="The account of privacy budgets: what was spent, what is left, for how long it lasts.",
     help_epilogue="",
 )
 book.command(releases.init)
 book.command(releases.set_budget)
 book.command(releases.show_ledger, name="show")
+book.command(releases.history)
+
+HELP: Mapping[str, tuple[Callable[..., None] | App, ...]] = {
+    "On public images": (experiments.run, experiments.reproduce, experiments.report),
+    "On private images": (releases.release, book, releases.serve),
+    "What there is": (catalogue.datasets, catalogue.mechanisms, catalogue.audit),
+    "The program itself": (completion, app["--help"], app["--version"]),
+}
+"""What stands under which heading of the help."""
+
+for number, (title, commands) in enumerate(HELP.items()):
+    group = Group(title, sort_key=number)
+    for command in commands:
+        if isinstance(command, App):
+            command.group = group
+        else:
+            app.command(command, group=group, help_epilogue="")
 app.command(book)
 
 
@@ -54,6 +81,9 @@ def main(tokens: list[str] | None = None) -> int:
     except (CovdpError, CycloptsError) as error:
         print(f"covdp: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # who reads, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except KeyboardInterrupt:
         print("covdp: interrupted; the same command goes on where it stopped", file=sys.stderr)
         return 130

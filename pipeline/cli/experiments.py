@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.cli.options import DataRoot, Out, print_paths
+from pipeline.cli.options import PLAIN, DataRoot, Out, Printing, begin, print_json, print_paths
 
 
 def run(
@@ -14,6 +14,7 @@ def run(
     out: Out = None,
     seed: int | None = None,
     runner: str = "threads",
+    how: Printing = PLAIN,
 ) -> None:
     """Run every configured mechanism on every class, and write Parquet and a report.
 
@@ -45,10 +46,11 @@ def run(
     from pipeline.datasets import find_card
     from pipeline.files import owner_only
 
+    begin(how)
     chosen = load_config(config, dataset=dataset, descriptor=descriptor, seed=seed)
     with owner_only(find_card(chosen.dataset).own):
         paths = run_experiment(chosen, root=data_root, out=out, runner=runner)
-    print_paths(paths)
+    print_paths(paths, how)
 
 
 def reproduce(
@@ -58,6 +60,7 @@ def reproduce(
     dataset: str | None = None,
     data_root: DataRoot = None,
     out: Out = None,
+    how: Printing = PLAIN,
 ) -> None:
     """Run the papers' experiments by name, or all of them, and write Parquet and one report.
 
@@ -90,19 +93,24 @@ def reproduce(
     from pipeline.experiments.registry import choose
     from pipeline.files import owner_only
 
+    begin(how)
     configs = choose(names, quick=quick, chains=chains, dataset=dataset)
     on_images = (item for item in configs if item.source is None and item.composition is None)
     with owner_only(any(find_card(item.dataset).own for item in on_images)):
         options = [*["--quick"] * quick, *["--no-chains"] * (not chains)]
         found = run_reproduction(configs, root=data_root, out=out, options=options)
-    print("\n".join(found.lines))
+    if how.json:
+        print_json({**found.paths, "runs": found.runs})
+    else:
+        print("".join(f"{line}\n" for line in found.lines if not how.quiet), end="")
+        print_paths(found.paths, how)
     if found.without and "all" not in names:
         raise DatasetError(
             f"no data at all for {', '.join(found.without)}; the commands above get them"
         )
 
 
-def report(folder: Path, *, out: Out = None) -> None:
+def report(folder: Path, *, out: Out = None, how: Printing = PLAIN) -> None:
     """Build the report of a results folder again.
 
     ```
@@ -116,4 +124,9 @@ def report(folder: Path, *, out: Out = None) -> None:
     """
     from pipeline.report import build_report
 
-    print(build_report(folder, target=out))
+    begin(how)
+    page = build_report(folder, target=out)
+    if how.json:
+        print_json({"report": page})
+    else:
+        print(page)

@@ -1,14 +1,27 @@
-"""Options that several commands share, and how their tables and paths are printed."""
+"""Options that several commands share, and how they print: paths, tables, JSON.
 
+Results go to standard output; progress, warnings and errors to standard error. What ``--json``,
+``--quiet`` and ``--verbose`` mean is decided here, once for all commands.
+"""
+
+import dataclasses
+import json
+import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
+from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+
+from pipeline.errors import ConfigError
+from pipeline.privacy import Budget
+from pipeline.progress import Level, say
 
 DataRoot = Annotated[
     Path | None,
@@ -20,17 +33,111 @@ Ledger = Annotated[
 ]
 Out = Annotated[Path | None, Parameter("--out", help="Folder of the results.")]
 
+_PRINTING = Group("Printing", sort_key=9)
+NARROW = 100
+"""Columns below which a table leaves out what its command shows for one row alone."""
 
-def print_paths(paths: Mapping[str, Path]) -> None:
-    """Print one line a path, title first."""
+
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True)
+class Printing:
+    """What a command prints, and how much."""
+
+    json: Annotated[
+        bool,
+        Parameter(
+            "--json",
+            negative="",
+            group=_PRINTING,
+            show_default=False,
+            help="Print JSON on standard output, only that.",
+        ),
+    ] = False
+    quiet: Annotated[
+        bool,
+        Parameter(
+            ("--quiet", "-q"),
+            negative="",
+            group=_PRINTING,
+            show_default=False,
+            help="Print the paths of results and errors, nothing else.",
+        ),
+    ] = False
+    verbose: Annotated[
+        bool,
+        Parameter(
+            ("--verbose", "-v"),
+            negative="",
+            group=_PRINTING,
+            show_default=False,
+            help="Print more: all columns; steps and their times also where there is no terminal.",
+        ),
+    ] = False
+
+
+PLAIN = Printing()
+"""No option given."""
+
+
+def begin(how: Printing) -> None:
+    """Set how much is said from here on; raise `ConfigError` for quiet and verbose together."""
+    if how.quiet and how.verbose:
+        raise ConfigError("--quiet and --verbose exclude each other; leave one out")
+    say(Level.QUIET if how.quiet else Level.VERBOSE if how.verbose else Level.NORMAL)
+
+
+def print_paths(paths: Mapping[str, Path], how: Printing) -> None:
+    """Print one line a path, title first; when quiet the path alone."""
+    if how.json:
+        print_json(paths)
+        return
     for title, path in paths.items():
-        print(f"{title:8} {path}")
+        print(path if how.quiet else f"{title:8} {path}")
 
 
-def show(table: Table) -> None:
-    """Print a table as wide as COLUMNS or the terminal says, else wide enough; cut nothing off."""
-    for column in table.columns:
-        column.overflow = "fold"
+def print_json(value: Any) -> None:
+    """Print a value as JSON; see `plain`."""
+    print(json.dumps(plain(value), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it.
+
+    Paths are text, times ISO 8601, budgets objects with their definition; what is not finite is
+    null.
+    """
+    if isinstance(value, Budget):
+        return {"definition": value.name, **dataclasses.asdict(value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, Path) else value
+
+
+def width() -> int:
+    """Return how wide a table may be: what COLUMNS or the terminal says, else wide enough."""
     columns = os.environ.get("COLUMNS", "")
     given = int(columns) if columns.isdecimal() else 0
-    Console(width=given or (None if sys.stdout.isatty() else 200)).print(table)
+    return given or (Console().width if sys.stdout.isatty() else 200)
+
+
+def new_table(*heads: Column | str, **options: Any) -> Table:
+    """Return an empty table in the one style of all commands."""
+    return Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, **options)
+
+
+def show(item: Table | str, how: Printing) -> None:
+    """Print a table or a line, unless quiet; what is long goes on below, nothing is cut off."""
+    if how.quiet:
+        return
+    if isinstance(item, Table):
+        for column in item.columns:
+            column.overflow = "fold"
+    Console(width=width()).print(item, highlight=False)

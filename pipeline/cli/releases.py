@@ -3,10 +3,16 @@
 from pathlib import Path
 from typing import Literal
 
-from rich.table import Table
-
-from pipeline.cli.options import DataRoot, Ledger, Out, print_paths
-from pipeline.cli.options import show as show_table
+from pipeline.cli.options import (
+    PLAIN,
+    DataRoot,
+    Ledger,
+    Out,
+    Printing,
+    begin,
+    print_json,
+    print_paths,
+)
 
 
 def release(
@@ -16,6 +22,7 @@ def release(
     data_root: DataRoot = None,
     out: Out = None,
     run_key: str | None = None,
+    how: Printing = PLAIN,
 ) -> None:
     """Release one private mean descriptor per class, and pay for it from the ledger.
 
@@ -36,14 +43,22 @@ def release(
         Which run this is; the config's, else today's date (UTC).
     """
     from flows.launch_release import run_release
-    from pipeline.publish import load_release
+    from pipeline.cli.accounts import read_accounts, show_accounts
+    from pipeline.privacy.ledger import open_ledger
+    from pipeline.publish import ledger_address, load_release
 
+    begin(how)
     paths = run_release(config, ledger=ledger, root=data_root, out=out, run_key=run_key)
-    print_paths(paths)
-    show_ledger(load_release(config).population, ledger=ledger)
+    book = open_ledger(ledger_address(ledger))
+    accounts = read_accounts(book, load_release(config).population)
+    if how.json:
+        print_json({**paths, "account": accounts[0].as_json()})
+        return
+    print_paths(paths, how)
+    show_accounts(accounts, how)
 
 
-def init(*, ledger: Ledger = None) -> None:
+def init(*, ledger: Ledger = None, how: Printing = PLAIN) -> None:
     """Create the ledger where there is none.
 
     ```
@@ -54,7 +69,12 @@ def init(*, ledger: Ledger = None) -> None:
     from pipeline.privacy.ledger import init_ledger
     from pipeline.publish import ledger_address
 
-    print(f"ledger ready: {init_ledger(ledger_address(ledger)).database.place}")
+    begin(how)
+    place = init_ledger(ledger_address(ledger)).database.place.removeprefix("ledger ")
+    if how.json:
+        print_json({"ledger": place})
+    elif not how.quiet:
+        print(f"ledger ready: {place}")
 
 
 def set_budget(
@@ -64,6 +84,7 @@ def set_budget(
     definition: Literal["gdp", "zcdp"] = "gdp",
     delta: float | None = None,
     ledger: Ledger = None,
+    how: Printing = PLAIN,
 ) -> None:
     """Give a population its total budget, or raise it; every change is kept.
 
@@ -86,31 +107,79 @@ def set_budget(
     from pipeline.privacy.ledger import open_ledger
     from pipeline.publish import ledger_address
 
+    begin(how)
     book = open_ledger(ledger_address(ledger))
     book.set_budget(population, budget_from(definition, total), delta=delta)
-    show_ledger(population, ledger=ledger)
+    _show_accounts(population, ledger, how)
 
 
-def show_ledger(population: str | None = None, *, ledger: Ledger = None) -> None:
-    """Show what each population may spend, has spent and has left, also as (ε, δ).
+def show_ledger(
+    population: str | None = None,
+    *,
+    budget: float | None = None,
+    ledger: Ledger = None,
+    how: Printing = PLAIN,
+) -> None:
+    """Show what each population may spend, has spent and has left, and how long that lasts.
+
+    ```
+    covdp ledger show
+    covdp ledger show ward-7 --budget 0.25
+    ```
+
+    Parameters
+    ----------
+    population
+        One population only.
+    budget
+        What one more release costs, in the account's definition; that of the last one when left
+        out.
+    """
+    begin(how)
+    _show_accounts(population, ledger, how, budget)
+
+
+def history(population: str | None = None, *, ledger: Ledger = None, how: Printing = PLAIN) -> None:
+    """Show every change of a budget and every release that was paid for, oldest first.
+
+    ```
+    covdp ledger history
+    covdp ledger history ward-7 --json
+    ```
 
     Parameters
     ----------
     population
         One population only.
     """
+    from pipeline.cli.accounts import show_history
     from pipeline.privacy.ledger import open_ledger
     from pipeline.publish import ledger_address
 
-    heads = ("population", "total", "spent", "left", "δ", "ε total", "ε spent", "ε left")
-    table = Table(*heads, "releases", "unfinished", title="Ledger")
-    for row in open_ledger(ledger_address(ledger)).show(population):
-        budgets = [repr(item) if item else "nothing" for item in (row.budget, row.spent, row.left)]
-        epsilons = (row.epsilon_budget, row.epsilon_spent, row.epsilon_left)
-        shown = [f"{value:.4g}" for value in epsilons]
-        counts = [str(row.releases), str(row.unfinished)]
-        table.add_row(row.population, *budgets, f"{row.delta:g}", *shown, *counts)
-    show_table(table)
+    begin(how)
+    book = open_ledger(ledger_address(ledger))
+    if population is not None:
+        book.show(population)  # refuses a name that has no account
+    entries = book.history(population)
+    if how.json:
+        print_json(entries)
+    else:
+        show_history(entries, population, how)
+
+
+def _show_accounts(
+    population: str | None, ledger: str | None, how: Printing, budget: float | None = None
+) -> None:
+    """Print the accounts asked for."""
+    from pipeline.cli.accounts import read_accounts, show_accounts
+    from pipeline.privacy.ledger import open_ledger
+    from pipeline.publish import ledger_address
+
+    accounts = read_accounts(open_ledger(ledger_address(ledger)), population, budget)
+    if how.json:
+        print_json([account.as_json() for account in accounts])
+    else:
+        show_accounts(accounts, how)
 
 
 def serve(

@@ -20,6 +20,7 @@ from pipeline.experiments.engine import ClassData, all_cells, run_cells
 from pipeline.experiments.pictures import draw_outlines
 from pipeline.experiments.sources import simulate
 from pipeline.experiments.timing import time_cells
+from pipeline.progress import counted
 from pipeline.results import RowWriter
 
 
@@ -82,10 +83,10 @@ def _run_simulated(config: ExperimentConfig, out: Path) -> Path:
     writer = _writer(config, out, list(cells))
     pending = [cells[key] for key in writer.pending()]
     work: Callable[..., None] = time_cells if config.kind == "timing" else run_cells
-    with clock.step("mechanisms"):
+    with clock.step("mechanisms"), counted(config.run_name, len(pending), "cells") as tick:
         for data, setting in classes:
             mine = [cell for cell in pending if cell.label == data.label]
-            work(data, setting, mine, lambda cell, rows: writer.write(cell.key, rows))
+            work(data, setting, mine, steps.written(writer, tick))
     with clock.step("results"):
         path = writer.finish()
     if config.source.kind == "outlines":

@@ -7,8 +7,10 @@
 
 import hashlib
 import shutil
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +20,12 @@ from pipeline.config import ExperimentConfig, known
 from pipeline.datasets import Card, ImageSource, find_card, open_dataset
 from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain, require, verify
 from pipeline.errors import ConfigError
-from pipeline.experiments.engine import ClassData, Setting, all_cells, run_cells
+from pipeline.experiments.engine import Cell, ClassData, Setting, all_cells, run_cells
 from pipeline.figures import montage
 from pipeline.files import atomic_path, make_folder
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS, refusal
+from pipeline.progress import counted, passing
 from pipeline.results import (
     RowWriter,
     write_bound,
@@ -118,12 +121,12 @@ def describe_classes(config: ExperimentConfig, root: Path | None, out: Path) -> 
     source = open_images(config, root)
     descriptors = make_folder(run_folder(config, out) / "descriptors")
     samples = make_folder(run_folder(config, out) / "samples")
+    counts = source.counts(config.splits)
     for label in labels_of(config, source):
-        chunks = source.chunks(split=config.splits, label=label)
+        images = source.chunks(split=config.splits, label=label)
+        chunks = passing(images, source.classes[label], counts[label], "images")
         first = next(chunks)
-        parts = [
-            describe(images, config.descriptor, config.eta) for images in chain([first], chunks)
-        ]
+        parts = [describe(chunk, config.descriptor, config.eta) for chunk in chain([first], chunks)]
         with atomic_path(descriptors / f"{label}.npy") as temporary, temporary.open("wb") as stream:
             np.save(stream, np.concatenate(parts))
         with atomic_path(samples / f"{label}.png") as temporary:
@@ -163,8 +166,21 @@ def run_class(config: ExperimentConfig, root: Path | None, out: Path, label: int
     data = ClassData(label, source.classes[label], _points(config, out, label))
     todo = set(writer.pending())
     pending = [cell for cell in all_cells(config, [label]) if cell.key in todo]
-    run_cells(data, setting, pending, lambda cell, rows: writer.write(cell.key, rows))
+    with counted(data.name, len(pending), "cells") as tick:
+        run_cells(data, setting, pending, written(writer, tick))
     return writer.path
+
+
+def written(
+    writer: RowWriter, tick: Callable[[int], None]
+) -> Callable[[Cell, dict[str, Any]], None]:
+    """Return what a cell's rows are handed to: they are written, and the cell is counted."""
+
+    def write(cell: Cell, rows: dict[str, Any]) -> None:
+        writer.write(cell.key, rows)
+        tick(1)
+
+    return write
 
 
 def collect(config: ExperimentConfig, root: Path | None, out: Path) -> Path:

@@ -7,6 +7,7 @@ holds exactly for the doubles that come out, with no tolerance to argue about.
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
 from pipeline.errors import PrivacyError
@@ -38,6 +39,23 @@ def round_down(x: Fraction, power: int = 1) -> float:
     """Return the greatest double v with v^power ≤ x, exactly, for x ≥ 0 and power 1 or 2."""
     value = round_up(x, power)
     return value if Fraction(value) ** power == x else math.nextafter(value, 0)
+
+
+def digits_up(value: float, digits: int) -> str:
+    """Return `value` in so many digits, rounded up; all of them from 17 on."""
+    return _digits(value, digits, ROUND_CEILING)
+
+
+def digits_down(value: float, digits: int) -> str:
+    """Return `value` in so many digits, rounded down; all of them from 17 on."""
+    return _digits(value, digits, ROUND_FLOOR)
+
+
+def _digits(value: float, digits: int, rounding: str) -> str:
+    if digits >= 17:
+        return repr(value)
+    exact = Context(prec=digits, rounding=rounding).create_decimal(repr(value))
+    return format(float(exact), f".{digits}g")
 
 
 def greatest(holds: Callable[[float], bool], guess: float) -> float:

@@ -165,13 +165,14 @@ def plainly(
     unit : str
         What one record is.
     group : int
-        How many records are in question: all of one person.
+        How many records one person has at most; they are in question together.
     seen : str
         What is seen.
     """
     one, other = f"one particular {unit} was used", "another in its place"
     if group > 1:
-        one, other = f"{group} particular {unit}s were used", "others in their place"
+        one = f"the {unit}s of one particular person, at most {group}, were used"
+        other = "others in their place"
     return (
         f"whoever sees {seen} and knows all other {unit}s can tell whether {one}, or {other}, "
         f"with at most {success(budget)} % success; guessing has 50 %"

@@ -1,7 +1,7 @@
 """What a release is told, read from TOML: every choice is public and made before data are seen."""
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -109,6 +109,21 @@ class ReleaseConfig(Record):
                 'choose auto or ewg, or accept unsafe noise in writing with noise = "float"'
             )
         return self
+
+
+def check_sizes(config: ReleaseConfig, counts: Mapping[str, int]) -> None:
+    """Refuse a class of too few images, before anything is charged.
+
+    The mean of one image is that image, behind noise as wide as all images lie apart: such a
+    release is private and says nothing, and its page tells the world of a class of one.
+    """
+    for name, n in counts.items():
+        if 0 < n < config.smallest_class:  # an empty class is refused where images are read
+            raise ConfigError(
+                f"class {name!r} has {n} of the {config.smallest_class} images that a release "
+                "wants at least: join it with another class in the card or leave its images out; "
+                f"smallest_class = {n} accepts it. Nothing was charged"
+            )
 
 
 def load_release(

@@ -11,7 +11,7 @@ and all that an image may make a library say or raise, is not.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,6 @@ from pipeline.arrays import FloatArray
 from pipeline.datasets import ImageSource, fetch, find_card, open_fetched
 from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain
 from pipeline.errors import (
-    ConfigError,
     DatasetError,
     ImageError,
     LedgerError,
@@ -35,7 +34,8 @@ from pipeline.errors import (
 from pipeline.geometry import MANIFOLDS
 from pipeline.privacy import GDP, main_parameter, privacy_statement
 from pipeline.privacy.ledger import Ledger, Reservation, Stored
-from pipeline.publish.config import ReleaseConfig
+from pipeline.progress import passing
+from pipeline.publish.config import ReleaseConfig, check_sizes
 from pipeline.publish.draw import draw
 from pipeline.publish.silence import silence
 
@@ -183,7 +183,7 @@ def _rehearse(source: ImageSource, public: Public) -> None:
 def _public(config: ReleaseConfig, source: ImageSource) -> Public:
     height, width = source.shape[:2]
     counts = source.counts(config.splits)
-    _check_sizes(config, [counts[label] for label in range(len(source.classes))], source.classes)
+    check_sizes(config, dict(zip(source.classes, counts, strict=True)))
     return Public(
         config,
         domain(
@@ -197,23 +197,10 @@ def _public(config: ReleaseConfig, source: ImageSource) -> Public:
     )
 
 
-def _check_sizes(config: ReleaseConfig, counts: Sequence[int], classes: Sequence[str]) -> None:
-    """Refuse a class of too few images, before anything is charged.
-
-    The mean of one image is that image, behind noise as wide as all images lie apart: such a
-    release is private and says nothing, and its page tells the world of a class of one.
-    """
-    for name, n in zip(classes, counts, strict=True):
-        if 0 < n < config.smallest_class:  # an empty class is refused where images are read
-            raise ConfigError(
-                f"class {name!r} has {n} of the {config.smallest_class} images that a release "
-                "wants at least: join it with another class in the card or leave its images out; "
-                f"smallest_class = {n} accepts it. Nothing was charged"
-            )
-
-
 def _bytes(source: ImageSource, config: ReleaseConfig, label: int) -> Iterator[bytes]:
-    for images in source.chunks(config.splits, label):
+    n = source.counts(config.splits)[label]
+    chunks = source.chunks(config.splits, label)
+    for images in passing(chunks, f"reading {source.classes[label]}", n, "images"):
         yield images.tobytes()
 
 
@@ -242,6 +229,7 @@ def _document(source: ImageSource, public: Public, held: Reservation) -> dict[st
     rows = []
     for label, name, n in public.classes:
         chunks = source.chunks(config.splits, label)
+        chunks = passing(chunks, f"describing {name}", n, "images")
         points = np.concatenate([describe(x, config.descriptor, config.eta) for x in chunks])
         rows.append({"label": label, "class_name": name, "n": n, **_mean(points, public)})
     statement = privacy_statement(

@@ -1,7 +1,7 @@
 """The page of a release: made from the committed document and from nothing else."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import javascript, letter, matrices
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.privacy import ZCDP, budget_from, for_group, success
+from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.privacy.statement import plainly
 from pipeline.report.findings import Finding
 from pipeline.report.page import Reportlet, Section, load_spec, render
@@ -56,7 +57,7 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
     )
     blocks = {
         "meaning": ("lines.html.j2", meaning(document)),
-        "account": ("facts.html.j2", _facts(_account(account, settings)) if account else None),
+        "account": ("facts.html.j2", _facts(_account(account)) if account else None),
         "means": ("figure.html.j2", figure),
         "errors": ("table.html.j2", _errors(rows)),
         "facts": ("facts.html.j2", _facts(_told(settings, words), settings)),
@@ -93,7 +94,7 @@ def _key_numbers(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     numbers = [
         (f"{sum(row['n'] for row in rows):,}", "images"),
         (str(len(rows)), "classes"),
-        (f"{letter(settings['definition'])} = {settings['budget']:g}", "this release"),
+        (f"{letter(settings['definition'])} = {settings['budget']:g}", "for one image"),
     ]
     if account := document.get("account"):
         count = account["releases_left"]
@@ -107,11 +108,8 @@ def meaning(document: Mapping[str, Any]) -> list[str]:
     cost = budget_from(settings["definition"], settings["budget"])
     lines = [_sentence(plainly(cost, seen="this release"))]
     if (group := settings.get("images_per_person")) and group > 1:
-        lines.append(
-            f"For a person with {group} images: "
-            + plainly(for_group(cost, group), group=group, seen="this release")
-            + "."
-        )
+        together = for_group(cost, group)
+        lines.append(_sentence(plainly(together, group=group, seen="this release")))
     if account := document.get("account"):
         lines.append(_so_far(account, settings))
     certified = [row.get("rho") for row in document["classes"]]
@@ -126,14 +124,23 @@ def meaning(document: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _account(account: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, str]:
+def _account(account: Mapping[str, Any]) -> dict[str, str]:
     """Return the account as it stood when this release was paid."""
-    symbol = letter(settings["definition"])
+    symbol = letter(account["definition"])
+
+    def both(name: str, rounding: Callable[[float, int], str]) -> str:
+        """Return a budget and the ε that goes with it."""
+        if not account[name]:
+            return "nothing"
+        epsilon = rounding(account[f"epsilon_{name}"], 4)
+        at = f"(ε = {epsilon} at δ = {account['delta']:g})"
+        return f"{symbol} = {rounding(account[name], 6)} {at}"
+
     return {
-        "May be spent in all": f"{symbol} = {account['total']:g}",
-        "This release": f"{symbol} = {settings['budget']:g}",
-        "Spent, with this release": f"{symbol} = {account['spent']:.6g}",
-        "Left": f"{symbol} = {account['left']:.6g}" if account["left"] else "nothing",
+        "May be spent in all": both("total", digits_up),
+        "Paid for this release": f"{symbol} = {digits_up(account['charged'], 6)}",
+        "Spent, this one included": both("spent", digits_up),
+        "Left": both("left", digits_down),
         "Lasts": _releases(account["releases_left"]),
     }
 
@@ -146,9 +153,14 @@ def _releases(count: int) -> str:
 
 
 def _so_far(account: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Return what all releases of the account mean, this one and those before it."""
-    spent = budget_from(settings["definition"], account["spent"])
-    return _sentence(plainly(spent, seen="this release and all before it from this account"))
+    """Return what all releases of the account mean, this one and those before it.
+
+    The account pays for all images of a person, as many as `images_per_person` says.
+    """
+    spent = budget_from(account["definition"], account["spent"])
+    group = settings.get("images_per_person") or 1
+    seen = "this release and all before it from this account"
+    return _sentence(plainly(spent, group=group, seen=seen))
 
 
 def _sentence(text: str) -> str:

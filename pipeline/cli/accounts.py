@@ -1,0 +1,136 @@
+"""Accounts of the ledger as people and programs read them: tables for 80 columns, and JSON."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from rich.markup import escape
+from rich.table import Table
+
+from pipeline.cli.options import Printing, new_table, show
+from pipeline.privacy import Budget, budget_from, main_parameter
+from pipeline.privacy.exact import digits_down, digits_up
+from pipeline.privacy.ledger import Entry, Ledger, PopulationRow
+
+LETTERS = {"gdp": "μ", "zcdp": "ρ"}
+"""Letter of an account's budget, by definition; ε for all others."""
+
+
+class Account(NamedTuple):
+    """One account, what another release would cost, and how many of those it pays for."""
+
+    row: PopulationRow
+    cost: Budget | None
+    releases_left: int | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the account under the names that programs may rely on."""
+        known = {name: getattr(self.row, name) for name in PopulationRow.__dataclass_fields__}
+        del known["latest"]
+        return {**known, "cost": self.cost, "releases_left": self.releases_left}
+
+
+def read_accounts(
+    ledger: Ledger, population: str | None, budget: float | None = None
+) -> list[Account]:
+    """Return the accounts asked for, each with how long it lasts.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Where they are.
+    population : str or None
+        One population only.
+    budget : float, optional
+        What another release costs, in the definition of each account; that of its latest release
+        when left out.
+    """
+    rows = ledger.show(population)
+    if budget is None:
+        return [Account(row, row.latest, row.releases_left) for row in rows]
+    costs = [_like(row.budget, budget) for row in rows]
+    return [
+        Account(row, cost, ledger.releases_left(row.population, cost))
+        for row, cost in zip(rows, costs, strict=True)
+    ]
+
+
+def _like(budget: Budget, value: float) -> Budget:
+    """Return a budget of the same definition and second parameter."""
+    second = {name: x for name, x in asdict(budget).items() if name in ("delta", "alpha", "tau")}
+    if budget.name != "rdp":
+        second.pop("alpha", None)
+    return budget_from(budget.name, value, **second)
+
+
+def show_accounts(accounts: Sequence[Account], how: Printing) -> None:
+    """Print a small table an account: budget and ε, spent, left and in all; then how long it lasts.
+
+    What is spent is rounded up and what is left is rounded down, to six digits; verbose has all.
+    """
+    digits = 17 if how.verbose else 6
+    if not accounts:
+        show("no population has a budget yet; `covdp ledger set-budget` gives one", how)
+    for account in accounts:
+        show(_table(account.row, digits), how)
+        show(f" {_pace(account, digits)}\n", how)
+
+
+def _table(row: PopulationRow, digits: int) -> Table:
+    table = new_table(title=f"[bold]{escape(row.population)}[/]", title_justify="left")
+    table.title_style = ""
+    table.add_column("", no_wrap=True)
+    for head in ("spent", "left", "total"):
+        table.add_column(head, justify="right", min_width=10, no_wrap=True)
+    spent, left = (main_parameter(item) if item else 0.0 for item in (row.spent, row.left))
+    lines = (
+        (LETTERS.get(row.budget.name, "ε"), spent, left, main_parameter(row.budget)),
+        (f"ε (δ = {row.delta:g})", row.epsilon_spent, row.epsilon_left, row.epsilon_budget),
+    )
+    for name, used, rest, whole in lines:
+        table.add_row(
+            name, digits_up(used, digits), digits_down(rest, digits), digits_up(whole, digits)
+        )
+    return table
+
+
+def _pace(account: Account, digits: int) -> str:
+    """Return how many releases were paid, and for how many more nights the account lasts."""
+    row, count = account.row, account.releases_left
+    paid = f"{row.releases or 'no'} release{'s' * (row.releases != 1)} paid"
+    if row.unfinished:
+        paid += f", {row.unfinished} without a result yet"
+    if account.cost is None or count is None:
+        return f"{paid}; --budget X says for how many nights at X it lasts"
+    letter, each = (
+        LETTERS.get(row.budget.name, "ε"),
+        digits_up(main_parameter(account.cost), digits),
+    )
+    return f"{paid}; lasts {count:,} more night{'s' * (count != 1)} at {letter} = {each}"
+
+
+def show_history(entries: Sequence[Entry], population: str | None, how: Printing) -> None:
+    """Print one line a change of a budget or a charge, oldest first."""
+    table = new_table(title="History" if population is None else escape(population))
+    table.add_column("when (UTC)", no_wrap=True)
+    if population is None:
+        table.add_column("population")
+    table.add_column("what")
+    for entry in entries:
+        who = [escape(entry.population)] if population is None else []
+        what = escape(_what(entry, 17 if how.verbose else 6))
+        table.add_row(f"{entry.at:%Y-%m-%d %H:%M}", *who, what)
+    show(table, how)
+
+
+def _what(entry: Entry, digits: int) -> str:
+    """Return a line of the history in words."""
+    if entry.cost is None:
+        return entry.text
+    letter = LETTERS.get(entry.cost.name, "ε")
+    paid = (
+        f"paid {letter} = {digits_up(main_parameter(entry.cost), digits)} for run {entry.run_key!r}"
+    )
+    if entry.committed is None:
+        return f"{paid}, which has no result yet"
+    return f"{paid}, stored {entry.committed:%Y-%m-%d %H:%M}"

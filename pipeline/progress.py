@@ -1,0 +1,186 @@
+"""How far a long pass has come: told by whoever works, shown where somebody looks.
+
+    with counted("images of well", 4000, "images") as tick:
+        for chunk in chunks:
+            tick(len(chunk))
+
+As a library covdp says nothing; the command line sets the level. Bars stand on standard error, on a
+terminal only, with count, rate and time left. They show counts and never a name of a file, so that
+a release may have them too: how many images a class has is public. Standard output is for results.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import IntEnum
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+Chunk = TypeVar("Chunk", bound=Sized)
+
+
+class Level(IntEnum):
+    """How much is said while a command works."""
+
+    QUIET = 0
+    NORMAL = 1
+    VERBOSE = 2
+
+
+@dataclass
+class _Screen:
+    """What this process shows: a level, and one display of all bars that stand."""
+
+    level: Level = Level.QUIET
+    terminal: IO[str] | None = None
+    display: "Progress | None" = None
+    bars: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_SCREEN = _Screen()
+
+
+def say(level: Level) -> None:
+    """Set how much this process says from now on.
+
+    A terminal is held by a descriptor of our own: a release points standard error to nothing while
+    it reads images, so that no decoder is heard, and a count is no word of a decoder.
+    """
+    if _SCREEN.terminal is not None:
+        _SCREEN.terminal.close()
+    _SCREEN.level, _SCREEN.terminal = level, None
+    if level > Level.QUIET and sys.stderr.isatty():
+        _SCREEN.terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
+
+
+def is_verbose() -> bool:
+    """Return whether more is wanted than usual."""
+    return _SCREEN.level == Level.VERBOSE
+
+
+def console() -> "Console":
+    """Return the terminal, or standard error as it is now; silent when quiet."""
+    from rich.console import Console
+
+    where = _SCREEN.terminal or sys.stderr
+    return Console(file=where, quiet=_SCREEN.level == Level.QUIET)
+
+
+def is_watched() -> bool:
+    """Return whether bars are shown: on a terminal, unless this process is quiet."""
+    return _SCREEN.level > Level.QUIET and console().is_terminal
+
+
+@contextmanager
+def counted(what: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
+    """Show a bar while the block works, and give the function that moves it on.
+
+    Parameters
+    ----------
+    what : str
+        What is done; of the data, names of classes at most.
+    total : int or None
+        How many there are, where that is known.
+    unit : str
+        What is counted.
+
+    Yields
+    ------
+    callable
+        ``tick(count)`` says that so many more are done, from any thread.
+    """
+    with _bar(what, total) as bar:
+        yield lambda count: bar(count, unit)
+
+
+def passing(items: Iterable[Chunk], what: str, total: int, unit: str) -> Iterator[Chunk]:
+    """Yield `items`, and count what is in each one behind a bar; see `counted`."""
+    with counted(what, total, unit) as tick:
+        for item in items:
+            yield item
+            tick(len(item))
+
+
+@dataclass
+class Step:
+    """One step while it works: it may say that there was nothing to do, and why."""
+
+    skipped: str = ""
+
+
+@contextmanager
+def step(name: str) -> Iterator[Step]:
+    """Show `name` while the block works, then a line with the seconds it took.
+
+    The line stands on a terminal; for `Level.VERBOSE` in a log as well.
+    """
+    started, now = time.perf_counter(), Step()
+    with _bar(name, None):
+        yield now
+    if not (is_watched() or is_verbose()):
+        return
+    if now.skipped:
+        console().print(f"[yellow]○ {name}: {now.skipped}[/]", highlight=False)
+    else:
+        seconds = time.perf_counter() - started
+        console().print(f"[green]✓[/] {name} [dim]{seconds:.2f} s[/]", highlight=False)
+
+
+@contextmanager
+def _bar(what: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
+    """Show one bar among those that stand; the display comes with the first, goes with the last."""
+    if not is_watched():
+        yield lambda count, unit: None
+        return
+    with _SCREEN.lock:
+        display = _SCREEN.display = _SCREEN.display or _started()
+        _SCREEN.bars += 1
+        task = display.add_task(what, total=total, shown="")
+    try:
+        yield lambda count, unit: _advance(display, task, count, unit)
+    finally:
+        with _SCREEN.lock:
+            display.remove_task(task)
+            _SCREEN.bars -= 1
+            if not _SCREEN.bars:
+                _SCREEN.display = None
+                display.stop()
+
+
+def _started() -> "Progress":
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    text = TextColumn("{task.description}"), TextColumn("{task.fields[shown]}")
+    display = Progress(
+        SpinnerColumn(), text[0], BarColumn(16), text[1], console=console(), transient=True
+    )
+    display.start()
+    return display
+
+
+def _advance(display: "Progress", task: Any, count: int, unit: str) -> None:
+    display.advance(task, count)
+    state = next(item for item in display.tasks if item.id == task)
+    display.update(task, shown=pace(state.completed, state.total, state.elapsed or 0.0, unit))
+
+
+def pace(done: float, total: float | None, seconds: float, unit: str) -> str:
+    """Return count, rate and time left in words: "1,200 of 4,000 images, 350/s, 0:00:08 left"."""
+    count = f"{done:,.0f} of {total:,.0f} {unit}" if total else f"{done:,.0f} {unit}"
+    if not done or seconds <= 0:
+        return count
+    rate = done / seconds
+    shown = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s"
+    if not total:
+        return f"{count}, {shown}"
+    left = timedelta(seconds=max(0, round((total - done) / rate)))
+    return f"{count}, {shown}, {left} left"

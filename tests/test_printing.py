@@ -1,0 +1,366 @@
+"""What commands print: JSON and nothing else, quiet, verbose, 80 columns, completion, progress."""
+
+import io
+import json
+import math
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import progress
+from pipeline.cli import app, main
+from pipeline.datasets import DATASETS
+from pipeline.errors import LedgerError
+from pipeline.mechanisms import MECHANISMS
+from pipeline.privacy import GDP
+from pipeline.privacy.exact import digits_down, digits_up
+from pipeline.privacy.ledger import Ledger, Reservation, init_ledger
+from pipeline.progress import Level, counted, pace, say, step
+
+LEAVES = [[name] for name in app if not name.startswith("-") and name != "ledger"]
+LEAVES += [["ledger", name] for name in app["ledger"] if not name.startswith("-")]
+SILENT = (["serve"], ["completion"])
+"""Commands that end in no result to print."""
+
+
+@pytest.fixture(autouse=True)
+def level() -> Iterator[None]:
+    """Leave the process as quiet as a library is."""
+    yield
+    say(Level.QUIET)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *tokens: str) -> str:
+    """Run a command that must succeed in silence but for its standard output."""
+    assert main(list(tokens)) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+@pytest.mark.parametrize("tokens", [x for x in LEAVES if x not in SILENT], ids=" ".join)
+def test_every_command_prints_as_it_is_told(
+    capsys: pytest.CaptureFixture[str], tokens: list[str]
+) -> None:
+    """Each command that has a result knows --json, --quiet and --verbose, and has examples."""
+    text = printed(capsys, *tokens, "--help")
+    for option in ("--json", "--quiet", "-q", "--verbose", "-v"):
+        assert option in text
+    assert f"covdp {' '.join(tokens)}" in text.split("Usage", 1)[1].split("\n", 1)[1]
+
+
+def test_the_help_is_grouped_and_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command stands under one heading, once."""
+    text = printed(capsys, "--help")
+    for heading in ("On public images", "On private images", "What there is"):
+        assert heading in text
+    for name in (name for name in app if not name.startswith("-")):
+        assert sum(line.startswith(f"│ {name} ") for line in text.splitlines()) == 1
+
+
+def test_lists_as_json_hold_every_member(capsys: pytest.CaptureFixture[str]) -> None:
+    """Standard output of --json is one JSON value with the registry's members and true numbers."""
+    sets = json.loads(printed(capsys, "datasets", "--json"))
+    assert [row["name"] for row in sets] == list(DATASETS)
+    assert {"images", "classes", "sizes", "licence", "on_disk", "sizes_on_disk"} < set(sets[0])
+    tiles = next(row for row in sets if row["name"] == "tiles")
+    assert tiles["images"] == DATASETS["tiles"].images.total
+    assert tiles["on_disk"] is True
+    families = json.loads(printed(capsys, "mechanisms", "--json"))
+    assert [row["name"] for row in families] == list(MECHANISMS)
+    for row in families:
+        assert row["definitions"] == list(MECHANISMS[row["name"]].definitions)
+    one = json.loads(printed(capsys, "mechanisms", "ewg", "--json"))
+    assert one == [row for row in families if row["name"] == "ewg"]
+
+
+def test_an_audit_as_json_holds_the_rows_it_wrote(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The claims are those of the Parquet file; when quiet its path is all there is."""
+    from pipeline.results.audit import read_audit
+
+    tokens = ["audit", "--mechanism", "tangent-gaussian", "--trials", "1000"]
+    found = json.loads(printed(capsys, *tokens, "--out", str(tmp_path), "--json"))
+    rows = read_audit(Path(found["results"]))
+    assert found["good"] is True
+    assert [claim["lower"] for claim in found["claims"]] == rows["lower"].tolist()
+    quiet = printed(capsys, *tokens, "--out", str(tmp_path), "--quiet")
+    assert quiet == f"{tmp_path / 'audit' / 'audit.parquet'}\n"
+    few, every = (
+        printed(capsys, *tokens, "--out", str(tmp_path), *more).count(" ok ")
+        for more in ([], ["-v"])
+    )
+    assert few < every == len(found["claims"])
+
+
+@pytest.mark.parametrize("command", ["datasets", "mechanisms"])
+def test_quiet_leaves_tables_out_and_excludes_verbose(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """--quiet prints no table; with --verbose it is refused in one line."""
+    assert printed(capsys, command, "--quiet") == ""
+    assert main([command, "-q", "-v"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "leave one out" in captured.err
+
+
+def test_eighty_columns_are_enough(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In 80 columns no line is longer, and no name or heading is broken in two."""
+    monkeypatch.setenv("COLUMNS", "80")
+    audit = ["audit", "--mechanism", "projected-euclidean-laplace", "--trials", "1000"]
+    for tokens, words in (
+        (["datasets"], [*DATASETS, "licence", "on disk", "28, 64, 128, 224", "restrictions"]),
+        (["mechanisms"], [*MECHANISMS, "manifolds", "pure DP", "exact, chain"]),
+        (["mechanisms", "-v"], [*MECHANISMS, "approximately", "spd-affine-invariant"]),
+        ([*audit, "--out", str(tmp_path)], ["projected-euclidean-laplace,", "guarantee"]),
+    ):
+        lines = printed(capsys, *tokens).splitlines()
+        assert max(map(len, (line for line in lines if str(tmp_path) not in line))) <= 80
+        assert [word for word in words if not any(word in line for line in lines)] == []
+
+
+@pytest.mark.parametrize(
+    ("tokens", "near"),
+    [
+        (("relaese",), "release"),
+        (("ledger", "shwo"), "show"),
+        (("run", "--sed", "1"), "--seed"),
+        (("datasets", "--jsno"), "--json"),
+        (("mechanisms", "tangent-gausian"), "tangent-gaussian"),
+        (("reproduce", "tg-timeing"), "tg-timing"),
+    ],
+)
+def test_the_closest_name_is_offered(
+    capsys: pytest.CaptureFixture[str], tokens: tuple[str, ...], near: str
+) -> None:
+    """An unknown command, option or name is one line with the nearest that there is."""
+    assert main(list(tokens)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert near in captured.err.split("?")[0]
+
+
+def test_completion_works_in_bash(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The printed script, read by a real bash, completes commands, subcommands and options."""
+    script = tmp_path / "covdp.bash"
+    script.write_text(printed(capsys, "completion", "bash"))
+    ask = (
+        f'source "{script}"; function_of=$(complete -p covdp | sed "s/.*-F \\([^ ]*\\).*/\\1/"); '
+        'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}; '
+        '"$function_of" covdp "${@: -1}" "${@: -2:1}"; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    for typed, found in (
+        (("covdp", "rep"), {"report", "reproduce"}),
+        (("covdp", "ledger", "s"), {"set-budget", "show"}),
+        (("covdp", "release", "--run"), {"--run-key"}),
+    ):
+        done = subprocess.run(
+            ["bash", "-c", ask, "bash", *typed], check=True, capture_output=True, text=True
+        )
+        assert set(done.stdout.split()) == found, done.stderr
+
+
+# the ledger
+
+
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    """Make a ledger with μ = 2 for a ward, three nights at 0.5 paid, one of them unfinished."""
+    monkeypatch.setenv("COVDP_LEDGER", str(tmp_path / "ledger.sqlite"))
+    book = init_ledger(tmp_path / "ledger.sqlite")
+    book.set_budget("ward-7", GDP(2.0))
+    for night in ("mon", "tue", "wed"):
+        digest = book.digest([night.encode()])
+        held = book.reserve("ward-7", "query", night, contents={"well": digest}, cost=GDP(0.5))
+        if night != "wed":
+            assert isinstance(held, Reservation)
+            book.commit(held, b"{}")
+    return book
+
+
+def test_the_ledger_says_how_many_nights_are_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, account: Ledger
+) -> None:
+    """Of 2² / 0.5² = 16 nights 13 are left, 325 at μ = 0.1, in lines of at most 80 columns.
+
+    As many as are said are then accepted, and not one more.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+    text = printed(capsys, "ledger", "show")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "3 releases paid, 1 without a result yet; lasts 13 more nights at μ = 0.5" in text
+    asked = printed(capsys, "ledger", "show", "ward-7", "--budget", "0.1")
+    assert "lasts 325 more nights at μ = 0.1" in asked
+    (found,) = json.loads(printed(capsys, "ledger", "show", "--json"))
+    assert found["spent"]["definition"] == "gdp"
+    assert found["spent"]["mu"] == pytest.approx(math.sqrt(0.75), rel=1e-12)
+    assert (found["releases_left"], found["cost"]) == (13, {"definition": "gdp", "mu": 0.5})
+    for night in range(13):
+        pay(account, str(night))
+    assert "lasts 0 more nights" in printed(capsys, "ledger", "show")
+    with pytest.raises(LedgerError, match="nothing left"):
+        pay(account, "one more")
+
+
+def pay(book: Ledger, night: str) -> None:
+    """Charge one night at μ = 0.5."""
+    contents = {"well": book.digest([night.encode()])}
+    book.reserve("ward-7", "query", night, contents=contents, cost=GDP(0.5))
+
+
+def test_what_is_spent_is_rounded_up_and_what_is_left_down(
+    capsys: pytest.CaptureFixture[str], account: Ledger
+) -> None:
+    """Six digits of the table err to the private side; --verbose has every digit."""
+    (row,) = account.show("ward-7")
+    assert row.spent is not None
+    assert row.left is not None
+    cells = [line.split() for line in printed(capsys, "ledger", "show").splitlines()]
+    spent, left, total = (float(x) for x in next(line for line in cells if line[:1] == ["μ"])[1:])
+    assert row.spent.mu <= spent <= row.spent.mu * 1.00001
+    assert row.left.mu * 0.99999 <= left <= row.left.mu
+    assert total == 2.0
+    verbose = printed(capsys, "ledger", "show", "-v")
+    assert repr(row.spent.mu) in verbose
+    assert repr(row.left.mu) in verbose
+    assert digits_up(0.1234561, 6) == "0.123457"
+    assert digits_down(0.1234569, 6) == "0.123456"
+
+
+def test_history_tells_budgets_and_charges_in_order(
+    capsys: pytest.CaptureFixture[str], account: Ledger
+) -> None:
+    """Set, paid three times, raised: five lines, with run keys, and which has no result."""
+    account.set_budget("ward-7", GDP(3.0))
+    entries = json.loads(printed(capsys, "ledger", "history", "ward-7", "--json"))
+    assert [entry["kind"] for entry in entries] == ["budget", *["charge"] * 3, "budget"]
+    assert [entry["run_key"] for entry in entries] == [None, "mon", "tue", "wed", None]
+    assert [bool(entry["committed"]) for entry in entries[1:4]] == [True, True, False]
+    text = printed(capsys, "ledger", "history", "ward-7")
+    places = [text.index(word) for word in ("opened", "'mon'", "'tue'", "'wed'", "changed")]
+    assert places == sorted(places)
+    assert text.count("has no result yet") == 1
+    assert main(["ledger", "history", "ward-8"]) == 2
+    assert "ward-8" in capsys.readouterr().err
+
+
+def test_the_commands_of_the_ledger_print_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Init names the file, set-budget the account; both are silent when quiet."""
+    place = str(tmp_path / "new.sqlite")
+    assert json.loads(printed(capsys, "ledger", "init", "--ledger", place, "--json")) == {
+        "ledger": place
+    }
+    tokens = ("ledger", "set-budget", "[bold]", "--total", "1", "--ledger", place)
+    (found,) = json.loads(printed(capsys, *tokens, "--json"))
+    assert (found["population"], found["budget"]["mu"]) == ("[bold]", 1.0)
+    assert printed(capsys, *tokens, "-q") == ""
+    assert "[bold]" in printed(capsys, "ledger", "show", "--ledger", place)
+
+
+# progress
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "text"),
+    [
+        (1200, 4000, 4.0, "1,200 of 4,000 images, 300/s, 0:00:09 left"),
+        (1, 4, 8.0, "1 of 4 images, 0.12/s, 0:00:24 left"),
+        (3, None, 6.0, "3 images, 0.5/s"),
+        (0, 4000, 1.0, "0 of 4,000 images"),
+    ],
+)
+def test_pace_is_count_rate_and_time_left(
+    done: float, total: float | None, seconds: float, text: str
+) -> None:
+    """Done of how many, how many a second, and the time that the rest takes at that rate."""
+    assert pace(done, total, seconds, "images") == text
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, work: Callable[[], None]) -> str:
+    """Run `work` with a terminal in the place of standard error; return what was shown there."""
+    ours, theirs = pty.openpty()
+    shown = io.BytesIO()
+
+    def read() -> None:
+        with suppress(OSError):  # the other end is closed
+            while piece := os.read(ours, 4096):
+                shown.write(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with os.fdopen(theirs, "w", encoding="utf-8") as stream, monkeypatch.context() as patch:
+        patch.setenv("TERM", "xterm")
+        patch.setenv("COLUMNS", "100")
+        patch.setattr(sys, "stderr", stream)
+        work()
+        say(Level.QUIET)  # lets go of the terminal
+    reader.join()
+    os.close(ours)
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.getvalue().decode())
+
+
+def work(linger: float = 0.0) -> None:
+    """Count to 10 in four threads, inside a step, and wait as long as a bar needs to be drawn."""
+    with step("descriptors"), counted("well", 10, "images") as tick:
+        tick(2)
+        threads = [threading.Thread(target=tick, args=(2,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        time.sleep(linger)
+
+
+def test_a_terminal_shows_count_rate_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal a pass shows how many of how many are done, and a step its time in the end."""
+
+    def command() -> None:
+        say(Level.NORMAL)
+        work(linger=0.3)
+
+    shown = on_terminal(monkeypatch, command)
+    assert "10 of 10 images" in shown
+    assert "/s, 0:00:00 left" in shown
+    assert re.search(r"✓ descriptors \d+\.\d\d s", shown)
+
+
+@pytest.mark.parametrize("level", [Level.QUIET, Level.NORMAL, Level.VERBOSE])
+def test_logs_hold_no_bars(capsys: pytest.CaptureFixture[str], level: Level) -> None:
+    """Where there is no terminal nothing is shown, but for the steps' times when verbose."""
+    say(level)
+    work()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
+    assert len(lines) == (level == Level.VERBOSE)
+    assert all(line.startswith("✓ descriptors") for line in lines)
+
+
+def test_quiet_shows_nothing_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When quiet, not even a terminal sees a bar; and that is how a library starts."""
+
+    def command() -> None:
+        say(Level.QUIET)
+        work()
+
+    assert on_terminal(monkeypatch, command) == ""
+    state: Any = progress._Screen()
+    assert state.level == Level.QUIET

@@ -1,68 +1,64 @@
-"""Starting releases from the command line: the doors first, then Prefect."""
+"""Starting one release from the command line: the doors first, then Prefect."""
 
 import os
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
+from typing import cast
 
-from rich.console import Console
-
-from flows.launch import default_out
-from flows.server import local_server
-from pipeline.errors import ConfigError
+from flows.launch import aside, default_out, prefect
+from pipeline.errors import BudgetError
 from pipeline.files import make_folder
 from pipeline.privacy.ledger import open_ledger
-from pipeline.publish import ReleaseConfig, ledger_address, load_release
+from pipeline.publish import ReleaseConfig, check_folder, ledger_address, load_release
 
 
 def run_release(
     config: Path, *, ledger: str | None, root: Path | None, out: Path | None, run_key: str | None
 ) -> dict[str, Path]:
     """Release once and return the paths of the Parquet file and of the report."""
-    told, folder = _ready(config, ledger, out, run_key)
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    with Console().status("starting Prefect …"):
+    use_ledger(ledger)
+    told, folder = check_release(config, out, run_key=run_key)
+    with prefect() as ready:
         from flows.release import release
 
-    table = release(config.resolve(), folder, root and root.resolve(), told.run_key)
+        ready()
+        key = told.run_key
+        made = aside(lambda: release(config.resolve(), folder, root and root.resolve(), key))
+    table = cast(Path, made)  # only a run of a deployment is ever skipped
     return {"release": table, "report": table.with_suffix(".html")}
 
 
-def serve_release(
-    config: Path, *, ledger: str | None, root: Path | None, out: Path | None, cron: str
-) -> None:
-    """Release whenever `cron` says (UTC), until stopped; a run is named by its planned date."""
-    told, folder = _ready(config, ledger, out, None)
-    if told.run_key != f"{datetime.now(UTC):%Y-%m-%d}":
-        raise ConfigError(
-            f"{config} fixes run_key = {told.run_key!r}, so every night would give the first "
-            "night's release again; leave run_key out of a config that is served"
-        )
-    parameters = {
-        "config": str(config.resolve()),
-        "out": str(folder),
-        "root": str(root.resolve()) if root else None,
-    }
-    with local_server() as address:
-        from prefect.client.schemas.schedules import CronSchedule
+def use_ledger(address: str | None) -> None:
+    """Have releases of this process and of those it starts paid from `address`, if there is one.
 
-        from flows.release import release
-
-        try:
-            CronSchedule(cron=cron)
-        except ValueError:
-            fault = f"--cron takes cron's five fields, such as '0 2 * * *', found {cron!r}"
-            raise ConfigError(fault) from None
-        print(f"serving {told.name} at {cron!r} through {address}; stop with Ctrl-C")
-        release.serve(name=told.name, cron=cron, parameters=parameters)
+    It may hold a password, so it goes by the environment.
+    """
+    if address is not None:
+        os.environ["COVDP_LEDGER"] = address
 
 
-def _ready(
-    config: Path, ledger: str | None, out: Path | None, run_key: str | None
+def check_release(
+    config: Path, out: Path | None, *, run_key: str | None = None, at: datetime | None = None
 ) -> tuple[ReleaseConfig, Path]:
-    """Check all that can be checked before Prefect starts, and settle where the ledger is."""
-    told = load_release(config, run_key=run_key)
-    if ledger is not None:
-        os.environ["COVDP_LEDGER"] = ledger
-    open_ledger(ledger_address())
+    """Check all that can be checked before images are read and before Prefect starts.
+
+    Returns
+    -------
+    tuple
+        The release and the folder it goes to, both usable.
+
+    Raises
+    ------
+    BudgetError
+        When the account cannot pay and holds no release of this run.
+    CovdpError
+        Whatever else stands against it.
+    """
+    told = load_release(config, run_key=run_key, at=at)
+    try:
+        open_ledger(ledger_address()).check_charge(told.population, told.cost, str(told.run_key))
+    except BudgetError as error:
+        raise BudgetError(f"{config}: {error}") from error
     folder = make_folder(out or default_out(told.name)).resolve()
+    check_folder(folder)
     return told, folder

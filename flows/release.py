@@ -7,17 +7,23 @@ same run key it finds its charge, and draws under it or gets the stored result. 
 scheduled run is the date it was planned for, however late it starts. `publish` only
 writes files from committed bytes, so it may be retried. Parameters are public: the path of a
 config, folders, a run key. The ledger's address may hold a password and is no parameter: it comes
-from COVDP_LEDGER.
+from COVDP_LEDGER. Prefect keeps what a task raises, so no word of a file that is named as a config
+is in it.
 """
 
 from pathlib import Path
 
-from prefect import flow, task
+from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
+from prefect.states import Completed
 
+from flows.deployed import overtaken
+from pipeline.errors import ConfigError, CovdpError
 from pipeline.privacy.ledger import open_ledger
 from pipeline.publish import (
+    ReleaseConfig,
     check_folder,
     ledger_address,
     load_release,
@@ -32,7 +38,7 @@ from pipeline.report import build_release_report
 @task(name="settle", retries=0, cache_policy=NO_CACHE, persist_result=False)
 def settle_release(config: Path, out: Path, root: Path | None, run_key: str | None) -> Path:
     """Pay, draw, commit, and write the committed bytes; return the path of the document."""
-    told = load_release(config, run_key=run_key, at=flow_run.scheduled_start_time)
+    told = _load(config, run_key)
     check_folder(out)
     return write_document(settle(told, open_ledger(ledger_address()), root), out)
 
@@ -50,6 +56,26 @@ def publish(document: Path, out: Path) -> Path:
 
 
 @flow(name="release", retries=0, persist_result=False)
-def release(config: Path, out: Path, root: Path | None = None, run_key: str | None = None) -> Path:
-    """Release once under a run key and return the path of the Parquet file."""
+def release(
+    config: Path, out: Path, root: Path | None = None, run_key: str | None = None
+) -> Path | State[Path]:
+    """Release once under a run key and return the path of the Parquet file.
+
+    A run that a later one of its deployment has overtaken is skipped, and its state says so.
+    """
+    if reason := overtaken():
+        get_run_logger().warning(reason)
+        return Completed(name="Skipped", message=reason)
     return Path(publish(settle_release(config, out, root, run_key), out))
+
+
+def _load(config: Path, run_key: str | None) -> ReleaseConfig:
+    """Return the release that `config` tells; what is wrong with the file is not said here."""
+    try:
+        return load_release(config, run_key=run_key, at=flow_run.scheduled_start_time)
+    except CovdpError:
+        pass
+    raise ConfigError(
+        f"{config} cannot be released from; Prefect keeps these words, so why is withheld, and "
+        f"`covdp release --config {config}` says it on the machine where the file is"
+    )

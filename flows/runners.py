@@ -1,23 +1,55 @@
 """Where tasks run: threads of this process, Dask on this machine, or a running Dask cluster."""
 
+import asyncio
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
-
+from flows.server import check_reachable
 from pipeline.errors import ConfigError
 
+if TYPE_CHECKING:
+    from prefect.task_runners import TaskRunner
 
-def task_runner(name: str) -> TaskRunner[Any]:
-    """Return the task runner for ``threads``, ``dask`` or the address of a Dask scheduler.
+PATIENCE = 2
+"""Seconds a scheduler may take to say that it is one."""
+
+
+def check_runner(name: str) -> None:
+    """Refuse, before Prefect starts, a runner that is none, or a scheduler that does not answer.
 
     Raises
     ------
     ConfigError
-        When `name` is none of them.
+        One line, in at most 5 s.
     """
+    if name in ("threads", "dask"):
+        return
+    if "://" not in name:
+        raise ConfigError(
+            f"unknown runner {name!r}; choose threads, dask, or an address such as tcp://host:8786"
+        )
+    fault = "no Dask scheduler answers"
+    check_reachable(name, fault)
+    try:
+        asyncio.run(asyncio.wait_for(_greet(name), PATIENCE))
+    except (OSError, ValueError, TimeoutError) as error:
+        raise ConfigError(f"{fault}: {name}; check the address") from error
+
+
+async def _greet(address: str) -> None:
+    """Shake hands as Dask does; a client of it would wait longer for one who says nothing."""
+    from distributed.comm.core import connect
+
+    comm = await connect(address, timeout=PATIENCE)  # type: ignore[no-untyped-call]
+    comm.abort()
+
+
+def task_runner(name: str) -> "TaskRunner[Any]":
+    """Return the task runner for ``threads``, ``dask`` or the address of a Dask scheduler."""
     workers = os.cpu_count() or 1
     if name == "threads":
+        from prefect.task_runners import ThreadPoolTaskRunner
+
         return ThreadPoolTaskRunner(max_workers=workers)
     os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
     from prefect_dask.task_runners import DaskTaskRunner
@@ -25,8 +57,4 @@ def task_runner(name: str) -> TaskRunner[Any]:
     if name == "dask":
         cluster = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
         return DaskTaskRunner(cluster_kwargs=cluster)
-    if "://" in name:
-        return DaskTaskRunner(address=name)
-    raise ConfigError(
-        f"unknown runner {name!r}; choose threads, dask, or an address such as tcp://host:8786"
-    )
+    return DaskTaskRunner(address=name)

@@ -5,7 +5,6 @@ fall back to a default.
 """
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pipeline.errors import ConfigError
 from pipeline.plan import Plan
 from pipeline.privacy import Budget, budget_from
+from pipeline.toml import read_toml
 
 Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -247,12 +247,7 @@ def load_config(
         One line with the file, the key, the value and the way out.
     """
     source = path or MAIN
-    try:
-        fields = tomllib.loads(source.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {source} ({error.strerror}); check --config") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{source} is not valid TOML: {error}") from error
+    fields = read_toml(source, ConfigError, "config")
     given = {"dataset": dataset, "descriptor": descriptor, "seed": seed}
     fields |= {key: value for key, value in given.items() if value is not None}
     return parse(ExperimentConfig, fields, str(source))

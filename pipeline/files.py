@@ -12,6 +12,9 @@ from pathlib import Path
 
 from pipeline.errors import OutputError
 
+_UNFINISHED: set[Path] = set()
+"""Temporary files that are being written."""
+
 
 def project_root() -> Path | None:
     """Return the checkout this package runs from, or None when it was installed as a wheel."""
@@ -68,6 +71,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:  # made by the system with the umask: to ask for the umask is to change it for a moment
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        _UNFINISHED.add(temporary)
     except OSError as error:
         raise OutputError(f"cannot write {path} ({error.strerror})") from error
     try:
@@ -81,4 +85,12 @@ def atomic_path(path: Path) -> Iterator[Path]:
         raise OutputError(f"cannot write {path} ({error.strerror})") from error
     finally:
         with suppress(FileNotFoundError):
+            temporary.unlink()
+        _UNFINISHED.discard(temporary)
+
+
+def discard_unfinished() -> None:
+    """Remove the temporary files that are being written: for a process that ends at once."""
+    for temporary in list(_UNFINISHED):
+        with suppress(OSError):
             temporary.unlink()

@@ -4,7 +4,7 @@ import flows  # noqa: F401  (its settings come before Prefect)
 
 # isort: split
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -48,17 +48,26 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def prefect_home(prefect_server: None, tmp_path: Path) -> Path:
-    """Return a Prefect folder whose database is made already, for a command with its own server."""
+@pytest.fixture(scope="session")
+def copy_prefect(prefect_server: None) -> Callable[[Path], Path]:
+    """Give a function that makes a Prefect folder, its database made already, and returns it."""
     from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL
 
     made = PREFECT_SERVER_DATABASE_CONNECTION_URL.value().removeprefix("sqlite+aiosqlite:///")
-    folder = tmp_path / "prefect"
-    folder.mkdir()
-    with (
-        closing(sqlite3.connect(made)) as source,
-        closing(sqlite3.connect(folder / "prefect.db")) as copy,
-    ):
-        source.backup(copy)
-    return folder
+
+    def copy(folder: Path) -> Path:
+        folder.mkdir(parents=True)
+        with (
+            closing(sqlite3.connect(made)) as source,
+            closing(sqlite3.connect(folder / "prefect.db")) as target,
+        ):
+            source.backup(target)
+        return folder
+
+    return copy
+
+
+@pytest.fixture
+def prefect_home(copy_prefect: Callable[[Path], Path], tmp_path: Path) -> Path:
+    """Return a Prefect folder whose database is made already, for a command with its own server."""
+    return copy_prefect(tmp_path / "prefect")

@@ -6,7 +6,7 @@
     completion    what a shell needs to complete all of these
 
 Exit code 0 means done, 1 that an audit found a claim violated, 2 that something given was wrong
-and one line on stderr says what.
+and one line on stderr says what, 130 that it was interrupted.
 """
 
 import os
@@ -18,6 +18,7 @@ from cyclopts import App, CycloptsError, Group
 
 from pipeline import __version__
 from pipeline.cli import catalogue, experiments, releases
+from pipeline.cli.signals import answered
 from pipeline.errors import CovdpError
 
 app = App(
@@ -77,14 +78,12 @@ app.command(book)
 def main(tokens: list[str] | None = None) -> int:
     """Run the command line; errors of the user become one line and exit code 2."""
     try:
-        app(tokens, exit_on_error=False, print_error=False, result_action="return_none")
+        with answered():
+            app(tokens, exit_on_error=False, print_error=False, result_action="return_none")
     except (CovdpError, CycloptsError) as error:
         print(f"covdp: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # who reads, such as `head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except KeyboardInterrupt:
-        print("covdp: interrupted; the same command goes on where it stopped", file=sys.stderr)
-        return 130
     return 0

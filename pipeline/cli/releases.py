@@ -190,7 +190,12 @@ def serve(
     ledger: Ledger = None,
     cron: str = "0 2 * * *",
 ) -> None:
-    """Release on a schedule from this machine, without a Prefect server of its own.
+    """Release on a schedule from this machine, until stopped.
+
+    Nothing listens between two nights. Of planned times that have passed, because the machine was
+    asleep or a release took long, only the last is run, and the others are named as skipped; what
+    was planned before the start is not made up for. A night that fails says why in one line, and
+    the next one is tried; when the account cannot pay any more, serving ends with exit code 2.
 
     ```
     covdp serve --config ward.toml --cron "0 2 * * *"
@@ -203,6 +208,6 @@ def serve(
     cron
         When, in cron's five fields, UTC. A run's key is the date it was planned for.
     """
-    from flows.launch_release import serve_release
+    from flows.serve import serve_release
 
     serve_release(config, ledger=ledger, root=data_root, out=out, cron=cron)

@@ -4,14 +4,14 @@ A card is named by its file: ``data/pneumoniamnist.toml`` is the dataset ``pneum
 """
 
 import difflib
-import tomllib
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 from pydantic import model_validator as check
 
 from pipeline.errors import DatasetError
+from pipeline.toml import read_toml
 
 Kind: TypeAlias = Literal["tiles", "npz", "folder", "torchvision"]
 
@@ -207,12 +207,7 @@ def load_card(path: Path) -> Card:
         When the file is unreadable, a key is unknown, missing or has a value that means nothing;
         one line naming file and key.
     """
-    try:
-        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DatasetError(f"cannot read the card {path} ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DatasetError(f"{path} is not valid TOML ({error})") from error
+    found = read_toml(path, DatasetError, "card")
     if "name" in found:
         raise DatasetError(f"{path}: leave out key 'name': a card is named by its file")
     try:

@@ -1,6 +1,5 @@
 """Names: which published experiments there are, and the configs each one comes to."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -10,6 +9,7 @@ from pipeline.config import MAIN, ExperimentConfig, TargetConfig, known, parse
 from pipeline.datasets import find_card
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError
+from pipeline.toml import read_toml
 
 QUICK = 10
 """Most repetitions of a quick run."""
@@ -23,12 +23,7 @@ def load_experiment(path: Path) -> tuple[ExperimentConfig, ...]:
     ConfigError
         One line with the file, the key, the value and the way out.
     """
-    try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {path} ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    fields = read_toml(path, ConfigError, "experiment")
     given = fields.pop("datasets", [{"name": "simulated"}])
     targets = [parse(TargetConfig, target, str(path)) for target in given]
     return tuple(parse(ExperimentConfig, fields | _changes(x), str(path)) for x in targets)

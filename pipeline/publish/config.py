@@ -1,6 +1,5 @@
 """What a release is told, read from TOML: every choice is public and made before data are seen."""
 
-import tomllib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +17,7 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.privacy import Budget, budget_from, for_group_as_written
 from pipeline.privacy.ledger import clean_name, clean_run_key
+from pipeline.toml import read_toml
 
 
 class ReleaseConfig(Record):
@@ -139,12 +139,7 @@ def load_release(
     ConfigError, DatasetError
         One line with the file, the key, the value and the way out.
     """
-    try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {path} ({error.strerror}); check --config") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    fields = read_toml(path, ConfigError, "config")
     if "seed" in fields:
         raise ConfigError(
             f"{path}: a release takes no seed, for whoever knows it can take the noise away; "

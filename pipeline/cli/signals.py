@@ -8,7 +8,6 @@ ends with it.
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,8 +40,9 @@ def _leave(number: int, _: FrameType | None) -> NoReturn:
     """Say so and end: 130 after Ctrl-C, by the signal itself after SIGTERM."""
     for each in WORDS:
         signal.signal(each, signal.SIG_IGN)
-    if sys.stdout is not None and os.isatty(1):
-        os.write(1, b"\r\x1b[2K\x1b[?25h")  # a spinner's line goes, the cursor comes back
+    for screen in (1, 2):
+        if os.isatty(screen):
+            os.write(screen, b"\r\x1b[2K\x1b[?25h")  # a spinner goes, the cursor comes back
     os.write(2, WORDS[signal.Signals(number)])
     discard_unfinished()
     if number == signal.SIGTERM:

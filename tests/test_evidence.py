@@ -187,6 +187,27 @@ def test_a_statement_is_held_against_its_own_bar(
     assert (f"within a factor of {within:g}" if within else asked) in found.found
 
 
+def test_times_are_decided_by_ranks_whatever_their_outliers(tmp_path: Path) -> None:
+    """One call of a second among thirty of milliseconds hides nothing; equal times decide nothing.
+
+    Bars of 2 and 50 on a ratio of 10 are decided for and against; chance of either failing: none.
+    """
+    rng = np.random.default_rng(9)
+    fast, slow = 1e-3 * rng.uniform(1, 1.1, 30), 1e-2 * rng.uniform(1, 1.1, 30)
+    fast[0] = slow[0] = 1.0
+    drawn = {("a", 0): np.ones(30), ("b", 0): np.ones(30)}
+    for seconds, factor, word in (
+        (np.concatenate([fast, slow]), 2.0, "Agrees"),
+        (np.concatenate([fast, slow]), 50.0, "Does not agree"),
+        (np.concatenate([fast, fast[::-1]]), 1.0, "Not decided"),
+    ):
+        rows = rows_of(drawn) | {"seconds": seconds}
+        claim = ClaimConfig(**PLACE, factor=factor, column="seconds")
+        (found,) = verdicts(run_of(tmp_path / f"{factor}", rows, claim))
+        assert found.word == word
+        assert "times the median time of “a”" in found.found
+
+
 def test_a_bar_of_ours_must_say_so() -> None:
     """A tolerance without a word on where it is from is refused, as is one beside a factor."""
     for extra in ({"within": 1.5}, {"within": 1.5, "factor": 2.0, "ours": "Ours."}):

@@ -15,6 +15,7 @@ from pipeline.report.evidence import (
     Checked,
     check_cells,
     disagreement,
+    median_times,
     place,
     smaller,
 )
@@ -85,7 +86,8 @@ def verdicts(run: Run) -> list[Verdict]:
     if run.rows is None or run.record.status != "ok":
         return []
     columns = {claim["column"] for claim in stated} - {"ratio"}
-    tables = {name: summarise(run.rows, value=name) for name in columns}
+    of = {"error": summarise, "seconds": median_times}
+    tables = {name: of[name](run.rows) for name in columns}
     out = []
     for claim in stated:
         table = tables.get(claim["column"])
@@ -172,7 +174,7 @@ def _measured(claim: Mapping[str, Any], table: Table, pairs: Sequence[tuple[int,
     return text + "."
 
 
-TELLS = {"error": "error", "seconds": "time"}
+TELLS = {"error": "error", "seconds": "median time"}
 """What a column that is compared holds."""
 
 

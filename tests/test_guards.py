@@ -608,7 +608,7 @@ def test_files_hold_the_bytes_of_the_ledger_not_those_that_were_drawn(
 
 
 def test_without_a_commit_there_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the ledger does not take the result, nothing that was drawn is written."""
+    """When the ledger does not take the result, nothing that was drawn is written, anywhere."""
     place, out = Place(tmp_path, SPD[0], "ewg", "gdp"), tmp_path / "out"
     place.keep("usual")
     monkeypatch.setenv("COVDP_LEDGER", str(place.ledger().database.file))
@@ -617,9 +617,19 @@ def test_without_a_commit_there_is_no_file(tmp_path: Path, monkeypatch: pytest.M
         raise LedgerError("the disk is full")
 
     monkeypatch.setattr(Ledger, "commit", refuse)
+    before = set(files(tmp_path))
     with pytest.raises(LedgerError, match="disk"):
         flow_release(place, out)
-    assert not list(files(out))
+    assert set(files(tmp_path)) == before
+
+
+def test_the_ledger_knows_which_run_was_paid(tmp_path: Path) -> None:
+    """The history of the account names the run key and the cost of the release."""
+    place = Place(tmp_path, SPD[0], "ewg", "gdp")
+    book = place.ledger()
+    settle(place.keep("usual"), book, tmp_path)
+    paid = book.history("ward-7")[-1]
+    assert (paid.run_key, paid.cost) == ("monday", GDP(BUDGET))
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,10 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
 def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> None:
     """With images_per_person the page and the statement add the bound for all of one person's."""
     content, _ = released(ward, "smallest_class = 1\nimages_per_person = 3\n")
-    text = words(json.loads(content), ward)
+    document = json.loads(content)
+    text = words(document, ward)
     together = success(for_group(GDP(0.5), 3))
+    assert any("at most 3 images a person" in line for _, line in document["statement"])
     assert together != success(GDP(0.5))
     assert "the images of one particular person, at most 3, were used" in text
     assert text.count(f"at most {together} % success") >= 2

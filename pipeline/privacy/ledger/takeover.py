@@ -80,8 +80,8 @@ def take_over(connection: Connection, key: bytes, new_format: str) -> None:
 
 def _rows(connection: Connection, name: str) -> list[dict[str, Any]]:
     """Return the rows of an old table as they are."""
-    rows = connection.execute(text(f"SELECT {_TABLES[name]} FROM covdp_{name}")).mappings()
-    return [dict(row) for row in rows]
+    rows = connection.execute(text(f"SELECT {_TABLES[name]} FROM covdp_{name}")).tuples()
+    return [dict(zip(_TABLES[name].split(", "), row, strict=True)) for row in rows]
 
 
 def _names(accounts: list[dict[str, Any]]) -> dict[str, str]:

@@ -130,6 +130,23 @@ def test_swapped_results_are_noticed(file: Path) -> None:
         pay(ledger, "monday")
 
 
+def test_a_row_of_an_older_copy_is_noticed(file: Path, tmp_path: Path) -> None:
+    """A row of a copy that went another way is genuine, and still does not fit into the chain."""
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(file.read_bytes())
+    pay(open_ledger(file), "sunday", cost=GDP(0.5))
+    pay(open_ledger(copy), "sunday", cost=GDP(0.1))
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"ATTACH '{copy}' AS copy")
+        connection.execute("DELETE FROM covdp_journal WHERE number = 9")
+        connection.execute(
+            "INSERT INTO covdp_journal SELECT * FROM copy.covdp_journal WHERE number = 9"
+        )
+        connection.commit()
+    with pytest.raises(LedgerError, match="row 10 of its journal was changed"):
+        open_ledger(file)
+
+
 def test_rows_of_another_ledger_are_noticed(file: Path, tmp_path: Path) -> None:
     """The journal of one ledger is none for the key of another."""
     other = init_ledger(tmp_path / "other")
@@ -309,6 +326,19 @@ def test_letters_of_columns_do_not_matter(tmp_path: Path) -> None:
     file = Path(old_address("sqlite", tmp_path))
     change(file, "ALTER TABLE covdp_releases RENAME COLUMN population TO popuLation")
     assert sum(row.releases for row in open_ledger(file).show()) == 7
+
+
+def test_lines_of_one_second_keep_their_order(tmp_path: Path) -> None:
+    """History that is taken over is in the order in which it was written."""
+    file = Path(old_address("sqlite", tmp_path))
+    rows = [
+        f"INSERT INTO covdp_changes VALUES ({number}, '2030-01-01T00:00:00+00:00',"
+        f" 'breast', 'line {number}')"
+        for number in range(90, 120)
+    ]
+    change(file, *reversed(rows))
+    lines = [line.text for line in open_ledger(file).history("breast")]
+    assert lines[-30:] == [f"line {number}" for number in range(90, 120)]
 
 
 def test_a_clock_that_was_put_back_stops_nothing(tmp_path: Path) -> None:

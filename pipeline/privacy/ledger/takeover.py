@@ -56,7 +56,7 @@ def take_over(connection: Connection, key: bytes, new_format: str) -> None:
     }
     if claimed != charged:
         raise damaged("contents and charges do not match, so one of either was changed or lost")
-    timed = [_change(row, names) for row in sorted(changes, key=lambda row: str(row["id"]))]
+    timed = [_change(row, names) for row in changes]
     timed += [one for row in releases for one in _release(row, names)]
     events = [event for _, event in sorted(timed, key=lambda one: one[0])]
     for name in _TABLES:
@@ -80,7 +80,8 @@ def take_over(connection: Connection, key: bytes, new_format: str) -> None:
 
 def _rows(connection: Connection, name: str) -> list[dict[str, Any]]:
     """Return the rows of an old table as they are."""
-    rows = connection.execute(text(f"SELECT {_TABLES[name]} FROM covdp_{name}")).tuples()
+    query = text(f"SELECT {_TABLES[name]} FROM covdp_{name} ORDER BY 1")
+    rows = connection.execute(query).tuples()
     return [dict(zip(_TABLES[name].split(", "), row, strict=True)) for row in rows]
 
 

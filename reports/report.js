@@ -14,28 +14,35 @@ function wrapped(text, letters) {
   return lines;
 }
 
+function labels(spec, field, letters) {
+  // The expression that breaks the values of a field, where they are labels, into lines.
+  const values = new Set(Object.values(spec.datasets)[0].map((row) => row[field]));
+  const lines = [...values].map((value) => [value, wrapped(value, letters)]);
+  return `${JSON.stringify(Object.fromEntries(lines))}[datum.value]`;
+}
+
 function fit(spec, width) {
   // On a narrow screen: one panel below the other, as wide as the screen allows.
   if (!narrow.matches || spec.facet?.row) return spec;  // a grid of pictures keeps its shape
   const out = structuredClone(spec);
-  const named = (out.spec ?? out).layer.some((layer) => layer.encoding.y?.type === "nominal");
-  const room = width - (named ? 170 : 80);  // for the labels on the left, and numbers at bars' ends
-  if (named) out.config.axis.labelLimit = 110;
+  const layers = (out.spec ?? out).layer;
+  const squares = layers.some((layer) => layer.mark.type === "rect");
+  const named = !squares && layers.some((layer) => layer.encoding.y?.type === "nominal");
+  const room = width - (named ? 185 : 80);  // for the labels on the left, and numbers at bars' ends
+  if (named) out.config.axis.labelLimit = 125;
   if (out.facet) {
-    const titles = new Set(Object.values(out.datasets)[0].map((row) => row[out.facet.field]));
-    const lines = Object.fromEntries([...titles].map((title) => [title, wrapped(title, room / 8.4)]));
     out.columns = 1;
     out.spec.width = room;
-    const expression = `${JSON.stringify(lines)}[datum.value]`;
-    out.facet.header = { ...out.facet.header, labelLimit: room + 16, labelExpr: expression };
+    const labelExpr = labels(out, out.facet.field, room / 8.4);
+    out.facet.header = { ...out.facet.header, labelLimit: room + 16, labelExpr };
     out.config.legend.columns = 1;
-    out.resolve = { axis: { x: "independent" } };
+    out.resolve = { axis: { ...out.resolve?.axis, x: "independent" } };
   } else {
     out.width = room;
   }
-  for (const layer of (out.spec ?? out).layer) {
-    const axis = layer.encoding.x?.axis;
-    if (axis?.tickCount) axis.tickCount = 3;
+  for (const { encoding } of layers) {
+    if (encoding.x?.axis?.tickCount) encoding.x.axis.tickCount = 3;
+    if (named && encoding.y) encoding.y.axis = { ...encoding.y.axis, labelExpr: labels(out, encoding.y.field, 18) };
   }
   return out;
 }

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from components import NO_CHROMIUM, chromium
 from sample_runs import write_sample
 
 from pipeline.report import build_report
+from pipeline.results import read_rows, write_rows
 
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
@@ -76,8 +78,48 @@ def overflow(page: Any) -> int:
     )
 
 
+FAULTS = """figures => figures.flatMap(figure => {
+  const svg = figure.querySelector(".live svg"), frame = svg.getBoundingClientRect();
+  const boxes = [...svg.querySelectorAll("text")].filter(text => text.textContent.trim()
+    && text.getAttribute("opacity") !== "0").map(text => [text.textContent,
+    text.getBoundingClientRect()]);
+  return boxes.flatMap(([words, box], index) => [
+    ...(words.includes("…") ? [`cut: ${words}`] : []),
+    ...(box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1
+      || box.bottom > frame.bottom + 1 ? [`outside: ${words}`] : []),
+    ...boxes.slice(0, index).filter(([, other]) =>
+      Math.min(box.right, other.right) - Math.max(box.left, other.left) > 1
+      && Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top) > 2)
+      .map(([other]) => `${words} over ${other}`)]);
+})"""
+"""What is wrong with the texts of interactive charts: cut, outside the picture, on one another."""
 PHONE = {"viewport": {"width": 390, "height": 844}}
 DARK = {"color_scheme": "dark"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide", [1280, 800, 390])
+def test_texts_of_charts_are_whole_and_apart(browser: Any, tmp_path: Path, wide: int) -> None:
+    """No text of a chart is cut, leaves its picture or lies on another, on screens of any width."""
+    names = ("cancer-associated stroma", "choroidal neovascularization", "c", "d")
+    write_sample(tmp_path, names=names, repetitions=2, images=False)
+    record = write_sample(tmp_path, experiment="one", budgets=1, repetitions=2, images=False)
+    path = tmp_path / "results" / f"{record.run}.parquet"
+    rows = read_rows(path)
+    rows["distance"] = np.full(len(rows["n"]), "half-vectorisation", dtype=object)
+    rows["definition"] = np.where(rows["label"] == 0, "pure", "approx").astype(object)
+    write_rows(path, rows, metadata={})
+    context = browser.new_context(viewport={"width": wide, "height": 900})
+    page = context.new_page()
+    page.goto(build_report(tmp_path).as_uri(), wait_until="load")
+    assert draw_all(page) == 6
+    faults = page.locator("figure.chart").evaluate_all(FAULTS)
+    texts = page.locator("figure.chart .live svg text").count()
+    wider = overflow(page)
+    context.close()
+    assert faults == []
+    assert texts > 50
+    assert wider == 0
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import pytest
 from sample_runs import SERIES, write_sample
 
 from pipeline.errors import ConfigError, OutputError
+from pipeline.experiments.registry import EXPERIMENTS
 from pipeline.figures import digits, number
 from pipeline.files import resource
 from pipeline.report import build_release_report, build_report
@@ -355,6 +356,19 @@ def test_a_figure_is_headed_by_its_axis(tmp_path: Path, x: str, value: str, name
     words = f"{drawn[0].title} {drawn[0].caption} {drawn[0].content.title}"
     assert ("udget" in words) == (x == "budget")
     assert ("rror" in f"{drawn[0].title} {drawn[0].caption}") == (value == "error")
+
+
+def test_what_is_open_has_no_tick(tmp_path: Path) -> None:
+    """A statement that is not decided is marked as open, neither as found true nor as a warning."""
+    record = write_sample(tmp_path, images=False)
+    claim = EXPERIMENTS["ew-simulation"][0].claims[0].model_copy(update={"left": "absent"})
+    path = tmp_path / "runs" / record.run / "run.json"
+    fields = claim.model_dump(mode="json")
+    write_record(path, replace(record, config={**record.config, "claims": [fields]}))
+    html = build_report(tmp_path).read_text(encoding="utf-8")
+    (line,) = re.findall(r"<li([^>]*)>Not checked: “", html)
+    assert line == ' class="open"'
+    assert re.search(r"<li>All 40 mean errors agree", html)
 
 
 @pytest.mark.parametrize("runs", [1, 2])

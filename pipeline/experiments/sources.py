@@ -76,9 +76,10 @@ def _title(config: ExperimentConfig, manifold: Manifold, n: int, source: SourceC
     """Return what tells this class from the others of its experiment: by k where the paper does."""
     if config.figure.x == "k":
         return f"k = {manifold.point_shape[0]}"
+    power = str(manifold.dim).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
     titles = {
-        "hyperbolic": f"H^{manifold.dim}",
-        "sphere": f"S^{manifold.dim}",
+        "hyperbolic": f"H{power}",
+        "sphere": f"S{power}",
         "kendall": f"shapes of {manifold.point_shape[0]} landmarks",
     }
     parts = [titles.get(manifold.name, f"SPD({manifold.point_shape[0]})")]

@@ -139,7 +139,7 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
     span = np.concatenate([table["low"], table["high"]])
     base = alt.Chart().encode(
         alt.Y("series:N", sort=drawn, title=None).axis(
-            domain=False, ticks=False, grid=True, labelPadding=8, labelExpr=broken(drawn, drawn, 24)
+            domain=False, ticks=False, grid=True, labelPadding=8, labelExpr=broken(drawn, drawn, 18)
         )
     )
     along = position(measured, span, along=False)

@@ -81,14 +81,14 @@ def is_watched() -> bool:
 
 
 @contextmanager
-def counted(what: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
+def counted(what: str, total: float | None, unit: str) -> Iterator[Callable[[float], None]]:
     """Show a bar while the block works, and give the function that moves it on.
 
     Parameters
     ----------
     what : str
         What is done; of the data, names of classes at most.
-    total : int or None
+    total : float or None
         How many there are, where that is known.
     unit : str
         What is counted.
@@ -136,7 +136,7 @@ def step(name: str) -> Iterator[Step]:
 
 
 @contextmanager
-def _bar(what: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
+def _bar(what: str, total: float | None) -> Iterator[Callable[[float, str], None]]:
     """Show one bar among those that stand; the display comes with the first, goes with the last."""
     if not is_watched():
         yield lambda count, unit: None
@@ -167,7 +167,7 @@ def _started() -> "Progress":
     return display
 
 
-def _advance(display: "Progress", task: Any, count: int, unit: str) -> None:
+def _advance(display: "Progress", task: Any, count: float, unit: str) -> None:
     display.advance(task, count)
     state = next(item for item in display.tasks if item.id == task)
     display.update(task, shown=pace(state.completed, state.total, state.elapsed or 0.0, unit))

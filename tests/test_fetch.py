@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from pipeline.datasets import DATASETS, Card, data_root, fetch, open_dataset
+from pipeline.datasets import DATASETS, Card, data_root, fetch, open_dataset, transfer
 from pipeline.datasets.download import obtain
 from pipeline.errors import DatasetError
 from pipeline.files import home
@@ -101,17 +102,23 @@ def test_size_is_part_of_the_name(server: Server, tmp_path: Path) -> None:
         fetch(card(server), tmp_path, size=65)
 
 
-def test_progress_goes_to_stderr(
-    server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_a_download_is_counted_only_when_asked(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bar is on standard error and only when it is asked for."""
+    """Every byte of the file is counted, out of as many as there are, and only when asked."""
+    seen: list[float] = []
+
+    @contextmanager
+    def counted(what: str, total: float | None, unit: str) -> Iterator[Callable[[float], None]]:
+        assert (what, total, unit) == ("download", len(BODY) / 1000, "kB")
+        yield seen.append
+
+    monkeypatch.setattr(transfer, "counted", counted)
     server.files |= {"/toy.npz": BODY, "/toy_64.npz": BODY}
     fetch(card(server), tmp_path, progress=False)
-    assert capfd.readouterr() == ("", "")
+    assert seen == []
     fetch(card(server), tmp_path, size=64, progress=True)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "100%" in err
+    assert sum(seen) == pytest.approx(len(BODY) / 1000)
 
 
 @pytest.mark.parametrize("fault", [500, 503, 429, "cut"])

@@ -11,8 +11,11 @@ import socket
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pipeline.progress import counted
 
 if TYPE_CHECKING:
     from requests import Response
@@ -107,14 +110,13 @@ def _length(answer: "Response", part: Path, most: int) -> int | None:
 
 def _receive(answer: "Response", part: Path, length: int | None, most: int, progress: bool) -> None:
     """Write the body, piece by piece as it arrives, and stop when it is too long or too slow."""
-    from tqdm import tqdm
-
     begun, received = time.monotonic(), 0
-    bar = tqdm(total=length, unit="B", unit_scale=True, ncols=79, disable=not progress)
-    with part.open("wb") as stream, bar:
+    total = None if length is None else length / 1000
+    bar = counted("download", total, "kB") if progress else nullcontext(lambda count: None)
+    with part.open("wb") as stream, bar as tick:
         while piece := answer.raw.read1(PIECE, decode_content=False):
             stream.write(piece)
-            bar.update(len(piece))
+            tick(len(piece) / 1000)
             received += len(piece)
             if received > most:
                 raise TransferError(f"more than {most:,} bytes came, {_bound(most)}", final=True)

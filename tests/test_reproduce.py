@@ -181,7 +181,7 @@ def test_missing_data_is_neither_done_nor_failed(
         "not run  ew-octmnist-octmnist: cannot download http://nowhere"
     )
     assert found.lines[1].endswith(command(config, tmp_path / "data", out))
-    listed = outcome([config], out, root=None, out=None, options=["--quick"])
+    listed = outcome([config], out, out / "report.html", root=None, out=None, options=["--quick"])
     assert listed.lines[1].endswith("covdp reproduce ew-octmnist --quick --dataset octmnist")
     assert found.lines[2] == "summary  0 run, 1 not run: no data"
     monkeypatch.setattr(flows.launch, "run_reproduction", lambda *_, **__: found)

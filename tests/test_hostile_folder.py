@@ -49,15 +49,20 @@ def test_postscript_in_disguise_starts_no_program(
     root: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """PostScript under an image's name is refused by every card; its decoder never sees it."""
+    asked: list[object] = []
 
     def look(self: object) -> None:
-        raise AssertionError("the decoder that runs Ghostscript was asked")
+        asked.append(self)
+        raise SyntaxError("not here")
 
     monkeypatch.setattr(EpsImageFile, "_open", look)
     (root / "ward/cat" / name).write_bytes(EPS)
-    with pytest.raises(AssertionError, match="Ghostscript"):  # the trap is where Pillow goes
+    with pytest.raises(OSError, match="cannot identify"):
         Image.open(root / "ward/cat" / name)
+    assert len(asked) == 1  # the trap is where Pillow goes by itself
     refused(root, "not a readable image", ALL)
+    refused(root, "not a readable image|format that the card does not name")
+    assert len(asked) == 1
 
 
 def test_no_format_that_runs_programs_can_be_named(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def prefect() -> Iterator[Callable[[], None]]:
     """Have a quiet Prefect in the block; import flows in it, then call what it gives."""
     answers = start_server()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    with Console().status("starting Prefect …") as status:
+    with Console(stderr=True).status("starting Prefect …") as status:
 
         def ready() -> None:
             answers()

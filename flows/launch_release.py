@@ -56,7 +56,7 @@ def check_release(
     """
     told = load_release(config, run_key=run_key, at=at)
     try:
-        open_ledger(ledger_address()).check_charge(told.population, told.cost, str(told.run_key))
+        open_ledger(ledger_address()).check_charge(told.population, told.charge, str(told.run_key))
     except BudgetError as error:
         raise BudgetError(f"{config}: {error}") from error
     folder = make_folder(out or default_out(told.name)).resolve()

@@ -121,7 +121,7 @@ def _release(config: Path, told: ReleaseConfig, folder: Path, root: Path | None)
         return
     try:
         new = f"{told.run_key} again"
-        open_ledger(ledger_address()).check_charge(told.population, told.cost, new)
+        open_ledger(ledger_address()).check_charge(told.population, told.charge, new)
     except BudgetError:
         sys.exit(2)
     except CovdpError as error:

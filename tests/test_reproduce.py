@@ -161,6 +161,18 @@ def test_missing_data_are_rows_and_a_command(missing: tuple[ExperimentConfig, Pa
     assert "Not run: OCTMNIST" in page
 
 
+def test_results_stay_when_their_data_have_gone(missing: tuple[ExperimentConfig, Path]) -> None:
+    """A table of an earlier run is not written over by rows that say there were no data."""
+    config, out = missing
+    path = out / "runs" / "ew-octmnist-octmnist" / "run.json"
+    write_record(path, replace(read_record(path), status="ok"))
+    table = out / "results" / "ew-octmnist-octmnist.parquet"
+    table.write_bytes(b"earlier")
+    with pytest.raises(CovdpError, match="of an earlier run stays as it is"):
+        run_experiment(config, out.parent / "data", out)
+    assert table.read_bytes() == b"earlier"
+
+
 def test_missing_data_is_neither_done_nor_failed(
     missing: tuple[ExperimentConfig, Path],
     tmp_path: Path,

@@ -10,7 +10,8 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -28,22 +29,38 @@ def answered() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _leave) for number in WORDS}
+    stderr = os.dup(2) if _is_open(2) else None  # a release silences 2 itself while it reads
+    leave = partial(_leave, stderr)
+    before = {number: signal.signal(number, leave) for number in WORDS}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        if stderr is not None:
+            os.close(stderr)
 
 
-def _leave(number: int, _: FrameType | None) -> NoReturn:
+def _is_open(number: int) -> bool:
+    """Return whether a file descriptor is there: a service may run without."""
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _leave(stderr: int | None, number: int, _: FrameType | None) -> NoReturn:
     """Say so and end: 130 after Ctrl-C, by the signal itself after SIGTERM."""
     for each in WORDS:
         signal.signal(each, signal.SIG_IGN)
-    for screen in (1, 2):
-        if os.isatty(screen):
-            os.write(screen, b"\r\x1b[2K\x1b[?25h")  # a spinner goes, the cursor comes back
-    os.write(2, WORDS[signal.Signals(number)])
+    with suppress(OSError):  # whoever read it is gone
+        for screen in (1, stderr):
+            if screen is not None and os.isatty(screen):
+                os.write(screen, b"\r\x1b[2K\x1b[?25h")  # a spinner goes, the cursor comes back
+    with suppress(OSError):
+        if stderr is not None:
+            os.write(stderr, WORDS[signal.Signals(number)])
     discard_unfinished()
     if number == signal.SIGTERM:
         signal.signal(number, signal.SIG_DFL)

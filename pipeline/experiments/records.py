@@ -23,6 +23,7 @@ from pipeline.results import (
     RunRecord,
     collect_versions,
     machine,
+    read_record,
     write_record,
     write_rows,
 )
@@ -54,6 +55,14 @@ def write_simulated(
     counts = tuple(ClassCount(data.label, data.name, len(data.points)) for data in classes)
     note = DatasetNote(config.dataset, "made by the experiment itself", origin="simulated")
     return _write(config, note, counts, (), None, out, started, s)
+
+
+def earlier_results(config: ExperimentConfig, out: Path) -> Path | None:
+    """Return the table of a run of this name that had its data, None if there is none."""
+    path = run_folder(config, out) / "run.json"
+    if not path.is_file() or read_record(path).status != "ok":
+        return None
+    return out / "results" / f"{config.run_name}.parquet"
 
 
 def write_missing(

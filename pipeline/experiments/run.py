@@ -52,7 +52,9 @@ def run_experiment(config: ExperimentConfig, root: Path | None, out: Path) -> Pa
     try:
         steps.fetch_images(config, root)
     except DatasetError as error:
-        return records.write_missing(config, root, out, started, error)
+        if (kept := records.earlier_results(config, out)) is None:
+            return records.write_missing(config, root, out, started, error)
+        raise DatasetError(f"{error}; {kept} of an earlier run stays as it is") from error
     return _run_images(config, root, out)
 
 

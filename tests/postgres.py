@@ -19,8 +19,6 @@ from components import NO_POSTGRES, postgres_programs
 
 PASSWORD = "pass-word-of-the-ledger"
 """In every address; the server asks only the user "stranger" for one, and knows none for it."""
-OLD = Path(__file__).parent / "ledger-format-1.sqlite"
-"""A ledger of the format without a journal, written by covdp 0.1.0 when it had no other."""
 _NUMBERS = itertools.count()
 
 
@@ -35,16 +33,30 @@ def new_address(backend: str, folder: Path) -> str:
     return f"postgresql+psycopg://covdp:{PASSWORD}@/postgres?{options}"
 
 
+@functools.cache
+def old_file() -> Path:
+    """Return a ledger of the format without a journal, as covdp 0.1.0 wrote it; not to be changed.
+
+    Kept as SQL, since no database is ever committed.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="covdp-old-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    text = Path(__file__).with_name("ledger-format-1.sql").read_text(encoding="utf-8")
+    with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection:
+        connection.executescript(text)
+    return folder / "ledger.sqlite"
+
+
 def old_address(backend: str, folder: Path) -> str:
     """Return the address of a copy of the old ledger, in either kind of database."""
     address = new_address(backend, folder)
     if backend == "sqlite":
-        shutil.copy(OLD, address)
+        shutil.copy(old_file(), address)
         return address
     types = {"DOUBLE": "DOUBLE PRECISION", "BLOB": "BYTEA"}
     schema = address.rsplit("%3D", 1)[1]
     with (
-        closing(sqlite3.connect(OLD)) as source,
+        closing(sqlite3.connect(old_file())) as source,
         direct(f"options=-csearch_path={schema}") as target,
     ):
         for name, made in source.execute(

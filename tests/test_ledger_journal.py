@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from postgres import OLD, old_address
+from postgres import old_address, old_file
 
 from pipeline.errors import BudgetError, LedgerError
 from pipeline.privacy import GDP, ZCDP, Budget, compose
@@ -396,7 +396,7 @@ def test_a_damaged_ledger_of_format_1_is_left_as_it_is(tmp_path: Path, statement
 
 def test_random_damage_of_format_1(tmp_path: Path) -> None:
     """A damaged old ledger is taken over with all that was spent, or refused in one line."""
-    good, rng = OLD.read_bytes(), random.Random(601)
+    good, rng = old_file().read_bytes(), random.Random(601)
     whole = Path(old_address("sqlite", tmp_path))
     spent = {row.population: row.spent for row in open_ledger(whole).show() if row.spent}
     found: list[dict[str, object]] = []

@@ -176,7 +176,7 @@ def test_a_charge_is_refused_before_images_are_read(ledger: Ledger) -> None:
 )
 def test_decimals_add_up_as_they_are_written(total: Budget, cost: Budget, times: int) -> None:
     """A budget planned for k releases pays k of them, not one less by the last bit, and no more."""
-    account = Account("chest", total, 1e-5, datetime.now(UTC), (cost,) * (times - 1), 0)
+    account = Account("chest", total, 1e-5, datetime.now(UTC), (cost,) * (times - 1), 1, 0)
     check_affordable(account, cost)
     full = replace(account, costs=(cost,) * times)
     assert (full.spent, full.left) == (total, None)
@@ -203,7 +203,7 @@ def test_account_is_never_overdrawn_and_left_is_tight(
     """Whatever is asked: accepted charges compose to ≤ total, left is accepted, a bit more not."""
     make = MAKERS[name]
     created = datetime(2026, 1, 1, tzinfo=UTC)
-    account = Account("chest", make(total), 0.5, created, (), 0)
+    account = Account("chest", make(total), 0.5, created, (), 1, 0)
     for cost in map(make, asked):
         try:
             check_affordable(account, cost)
@@ -234,7 +234,7 @@ def test_releases_left_is_exact(name: str, total: float, spent: list[float], cos
     """As many more releases as are said fit, and one more does not."""
     make = MAKERS[name]
     created = datetime(2026, 1, 1, tzinfo=UTC)
-    account = Account("chest", make(total), 0.5, created, tuple(map(make, spent)), 0)
+    account = Account("chest", make(total), 0.5, created, tuple(map(make, spent)), 1, 0)
     left = account.releases_left(make(cost * total))
     price = (make(cost * total),)
     if left:

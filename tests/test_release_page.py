@@ -114,6 +114,25 @@ def test_the_page_says_how_the_account_stands(ward: Path, lines: str, group: int
     assert f"at most {success(row.spent)} % success" in text
 
 
+@pytest.mark.parametrize("first", [1, 2])
+def test_all_releases_together_are_told_for_the_fewest_images(ward: Path, first: int) -> None:
+    """The account's total bounds what is told of 3 images only if every release counted 3."""
+    lines = "smallest_class = 1\nimages_per_person = {}\n"
+    released(ward, lines.format(first), GDP(9.0))
+    content, book = released(ward, lines.format(3), GDP(9.0))
+    (row,) = book.show("ward")
+    assert row.spent is not None
+    text = words(json.loads(content), ward)
+    about = {
+        1: "one particular image was",
+        2: "the images of one particular person, at most 2, were",
+    }
+    told = text.split("Whoever sees this release and all before it from this account")[1]
+    assert told.index(about[first]) < told.index(f"at most {success(row.spent)} % success")
+    assert f"Not all of them counted more than {first} a person" in told
+    assert "at most 3, were" not in told.split("Not all")[0]
+
+
 @pytest.mark.parametrize("lines", ["", 'noise = "float"\n'], ids=["hardened", "float"])
 def test_every_draw_is_one_line_of_the_table(ward: Path, lines: str) -> None:
     """Class, step, sensitivity, σ and ρ of each draw stand in a row; a class ends in its sum.

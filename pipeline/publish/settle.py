@@ -272,6 +272,7 @@ def _account(held: Reservation) -> dict[str, Any]:
         "releases": row.releases,
         "releases_left": row.releases_left,
         "delta": row.delta,
+        "images_per_person": row.group,
         "epsilon_total": row.epsilon_budget,
         "epsilon_spent": row.epsilon_spent,
         "epsilon_left": row.epsilon_left,

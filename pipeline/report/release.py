@@ -155,12 +155,19 @@ def _releases(count: int) -> str:
 def _so_far(account: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """Return what all releases of the account mean, this one and those before it.
 
-    The account pays for all images of a person, as many as `images_per_person` says.
+    Each was charged for the images of a person that it counted. The total bounds what all tell of
+    as many images as the release that counted fewest, and no more.
     """
     spent = budget_from(account["definition"], account["spent"])
-    group = settings.get("images_per_person") or 1
+    counted = account.get("images_per_person", 1)
     seen = "this release and all before it from this account"
-    return _sentence(plainly(spent, group=group, seen=seen))
+    text = _sentence(plainly(spent, group=counted, seen=seen))
+    if (settings.get("images_per_person") or 1) > counted:
+        text += (
+            f" Not all of them counted more than {counted} a person: of a person with more images "
+            "they tell more."
+        )
+    return text
 
 
 def _sentence(text: str) -> str:

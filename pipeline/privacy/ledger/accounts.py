@@ -25,6 +25,7 @@ class Account:
     delta: float
     created: datetime
     costs: tuple[Budget, ...]
+    group: int
     unfinished: int
 
     @property
@@ -63,6 +64,7 @@ class Account:
             epsilon_budget=epsilon_of(self.budget, self.delta),
             epsilon_spent=epsilon_of(spent, self.delta) if spent else 0.0,
             epsilon_left=epsilon_of(left, self.delta) if left else 0.0,
+            group=self.group,
             releases=len(self.costs),
             unfinished=self.unfinished,
             created=self.created,

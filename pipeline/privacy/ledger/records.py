@@ -26,6 +26,8 @@ class PopulationRow:
     epsilon_budget, epsilon_spent, epsilon_left : float
         ε with (ε, δ)-DP for each of the above, rounded up; 0 for None. They do not add up, since
         composition is not a sum in (ε, δ).
+    group : int
+        The most records of one person for whom `spent` holds: the least that any charge counted.
     releases : int
         Number of charges.
     unfinished : int
@@ -46,6 +48,7 @@ class PopulationRow:
     epsilon_budget: float
     epsilon_spent: float
     epsilon_left: float
+    group: int
     releases: int
     unfinished: int
     created: datetime

@@ -21,6 +21,7 @@ class Paid:
     run_key: str
     cost: Budget
     reserved: datetime
+    group: int
     committed: datetime | None = None
     digest: str | None = None
 
@@ -42,6 +43,7 @@ class State:
         return replace(
             self.totals[population],
             costs=tuple(one.cost for one in paid),
+            group=min((one.group for one in paid), default=1),
             unfinished=sum(one.committed is None for one in paid),
         )
 
@@ -102,7 +104,7 @@ def _budget(state: State, event: Event, number: int) -> None:
     old = state.totals.get(name)
     created = old.created if old else at
     budget = read_budget(event["budget"])
-    state.totals[name] = Account(name, budget, event["delta"], created, (), 0)
+    state.totals[name] = Account(name, budget, event["delta"], created, (), 1, 0)
     if event["text"]:
         state.entries[number] = Entry(at, name, "budget", event["text"])
 
@@ -110,7 +112,9 @@ def _budget(state: State, event: Event, number: int) -> None:
 def _charge(state: State, event: Event, number: int) -> None:
     name = event["population"]
     cost, at = read_budget(event["cost"]), read_time(event["at"])
-    state.releases[event["identity"]] = Paid(number, name, event["run_key"], cost, at)
+    state.releases[event["identity"]] = Paid(
+        number, name, event["run_key"], cost, at, event["group"]
+    )
     state.owners.update(dict.fromkeys(event["contents"].values(), name))
 
 

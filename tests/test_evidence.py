@@ -206,6 +206,9 @@ def test_times_are_decided_by_ranks_whatever_their_outliers(tmp_path: Path) -> N
         (found,) = verdicts(run_of(tmp_path / f"{factor}", rows, claim))
         assert found.word == word
         assert "times the median time of “a”" in found.found
+        told = claims(run_of(tmp_path / f"{factor}", rows, claim))[-1].text
+        assert "ranks of the times" in told
+        assert "means" not in told
 
 
 def test_a_bar_of_ours_must_say_so() -> None:
@@ -253,6 +256,12 @@ def test_no_image_fills_more_of_the_bound_than_is_said(
     share = float(said.rpartition("more than ")[2].partition(" %")[0]) / 100
     assert filled <= share + 5e-4
     assert filled > share - 0.005
+    stated = ClaimConfig(**PLACE, factor=0.8, column="ratio", ours="Ours.").model_dump(mode="json")
+    bound = {"class_name": np.array(["c"], dtype=object), "ratio": np.array([filled])}
+    judged = claims(
+        replace(run, record=replace(run.record, config={"claims": [stated]}), bound=bound)
+    )
+    assert len(judged) == 1  # and not a word of tests, as nothing is random
     plain = replace(run, record=replace(run.record, config={"descriptor": "oct5", "eta": 1e-6}))
     assert not grid(plain, {}, {})
 

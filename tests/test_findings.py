@@ -42,6 +42,40 @@ def test_headline_compares_at_the_same_budget(tmp_path: Path) -> None:
     assert f"“{OURS}”, has 1.5 times its error" in headline
 
 
+@pytest.mark.parametrize("gain", [2.0, 1.0])
+def test_a_noisy_series_hides_no_decided_one(tmp_path: Path, gain: float) -> None:
+    """The best in the headline is one that is decided, however lucky a noisy one is.
+
+    Where none is decided to be better, the others may well be worse: it is not said that no series
+    differs. Nothing is random: the noisy series has the least mean by construction.
+    """
+    fixed = {PAPER: 1.0, OURS: 1 / gain, SERIES[2]: 3.0, SERIES[3]: 2.0}
+
+    def change(rows: Table) -> Table:
+        factor = np.array([fixed[series] for series in rows["series"]])
+        most = rows["repetition"].max()
+        noisy = np.where(rows["repetition"] == most, 0.4 * (most + 1), 1e-9)  # mean 0.4
+        error = np.where(rows["series"] == SERIES[2], noisy, factor)
+        return {**rows, "error": error, "expected_error": np.full_like(error, np.nan)}
+
+    headline = findings(run_of(tmp_path, change))[0].text
+    if gain > 1:
+        assert f"the error of “{OURS}” is 2 times smaller" in headline
+    else:
+        assert "no series has a smaller error" in headline
+        assert "by more than chance" in headline
+        assert "differs" not in headline
+
+
+def test_a_range_over_two_definitions_names_both(tmp_path: Path) -> None:
+    """A range of errors over series in ε and in μ does not call all of their budgets μ."""
+    run = run_of(tmp_path)
+    mixed = np.where(run.rows["series"] == OURS, "pure", "gdp").astype(object)
+    record = replace(run.record, baseline="absent")
+    text = findings(replace(run, rows={**run.rows, "definition": mixed}, record=record))[0].text
+    assert " at μ or ε = 0.1, " in text
+
+
 def test_headline_without_a_published_setting(tmp_path: Path) -> None:
     """With one series, or no baseline among them, the first sentence gives the range of errors."""
     run = run_of(tmp_path)

@@ -28,11 +28,15 @@ AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
 OPEN, VOID, UNRUN = "Not decided", "Cannot be judged", "Not checked"
 LEFT = {OPEN: "differences within the noise", UNRUN: "series that were not run"}
 """Why a statement is left open, in the headline."""
-HOW = (
-    "Each statement is decided by tests on the means in all its comparisons together: "
+HOW = {
+    "error": "Each statement is decided by tests on the means in all its comparisons together: "
     f"{STATED}, over all of them. A difference within that is not decided, and what rests on "
-    "means that are not those of their law cannot be judged; neither counts, for or against."
-)
+    "means that are not those of their law cannot be judged; neither counts, for or against.",
+    "seconds": "Each statement is decided by exact tests on the ranks of the times in all its "
+    f"comparisons together: {STATED}, over all of them. A difference within that is not decided "
+    "and does not count, for or against.",
+}
+"""How statements on a column are judged; on the bound there is nothing random."""
 
 
 class Verdict(NamedTuple):
@@ -54,7 +58,8 @@ class Verdict(NamedTuple):
 def claims(run: Run) -> list[Finding]:
     """Return one sentence for each statement of the paper, and how they were judged."""
     found = [verdict.finding for verdict in verdicts(run)]
-    return [*found, Finding(HOW)] if found and not run.record.config.get("composition") else found
+    columns = dict.fromkeys(claim["column"] for claim in run.record.config.get("claims", ()))
+    return [*found, *(Finding(HOW[name]) for name in columns if found and name in HOW)]
 
 
 def verdict(run: Run) -> list[Finding]:

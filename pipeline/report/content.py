@@ -29,9 +29,11 @@ Content = Any
 
 
 def subject(record: RunRecord) -> str:
-    """Return what a run is about: images, images that are missing, records or budgets."""
+    """Return what a run is about: images, images that are missing, records, times or budgets."""
     if record.config.get("composition"):
         return "budgets"
+    if record.config.get("kind") == "timing":
+        return "times"
     if record.config.get("source"):
         return "records"
     return "images" if record.status == "ok" else "missing"
@@ -201,6 +203,7 @@ CONTENT: Mapping[str, Callable[[Run], Content]] = {
     "facts": facts_about("images"),
     "missing": facts_about("missing"),
     "records": facts_about("records"),
+    "timed": facts_about("times"),
     "rules": facts_about("budgets"),
     "samples": samples,
     "bound": bound_figure,

@@ -30,7 +30,9 @@ def findings(run: Run) -> list[Finding]:
         if run.record.config.get("kind", "error") == "error":
             sound = {name: column[~checked.off] for name, column in table.items()}
             found.append(_comparison(_one_panel(sound, run), run.record.baseline))
-        found += [*_theory(checked), *_disagreements(table, checked)]
+        if not run.record.config.get("composition"):  # what is drawn there is shown nowhere
+            found += _theory(checked)
+        found += _disagreements(table, checked)
     if run.bound is not None:
         found.append(_bound(run.bound))
     return [finding for finding in found if finding.text] or [Finding("Nothing was measured.")]
@@ -54,13 +56,15 @@ def _comparison(table: Table, baseline: str) -> Finding:
     ratios = {name: found for name, found in ratios.items() if len(found.values)}
     if not ratios:
         return _range(table)
-    best = max(ratios, key=lambda name: ratios[name].gain)
+    decided = [name for name, found in ratios.items() if found.decided(len(ratios))]
+    better = [name for name in decided if ratios[name].gain > 1]
+    best = max(better or ratios, key=lambda name: ratios[name].gain)
     values, gain = ratios[best].values, ratios[best].gain
-    if not ratios[best].decided(len(ratios)):
+    if best not in decided:
         return Finding(
-            f"At the same budget no series differs from the published setting, “{baseline}”, by "
-            f"more than chance; the closest to better, “{best}”, has {number(1 / gain)} times its "
-            "error.",
+            f"At the same budget no series has a smaller error than the published setting, "
+            f"“{baseline}”, by more than chance; the closest to it, “{best}”, has "
+            f"{number(1 / gain)} times its error.",
             open=True,
         )
     if gain <= 1:
@@ -126,7 +130,7 @@ def _range(table: Table) -> Finding:
     good = table["count"] > 0
     if not good.any():
         return Finding("")
-    symbol = letter(str(table["definition"][0]))
+    symbol = " or ".join(dict.fromkeys(letter(str(x)) for x in table["definition"][good]))
     ends = []
     for budget in (table["budget"][good].min(), table["budget"][good].max()):
         means = table["mean"][good & (table["budget"] == budget)]

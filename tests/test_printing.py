@@ -241,6 +241,11 @@ def test_what_is_spent_is_rounded_up_and_what_is_left_down(
     assert repr(row.left.mu) in verbose
     assert digits_up(0.1234561, 6) == "0.123457"
     assert digits_down(0.1234569, 6) == "0.123456"
+    account.set_budget("untouched", GDP(2.0))
+    fresh = printed(capsys, "ledger", "show", "untouched").splitlines()
+    (epsilon,) = (line.split()[-3:] for line in fresh if "ε (" in line)
+    assert epsilon[0] == "0"
+    assert epsilon[1] == epsilon[2]
 
 
 def test_history_tells_budgets_and_charges_in_order(

@@ -367,7 +367,7 @@ def test_a_figure_is_headed_by_its_axis(tmp_path: Path, x: str, value: str, name
 
 
 def test_what_is_open_has_no_tick(tmp_path: Path) -> None:
-    """A statement that is not decided is marked as open, neither as found true nor as a warning."""
+    """What is not decided is marked as open, what is only told as told, neither as found true."""
     record = write_sample(tmp_path, images=False)
     claim = EXPERIMENTS["ew-simulation"][0].claims[0].model_copy(update={"left": "absent"})
     path = tmp_path / "runs" / record.run / "run.json"
@@ -377,6 +377,8 @@ def test_what_is_open_has_no_tick(tmp_path: Path) -> None:
     (line,) = re.findall(r"<li([^>]*)>Not checked: “", html)
     assert line == ' class="open"'
     assert re.search(r"<li>All 40 mean errors agree", html)
+    (line,) = re.findall(r"<li([^>]*)>Each statement is decided by", html)
+    assert line == ' class="told"'
 
 
 @pytest.mark.parametrize("runs", [1, 2])

@@ -201,6 +201,9 @@ def test_missing_data_is_neither_done_nor_failed(
     said = capsys.readouterr()
     assert said.err == "covdp: no data at all for ew-octmnist; the commands above get them\n"
     assert "summary  0 run, 1 not run" in said.out
+    for option in ("--json", "--quiet"):  # which print no commands
+        assert main(["reproduce", "ew-octmnist", option]) == 2
+        assert "above" not in capsys.readouterr().err
     assert main(["reproduce", "all"]) == 0
     capsys.readouterr()
     assert main(["reproduce", "all", "--json"]) == 0

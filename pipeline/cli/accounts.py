@@ -88,9 +88,9 @@ def _table(row: PopulationRow, digits: int) -> Table:
         (f"ε (δ = {row.delta:g})", row.epsilon_spent, row.epsilon_left, row.epsilon_budget),
     )
     for name, used, rest, whole in lines:
-        table.add_row(
-            name, digits_up(used, digits), digits_down(rest, digits), digits_up(whole, digits)
-        )
+        untouched = name.startswith("ε (") and rest == whole  # ε is only shown, never spent as such
+        shown = (digits_up if untouched else digits_down)(rest, digits)
+        table.add_row(name, digits_up(used, digits), shown, digits_up(whole, digits))
     return table
 
 

@@ -105,12 +105,13 @@ def reproduce(
         print("".join(f"{line}\n" for line in found.lines if not how.quiet), end="")
         print_paths(found.paths, how)
     if found.without and "all" not in names:
-        raise DatasetError(
-            f"no data at all for {', '.join(found.without)}; the commands above get them"
-        )
+        where = "the commands above get them"
+        if how.json or how.quiet:
+            where = "the report has the commands that get them"
+        raise DatasetError(f"no data at all for {', '.join(found.without)}; {where}")
 
 
-def report(folder: Path, *, out: Out = None, how: Printing = PLAIN) -> None:
+def report(folder: Path, *, out: Path | None = None, how: Printing = PLAIN) -> None:
     """Build the report of a results folder again.
 
     ```
@@ -120,7 +121,9 @@ def report(folder: Path, *, out: Out = None, how: Printing = PLAIN) -> None:
     Parameters
     ----------
     folder
-        The folder that `covdp run` wrote.
+        The folder that `covdp run` or `covdp reproduce` wrote.
+    out
+        The page's file; FOLDER/report.html when left out.
     """
     from pipeline.report import build_report
 

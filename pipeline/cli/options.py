@@ -70,7 +70,8 @@ class Printing:
             negative="",
             group=_PRINTING,
             show_default=False,
-            help="Print more: all columns; steps and their times also where there is no terminal.",
+            help="Print more: all columns; steps and their times also where there is no terminal, "
+            "but in a release.",
         ),
     ] = False
 

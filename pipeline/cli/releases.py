@@ -26,8 +26,9 @@ def release(
 ) -> None:
     """Release one private mean descriptor per class, and pay for it from the ledger.
 
-    Noise is drawn from an exact sampler; nothing that was computed without noise leaves. Asked
-    again with the same images, config and run key, it gives the same release and costs nothing.
+    Noise is drawn from an exact sampler, unless the config accepts floats in writing; nothing that
+    was computed without noise leaves. Asked again with the same images, config and run key, it
+    gives the same release and costs nothing.
 
     ```
     covdp ledger init
@@ -86,7 +87,7 @@ def set_budget(
     ledger: Ledger = None,
     how: Printing = PLAIN,
 ) -> None:
-    """Give a population its total budget, or raise it; every change is kept.
+    """Give a population its total budget, or change it; every change is kept.
 
     ```
     covdp ledger set-budget ward-7 --definition gdp --total 2

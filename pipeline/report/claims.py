@@ -59,7 +59,7 @@ def claims(run: Run) -> list[Finding]:
     """Return one sentence for each statement of the paper, and how they were judged."""
     found = [verdict.finding for verdict in verdicts(run)]
     columns = dict.fromkeys(claim["column"] for claim in run.record.config.get("claims", ()))
-    return [*found, *(Finding(HOW[name]) for name in columns if found and name in HOW)]
+    return [*found, *(Finding(HOW[name], told=True) for name in columns if found and name in HOW)]
 
 
 def verdict(run: Run) -> list[Finding]:

@@ -137,7 +137,8 @@ def _range(table: Table) -> Finding:
         ends.append(
             f"{number(means.min())} to {number(means.max())} at {symbol} = {number(budget)}"
         )
-    return Finding(f"Mean distance to the true mean: {', and '.join(dict.fromkeys(ends))}.")
+    text = f"Mean distance to the true mean: {', and '.join(dict.fromkeys(ends))}."
+    return Finding(text, told=True)
 
 
 def _theory(checked: Checked) -> list[Finding]:

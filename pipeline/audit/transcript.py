@@ -7,24 +7,56 @@ Next on the path: ``cases.py``.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from pipeline.adaptive import Noised, Records, Shares, adaptive_mean, prepare, step_costs
 from pipeline.arrays import FloatArray
 from pipeline.audit.neighbours import Neighbours
 from pipeline.descriptors import domain
 from pipeline.geometry import Manifold
+from pipeline.mean import AdaptivePlan, Prepared, Shares, admit, draw, prepare, step_costs
 from pipeline.mechanisms import Diagnostics, Draws, Mechanism
 from pipeline.mechanisms.family import Points
+from pipeline.mechanisms.noise import Noised
 from pipeline.privacy import Budget
 
 RECORDS = 4
 """Size n of the data sets; one of the records is replaced."""
 DESCRIPTOR, SIDE = "oct5", 28
 """What the records are descriptors of."""
+
+
+@dataclass
+class Kept:
+    """Gaussian noise, `scale` times as wide as asked, that keeps what it gave."""
+
+    rng: np.random.Generator
+    scale: float
+    vectors: list[FloatArray] = field(default_factory=list)
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add noise and keep the result."""
+        self.vectors.append(vector + self.scale * sigma * self.rng.standard_normal(len(vector)))
+        return Noised(self.vectors[-1], math.nan)
+
+
+@dataclass
+class Replayed:
+    """No noise: a transcript is given back step by step, and what was asked is kept."""
+
+    transcript: FloatArray
+    rng: None = None
+    vectors: list[FloatArray] = field(default_factory=list)
+    sigmas: list[float] = field(default_factory=list)
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Return the next part of the transcript."""
+        start = len(self.sigmas)
+        self.vectors.append(vector)
+        self.sigmas.extend([sigma] * len(vector))
+        return Noised(self.transcript[start : len(self.sigmas)], math.nan)
 
 
 @dataclass(frozen=True)
@@ -54,33 +86,15 @@ class Transcripts:
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` transcripts, (size, length), of the data set `center`."""
-        kept: list[FloatArray] = []
+        noise = Kept(rng, self.scale)
+        draw(_ready(center, self.manifold), self.budget, noise=noise, size=size)
+        return Draws(np.concatenate(noise.vectors).reshape(size, -1), Diagnostics())
 
-        def keep(
-            vector: FloatArray, sigma: float, sensitivity: float, rng: np.random.Generator
-        ) -> Noised:
-            kept.append(vector + self.scale * sigma * rng.standard_normal(len(vector)))
-            return Noised(kept[-1], math.nan)
-
-        adaptive_mean(_ready(center, self.manifold), self.budget, size=size, noise=keep, rng=rng)
-        return Draws(np.concatenate(kept).reshape(size, -1), Diagnostics())
-
-    def replay(self, records: Records, transcript: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def replay(self, ready: Prepared, transcript: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return what the steps of a transcript release without noise, and σ of each entry."""
-        vectors: list[FloatArray] = []
-        sigmas: list[float] = []
-
-        def force(
-            vector: FloatArray, sigma: float, sensitivity: float, rng: np.random.Generator
-        ) -> Noised:
-            start = len(sigmas)
-            vectors.append(vector)
-            sigmas.extend([sigma] * len(vector))
-            return Noised(transcript[start : len(sigmas)], math.nan)
-
-        unused = np.random.default_rng(0)
-        adaptive_mean(records, self.budget, noise=force, rng=unused)
-        return np.concatenate(vectors), np.array(sigmas)
+        noise = Replayed(transcript)
+        draw(ready, self.budget, noise=noise)
+        return np.concatenate(noise.vectors), np.array(noise.sigmas)
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""
@@ -98,12 +112,13 @@ def data_sets() -> tuple[Points, Points]:
     return np.stack([np.diag(np.exp(one)), *others]), np.stack([np.diag(np.exp(other)), *others])
 
 
-def _ready(points: Points, manifold: Manifold) -> Records:
+def _ready(points: Points, manifold: Manifold) -> Prepared:
     known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=manifold.name)
-    return prepare(points, domain=known, manifold=manifold)
+    records = admit(points, domain=known, manifold=manifold)
+    return prepare(records, AdaptivePlan(), rng=None)
 
 
-def ready(manifold: Manifold) -> tuple[Records, Records]:
+def ready(manifold: Manifold) -> tuple[Prepared, Prepared]:
     """Return both data sets, prepared."""
     left, right = data_sets()
     return _ready(left, manifold), _ready(right, manifold)

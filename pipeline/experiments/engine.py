@@ -7,7 +7,7 @@ stopped with the same numbers.
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
-from pipeline.experiments import direct
-from pipeline.geometry import FlatChart, Manifold
+from pipeline.geometry import Manifold
+from pipeline.mean import Domain, Drawn, Prepared, Records, SinglePlan, admit, draw, prepare
+from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
-from pipeline.release import Domain, NonPrivate, Release, release, summarise
+from pipeline.mechanisms.noise import FloatNoise
 
 
 class Setting(NamedTuple):
@@ -79,57 +80,40 @@ def run_cells(
 ) -> None:
     """Compute the `pending` cells of one class and hand each one's columns to `write`.
 
-    On a flat manifold intrinsic mechanisms work on coordinates, which is the same and overflows
-    nowhere; the embedded ones of the papers, and errors measured between matrices, need the
-    matrices themselves.
+    What depends on the records alone is computed once, and what depends on a series once for all
+    its budgets.
     """
-    charted, chart = data, setting
-    if setting.manifold.flat:
-        chart = setting._replace(manifold=FlatChart(setting.manifold))
-        charted = data._replace(points=setting.manifold.log(setting.manifold.origin, data.points))
+    records = admit(data.points, domain=setting.domain, manifold=setting.manifold)
     for series in setting.config.mechanisms:
         mine = [cell for cell in pending if cell.series == series and cell.label == data.label]
-        stored = MECHANISMS[series.mechanism].embedded or series.measure != "distance"
-        if mine:
-            _run_series(*((data, setting) if stored else (charted, chart)), mine, write)
+        if not mine:
+            continue
+        prepared = prepare_series(records, data, setting, series)
+        for cell in mine:
+            write(cell, columns(data, prepared, cell, setting))
 
 
-def _run_series(
-    data: ClassData,
-    setting: Setting,
-    cells: Sequence[Cell],
-    write: Callable[[Cell, dict[str, Any]], Any],
-) -> None:
-    """Compute the cells of one series; what depends on the records alone is computed once."""
-    series = cells[0].series
+def prepare_series(
+    records: Records, data: ClassData, setting: Setting, series: SeriesConfig
+) -> Prepared:
+    """Return what all budgets of a series share, from a stream of its own."""
     seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
-    nonprivate = summarise(
-        data.points,
-        manifold=setting.manifold,
-        plan=series.plan,
-        size=setting.repetitions(series),
-        rng=np.random.default_rng(seed),
-    )
-    for cell in cells:
-        write(cell, columns(data, nonprivate, cell, setting))
+    rng = np.random.default_rng(seed)
+    return prepare(records, series.plan, size=setting.repetitions(series), rng=rng)
 
 
-def columns(
-    data: ClassData, nonprivate: NonPrivate, cell: Cell, setting: Setting
-) -> dict[str, Any]:
+def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Draw one cell and return its rows.
 
     Status `undefined` where the law has no density; `not representable` where, on a curved
     manifold, the noise is so wide that a matrix of doubles cannot hold its own eigenvalues.
     """
-    known = describe_cell(data, nonprivate.n, cell, setting)
+    known = describe_cell(data, prepared.records.n, cell, setting)
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # found by the checks of the geometry
-            drawn, distance = draw_cell(
-                nonprivate, cell, setting, rng=np.random.default_rng(known["seed"])
-            )
-        if distance is None or cell.series.measure != "distance":
-            distance = measure(nonprivate.mean, drawn.points, setting.manifold, cell.series)
+            rng = np.random.default_rng(known["seed"])
+            drawn = draw_cell(prepared, cell, setting, rng=rng)
+            distance = measure(prepared.records, drawn, cell.series)
     except UndefinedError:
         return known | {"status": "undefined"}
     except DomainError:
@@ -138,30 +122,24 @@ def columns(
         return known | {"status": "not representable"}
     embedded = MECHANISMS[cell.series.mechanism].embedded
     exact = cell.series.measure == "distance" or (embedded and cell.series.measure != "vech")
+    release = drawn.release
     return known | {
         "status": "ok",
-        "sigma": drawn.sigma,
+        "sigma": release.sigma if isinstance(prepared.plan, SinglePlan) else np.nan,
         "error": distance,
-        "expected_error": (drawn.expected_error if exact else None) or np.nan,
-        "acceptance": drawn.acceptance,
-        "seconds": drawn.seconds,
+        "expected_error": (release.expected_error if exact else None) or np.nan,
+        "acceptance": release.acceptance,
+        "seconds": release.seconds,
     }
 
 
 def draw_cell(
-    data: NonPrivate, cell: Cell, setting: Setting, *, rng: np.random.Generator
-) -> tuple[Release, NDArray[np.float64] | None]:
-    """Draw every repetition of one cell in one call; with distances where points cannot tell."""
+    prepared: Prepared, cell: Cell, setting: Setting, *, rng: np.random.Generator
+) -> Drawn:
+    """Draw every repetition of one cell in one call."""
     budget = setting.config.budget(cell.value, cell.series)
-    size, manifold = setting.repetitions(cell.series), setting.manifold
-    if direct.is_direct(cell.series, manifold):
-        domain, series = cast(direct.Centred, setting.domain), cell.series
-        return direct.draw(
-            data, budget, domain=domain, manifold=manifold, series=series, size=size, rng=rng
-        )
-    plan, domain_ = cell.series.plan, setting.domain
-    drawn = release(data, budget, domain=domain_, manifold=manifold, plan=plan, size=size, rng=rng)
-    return drawn, None
+    size = setting.repetitions(cell.series)
+    return draw(prepared, budget, noise=FloatNoise(rng), size=size)
 
 
 def describe_cell(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
@@ -185,7 +163,13 @@ def describe_cell(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict
         "budget": cell.value,
         "delta": delta if definition == "approx" and delta else np.nan,
         "alpha": config.alpha if definition == "rdp" and config.alpha else np.nan,
-        "sensitivity": direct.bound_of(series, n, setting.domain, setting.manifold),
+        "sensitivity": frechet_sensitivity(
+            setting.domain,
+            n,
+            series.plan if isinstance(series.plan, SinglePlan) else SinglePlan(),
+            MECHANISMS[series.mechanism],
+            setting.manifold,
+        ),
         "footpoint": series.footpoint,
         "repetition": np.arange(setting.repetitions(series)),
         "distance": distance_name(series, setting.manifold.name),
@@ -217,19 +201,21 @@ def distance_name(series: SeriesConfig, manifold: str) -> str:
     return DISTANCES[manifold]
 
 
-def measure(
-    mean: NDArray[Any], points: NDArray[Any], manifold: Manifold, series: SeriesConfig
-) -> NDArray[np.float64]:
-    """Return how far the points lie from the mean, as the series measures it.
+def measure(records: Records, drawn: Drawn, series: SeriesConfig) -> NDArray[np.float64]:
+    """Return how far the outputs lie from the true mean, as the series measures it.
 
     Outputs of embedded mechanisms leave the manifold: their distance is that of matrices or vectors
     as they are stored.
     """
-    apart = points - mean
+    release, manifold = drawn.release, records.manifold
+    embedded = MECHANISMS[series.mechanism].embedded
+    if series.measure == "distance" and not embedded:
+        if drawn.distance is not None:
+            return drawn.distance
+        return release.space.dist(records.frechet.point, release.outputs)
+    apart = release.points - records.on_manifold(records.frechet.point)
     if series.measure == "vech":
         rows, columns = np.tril_indices(apart.shape[-1])
         return np.asarray(np.linalg.norm(apart[..., rows, columns], axis=-1))
-    if series.measure == "distance" and not MECHANISMS[series.mechanism].embedded:
-        return manifold.dist(mean, points)
     axes = tuple(range(-len(manifold.point_shape), 0))
     return np.asarray(np.sqrt((np.abs(apart) ** 2).sum(axis=axes)))

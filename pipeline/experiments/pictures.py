@@ -12,8 +12,7 @@ from pipeline.config import ExperimentConfig
 from pipeline.experiments.engine import Cell, ClassData, Setting, draw_cell, stream_seed
 from pipeline.experiments.outlines import smooth
 from pipeline.files import atomic_path, make_folder
-from pipeline.geometry import frechet_mean
-from pipeline.release import summarise
+from pipeline.mean import admit, prepare
 
 COUNT = 6
 """Private outlines of each series in the picture."""
@@ -29,18 +28,17 @@ def draw_outlines(
     aligned stand there once more, smoothed, where the source says over which span.
     """
     data, setting = classes[0]
-    mean = frechet_mean(data.points, setting.manifold).point
+    records = admit(data.points, domain=setting.domain, manifold=setting.manifold)
+    mean = records.frechet.point
     span = config.source.smoothing if config.source else None
     shapes = {"Records": _turned(data.points[:10], mean), "True mean": mean[None]}
     for series in [item for item in config.mechanisms if item.sampler == "exact"]:
         few = series.model_copy(update={"repetitions": COUNT})
         seed = stream_seed(config, f"{series.series}/pictures")
         rng = np.random.default_rng(seed)
-        found = summarise(
-            data.points, manifold=setting.manifold, plan=few.plan, size=COUNT, rng=rng
-        )
+        found = prepare(records, few.plan, size=COUNT, rng=rng)
         cell = Cell(data.label, few, config.budgets[0])
-        drawn = draw_cell(found, cell, setting, rng=rng)[0].points
+        drawn = draw_cell(found, cell, setting, rng=rng).release.points
         shapes[series.series] = _turned(drawn, mean)
         if span is not None and series.aligned:
             shapes[f"{series.series}, smoothed"] = smooth(shapes[series.series], span)

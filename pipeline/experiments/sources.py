@@ -5,7 +5,6 @@ a random stream of its own. Next on the path: `engine`.
 """
 
 import math
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -18,26 +17,9 @@ from pipeline.errors import ConfigError
 from pipeline.experiments.engine import ClassData, Setting, stream_seed
 from pipeline.experiments.outlines import outlines, template
 from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.mean import Ball
+from pipeline.mean.domain import center_of
 from pipeline.mechanisms.radial import directions
-
-
-@dataclass(frozen=True)
-class Ball:
-    """The public domain of simulated records: the geodesic ball of `radius` around `center`."""
-
-    radius: float
-    manifold: str
-    center: NDArray[Any]
-
-    @property
-    def diameter(self) -> float:
-        """2r: two records of a ball are at most that far apart, and some are."""
-        return 2.0 * self.radius
-
-    @property
-    def largest_eigenvalue(self) -> float:
-        """e^r, which no eigenvalue of X exceeds: |ln λ| ≤ ‖log X‖_F ≤ r (ball around Id)."""
-        return math.inf if self.manifold == "spd-log-cholesky" else math.exp(self.radius)
 
 
 def build_manifold(name: str, dimension: int) -> Manifold:
@@ -96,7 +78,9 @@ def _ball(
     manifold: Manifold, ball: Ball, source: SourceConfig, n: int, rng: np.random.Generator
 ) -> NDArray[Any]:
     radius = ball.radius * rng.random(n) ** (1.0 / manifold.dim)
-    return manifold.exp(ball.center, radius[:, None] * directions(n, manifold.dim, rng))
+    return manifold.exp(
+        center_of(ball, manifold), radius[:, None] * directions(n, manifold.dim, rng)
+    )
 
 
 def _spectrum(
@@ -127,7 +111,7 @@ def _outlines(
     kept: list[NDArray[Any]] = []
     while len(kept) < n:
         shape = outlines(manifold.point_shape[0], 1, rng)[0]
-        if manifold.dist(ball.center, shape) <= ball.radius:
+        if manifold.dist(center_of(ball, manifold), shape) <= ball.radius:
             kept.append(shape)
     return np.array(kept)
 

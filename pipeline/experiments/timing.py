@@ -6,18 +6,16 @@ repetition is one call after three to warm up, so a median over repetitions is a
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import SeriesConfig
 from pipeline.errors import UndefinedError
-from pipeline.experiments.engine import Cell, ClassData, Setting, describe_cell, measure
-from pipeline.geometry import Manifold, frechet_mean
-from pipeline.mechanisms import MECHANISMS, ChainSettings, Mechanism
-from pipeline.mechanisms.walk import laplace_chains
-from pipeline.release import sensitivity
+from pipeline.experiments.engine import Cell, ClassData, Setting, describe_cell
+from pipeline.mean import SinglePlan, admit, calibrate
+from pipeline.mean.single import Calibrated
 
 WARM_UP = 3
 """Calls before the first that is timed: they compile, and fill caches."""
@@ -31,45 +29,35 @@ def time_cells(
 ) -> None:
     """Time the `pending` cells of one class, one after another, and hand their rows to `write`."""
     manifold = setting.manifold
-    mean = frechet_mean(data.points, manifold).point
+    records = admit(data.points, domain=setting.domain, manifold=manifold)
     for cell in pending:
-        if cell.label != data.label:
+        series, plan = cell.series, cell.series.plan
+        if cell.label != data.label or not isinstance(plan, SinglePlan):
             continue
-        series, known = cell.series, describe_cell(data, len(data.points), cell, setting)
-        bound = sensitivity(setting.domain, len(data.points), series.sensitivity)
+        known = describe_cell(data, records.n, cell, setting)
         budget = setting.config.budget(cell.value, series)
-        family, rng = MECHANISMS[series.mechanism], np.random.default_rng(known["seed"])
+        rng = np.random.default_rng(known["seed"])
         try:
-            mechanism = family.calibrate(budget, sensitivity=bound, manifold=manifold)
+            ready = calibrate(records, budget, replace(plan, charted=False))
         except UndefinedError:
             write(cell, known | {"status": "undefined"})
             continue
         calls = [
-            _timed(mechanism, mean, series, rng)
-            for _ in range(WARM_UP + setting.repetitions(series))
+            _timed(ready, series.batch, rng) for _ in range(WARM_UP + setting.repetitions(series))
         ][WARM_UP:]
         found = {
             "status": "ok",
-            "sigma": mechanism.sigma,
-            "error": [float(measure(mean, points, manifold, series)[0]) for _, points in calls],
-            "expected_error": mechanism.expected_error() or np.nan,
+            "sigma": ready.mechanism.sigma,
+            "error": [float(manifold.dist(ready.statistic, points)[0]) for _, points in calls],
+            "expected_error": ready.mechanism.expected_error() or np.nan,
             "acceptance": np.nan,
             "seconds": [seconds for seconds, _ in calls],
         }
         write(cell, known | found)
 
 
-def _timed(
-    mechanism: Mechanism, mean: NDArray[Any], series: SeriesConfig, rng: np.random.Generator
-) -> tuple[float, NDArray[Any]]:
+def _timed(ready: Calibrated, size: int, rng: np.random.Generator) -> tuple[float, NDArray[Any]]:
     """Return seconds per draw of one call, and its points."""
-    manifold: Manifold = mechanism.manifold
     started = time.perf_counter()
-    if series.sampler == "chain":
-        chain = ChainSettings(burn_in=series.burn_in)
-        scales = np.full(series.batch, mechanism.sigma)
-        run = laplace_chains(manifold, scales, settings=chain, rng=rng)
-        points = manifold.exp(mean, run.tangents)
-    else:
-        points = mechanism.sample(mean, size=series.batch, rng=rng).points
-    return (time.perf_counter() - started) / series.batch, points
+    points = ready.mechanism.sample(ready.statistic, base=ready.base, size=size, rng=rng).points
+    return (time.perf_counter() - started) / size, points

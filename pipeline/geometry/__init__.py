@@ -3,13 +3,14 @@
 from collections.abc import Callable
 
 from pipeline.geometry.affine import AffineInvariant
-from pipeline.geometry.chart import FlatChart
+from pipeline.geometry.chart import FlatChart, flat_chart
 from pipeline.geometry.hyperbolic import Hyperbolic
 from pipeline.geometry.inductive import InductiveMean, inductive_mean
 from pipeline.geometry.kendall import Kendall, preshape
 from pipeline.geometry.linalg import inv_sqrtm, sqrtm, sym_eig, sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import Manifold, Point
 from pipeline.geometry.mean import FrechetMean, frechet_mean, gradient, gradient_norm
+from pipeline.geometry.normal_chart import NormalChart
 from pipeline.geometry.spd import LogCholesky, LogEuclidean
 from pipeline.geometry.sphere import Sphere
 
@@ -29,7 +30,9 @@ __all__ = [
     "FrechetMean",
     "InductiveMean",
     "Manifold",
+    "NormalChart",
     "Point",
+    "flat_chart",
     "frechet_mean",
     "gradient",
     "gradient_norm",

@@ -13,6 +13,7 @@ from pipeline.errors import ConvergenceError
 from pipeline.geometry import loops
 from pipeline.geometry.kernels import SHARE, spread
 from pipeline.geometry.linalg import assemble, cholesky, polar, sym_eig, unvecd, vecd
+from pipeline.geometry.normal_chart import NormalChart
 from pipeline.geometry.spd import Spd
 
 
@@ -134,3 +135,11 @@ class AffineInvariant(Spd):
         values, vectors = sym_eig(unvecd(u))
         columns = lower @ polar(lower).swapaxes(-1, -2) @ vectors
         return assemble(columns, np.exp(values))
+
+    def stretch(self, largest: float) -> float:
+        """Return ℓ: dX = X^½ S X^½ along a geodesic, and ℓ bounds the eigenvalues on it too."""
+        return largest
+
+    def normal_chart(self) -> NormalChart:
+        """Return this manifold seen from the identity, points as coordinates."""
+        return NormalChart(self.k)

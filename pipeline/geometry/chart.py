@@ -66,6 +66,10 @@ class FlatChart:
         """Return base + u, ``(..., d)``."""
         return np.asarray(np.add(base, u))
 
+    def coordinates(self, points: Point) -> FloatArray:
+        """Return points of the manifold that is charted as points of this chart."""
+        return self.of.log(self.of.origin, points)
+
     def check(self, points: Point) -> FloatArray:
         """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""
         out = np.asarray(points, dtype=np.float64)
@@ -74,3 +78,8 @@ class FlatChart:
                 f"coordinates must be finite of shape (..., {self.dim}), found {out.shape}"
             )
         return out
+
+
+def flat_chart(manifold: Manifold) -> Manifold:
+    """Return the chart of a flat manifold, or the manifold itself if it is a chart already."""
+    return manifold if isinstance(manifold, FlatChart) else FlatChart(manifold)

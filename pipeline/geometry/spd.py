@@ -97,6 +97,10 @@ class LogEuclidean(Spd):
         """Return exp(log base + unvecd(u)), ``(..., k, k)``."""
         return sym_exp(sym_log(base) + unvecd(u))
 
+    def stretch(self, largest: float) -> float:
+        """Return ℓ: a matrix moves by at most ℓ·s, for eigenvalues up to ℓ; exp is ℓ-Lipschitz."""
+        return largest
+
 
 @dataclass(frozen=True)
 class LogCholesky(Spd):
@@ -132,6 +136,10 @@ class LogCholesky(Spd):
         rows, columns = np.tril_indices(self.k, -1)
         lower[..., rows, columns] = coordinates[..., self.k :]
         return assemble(lower, np.ones(self.k))
+
+    def stretch(self, largest: float) -> float:
+        """Return 2·max(√ℓ, ℓ): dX = dL·Lᵀ + L·dLᵀ with ‖L‖ ≤ √ℓ and ‖dL‖ ≤ max(1, √ℓ)·s."""
+        return 2 * max(math.sqrt(largest), largest)
 
     def _chart(self, points: FloatArray) -> FloatArray:
         lower = cholesky(points)

@@ -183,8 +183,8 @@ EXTRINSIC_GAUSSIAN = Family(
     definitions=GAUSSIAN_DEFINITIONS,
     manifolds=SPD,
     pure=False,
-    release=False,
     note="its output need not be positive definite: for comparison only",
+    moves="embedding",
     embedded=True,
 )
 EUCLIDEAN_LAPLACE = Family(
@@ -194,8 +194,8 @@ EUCLIDEAN_LAPLACE = Family(
     definitions=LAPLACE_DEFINITIONS,
     manifolds=(*SPD, "sphere"),
     pure=True,
-    release=False,
     note="its output leaves the manifold: for comparison only",
+    moves="embedding",
     embedded=True,
 )
 PROJECTED_LAPLACE = Family(
@@ -205,7 +205,7 @@ PROJECTED_LAPLACE = Family(
     definitions=LAPLACE_DEFINITIONS,
     manifolds=("sphere",),
     pure=True,
-    release=False,
     note="float noise: for comparison only",
+    moves="embedding",
     embedded=True,
 )

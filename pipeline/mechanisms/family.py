@@ -10,7 +10,7 @@ the domain; the number of images and all labels are public.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, DomainError, PrivacyError
 from pipeline.geometry import Manifold
+from pipeline.mechanisms.noise import Noise
 from pipeline.privacy import Budget
 
 Points: TypeAlias = NDArray[Any]
@@ -107,6 +108,14 @@ class Mechanism(Protocol):
         ...
 
 
+class HardenedDraw(NamedTuple):
+    """One output drawn with hardened noise, the σ that was used, and the certified ρ."""
+
+    point: Points
+    sigma: float
+    rho: float
+
+
 @dataclass(frozen=True)
 class Family:
     """One row of the table of mechanisms.
@@ -121,14 +130,22 @@ class Family:
         The definitions of privacy and the manifolds for which the guarantee is proven.
     pure : bool
         Whether its exact draw satisfies pure DP.
-    release : bool
-        Whether a release may use it: its noise is available in hardened form.
     note : str
         One line: why, or what to know before using it.
     samplers : tuple of str
         ``"exact"``: independent draws of the law itself; ``"chain"``: the published Markov chain.
+    statistic : {"mean", "records"}
+        What it takes in place of the centre: a mean, or the records.
+    moves : {"distance", "gradient", "embedding"}
+        What Δ bounds the move of: the mean in the manifold's distance, the gradient of its
+        objective, or the mean as it is stored.
     embedded : bool
-        Whether noise is added to the point as it is stored, not in a tangent space.
+        Whether the output is left as it is stored, off the manifold.
+    wrapped : bool
+        Whether it needs the chart at its footpoint only.
+    hardened : callable, optional
+        ``hardened(mechanism, statistic, noise)``: one draw at the origin with the noise of a source
+        that survives floating point. None: there is no such sampler, so no release.
     """
 
     name: str
@@ -137,10 +154,18 @@ class Family:
     definitions: tuple[str, ...]
     manifolds: tuple[str, ...]
     pure: bool
-    release: bool
     note: str
     samplers: tuple[str, ...] = ("exact",)
+    statistic: Literal["mean", "records"] = "mean"
+    moves: Literal["distance", "gradient", "embedding"] = "distance"
     embedded: bool = False
+    wrapped: bool = False
+    hardened: Callable[[Mechanism, Points, Noise], HardenedDraw] | None = None
+
+    @property
+    def release(self) -> bool:
+        """Whether a release may use it: its noise is available in hardened form."""
+        return self.hardened is not None
 
     def refusal(self, definition: str, manifold: str, sampler: str = "exact") -> str | None:
         """Return one line saying why the combination means nothing, or None if it is sound."""

@@ -218,7 +218,8 @@ KNG = Family(
     definitions=tuple(name for name in LAPLACE_DEFINITIONS if name != "rao"),
     manifolds=ALL,
     pure=True,
-    release=False,
     note="float noise, and a running time that depends on the data: for experiments",
     samplers=("exact", "chain"),
+    statistic="records",
+    moves="gradient",
 )

@@ -81,6 +81,6 @@ LANDMARK_LAPLACE = Family(
     definitions=LAPLACE_DEFINITIONS,
     manifolds=("kendall",),
     pure=True,
-    release=False,
     note="ignores the shape: for comparison only",
+    moves="embedding",
 )

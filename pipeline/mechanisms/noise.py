@@ -1,4 +1,7 @@
-"""Gaussian noise that survives the floating point: the only file that imports OpenDP.
+"""Sources of Gaussian noise, and the one that survives the floating point: the only use of OpenDP.
+
+    float_noise(rng)   NumPy's generator: repeatable, for experiments
+    LATTICE            OpenDP's integer lattice and the system's entropy: for releases
 
 Experiments draw from NumPy's generators, so that they can be repeated. A release must not: a double
 that was added to a double betrays it in its last bits (Mironov 2012; Jin and others 2022; Haney and
@@ -7,8 +10,9 @@ operating system's entropy, and rounds once. Timing is out of scope.
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,14 +23,51 @@ SCALES = (1e-100, 1e100)
 """Least and greatest σ that leave room, in doubles, for its square and for what is noised."""
 
 
-class HardenedDraw(NamedTuple):
-    """A noised vector and the ρ-zCDP that OpenDP certifies for it."""
+class Noised(NamedTuple):
+    """A noised vector, and the ρ-zCDP that its source certifies; NaN if it certifies nothing."""
 
     vector: FloatArray
     rho: float
 
 
-def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> HardenedDraw:
+class Noise(Protocol):
+    """A source of Gaussian noise: called, it returns `vector` + N(0, σ²·Id), shape (m,)."""
+
+    @property
+    def rng(self) -> np.random.Generator | None:
+        """The generator that other laws are drawn from too; None where only Gaussians are safe."""
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add noise of standard deviation σ per coordinate to a vector of sensitivity Δ."""
+
+
+@dataclass(frozen=True)
+class FloatNoise:
+    """Noise of NumPy's generator `rng`: repeatable, for experiments, not for release."""
+
+    rng: np.random.Generator
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add noise in doubles, which certifies nothing."""
+        return Noised(vector + sigma * self.rng.standard_normal(len(vector)), math.nan)
+
+
+@dataclass(frozen=True)
+class LatticeNoise:
+    """Noise of OpenDP's lattice and the system's entropy: for releases, never twice the same."""
+
+    rng: None = None
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add exact noise; see `hardened_gaussian`."""
+        return hardened_gaussian(vector, sigma, sensitivity)
+
+
+LATTICE = LatticeNoise()
+"""The hardened source of noise."""
+
+
+def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
     """Return `vector` + N(0, σ²·Id) on OpenDP's lattice, with the certified ρ = Δ²/(2σ²).
 
     There is no generator to pass: the entropy is the operating system's, and no two draws repeat.
@@ -42,7 +83,7 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> H
 
     Returns
     -------
-    HardenedDraw
+    Noised
         The vector, shape (d,), and ρ as OpenDP's privacy map gives it for Δ.
 
     Raises
@@ -70,7 +111,7 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> H
         )
     measurement = _measurement(len(values), float(sigma))
     noisy = np.asarray(measurement(values.tolist()), dtype=np.float64)
-    return HardenedDraw(noisy, float(measurement.map(float(sensitivity))))
+    return Noised(noisy, float(measurement.map(float(sensitivity))))
 
 
 def check_scale(sigma: float) -> None:

@@ -176,7 +176,6 @@ RL = Family(
     definitions=LAPLACE_DEFINITIONS,
     manifolds=ALL,
     pure=True,
-    release=False,
     note="float noise: for experiments; the chain is only approximately private",
     samplers=("exact", "chain"),
 )

@@ -28,11 +28,14 @@ from pipeline.mechanisms.family import (
     Diagnostics,
     Draws,
     Family,
+    HardenedDraw,
+    Mechanism,
     Points,
     check_centers,
     check_size,
     chi_mean,
 )
+from pipeline.mechanisms.noise import Noise
 from pipeline.mechanisms.radial import directions
 from pipeline.privacy import (
     Budget,
@@ -153,6 +156,18 @@ class WrappedGeneralizedGaussian:
         return None
 
 
+def hardened_gaussian_draw(mechanism: Mechanism, statistic: Points, noise: Noise) -> HardenedDraw:
+    """Return one output at the origin with Gaussian noise from `noise`.
+
+    σ is raised by 1e-12 of its value, so that a certificate that is rounded up stays within the
+    budget.
+    """
+    space, sigma = mechanism.manifold, mechanism.sigma * (1 + 1e-12)
+    vector = space.log(space.origin, statistic)
+    drawn = noise(vector, sigma, mechanism.sensitivity)
+    return HardenedDraw(space.exp(space.origin, drawn.vector), sigma, drawn.rho)
+
+
 def wrapped_laplace(budget: Budget, *, sensitivity: float, manifold: Manifold) -> WrappedLaplace:
     """Calibrate σ = Δ/ε, ε the largest pure budget that implies `budget`.
 
@@ -220,8 +235,8 @@ EWL = Family(
     definitions=LAPLACE_DEFINITIONS,
     manifolds=HADAMARD,
     pure=True,
-    release=False,
     note="float noise: for experiments",
+    wrapped=True,
 )
 EWG = Family(
     name="ewg",
@@ -230,8 +245,9 @@ EWG = Family(
     definitions=GAUSSIAN_DEFINITIONS,
     manifolds=HADAMARD,
     pure=False,
-    release=True,
     note="a release draws its noise from an integer lattice",
+    wrapped=True,
+    hardened=hardened_gaussian_draw,
 )
 TANGENT_GAUSSIAN = Family(
     name="tangent-gaussian",
@@ -240,8 +256,9 @@ TANGENT_GAUSSIAN = Family(
     definitions=GAUSSIAN_DEFINITIONS,
     manifolds=("spd-log-euclidean",),
     pure=False,
-    release=True,
     note="the wrapped Gaussian of the log-Euclidean metric at the identity",
+    wrapped=True,
+    hardened=hardened_gaussian_draw,
 )
 GENERALIZED_GAUSSIAN = Family(
     name="generalized-gaussian",
@@ -250,6 +267,6 @@ GENERALIZED_GAUSSIAN = Family(
     definitions=("rao",),
     manifolds=HADAMARD,
     pure=False,
-    release=False,
     note="Rao DP bounds neither ε nor δ: for comparison only",
+    wrapped=True,
 )

@@ -8,12 +8,12 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.adaptive import read_shares
 from pipeline.config import Positive, Record, known, parse
 from pipeline.datasets import find_card
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, LedgerError
 from pipeline.geometry import MANIFOLDS
+from pipeline.mean import AdaptivePlan, Plan, SinglePlan, read_shares
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.privacy import Budget, budget_from, for_group_as_written
 from pipeline.privacy.ledger import clean_name, clean_run_key
@@ -79,6 +79,13 @@ class ReleaseConfig(Record):
             except LedgerError as error:
                 raise ConfigError(f"{name}: {error}") from None
         return {**fields, **given}
+
+    @property
+    def plan(self) -> Plan:
+        """How the budget is spent: adaptively, or in one draw around the inductive mean."""
+        if self.mechanism == "auto":
+            return AdaptivePlan(None if self.shares is None else read_shares(self.shares))
+        return SinglePlan(self.mechanism, statistic="inductive", projected=self.noise == "hardened")
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:

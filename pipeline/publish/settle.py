@@ -32,11 +32,12 @@ from pipeline.errors import (
     PrivacyError,
 )
 from pipeline.geometry import MANIFOLDS
+from pipeline.mean import mean
+from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, main_parameter, privacy_statement
 from pipeline.privacy.ledger import Ledger, Reservation, Stored
 from pipeline.progress import passing
 from pipeline.publish.config import ReleaseConfig, check_sizes
-from pipeline.publish.draw import draw
 from pipeline.publish.silence import silence
 
 T = TypeVar("T")
@@ -282,20 +283,29 @@ def _account(held: Reservation) -> dict[str, Any]:
 def _mean(points: FloatArray, public: Public) -> dict[str, Any]:
     """Return the private mean of one class and what it cost."""
     config = public.config
-    drawn = draw(
+    drawn = mean(
         points,
         config.cost,
-        mechanism=config.mechanism,
-        shares=config.shares,
-        noise=config.noise,
         domain=public.domain,
         manifold=MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k),
+        plan=config.plan,
+        noise=LATTICE if config.noise == "hardened" else FloatNoise(np.random.default_rng()),
     )
-    certified = [step.rho for step in drawn.steps if step.rho is not None]
+    hardened = config.noise == "hardened"
+    rhos = drawn.rhos[0].tolist()
+    error = drawn.expected_error if drawn.predicted_error is None else drawn.predicted_error[0]
     return {
         "point": drawn.point.tolist(),
         "mu": config.cost.mu if isinstance(config.cost, GDP) else None,
-        "predicted_error": drawn.predicted_error,
-        "rho": math.fsum(certified) if len(certified) == len(drawn.steps) else None,
-        "costs": [step._asdict() for step in drawn.steps],
+        "predicted_error": None if error is None else float(error),
+        "rho": math.fsum(rhos) if hardened else None,
+        "costs": [
+            {
+                "step": step.name,
+                "sensitivity": step.sensitivity,
+                "sigma": step.sigma,
+                "rho": rho if hardened else None,
+            }
+            for step, rho in zip(drawn.steps, rhos, strict=True)
+        ],
     }

@@ -5,7 +5,7 @@
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
 diameter 1 (``clipping.py``) with Gaussian noise for Δ and its share of the budget
-(``noise.py``); the sets depend on earlier releases only. The shares add up to the budget, and
+(``steps.py``); the sets depend on earlier releases only. The shares add up to the budget, and
 adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem 3.2), zCDP and Rényi DP alike. All
 the rest, estimating from noisy histograms, choosing what to clip, shrinking, projecting, is
 post-processing of released vectors. The number of steps, their sizes and their noise are functions
@@ -17,21 +17,24 @@ mean estimation (Huang, Liang and Yi 2021), PLAN (Aumüller, Lebeda, Nelson and 
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.adaptive.choice import Clip, choose
-from pipeline.adaptive.clipping import clipped_sum, mean_units, shell_counts, sizes
-from pipeline.adaptive.noise import Cost, Noise, Noised, numpy_noise, step_costs
-from pipeline.adaptive.records import Records, place, see
-from pipeline.adaptive.region import definite
-from pipeline.adaptive.shrinkage import shrink
-from pipeline.adaptive.smoothing import LINE, SHELLS, smooth
 from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError, ConvergenceError, DomainError
+from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import Point
+from pipeline.mean.choice import Clip, choose
+from pipeline.mean.clipping import clipped_sum, mean_units, shell_counts, sizes
+from pipeline.mean.plan import Shares
+from pipeline.mean.records import Records
+from pipeline.mean.release import Step
+from pipeline.mean.shrinkage import shrink
+from pipeline.mean.smoothing import LINE, SHELLS, smooth
+from pipeline.mean.steps import step_costs
+from pipeline.mean.view import View, place, see
+from pipeline.mechanisms.noise import Noise, Noised
 from pipeline.privacy import Budget
 
 CAUTION = 0.3
@@ -41,26 +44,26 @@ SURPRISE = 4.0
 ROOT = math.sqrt(2.0)
 
 
-class AdaptiveDraws(NamedTuple):
-    """Private means, each of which alone costs the budget, and what they were drawn with.
+class Rounds(NamedTuple):
+    """Where the rounds end, what they cost, and what they predict.
 
     Attributes
     ----------
-    points : array, shape (size, *point_shape)
+    points : array, shape (size, *space.point_shape)
         The private means.
-    costs : tuple of Cost
-        Name, budget, sensitivity and σ of each step; they compose to at most the budget.
+    steps : tuple of Step
+        They compose to at most the budget.
+    rhos : array, shape (size, steps)
+        ρ-zCDP that the source of noise certifies for each step, NaN where it does not.
     predicted : array, shape (size,)
         Root mean square error that the last round predicts from released values, so free to leave:
         an estimate, too small where a few records far out went unnoticed in the noise.
-    rhos : array, shape (size, steps)
-        ρ-zCDP that the source of noise certifies for each step, NaN where it does not.
     """
 
-    points: NDArray[Any]
-    costs: tuple[Cost, ...]
-    predicted: FloatArray
+    points: NDArray[np.float64]
+    steps: tuple[Step, ...]
     rhos: FloatArray
+    predicted: FloatArray
 
 
 class _State(NamedTuple):
@@ -83,73 +86,45 @@ class _Observed(NamedTuple):
 class _Source(NamedTuple):
     """What every step of a repetition draws from."""
 
-    records: Records
-    costs: tuple[Cost, ...]
+    view: View
+    steps: tuple[Step, ...]
     noise: Noise
-    rng: np.random.Generator
 
     def release(self, step: int, vector: FloatArray) -> Noised:
         """Return the mean `vector` of vectors from a set of diameter 1, with the step's noise."""
-        cost = self.costs[step]
-        return self.noise(vector, cost.sigma, cost.sensitivity, self.rng)
+        taken = self.steps[step]
+        return self.noise(vector, taken.sigma, taken.sensitivity)
 
 
-def adaptive_mean(
-    records: Records,
-    budget: Budget,
-    *,
-    size: int = 1,
-    noise: Noise = numpy_noise,
-    rng: np.random.Generator,
-) -> AdaptiveDraws:
+def draw_rounds(view: View, budget: Budget, shares: Shares, *, noise: Noise, size: int) -> Rounds:
     """Draw `size` private means of one class; each alone costs `budget`.
-
-    Parameters
-    ----------
-    records : Records
-        What `prepare` made of the points of the class.
-    budget : Budget
-        GDP, zCDP, Rényi DP, (ε, δ)-DP or Rao DP.
-    size : int
-        Number of independent repetitions.
-    noise : Noise
-        `numpy_noise` for experiments, `hardened_noise` for a release.
-    rng : numpy.random.Generator
-        The source of `numpy_noise`.
 
     Raises
     ------
-    ConfigError
-        When `size` is below 1.
     PrivacyError
         As in `step_costs`.
     """
-    if size < 1:
-        raise ConfigError(f"size must be at least 1, found {size}; ask for one draw or more")
-    costs = step_costs(budget, records.n, records.plan.shares)
-    draws = [_draw(_Source(records, costs, noise, rng)) for _ in range(size)]
-    found = np.stack([draw.point for draw in draws])
-    if records.space is not records.manifold:
-        found = definite(records.manifold.exp(records.manifold.origin, found))
-    return AdaptiveDraws(
-        points=found,
-        costs=costs,
-        predicted=np.array([draw.predicted for draw in draws]),
+    steps = step_costs(budget, view.records.n, shares)
+    draws = [_draw(_Source(view, steps, noise)) for _ in range(size)]
+    return Rounds(
+        points=np.stack([draw.point for draw in draws]),
+        steps=steps,
         rhos=np.array([draw.rhos for draw in draws]),
+        predicted=np.array([draw.predicted for draw in draws]),
     )
 
 
 def _draw(source: _Source) -> _State:
     """Return one repetition: the survey, and all rounds."""
-    records = source.records
-    prior, (along, off) = records.plan.prior, records.bins
-    survey = source.release(0, records.counts / (records.n * ROOT))
-    shares, spread = survey.vector * ROOT, source.costs[0].sigma * ROOT
+    view, records = source.view, source.view.records
+    prior, (along, off) = records.prior, view.bins
+    survey = source.release(0, view.counts / (records.n * ROOT))
+    shares, spread = survey.vector * ROOT, source.steps[0].sigma * ROOT
     many = len(shares) - (len(off.edges) + 1 - off.far)
     line = smooth(shares[:many], np.full(many, spread), LINE) if along is not None else None
-    belief = records.frame.belief((2.0 * prior.step) ** 2, prior.doubt**2)
+    belief = view.frame.belief((2.0 * prior.step) ** 2, prior.doubt**2)
     state = _State(records.centre, belief, (survey.rho,), math.inf)
-    for step in range(1, len(source.costs), 2):
+    for step in range(1, len(source.steps), 2):
         state = _round(source, state, step, line, shares[many:])
     return state
 
@@ -158,20 +133,20 @@ def _round(
     source: _Source, state: _State, step: int, line: FloatArray | None, far: FloatArray
 ) -> _State:
     """Return the state after one round: shells, then the mean."""
-    records = source.records
-    frame, space = records.frame, records.space
+    view, records = source.view, source.view.records
+    frame, space = view.frame, records.space
     if space.flat:
-        seen, centre = records.seen, (state.point - records.centre) @ frame.into
+        seen, centre = view.seen, (state.point - records.centre) @ frame.into
     else:
-        seen, centre = see(space, frame, state.point, records.points), np.zeros(space.dim)
+        seen, centre = see(space, frame, state.point, records.placed), np.zeros(space.dim)
     size = sizes(seen, centre, frame.lines)
-    shells = source.release(step, shell_counts(size, records.bins[1]) / (records.n * ROOT))
+    shells = source.release(step, shell_counts(size, view.bins[1]) / (records.n * ROOT))
     clip = choose(
         line,
-        _merge(shells.vector * ROOT, far, source.costs[step].sigma, source.costs[0].sigma),
-        records.bins,
+        _merge(shells.vector * ROOT, far, source.steps[step].sigma, source.steps[0].sigma),
+        view.bins,
         frame,
-        sigma=source.costs[step + 1].sigma,
+        sigma=source.steps[step + 1].sigma,
         diameter=records.region.diameter,
         curvature=-space.curvature[0],
         doubt=frame.off_line(state.belief),
@@ -216,8 +191,8 @@ def _merge(shells: FloatArray, far: FloatArray, own: float, survey: float) -> Fl
 
 def _whole_mean(source: _Source, state: _State, step: int) -> _Observed:
     """Observe the mean of all records, nothing clipped."""
-    records, sigma = source.records, source.costs[step].sigma
-    offset = records.mean.seen_from(state.point, records.space)
+    records, sigma = source.view.records, source.steps[step].sigma
+    offset = records.inductive.seen_from(state.point, records.space)
     mean = source.release(step, offset / records.span)
     covariance = np.eye(len(offset)) * (sigma * records.span) ** 2
     return _Observed(mean.vector * records.span, covariance, mean.rho)
@@ -227,7 +202,7 @@ def _clipped_mean(
     source: _Source, state: _State, step: int, clip: Clip, total: FloatArray
 ) -> _Observed:
     """Observe the mean of clipped records; some of the predicted bias counts as noise."""
-    records, frame, sigma = source.records, source.records.frame, source.costs[step].sigma
+    records, frame, sigma = source.view.records, source.view.frame, source.steps[step].sigma
     units = mean_units(clip, frame)
     mean = source.release(step, total / (records.n * units))
     found = mean.vector * units

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.adaptive.bins import AHEAD, LineBins, ShellBins
-from pipeline.adaptive.frame import Frame
 from pipeline.arrays import FloatArray
 from pipeline.geometry.kernels import compiled
+from pipeline.mean.bins import AHEAD, LineBins, ShellBins
+from pipeline.mean.frame import Frame
 
 DIRECTIONS = 0.6
 """Share of the clipped lengths that does not cancel: records near the centre lie on all sides."""

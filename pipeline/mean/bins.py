@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.adaptive.frame import Frame
-from pipeline.adaptive.prior import Prior
 from pipeline.arrays import FloatArray
+from pipeline.mean.frame import Frame
+from pipeline.mean.prior import Prior
 
 WIDENING = 1.8
 """Ratio of neighbouring bins along the line, outside of the part where records are expected."""

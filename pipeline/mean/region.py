@@ -9,56 +9,17 @@ no privacy. Next on the path: ``prior.py``.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from pipeline.adaptive.spectrum import fit_spectrum
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point, sym_eig, sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.linalg import assemble
+from pipeline.mean.domain import CovarianceDomain, Domain, center_of
+from pipeline.mean.spectrum import fit_spectrum
 
 TOLERANCE = 1e-6
 """A spectrum whose logarithms are this near to the region stays as it is, to the last bit."""
-LEAST = 1e-13
-"""Share of the largest eigenvalue that doubles still tell from 0."""
-
-
-class Domain(Protocol):
-    """What is publicly known of the records: a ball around the manifold's origin."""
-
-    @property
-    def radius(self) -> float:
-        """Bound r ≥ dist(origin, record)."""
-
-    @property
-    def diameter(self) -> float:
-        """Bound D ≥ dist(record, record)."""
-
-
-@runtime_checkable
-class ImageDomain(Domain, Protocol):
-    """What is known of covariance descriptors of images; `pipeline.descriptors.domain` makes it."""
-
-    @property
-    def descriptor(self) -> str:
-        """Name of the descriptor."""
-
-    @property
-    def eta(self) -> float:
-        """Least eigenvalue η of a record."""
-
-    @property
-    def variances(self) -> tuple[float, ...]:
-        """Bounds v_j ≥ R_jj − η."""
-
-    @property
-    def trace(self) -> float:
-        """Bound T ≥ tr(R − η·Id)."""
-
-    @property
-    def rounding(self) -> float:
-        """Bound on how far a matrix of doubles, and its computed factor, are from what is meant."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +41,6 @@ class Region:
     condition: float = 1.0
 
 
-def definite(matrices: FloatArray) -> FloatArray:
-    """Return results as matrices that are positive definite in doubles, ``(..., k, k)``.
-
-    Eigenvalues below `LEAST` of the largest are raised to it; other matrices stay as they are. The
-    region of Cholesky factors holds products L·Lᵀ that rounding leaves indefinite.
-    """
-    values, vectors = np.linalg.eigh(matrices)
-    least = LEAST * values[..., -1:]
-    low = (values[..., :1] < least)[..., None]
-    return np.where(low, assemble(vectors, np.maximum(values, least)), matrices)
-
-
 def region(domain: Domain, manifold: Manifold) -> Region:
     """Return the region of `domain`: by its spectrum, by its Cholesky factor, or a ball.
 
@@ -105,11 +54,12 @@ def region(domain: Domain, manifold: Manifold) -> Region:
     **Cholesky factor** (log-Cholesky), X = L·Lᵀ: ½ ln η ≤ ln L_ii ≤ ½ ln(v_i + η) and
     Σ_{j<i} L_ij² ≤ v_i, a product of intervals and balls, projected factor by factor.
 
-    **Ball** (anything else): {x : dist(origin, x) ≤ r}. Balls of a Hadamard manifold are convex,
-    and the projection shortens the geodesic from the origin.
+    **Ball** (anything else): {x : dist(centre, x) ≤ r} around the domain's centre. Balls of a
+    Hadamard manifold are convex, and so are those that a mechanism accepts on positive curvature;
+    the projection shortens the geodesic from the centre.
     """
-    if isinstance(domain, ImageDomain) and manifold.name in IMAGE_REGIONS:
-        return IMAGE_REGIONS[manifold.name](domain, manifold)
+    if isinstance(domain, CovarianceDomain) and manifold.name in COVARIANCE_REGIONS:
+        return COVARIANCE_REGIONS[manifold.name](domain, manifold)
     return _ball(domain, manifold)
 
 
@@ -129,7 +79,7 @@ def _through_logs(
     return points_inside
 
 
-def _spectral(domain: ImageDomain, manifold: Manifold) -> Region:
+def _spectral(domain: CovarianceDomain, manifold: Manifold) -> Region:
     low, total = math.log(domain.eta), domain.trace + len(domain.variances) * domain.eta
 
     def project(coordinates: FloatArray) -> FloatArray:
@@ -145,7 +95,7 @@ def _spectral(domain: ImageDomain, manifold: Manifold) -> Region:
     return Region(_through_logs(project, manifold), domain.diameter + slack, condition)
 
 
-def _cholesky(domain: ImageDomain, manifold: Manifold) -> Region:
+def _cholesky(domain: CovarianceDomain, manifold: Manifold) -> Region:
     variances = np.array(domain.variances)
     k = len(variances)
     low, high = 0.5 * math.log(domain.eta), 0.5 * np.log(variances + domain.eta)
@@ -172,12 +122,12 @@ def _cholesky(domain: ImageDomain, manifold: Manifold) -> Region:
 
 
 def _ball(domain: Domain, manifold: Manifold) -> Region:
-    radius = domain.radius
+    radius, center = domain.radius, center_of(domain, manifold)
 
     def project(points: Point) -> Point:
-        spokes = manifold.log(manifold.origin, points)
+        spokes = manifold.log(center, points)
         size = np.linalg.norm(spokes, axis=-1, keepdims=True)
-        inner = manifold.exp(manifold.origin, spokes * (radius / np.maximum(size, radius)))
+        inner = manifold.exp(center, spokes * (radius / np.maximum(size, radius)))
         far = (size > radius).reshape(size.shape[:-1] + (1,) * len(manifold.point_shape))
         return np.where(far, inner, points)
 
@@ -185,7 +135,7 @@ def _ball(domain: Domain, manifold: Manifold) -> Region:
     return Region(project, 2.0 * radius, math.exp(min(spread, 700.0)))
 
 
-IMAGE_REGIONS: dict[str, Callable[[ImageDomain, Manifold], Region]] = {
+COVARIANCE_REGIONS: dict[str, Callable[[CovarianceDomain, Manifold], Region]] = {
     "spd-log-euclidean": _spectral,
     "spd-affine-invariant": _spectral,
     "spd-log-cholesky": _cholesky,

@@ -1,4 +1,4 @@
-"""The one private operation of this package: the noisy mean of n vectors from a set of diameter 1.
+"""The one private operation of the adaptive mean: the noisy mean of vectors of diameter 1.
 
 **Privacy.** Replace-one, n public. Each record is mapped, by itself, to a vector of a set of
 diameter at most 1: replacing one of n records moves their mean by at most Δ = 1/n. The map may
@@ -9,62 +9,18 @@ the mean costs its share of the budget, and the shares compose to the whole.
 than 1000 roundings of u = 2⁻⁵³ each), and any order of summation of n of them errs by at most nu
 in the mean, on each of the two data sets: Δ = (1 + 1e-12)/n + 5nu covers both. What a record is
 mapped to is a function of that record and of released values alone, to the last bit, so nothing
-else needs a margin. With `hardened` noise the account holds for the floats as they are; with
-`numpy_noise` it is idealised. Next on the path: ``region.py``.
+else needs a margin. With the lattice's noise the account holds for the floats as they are; with
+NumPy's it is idealised. Next on the path: ``rounds.py``.
 """
 
-from typing import NamedTuple, Protocol
-
-import numpy as np
-
-from pipeline.adaptive.plan import Shares
-from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
-from pipeline.mechanisms.noise import check_scale, hardened_gaussian
+from pipeline.mean.plan import Shares
+from pipeline.mean.release import Step
+from pipeline.mechanisms.noise import check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
 UNIT = 2.0**-53
 """u, the unit roundoff of double precision."""
-
-
-class Noised(NamedTuple):
-    """A noised vector, and the ρ-zCDP that its source certifies; NaN if it certifies nothing."""
-
-    vector: FloatArray
-    rho: float
-
-
-class Noise(Protocol):
-    """A source of Gaussian noise: returns `vector` + N(0, σ²·Id)."""
-
-    def __call__(
-        self, vector: FloatArray, sigma: float, sensitivity: float, rng: np.random.Generator
-    ) -> Noised:
-        """Add noise of standard deviation `sigma` per coordinate to `vector`, shape (m,)."""
-
-
-class Cost(NamedTuple):
-    """One step: what it released, its share, the Δ and σ that it was drawn with."""
-
-    name: str
-    budget: Budget
-    sensitivity: float
-    sigma: float
-
-
-def numpy_noise(
-    vector: FloatArray, sigma: float, sensitivity: float, rng: np.random.Generator
-) -> Noised:
-    """Draw from NumPy's generator: repeatable, for experiments, not for release."""
-    return Noised(vector + sigma * rng.standard_normal(len(vector)), float("nan"))
-
-
-def hardened_noise(
-    vector: FloatArray, sigma: float, sensitivity: float, rng: np.random.Generator
-) -> Noised:
-    """Draw from the system's entropy on OpenDP's lattice; `rng` is not used."""
-    drawn = hardened_gaussian(vector, sigma, sensitivity)
-    return Noised(drawn.vector, drawn.rho)
 
 
 def mean_sensitivity(n: int) -> float:
@@ -72,7 +28,7 @@ def mean_sensitivity(n: int) -> float:
     return (1.0 + 1e-12) / n + 5.0 * n * UNIT
 
 
-def step_costs(budget: Budget, n: int, shares: Shares) -> tuple[Cost, ...]:
+def step_costs(budget: Budget, n: int, shares: Shares) -> tuple[Step, ...]:
     """Return what each step costs; together they compose to at most `budget`.
 
     μ-GDP is split into √s·μ, ρ-zCDP into s·ρ, Rényi DP of one order into s·ε. (ε, δ)-DP is first
@@ -94,10 +50,10 @@ def step_costs(budget: Budget, n: int, shares: Shares) -> tuple[Cost, ...]:
     if isinstance(budget, ApproxDP):
         whole = GDP((1.0 - 1e-12) / gaussian_sigma(budget, 1.0))
     delta = mean_sensitivity(n)
-    costs = tuple(
-        Cost(name, share, delta, gaussian_sigma(share, delta) * (1.0 + 1e-12))
+    steps = tuple(
+        Step(name, share, delta, gaussian_sigma(share, delta) * (1.0 + 1e-12))
         for name, share in zip(shares.names, split(whole, shares.all), strict=True)
     )
-    for cost in costs:
-        check_scale(cost.sigma)
-    return costs
+    for step in steps:
+        check_scale(step.sigma)
+    return steps

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.adaptive.prior import Prior
 from pipeline.arrays import FloatArray
+from pipeline.mean.prior import Prior
 
 
 @dataclass(frozen=True, eq=False)

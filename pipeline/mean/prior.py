@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.adaptive.region import Domain, ImageDomain
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
+from pipeline.mean.domain import CovarianceDomain, Domain
 
 TYPICAL: dict[str, tuple[float, ...]] = {
     "oct5": (-3.4, -5.2, -5.2, -6.1, -6.1),
@@ -75,7 +75,7 @@ class Prior:
 
 def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     """Return the prior of image descriptors on SPD(k), of a ball on any other manifold."""
-    if isinstance(domain, ImageDomain) and manifold.name.startswith("spd-"):
+    if isinstance(domain, CovarianceDomain) and manifold.name.startswith("spd-"):
         return _images(domain, manifold)
     return Prior(
         centre=np.zeros(manifold.dim),
@@ -88,7 +88,7 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     )
 
 
-def _images(domain: ImageDomain, manifold: Manifold) -> Prior:
+def _images(domain: CovarianceDomain, manifold: Manifold) -> Prior:
     """Return the prior of descriptors: independent features of typical variance, line Id/√k.
 
     ⟨log(p, X), Id⟩ = ln det X − ln det p in the log-Euclidean and the affine-invariant metric, and
@@ -116,7 +116,7 @@ def _images(domain: ImageDomain, manifold: Manifold) -> Prior:
     )
 
 
-def _shape(domain: ImageDomain, logs: FloatArray, d: int, *, half: bool) -> FloatArray:
+def _shape(domain: CovarianceDomain, logs: FloatArray, d: int, *, half: bool) -> FloatArray:
     """Return the scales of the coordinates: contrasts of log-variances, and all others.
 
     In log-Cholesky coordinates the diagonal holds logarithms of deviations, half those of the

@@ -22,11 +22,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.adaptive.bins import AHEAD, LineBins, ShellBins
-from pipeline.adaptive.choice import Clip
-from pipeline.adaptive.frame import Frame
 from pipeline.arrays import FloatArray
 from pipeline.geometry.kernels import compiled
+from pipeline.mean.bins import AHEAD, LineBins, ShellBins
+from pipeline.mean.choice import Clip
+from pipeline.mean.frame import Frame
 
 
 def survey_counts(

@@ -15,7 +15,7 @@ from scipy.linalg import lapack
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import unvecd
+from pipeline.geometry.linalg import unvecd
 
 
 @dataclass(frozen=True)

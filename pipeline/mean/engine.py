@@ -1,0 +1,204 @@
+"""The heart: n records of one class go in, one private mean comes out.
+
+    points ─► admit ─► plan ─┬► single: mean, Δ, noise
+                             └► adaptive: survey ─► shells ─► clipped mean, round after round
+
+Every private mean of this project is drawn here: in experiments with NumPy's noise, in a release
+with hardened noise.
+"""
+
+import math
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
+from pipeline.geometry import Manifold
+from pipeline.mean.domain import Domain
+from pipeline.mean.plan import AdaptivePlan, Plan, SinglePlan, choose_plan
+from pipeline.mean.records import Records, admit
+from pipeline.mean.release import NonPrivate, Release
+from pipeline.mean.rounds import draw_rounds
+from pipeline.mean.single import Footpoints, draw_single, footpoints
+from pipeline.mean.view import View, default_shares, view
+from pipeline.mechanisms.noise import FloatNoise, Noise
+from pipeline.privacy import Budget
+
+
+class Prepared(NamedTuple):
+    """What all budgets and repetitions of one plan share; nothing of it may leave.
+
+    Attributes
+    ----------
+    records : Records
+    plan : Plan
+    around : Footpoints or None
+        Single plans with a private footpoint.
+    view : View or None
+        Adaptive plans.
+    """
+
+    records: Records
+    plan: Plan
+    around: Footpoints | None
+    view: View | None
+
+
+class Drawn(NamedTuple):
+    """A release, and what was computed beside it.
+
+    Attributes
+    ----------
+    release : Release
+        What may leave.
+    distance : array, shape (size,), or None
+        What may not: distances of the outputs to the mean where the points cannot tell.
+    """
+
+    release: Release
+    distance: FloatArray | None
+
+
+def prepare(
+    records: Records, plan: Plan, *, size: int = 1, rng: np.random.Generator | None
+) -> Prepared:
+    """Compute what does not depend on the budget.
+
+    Parameters
+    ----------
+    size : int
+        Number of draws that will be made.
+    rng : numpy.random.Generator or None
+        Chooses the subsamples of a footpoint; None where the plan has none.
+    """
+    if isinstance(plan, AdaptivePlan):
+        return Prepared(records, plan, None, view(records))
+    if plan.footpoint != "origin" and rng is None:
+        raise ConfigError("a private footpoint is drawn with NumPy's noise; give a generator")
+    around = None if rng is None else footpoints(records, plan, size=size, rng=rng)
+    return Prepared(records, plan, around, None)
+
+
+def draw(prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1) -> Drawn:
+    """Draw `size` private means, each of which alone costs `budget`.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        Of `prepare`, for at least as many draws.
+    budget : Budget
+        What each draw may spend in all.
+    noise : Noise
+        `FloatNoise` of a generator for experiments, `LATTICE` for releases.
+    size : int
+        Number of independent draws.
+
+    Raises
+    ------
+    ConfigError
+        When `size` is below 1.
+    PrivacyError
+        When the mechanism has no density, no guarantee or no hardened noise at this budget.
+    """
+    if size < 1:
+        raise ConfigError(f"size must be at least 1, found {size}; ask for one draw or more")
+    records, plan = prepared.records, prepared.plan
+    if isinstance(plan, SinglePlan):
+        return Drawn(
+            *draw_single(records, budget, plan, noise=noise, size=size, around=prepared.around)
+        )
+    started = time.perf_counter()
+    seen = prepared.view or view(records)
+    shares = plan.shares or default_shares(records.prior)
+    drawn = draw_rounds(seen, budget, shares, noise=noise, size=size)
+    release = Release(
+        outputs=drawn.points,
+        manifold=records.manifold,
+        space=records.space,
+        budget=budget,
+        steps=drawn.steps,
+        rhos=drawn.rhos,
+        expected_error=None,
+        predicted_error=drawn.predicted,
+        acceptance=1.0,
+        seconds=(time.perf_counter() - started) / size,
+    )
+    return Drawn(release, None)
+
+
+def mean(
+    points: NDArray[Any],
+    budget: Budget,
+    *,
+    domain: Domain,
+    manifold: Manifold,
+    plan: Plan | str,
+    noise: Noise,
+) -> Release:
+    """Return one private mean of `points`.
+
+    Parameters
+    ----------
+    points : array, shape (n, *point_shape)
+        The records of one class; those outside the domain are moved to its nearest point.
+    budget : Budget
+        What may be spent in all.
+    domain : Domain
+        The public bound on the records, in the distance of `manifold`.
+    manifold : Manifold
+        The geometry.
+    plan : SinglePlan, AdaptivePlan, "auto" or "single"
+        How to spend; see `choose_plan`.
+    noise : Noise
+        `LATTICE`, or `FloatNoise` of a generator.
+
+    Raises
+    ------
+    DomainError
+        As `admit`.
+    PrivacyError
+        As `draw`.
+    """
+    records = admit(points, domain=domain, manifold=manifold)
+    prepared = prepare(records, choose_plan(plan, budget), rng=noise.rng)
+    return draw(prepared, budget, noise=noise).release
+
+
+def private_mean(
+    points: NDArray[Any],
+    budget: Budget,
+    *,
+    domain: Domain,
+    manifold: Manifold,
+    plan: Plan | str = "auto",
+    rng: np.random.Generator | Noise,
+) -> tuple[Release, NonPrivate]:
+    """Return one private mean of `points`, and how far it lies from the true one.
+
+    As `mean`, for experiments: the second part is computed without noise.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator or Noise
+        The source of noise: a generator, or `LATTICE` for hardened noise.
+
+    Returns
+    -------
+    Release
+        What may leave.
+    NonPrivate
+        What may not.
+    """
+    noise: Noise = FloatNoise(rng) if isinstance(rng, np.random.Generator) else rng
+    records = admit(manifold.check(points), domain=domain, manifold=manifold)
+    prepared = prepare(records, choose_plan(plan, budget), rng=noise.rng)
+    release, distance = draw(prepared, budget, noise=noise)
+    true = records.frechet
+    point = records.on_manifold(true.point)
+    if distance is None:
+        distance = manifold.dist(point, release.points)
+    error = float(distance[0]) if np.isfinite(distance[0]) else math.nan
+    return release, NonPrivate(point, true.gradient_norm, error, records.n)

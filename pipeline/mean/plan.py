@@ -1,0 +1,162 @@
+"""How a budget is spent, decided before the data are seen: in one draw, or in adaptive rounds.
+
+Next on the path: ``records.py``.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pipeline.errors import ConfigError
+from pipeline.privacy import Budget, PureDP
+
+
+@dataclass(frozen=True)
+class SinglePlan:
+    """One draw of noise around the mean.
+
+    Parameters
+    ----------
+    mechanism, sampler : str
+        A name in `MECHANISMS`, drawn exactly or by the published Markov chain.
+    statistic : {"frechet", "inductive"}
+        The certified Fréchet mean of the papers; or the inductive mean, whose sensitivity rests on
+        no convergence: what a release uses.
+    sensitivity : {"diameter", "radius"}
+        D/n of this project, or 2r/n of the papers.
+    footpoint : {"origin", "all", "subsample"}
+        The public origin of the manifold, or a private mean of all records or of a uniform
+        subsample, paid with `footpoint_share` of the budget.
+    footpoint_mechanism : str
+        How a private footpoint is drawn.
+    footpoint_share, subsample : float
+        Share of the budget for the footpoint; fraction of the records in a subsample.
+    burn_in : int
+        Steps that a Markov chain discards.
+    analytic : bool
+        The exact (ε, δ) condition, or the classical formula.
+    scale : float
+        Noise as a multiple of what the guarantee needs.
+    aligned : bool
+        Outlines are rotated onto each other before their mean is taken.
+    charted : bool
+        Draw coordinates in the chart where there is one; or points of the manifold, as timed.
+    projected : bool
+        Put the result back into the public region that holds every record: post-processing.
+    """
+
+    mechanism: str = "ewg"
+    sampler: Literal["exact", "chain"] = "exact"
+    statistic: Literal["frechet", "inductive"] = "frechet"
+    sensitivity: Literal["diameter", "radius"] = "diameter"
+    footpoint: Literal["origin", "all", "subsample"] = "origin"
+    footpoint_mechanism: str = "ewg"
+    footpoint_share: float = 0.1
+    subsample: float = 0.05
+    burn_in: int = 10_000
+    analytic: bool = True
+    scale: float = 1.0
+    aligned: bool = True
+    charted: bool = True
+    projected: bool = False
+
+
+@dataclass(frozen=True)
+class AdaptivePlan:
+    """A private centre and private radii found in rounds, then a clipped mean.
+
+    Parameters
+    ----------
+    shares : Shares, optional
+        Shares of the budget; a public rule when left out.
+    """
+
+    shares: "Shares | None" = None
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of an adaptive budget: one survey, then in each round the shells and the mean.
+
+    Parameters
+    ----------
+    survey : float
+        For the histogram along the line, with the far records.
+    shells : tuple of float
+        For the histogram of distances off the line, one a round.
+    means : tuple of float
+        For the clipped mean, one a round.
+
+    Raises
+    ------
+    ConfigError
+        Unless all are positive, sum to 1 within 1e-9, and each round has both.
+    """
+
+    survey: float = 0.2
+    shells: tuple[float, ...] = (0.02, 0.02)
+    means: tuple[float, ...] = (0.1, 0.66)
+
+    def __post_init__(self) -> None:
+        if len(self.shells) != len(self.means) or not self.means:
+            raise ConfigError(
+                f"shells and means must have one share a round, found {len(self.shells)} and "
+                f"{len(self.means)}"
+            )
+        if not all(share > 0.0 for share in self.all):
+            raise ConfigError(f"shares must be positive, found {self.all}")
+        if not abs(math.fsum(self.all) - 1.0) <= 1e-9:
+            raise ConfigError(f"shares must sum to 1, found {math.fsum(self.all):.10g}")
+
+    @property
+    def all(self) -> tuple[float, ...]:
+        """All shares in the order of spending."""
+        rounds = zip(self.shells, self.means, strict=True)
+        return (self.survey, *(share for pair in rounds for share in pair))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each share is spent on."""
+        rounds = range(1, len(self.means) + 1)
+        return ("survey", *(f"{what} {i}" for i in rounds for what in ("shells", "mean")))
+
+
+Plan: TypeAlias = SinglePlan | AdaptivePlan
+
+
+def read_shares(values: tuple[float, ...]) -> Shares:
+    """Return shares that are written in the order of spending: survey, then shells, mean, ….
+
+    Raises
+    ------
+    ConfigError
+        As in `Shares`, and when there is not one survey and two shares for each round.
+    """
+    if len(values) < 3 or len(values) % 2 == 0:
+        raise ConfigError(
+            "shares must be one for the survey, then two for each round (shells, mean), found "
+            f"{len(values)}; the default is {', '.join(f'{s:g}' for s in Shares().all)}"
+        )
+    return Shares(values[0], values[1::2], values[2::2])
+
+
+def choose_plan(plan: Plan | str, budget: Budget) -> Plan:
+    """Return the plan that is meant.
+
+    "single" adds exponential-wrapped Gaussian noise at the origin. "auto" is the most accurate plan
+    there is: the adaptive one; or for pure DP, which Gaussian noise never gives, noise of the
+    exponential-wrapped Laplace mechanism at the origin.
+
+    Raises
+    ------
+    ConfigError
+        For any other word.
+    """
+    if not isinstance(plan, str):
+        return plan
+    named: dict[str, Plan] = {"single": SinglePlan(), "auto": AdaptivePlan()}
+    if isinstance(budget, PureDP):
+        named["auto"] = SinglePlan("ewl")
+    if plan not in named:
+        raise ConfigError(f'a plan must be "auto", "single" or a Plan, found {plan!r}')
+    return named[plan]

@@ -1,0 +1,126 @@
+"""What a private mean comes out as: what may leave, and what may not.
+
+Next on the path: ``engine.py``, which makes both.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.geometry import Manifold
+from pipeline.geometry.linalg import assemble
+from pipeline.privacy import Budget
+
+LEAST = 1e-13
+"""Share of the largest eigenvalue that doubles still tell from 0."""
+
+
+class Step(NamedTuple):
+    """One draw of noise: on what, its share, how far a record could move it (Δ), and σ."""
+
+    name: str
+    budget: Budget
+    sensitivity: float
+    sigma: float
+
+
+class Release(NamedTuple):
+    """Private and free to leave.
+
+    Attributes
+    ----------
+    outputs : array, shape (size, *space.point_shape)
+        The private means, as points of `space`.
+    manifold, space : Manifold
+        Where the means live, and where they were drawn: the manifold, or its chart at the origin.
+    budget : Budget
+        What each of them cost.
+    steps : tuple of Step
+        What the budget was spent on, in order; their shares compose to it.
+    rhos : array, shape (size, steps)
+        ρ-zCDP that the source of noise certifies for each step, NaN where it does not.
+    expected_error : float or None
+        Exact expectation of the distance to the mean, where the law gives it.
+    predicted_error : array, shape (size,), or None
+        Root mean square error predicted from public and released values, where it can be: an
+        estimate.
+    acceptance : float
+        Share of proposals the sampler kept.
+    seconds : float
+        Wall time of one draw, calibration included.
+    """
+
+    outputs: NDArray[Any]
+    manifold: Manifold
+    space: Manifold
+    budget: Budget
+    steps: tuple[Step, ...]
+    rhos: FloatArray
+    expected_error: float | None
+    predicted_error: FloatArray | None
+    acceptance: float
+    seconds: float
+
+    @property
+    def points(self) -> NDArray[Any]:
+        """The private means, shape (size, *manifold.point_shape); matrices are definite."""
+        if self.space is self.manifold:
+            return self.outputs
+        found = self.manifold.exp(self.manifold.origin, self.outputs)
+        return definite(found) if len(self.manifold.point_shape) == 2 else found
+
+    @property
+    def point(self) -> NDArray[Any]:
+        """The first private mean, shape (*manifold.point_shape)."""
+        return np.asarray(self.points[0])
+
+    @property
+    def sensitivity(self) -> float:
+        """Δ of the last step."""
+        return self.steps[-1].sensitivity
+
+    @property
+    def sigma(self) -> float:
+        """σ of the last step."""
+        return self.steps[-1].sigma
+
+
+class NonPrivate(NamedTuple):
+    """Computed from the records and not private: for experiments, never for a release's files.
+
+    Shown, it tells nothing but that it is not private.
+
+    Attributes
+    ----------
+    mean : array, shape (*point_shape)
+        The certified Fréchet mean.
+    gradient_norm : float
+        Its certificate.
+    error : float
+        Distance of the private mean to it.
+    n : int
+        Number of records (public).
+    """
+
+    mean: NDArray[Any]
+    gradient_norm: float
+    error: float
+    n: int
+
+    def __repr__(self) -> str:
+        """Show no value."""
+        return f"NonPrivate(n={self.n}, …)"
+
+
+def definite(matrices: FloatArray) -> FloatArray:
+    """Return results as matrices that are positive definite in doubles, ``(..., k, k)``.
+
+    Eigenvalues below `LEAST` of the largest are raised to it; other matrices stay as they are. The
+    region of Cholesky factors holds products L·Lᵀ that rounding leaves indefinite.
+    """
+    values, vectors = np.linalg.eigh(matrices)
+    least = LEAST * values[..., -1:]
+    low = (values[..., :1] < least)[..., None]
+    return np.where(low, assemble(vectors, np.maximum(values, least)), matrices)

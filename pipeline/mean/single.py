@@ -1,0 +1,228 @@
+"""One draw of noise around a mean: published plans, and the single release.
+
+    records ─► statistic, Δ ─► footpoint ─► calibrate ─► sample ─► project
+
+Next on the path: ``rounds.py``.
+"""
+
+import time
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import PrivacyError
+from pipeline.geometry import Manifold, Point, frechet_mean
+from pipeline.mean.domain import center_of
+from pipeline.mean.plan import SinglePlan
+from pipeline.mean.records import MEAN_TOLERANCE, Records
+from pipeline.mean.region import region
+from pipeline.mean.release import Release, Step
+from pipeline.mean.sensitivity import frechet_sensitivity, sensitivity
+from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Family, Mechanism
+from pipeline.mechanisms.noise import Noise
+from pipeline.privacy import Budget, split
+
+
+class Footpoints(NamedTuple):
+    """The means that private footpoints are drawn around, and the records behind each of them.
+
+    Attributes
+    ----------
+    means : array, shape (*point_shape) or (size, *point_shape)
+        Not private.
+    n : int
+        Number of records behind each.
+    """
+
+    means: NDArray[Any]
+    n: int
+
+    def __repr__(self) -> str:
+        """Show no value."""
+        return f"Footpoints(n={self.n}, …)"
+
+
+class Calibrated(NamedTuple):
+    """A mechanism that is ready to be drawn from, and what it is drawn around (not private)."""
+
+    mechanism: Mechanism
+    space: Manifold
+    statistic: Point
+    base: Point | None
+
+    def __repr__(self) -> str:
+        """Show no value of the records."""
+        return f"Calibrated({self.mechanism!r}, …)"
+
+
+class SingleDraw(NamedTuple):
+    """A release, and its distances to the mean where the points cannot tell (not private)."""
+
+    release: Release
+    distance: FloatArray | None
+
+
+def footpoints(
+    records: Records, plan: SinglePlan, *, size: int, rng: np.random.Generator
+) -> Footpoints | None:
+    """Return the means behind the private footpoints of `size` draws, None for a public one."""
+    if plan.footpoint == "origin":
+        return None
+    if plan.footpoint == "all":
+        return Footpoints(records.frechet.point, records.n)
+    few = max(1, round(plan.subsample * records.n))
+    rows = [rng.choice(records.n, few, replace=False) for _ in range(size)]
+    means = [
+        frechet_mean(records.placed[row], records.space, tolerance=MEAN_TOLERANCE).point
+        for row in rows
+    ]
+    return Footpoints(np.stack(means), few)
+
+
+def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> Calibrated:
+    """Return the mechanism of `plan` at `budget`, and its statistic, without drawing.
+
+    Raises
+    ------
+    PrivacyError
+        When the mechanism has no density, or no guarantee, at this budget.
+    """
+    family = MECHANISMS[plan.mechanism]
+    space, statistic = _statistic(records, plan, family)
+    base = None
+    options: dict[str, Any] = {} if plan.analytic else {"analytic": False}
+    if plan.sampler == "chain":
+        options |= {"sampler": "chain", "chain": ChainSettings(burn_in=plan.burn_in)}
+    if records.manifold.curvature[1] > 0.0:
+        base = center_of(records.domain, records.manifold)
+        if family.statistic == "records":
+            options["radius"] = records.domain.radius
+    wide = plan.scale * sensitivity(records, plan, family)
+    mechanism = family.calibrate(budget, sensitivity=wide, manifold=space, **options)
+    return Calibrated(mechanism, space, statistic, base)
+
+
+def draw_single(
+    records: Records,
+    budget: Budget,
+    plan: SinglePlan,
+    *,
+    noise: Noise,
+    size: int,
+    around: Footpoints | None,
+) -> SingleDraw:
+    """Draw `size` private means, each of which alone costs `budget`.
+
+    **Privacy.** Replace-one adjacency, n public. A private footpoint and the mean are two releases
+    about the same records; their shares compose to `budget`. With NumPy's noise numerics are
+    idealised: floats are taken as real numbers.
+
+    Raises
+    ------
+    PrivacyError
+        As `calibrate`; and when hardened noise is asked for and the mechanism has none.
+    """
+    started = time.perf_counter()
+    rest, base, steps = budget, None, list[Step]()
+    if around is not None:
+        share, rest = split(budget, (plan.footpoint_share, 1 - plan.footpoint_share))
+        base, step = _draw_footpoint(records, share, plan, around, noise, size)
+        steps.append(step)
+    mechanism, space, statistic, pole = calibrate(records, rest, plan)
+    family, base = MECHANISMS[plan.mechanism], pole if base is None else base
+    if noise.rng is not None:
+        drawn = mechanism.sample(statistic, base=base, size=size, rng=noise.rng)
+        sigma, rhos = mechanism.sigma, np.full((size, len(steps) + 1), np.nan)
+    else:
+        drawn, sigma, rhos = _draw_hardened(mechanism, family, statistic, noise, size)
+    # the scale of a baseline is not part of what a record can move
+    steps.append(Step("mean", rest, mechanism.sensitivity / plan.scale, sigma))
+    outputs = drawn.points
+    if plan.projected:
+        outputs = region(records.domain, space).inside(outputs)
+    distance = drawn.nonprivate_distance
+    if space is not records.manifold and family.statistic == "mean":
+        distance = space.dist(statistic, outputs)
+    release = Release(
+        outputs=outputs,
+        manifold=records.manifold,
+        space=space,
+        budget=budget,
+        steps=tuple(steps),
+        rhos=rhos,
+        expected_error=mechanism.expected_error(),
+        predicted_error=_predicted(plan, space, sigma, size),
+        acceptance=drawn.diagnostics.acceptance,
+        seconds=(time.perf_counter() - started) / size,
+    )
+    return SingleDraw(release, distance)
+
+
+def _statistic(records: Records, plan: SinglePlan, family: Family) -> tuple[Manifold, Point]:
+    """Return the space that is drawn in and what the noise hides, as a point of it."""
+    manifold, space = records.manifold, records.space
+    if family.statistic == "records":
+        return (space, records.placed) if plan.charted else (manifold, records.stored)
+    if not plan.aligned:
+        return manifold, records.stored.mean(axis=0)
+    if family.embedded or not plan.charted:
+        return manifold, records.on_manifold(records.frechet.point)
+    drawn_in = _chart(records, plan, family)
+    if plan.statistic == "frechet":
+        mean = records.frechet.point
+        return drawn_in, mean if drawn_in is space else space.log(space.origin, mean)
+    if drawn_in is space and not space.flat:
+        return space, records.inductive.point
+    return drawn_in, records.inductive.seen_from(space.origin, space)
+
+
+def _chart(records: Records, plan: SinglePlan, family: Family) -> Manifold:
+    """Return the chart at the origin where it is all that the mechanism needs, else the space.
+
+    Matrices of doubles cannot carry what wide noise makes of them, coordinates can.
+    """
+    chart = getattr(records.space, "normal_chart", None)
+    if chart is None or not family.wrapped or plan.footpoint != "origin":
+        return records.space
+    return cast(Manifold, chart())
+
+
+def _draw_footpoint(
+    records: Records,
+    share: Budget,
+    plan: SinglePlan,
+    around: Footpoints,
+    noise: Noise,
+    size: int,
+) -> tuple[Point, Step]:
+    """Return private footpoints and what they cost."""
+    if noise.rng is None:
+        raise PrivacyError("a hardened release has a public footpoint; set footpoint = 'origin'")
+    family = MECHANISMS[plan.footpoint_mechanism]
+    rule = SinglePlan(plan.footpoint_mechanism, sensitivity=plan.sensitivity)
+    bound = frechet_sensitivity(records.domain, around.n, rule, family, records.manifold)
+    mechanism = family.calibrate(share, sensitivity=bound, manifold=records.space)
+    drawn = mechanism.sample(around.means, size=size, rng=noise.rng)
+    return drawn.points, Step("footpoint", share, bound, mechanism.sigma)
+
+
+def _draw_hardened(
+    mechanism: Mechanism, family: Family, statistic: Point, noise: Noise, size: int
+) -> tuple[Draws, float, FloatArray]:
+    """Return draws of the family's hardened sampler, σ and the certified ρ of each."""
+    if family.hardened is None:
+        raise PrivacyError(
+            f"{family.name} has no hardened noise ({family.note}); choose auto or ewg, or accept "
+            'unsafe noise in writing with noise = "float"'
+        )
+    found = [family.hardened(mechanism, statistic, noise) for _ in range(size)]
+    points = np.stack([item.point for item in found])
+    return Draws(points, Diagnostics()), found[0].sigma, np.array([[item.rho] for item in found])
+
+
+def _predicted(plan: SinglePlan, space: Manifold, sigma: float, size: int) -> FloatArray | None:
+    """Return σ√d, the root mean square error of Gaussian noise on a flat manifold."""
+    known = space.flat and MECHANISMS[plan.mechanism].hardened is not None
+    return np.full(size, sigma * np.sqrt(space.dim)) if known else None

@@ -1,0 +1,93 @@
+"""The records as the adaptive rounds see them: in the axes of the prior, counted in public bins.
+
+Nothing in here is private or may leave. Next on the path: ``rounds.py``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import PrivacyError
+from pipeline.geometry import Manifold, Point
+from pipeline.mean.bins import LineBins, ShellBins, line_bins, shell_bins
+from pipeline.mean.clipping import survey_counts
+from pipeline.mean.frame import Frame, build_frame
+from pipeline.mean.plan import Shares
+from pipeline.mean.prior import Prior
+from pipeline.mean.records import Records
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class View:
+    """What all repetitions, and all budgets, of an adaptive mean share.
+
+    Attributes
+    ----------
+    records : Records
+        Who is seen.
+    frame : Frame
+        The axes.
+    bins : (LineBins or None, ShellBins)
+        The histograms.
+    seen : array, shape (n, d)
+        The records in the axes, from the prior's centre; along the line from the origin.
+    counts : array
+        The survey, before noise.
+    """
+
+    records: Records
+    frame: Frame
+    bins: tuple[LineBins | None, ShellBins]
+    seen: FloatArray
+    counts: FloatArray
+
+
+def place(space: Manifold, frame: Frame, point: Point) -> float:
+    """Return ⟨e, log(origin, point)⟩, where on the line a point is; 0 without a line."""
+    if not frame.lines:
+        return 0.0
+    return float(space.log(space.origin, point) @ frame.into[:, 0])
+
+
+def see(space: Manifold, frame: Frame, base: Point, points: Point) -> FloatArray:
+    """Return points in the axes of the frame at `base`, (n, d), along the line from the origin."""
+    seen = space.log(base, points) @ frame.into
+    if frame.lines:
+        seen[:, 0] += place(space, frame, base)
+    return np.ascontiguousarray(seen)
+
+
+def view(records: Records) -> View:
+    """Return the records in the axes of their prior.
+
+    Raises
+    ------
+    PrivacyError
+        When the manifold is not a Hadamard manifold.
+    """
+    space, prior = records.space, records.prior
+    if not space.hadamard:
+        raise PrivacyError(
+            f"the adaptive mean is private on Hadamard manifolds, found {space.name}, which has "
+            "positive curvature; use a mechanism made for it"
+        )
+    frame = build_frame(prior)
+    shells = shell_bins(prior, frame, records.region.diameter)
+    start = place(space, frame, records.centre)
+    line = line_bins(prior, prior.span, start) if frame.lines else None
+    seen = see(space, frame, records.centre, records.placed)
+    counts = survey_counts(seen, start, frame, line, shells)
+    return View(records, frame, (line, shells), seen, counts)
+
+
+def default_shares(prior: Prior) -> Shares:
+    """Return the shares of the budget, the same for every n and budget.
+
+    All numbers scale with n·μ: to 1/(n·μ) scales the noise, and by it the histograms decide how
+    much clipping is worth. At small n·μ they say nothing, the prior decides, and the answer stays
+    near it. Where clipping is predicted to cost more, the whole region is covered: that is the
+    single release with the share of the last mean, 0.66 where a line is surveyed and D is smaller
+    than 2r, 0.80 without a line.
+    """
+    return Shares(0.01, (0.02, 0.02), (0.15, 0.80)) if prior.line is None else Shares()

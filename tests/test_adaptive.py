@@ -16,25 +16,23 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipeline.adaptive import (
-    Domain,
-    Noised,
-    Records,
-    Shares,
-    adaptive_mean,
-    hardened_noise,
-    mean,
-    noise,
-    prepare,
-    step_costs,
-)
-from pipeline.adaptive.choice import Clip, choose
-from pipeline.adaptive.clipping import clipped_sum, mean_units, shell_counts, sizes, survey_counts
-from pipeline.adaptive.region import ImageDomain
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
 from pipeline.errors import ConfigError, DomainError, PrivacyError
 from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, sym_exp, unvecd
+from pipeline.mean import (
+    Ball,
+    CovarianceDomain,
+    Domain,
+    Prepared,
+    Shares,
+    rounds,
+    step_costs,
+    steps,
+)
+from pipeline.mean.choice import Clip, choose
+from pipeline.mean.clipping import clipped_sum, mean_units, shell_counts, sizes, survey_counts
+from pipeline.mechanisms.noise import LATTICE, Noised
 from pipeline.privacy import (
     GDP,
     RDP,
@@ -48,6 +46,7 @@ from pipeline.privacy import (
     delta_of,
     gaussian_sigma,
 )
+from tests.sample_means import adaptive, drawn, view_of
 
 Script = Callable[[int, int], FloatArray]
 """Step and length → what the step releases."""
@@ -56,25 +55,16 @@ SPACES = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant", "hype
 STEPS = ("survey", "shells 1", "mean 1", "shells 2", "mean 2")
 
 
-@dataclass(frozen=True)
-class Ball:
-    """Public facts of records on any manifold."""
-
-    radius: float
-    diameter: float
-
-
 @dataclass
 class Probe:
     """Noise that follows a script, and remembers what it was given."""
 
     script: Script
+    rng: None = None
     vectors: list[FloatArray] = field(default_factory=list)
     scales: list[tuple[int, float, float]] = field(default_factory=list)
 
-    def __call__(
-        self, vector: FloatArray, sigma: float, sensitivity: float, rng: np.random.Generator
-    ) -> Noised:
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
         """Return the script, whatever the vector."""
         self.vectors.append(vector.copy())
         self.scales.append((len(vector), sigma, sensitivity))
@@ -115,7 +105,7 @@ def setting(name: str) -> tuple[Manifold, Domain, Point]:
     """Return manifold, domain and candidate records, from usual ones to far outside the domain."""
     rng = np.random.default_rng(7)
     if name == "hyperbolic":
-        ball, space = Ball(2.0, 4.0), MANIFOLDS[name](dim=3)
+        ball, space = Ball(2.0, name), MANIFOLDS[name](dim=3)
         spokes = rng.standard_normal((10, 3))
         spokes *= np.geomspace(1e-3, 8.0, 10)[:, None] / np.linalg.norm(spokes, axis=1)[:, None]
         edge = 2.0 * np.eye(3)
@@ -179,24 +169,24 @@ SCRIPTS = {
 }
 
 
-def probe(records: Records, script: Script, budget: Budget) -> Probe:
-    """Run the algorithm on `records` with a script in place of the noise."""
+def probe(ready: Prepared, script: Script, budget: Budget) -> Probe:
+    """Run the algorithm with a script in place of the noise."""
     found = Probe(script)
-    adaptive_mean(records, budget, noise=found, rng=np.random.default_rng(0))
+    drawn(ready, budget, found)
     return found
 
 
-def neighbours(base: Point, candidates: Point, manifold: Manifold, facts: Domain) -> list[Records]:
+def neighbours(base: Point, candidates: Point, manifold: Manifold, facts: Domain) -> list[Prepared]:
     """Return classes that differ in one record only, one class for each candidate."""
     return [
-        prepare(np.concatenate([base, point[None]]), domain=facts, manifold=manifold)
+        adaptive(np.concatenate([base, point[None]]), domain=facts, manifold=manifold)
         for point in candidates
     ]
 
 
-def moves(classes: list[Records], script: Script, mu: float) -> FloatArray:
+def moves(classes: list[Prepared], script: Script, mu: float) -> FloatArray:
     """Return ‖v(x) − v(x')‖/Δ, the largest over all pairs of neighbours, per step."""
-    runs = [probe(records, script, GDP(mu)) for records in classes]
+    runs = [probe(ready, script, GDP(mu)) for ready in classes]
     assert all(run.scales == runs[0].scales for run in runs)
     worst = []
     for step, (_, _, sensitivity) in enumerate(runs[0].scales):
@@ -208,7 +198,7 @@ def moves(classes: list[Records], script: Script, mu: float) -> FloatArray:
 
 def forced(monkeypatch: pytest.MonkeyPatch, clip: Clip) -> None:
     """Let every round clip to `clip`."""
-    monkeypatch.setattr(mean, "choose", lambda *_, **__: clip)
+    monkeypatch.setattr(rounds, "choose", lambda *_, **__: clip)
 
 
 def clip_of(low: float, high: float, radius: float, *, whole: bool = False) -> Clip:
@@ -243,10 +233,10 @@ def test_scripts_reach_every_kind_of_clip(name: str, monkeypatch: pytest.MonkeyP
         chosen.append(choose(*values, **named))
         return chosen[-1]
 
-    monkeypatch.setattr(mean, "choose", spy)
-    records = prepare(candidates[:4], domain=facts, manifold=manifold)
+    monkeypatch.setattr(rounds, "choose", spy)
+    ready = adaptive(candidates[:4], domain=facts, manifold=manifold)
     for mu, script in itertools.product((0.5, 5.0, 50.0), SCRIPTS.values()):
-        probe(records, script, GDP(mu))
+        probe(ready, script, GDP(mu))
     radii = [clip.radius for clip in chosen if not clip.whole]
     assert any(clip.whole for clip in chosen)
     assert max(radii) > 3.0 * min(radii)
@@ -270,14 +260,14 @@ def test_forced_clips_move_by_at_most_the_sensitivity(
         assert (found <= 1.0).all()
 
 
-def across(records: Records, far: float) -> Point:
+def across(ready: Prepared, far: float) -> Point:
     """Return two records on opposite sides of the prior's centre, on the line and off it."""
-    frame = records.frame
+    frame = view_of(ready).frame
     step = far * frame.back[-1]
     if frame.lines:
         step = step + frame.into[:, 0]
-    centre = records.space.exp(records.space.origin, records.plan.prior.centre)
-    return records.space.exp(centre, np.stack([step, -step]))
+    centre = ready.records.space.exp(ready.records.space.origin, ready.records.prior.centre)
+    return ready.records.space.exp(centre, np.stack([step, -step]))
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -285,15 +275,17 @@ def across(records: Records, far: float) -> Point:
 def test_the_sensitivity_is_attained_by_the_clipped_mean(
     name: str, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Records beyond opposite corners of what is clipped to are Δ apart, up to 1e-6."""
+    """Prepared beyond opposite corners of what is clipped to are Δ apart, up to 1e-6."""
     manifold, facts, candidates = setting(name)
-    records = prepare(candidates[:1], domain=facts, manifold=manifold)
+    ready = adaptive(candidates[:1], domain=facts, manifold=manifold)
     line = (
-        float(records.plan.prior.centre @ records.frame.into[:, 0]) if records.frame.lines else 0.0
+        float(ready.records.prior.centre @ view_of(ready).frame.into[:, 0])
+        if view_of(ready).frame.lines
+        else 0.0
     )
     forced(monkeypatch, clip_of(line - 0.3, line + 0.3, 0.2))
     base = candidates[:1].repeat(n - 1, axis=0)
-    found = moves(neighbours(base, across(records, 1.0), manifold, facts), still, 1.0)
+    found = moves(neighbours(base, across(ready, 1.0), manifold, facts), still, 1.0)
     assert found[2] == pytest.approx(1.0, abs=1e-6)
     assert found.max() <= 1.0
 
@@ -305,7 +297,7 @@ def ends(name: str) -> tuple[Manifold, Domain, Point]:
         return manifold, facts, candidates[[10, 13]]
     if name != "spd-log-cholesky":
         return manifold, facts, candidates[12:14]
-    assert isinstance(facts, ImageDomain)
+    assert isinstance(facts, CovarianceDomain)
     bound = np.array(facts.variances)
     rows = np.tril_indices(5, -1)[0]
     two = np.zeros((2, 15))
@@ -348,12 +340,12 @@ def test_a_sensitivity_too_small_is_seen(
     name: str, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With Δ = 0.9/n in place of 1/n, each kind of step breaks its bound."""
-    monkeypatch.setattr(noise, "mean_sensitivity", lambda n: 0.9 / n)
+    monkeypatch.setattr(steps, "mean_sensitivity", lambda n: 0.9 / n)
     manifold, facts, candidates = ends(name) if whole else setting(name)
-    records = prepare(candidates[:1], domain=facts, manifold=manifold)
-    middle = float(records.plan.prior.centre @ records.frame.into[:, 0])
+    ready = adaptive(candidates[:1], domain=facts, manifold=manifold)
+    middle = float(ready.records.prior.centre @ view_of(ready).frame.into[:, 0])
     forced(monkeypatch, clip_of(middle - 0.3, middle + 0.3, 0.2, whole=whole))
-    two = candidates if whole else np.concatenate([across(records, 1.0), candidates])
+    two = candidates if whole else np.concatenate([across(ready, 1.0), candidates])
     found = moves(neighbours(two[:0], two, manifold, facts), still, 1.0)
     assert found[2] > 1.0
     assert whole or (found[[0, 1]] > 1.0).all()
@@ -382,7 +374,7 @@ def test_summation_moves_a_mean_by_more_than_one_nth_and_less_than_its_sensitivi
         total = clipped_sum(seen, size, np.zeros(1), 0, 0.0, 0.0, 1.0)
         moved.append(Fraction(float(total[0] / (n * 2.0))))
     move = moved[0] - moved[1]
-    assert (1 + Fraction(1, 10**9)) / n < move <= Fraction(noise.mean_sensitivity(n))
+    assert (1 + Fraction(1, 10**9)) / n < move <= Fraction(steps.mean_sensitivity(n))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 1000, 10**6, 10**9])
@@ -391,7 +383,7 @@ def test_the_margin_is_what_two_sums_may_err(n: int) -> None:
     unit = Fraction(2) ** -53
     least = (1 + 1000 * unit) / n + 2 * n * unit
     assert (
-        least <= Fraction(noise.mean_sensitivity(n)) <= least + Fraction(10) ** -12 + 4 * n * unit
+        least <= Fraction(steps.mean_sensitivity(n)) <= least + Fraction(10) ** -12 + 4 * n * unit
     )
 
 
@@ -459,13 +451,11 @@ def test_the_budget_of_an_approximate_guarantee_is_not_wasted() -> None:
 
 
 @pytest.mark.parametrize("mu", [0.05, 1.0, 7.0])
-def test_hardened_noise_certifies_the_budget(mu: float) -> None:
+def test_LATTICE_certifies_the_budget(mu: float) -> None:
     """The ρ that the noise source proves for its own code sum to ≤ μ²/2, with no tolerance."""
     manifold, facts, candidates = setting("spd-log-euclidean")
-    records = prepare(candidates[:12], domain=facts, manifold=manifold)
-    draws = adaptive_mean(
-        records, GDP(mu), size=3, noise=hardened_noise, rng=np.random.default_rng(0)
-    )
+    ready = adaptive(candidates[:12], domain=facts, manifold=manifold)
+    draws = drawn(ready, GDP(mu), LATTICE, size=3)
     assert draws.rhos.shape == (3, len(STEPS))
     for rhos in draws.rhos:
         total = sum(map(Fraction, rhos.tolist()), Fraction(0))
@@ -477,9 +467,9 @@ def test_hardened_noise_certifies_the_budget(mu: float) -> None:
 def test_pure_budgets_are_refused() -> None:
     """Gaussian noise gives no ε-DP."""
     manifold, facts, candidates = setting("hyperbolic")
-    records = prepare(candidates, domain=facts, manifold=manifold)
+    ready = adaptive(candidates, domain=facts, manifold=manifold)
     with pytest.raises(PrivacyError, match="no pure DP"):
-        adaptive_mean(records, PureDP(1.0), rng=np.random.default_rng(0))
+        drawn(ready, PureDP(1.0), 0)
 
 
 @pytest.mark.parametrize(
@@ -488,23 +478,23 @@ def test_pure_budgets_are_refused() -> None:
 def test_positive_curvature_is_refused(manifold: Manifold) -> None:
     """Where logarithms do not contract, nothing is proven."""
     with pytest.raises(PrivacyError, match="positive curvature"):
-        prepare(manifold.origin[None], domain=Ball(0.3, 0.6), manifold=manifold)
+        adaptive(manifold.origin[None], domain=Ball(0.3, manifold.name), manifold=manifold)
 
 
 @pytest.mark.parametrize("name", SPACES)
 def test_an_empty_class_is_refused(name: str) -> None:
     """There is no mean of nothing."""
     manifold, facts, candidates = setting(name)
-    with pytest.raises(DomainError, match="at least one record"):
-        prepare(candidates[:0], domain=facts, manifold=manifold)
+    with pytest.raises(DomainError, match="one record or more"):
+        adaptive(candidates[:0], domain=facts, manifold=manifold)
 
 
 def test_no_draws_are_refused() -> None:
     """`size` must be at least 1."""
     manifold, facts, candidates = setting("hyperbolic")
-    records = prepare(candidates, domain=facts, manifold=manifold)
+    ready = adaptive(candidates, domain=facts, manifold=manifold)
     with pytest.raises(ConfigError, match="size must be at least 1"):
-        adaptive_mean(records, GDP(1.0), size=0, rng=np.random.default_rng(0))
+        drawn(ready, GDP(1.0), 0, size=0)
 
 
 @pytest.mark.parametrize(
@@ -537,10 +527,10 @@ def test_behaviour_does_not_depend_on_the_records(name: str) -> None:
     classes = [candidates[i : i + 1].repeat(6, axis=0) for i in range(len(candidates))]
     classes += [candidates[i : i + 6] for i in range(0, len(candidates) - 6, 3)]
     for points in classes:
-        records = prepare(points, domain=facts, manifold=manifold)
+        ready = adaptive(points, domain=facts, manifold=manifold)
         for mu in (1e-3, 0.1, 1.0, 1e3):
             found = Probe(random_script(4, 0.1))
-            draws = adaptive_mean(records, GDP(mu), noise=found, rng=np.random.default_rng(0))
+            draws = drawn(ready, GDP(mu), found)
             assert len(found.vectors) == len(STEPS)
             assert all(np.isfinite(vector).all() for vector in found.vectors)
             assert np.isfinite(draws.points).all()
@@ -553,12 +543,12 @@ def test_behaviour_does_not_depend_on_the_records(name: str) -> None:
 def test_any_budget_gives_a_record_of_the_region(name: str, n: int) -> None:
     """From no information to almost none withheld, the result exists and lies in the region."""
     manifold, facts, candidates = setting(name)
-    records = prepare(candidates[:n], domain=facts, manifold=manifold)
+    ready = adaptive(candidates[:n], domain=facts, manifold=manifold)
     for mu in (1e-9, 1e-4, 0.03, 10.0, 1e8, 1e14):
-        draws = adaptive_mean(records, GDP(mu), size=4, rng=np.random.default_rng(5))
+        draws = drawn(ready, GDP(mu), 5, size=4)
         assert np.isfinite(draws.points).all()
-        assert np.isfinite(draws.predicted).all()
-        again = records.region.inside(draws.points)
+        assert np.isfinite(draws.predicted_error).all()
+        again = ready.records.region.inside(draws.points)
         assert manifold.dist(again, draws.points).max() < 1e-5
 
 
@@ -566,20 +556,17 @@ def test_any_budget_gives_a_record_of_the_region(name: str, n: int) -> None:
 def test_a_budget_without_end_gives_the_mean(name: str) -> None:
     """With vanishing noise the result is the Fréchet mean of the records."""
     manifold, facts, candidates = setting(name)
-    records = prepare(candidates[:6], domain=facts, manifold=manifold)
-    draws = adaptive_mean(records, GDP(1e9), size=3, rng=np.random.default_rng(5))
-    assert manifold.dist(draws.points, records.mean.point).max() < 1e-3
+    ready = adaptive(candidates[:6], domain=facts, manifold=manifold)
+    draws = drawn(ready, GDP(1e9), 5, size=3)
+    assert manifold.dist(draws.points, ready.records.inductive.point).max() < 1e-3
 
 
 @pytest.mark.parametrize("name", SPACES)
 def test_generators_decide_the_draws(name: str) -> None:
     """The same seed gives the same draws to the last bit, another seed others."""
     manifold, facts, candidates = setting(name)
-    records = prepare(candidates[:6], domain=facts, manifold=manifold)
-    one, two, other = (
-        adaptive_mean(records, GDP(1.0), size=2, rng=np.random.default_rng(seed))
-        for seed in (1, 1, 2)
-    )
+    ready = adaptive(candidates[:6], domain=facts, manifold=manifold)
+    one, two, other = (drawn(ready, GDP(1.0), seed, size=2) for seed in (1, 1, 2))
     assert np.array_equal(one.points, two.points)
     assert not np.array_equal(one.points[0], one.points[1])
     assert (manifold.dist(one.points, other.points) > 1e-9).all()
@@ -596,11 +583,11 @@ def test_the_order_of_the_records_does_not_matter(name: str) -> None:
     manifold, facts, candidates = setting(name)
     order = np.random.default_rng(2).permutation(len(candidates))
     classes = [
-        prepare(points, domain=facts, manifold=manifold)
+        adaptive(points, domain=facts, manifold=manifold)
         for points in (candidates, candidates[order])
     ]
     for script in SCRIPTS.values():
-        one, two = (probe(records, script, GDP(1.0)) for records in classes)
+        one, two = (probe(ready, script, GDP(1.0)) for ready in classes)
         for vector, other in zip(one.vectors, two.vectors, strict=True):
             np.testing.assert_allclose(vector, other, atol=1e-9 if manifold.flat else 1e-3)
 
@@ -610,8 +597,9 @@ def test_the_order_of_the_records_does_not_matter(name: str) -> None:
 def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: float) -> None:
     """Coordinates that are no numbers move the counts and the clipped sum by at most Δ, or 1."""
     manifold, facts, candidates = setting(name)
-    records = prepare(candidates, domain=facts, manifold=manifold)
-    frame, (line, off) = records.frame, records.bins
+    ready = adaptive(candidates, domain=facts, manifold=manifold)
+    view = view_of(ready)
+    frame, (line, off) = view.frame, view.bins
     start, clip = -9.0, clip_of(-20.0, -5.0, 1.5)
     units = mean_units(clip, frame)
 
@@ -622,9 +610,9 @@ def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: floa
         survey = survey_counts(seen, start, frame, line, off)
         return survey / math.sqrt(2.0), shell_counts(size, off) / math.sqrt(2.0), total / units
 
-    usual = statistics(records.seen)
-    for places in [[0], [-1], [0, -1], [1, 2], list(range(records.seen.shape[1]))]:
-        broken = records.seen.copy()
+    usual = statistics(view.seen)
+    for places in [[0], [-1], [0, -1], [1, 2], list(range(view.seen.shape[1]))]:
+        broken = view.seen.copy()
         broken[3, places] = value
         with np.errstate(over="ignore"):
             found = statistics(broken)

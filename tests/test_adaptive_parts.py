@@ -5,7 +5,6 @@ All random numbers are seeded; inequalities are proven, so that no correct code 
 
 import itertools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -13,32 +12,6 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from pipeline.adaptive import default_prior, definite, prepare, region
-from pipeline.adaptive.bins import (
-    AHEAD,
-    FAR,
-    LineBins,
-    ShellBins,
-    _reach,
-    line_bins,
-    shell_bins,
-)
-from pipeline.adaptive.choice import DIRECTIONS, Clip, _least, choose, stretch
-from pipeline.adaptive.clipping import (
-    amplitude,
-    clipped_sum,
-    mean_units,
-    shell_counts,
-    sizes,
-    survey_counts,
-)
-from pipeline.adaptive.frame import Frame, build_frame
-from pipeline.adaptive.prior import Prior
-from pipeline.adaptive.region import TOLERANCE, Region
-from pipeline.adaptive.shrinkage import shrink
-from pipeline.adaptive.smoothing import LINE, SHELLS, WIDTH, Chain, posterior, smooth
-from pipeline.adaptive.smoothing import _moves as moves
-from pipeline.adaptive.spectrum import fit_spectrum
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
 from pipeline.descriptors.domain import Domain
@@ -52,17 +25,35 @@ from pipeline.geometry import (
     unvecd,
 )
 from pipeline.geometry.inductive import CONDITION, STEP_ERROR
+from pipeline.mean import Ball, admit, default_prior, definite, region
+from pipeline.mean.bins import (
+    AHEAD,
+    FAR,
+    LineBins,
+    ShellBins,
+    _reach,
+    line_bins,
+    shell_bins,
+)
+from pipeline.mean.choice import DIRECTIONS, Clip, _least, choose, stretch
+from pipeline.mean.clipping import (
+    amplitude,
+    clipped_sum,
+    mean_units,
+    shell_counts,
+    sizes,
+    survey_counts,
+)
+from pipeline.mean.frame import Frame, build_frame
+from pipeline.mean.prior import Prior
+from pipeline.mean.region import TOLERANCE, Region
+from pipeline.mean.shrinkage import shrink
+from pipeline.mean.smoothing import LINE, SHELLS, WIDTH, Chain, posterior, smooth
+from pipeline.mean.smoothing import _moves as moves
+from pipeline.mean.spectrum import fit_spectrum
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 SPACES = [*SPD, "hyperbolic"]
-
-
-@dataclass(frozen=True)
-class Ball:
-    """Public facts of records on any manifold."""
-
-    radius: float
-    diameter: float
 
 
 def facts_of(name: str, descriptor: str = "oct5") -> Domain:
@@ -79,7 +70,7 @@ def space_of(name: str, k: int = 5) -> Manifold:
 def setting(name: str) -> tuple[Manifold, Region]:
     """Return the space and the region."""
     if name == "hyperbolic":
-        return space_of(name), region(Ball(2.0, 4.0), space_of(name))
+        return space_of(name), region(Ball(2.0, "hyperbolic"), space_of(name))
     return space_of(name), region(facts_of(name), space_of(name))
 
 
@@ -238,9 +229,9 @@ def test_rounding_of_matrices_is_in_the_region(eta: float) -> None:
     reached = float(space.dist(*corners).max())
     assert facts.diameter + 2.0 * math.sqrt(5.0) * TOLERANCE < reached <= area.diameter
     assert facts.trace / eta < area.condition
-    records = prepare(corners[0][:3], domain=facts, manifold=space)
+    records = admit(corners[0][:3], domain=facts, manifold=space)
     least = STEP_ERROR * math.sqrt(facts.trace / eta / CONDITION) * 1000.0
-    assert records.mean.rounding > least
+    assert records.inductive.rounding > least
 
 
 @pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky"])
@@ -583,7 +574,7 @@ def test_reach_is_the_mean_excess_of_a_uniform_record() -> None:
 def bins_of(name: str) -> tuple[Prior, Frame, LineBins | None, ShellBins, float]:
     """Return the prior, frame and bins that a space gets."""
     space, area = setting(name)
-    facts = Ball(2.0, 4.0) if name == "hyperbolic" else facts_of(name)
+    facts = Ball(2.0, "hyperbolic") if name == "hyperbolic" else facts_of(name)
     prior = default_prior(facts, space)
     frame = build_frame(prior)
     start = float(prior.centre @ frame.into[:, 0])

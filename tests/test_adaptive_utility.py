@@ -13,7 +13,6 @@ do not tell.
 """
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,14 +20,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipeline.adaptive import Domain, Records, adaptive_mean, prepare
 from pipeline.arrays import FloatArray
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain
 from pipeline.errors import DomainError
 from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point
+from pipeline.mean import Ball, Domain, Prepared
 from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import GDP
+from tests.sample_means import adaptive, drawn
 
 pytestmark = pytest.mark.slow
 
@@ -41,14 +41,6 @@ CLASSES = [
     ("tiles", 1),
     ("tiles", 2),
 ]
-
-
-@dataclass(frozen=True)
-class Ball:
-    """Public facts of records on any manifold."""
-
-    radius: float
-    diameter: float
 
 
 class Trial(NamedTuple):
@@ -64,9 +56,9 @@ class Trial(NamedTuple):
         return self.error > self.paper + 4.0 * self.spread
 
 
-def papers(records: Records, radius: float, mu: float) -> tuple[float, float]:
+def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
     """Return E dist of the papers' release and its standard error, 0 where it is exact."""
-    manifold, n = records.manifold, records.n
+    manifold, n, mean = ready.records.manifold, ready.records.n, ready.records.inductive.point
     if manifold.flat:
         sigma = 2.0 * radius / (n * math.sqrt(0.9) * mu)
         d = manifold.dim
@@ -81,20 +73,20 @@ def papers(records: Records, radius: float, mu: float) -> tuple[float, float]:
     rng, errors = np.random.default_rng(6), []
     for _ in range(40):
         try:
-            base = first.sample(records.mean.point, size=1, rng=rng).points
-            found = second.sample(records.mean.point, base=base, size=1, rng=rng).points
-            errors.append(manifold.dist(records.mean.point, found[0]))
+            base = first.sample(mean, size=1, rng=rng).points
+            found = second.sample(ready.records.inductive.point, base=base, size=1, rng=rng).points
+            errors.append(manifold.dist(mean, found[0]))
         except DomainError:  # noise beyond what doubles hold: left out, which favours the papers
             continue
     return float(np.mean(errors)), float(np.std(errors, ddof=1)) / math.sqrt(len(errors))
 
 
-def trial(records: Records, radius: float, mu: float, *, size: int, seed: int = 1) -> Trial:
+def trial(ready: Prepared, radius: float, mu: float, *, size: int, seed: int = 1) -> Trial:
     """Draw `size` means and measure how far they are from the exact one."""
-    draws = adaptive_mean(records, GDP(mu), size=size, rng=np.random.default_rng(seed))
-    errors = records.manifold.dist(records.mean.point, draws.points)
+    draws = drawn(ready, GDP(mu), seed, size=size)
+    errors = ready.records.manifold.dist(ready.records.inductive.point, draws.points)
     own = float(errors.std(ddof=1)) / math.sqrt(size)
-    paper, spread = papers(records, radius, mu)
+    paper, spread = papers(ready, radius, mu)
     return Trial(float(errors.mean()), math.hypot(own, spread), paper)
 
 
@@ -131,12 +123,12 @@ def test_five_times_nearer_on_real_classes(
     """
     manifold, facts = spd("spd-log-euclidean")
     points = points_of(images_of(name, label, request), manifold)
-    records = prepare(points, domain=facts, manifold=manifold)
+    ready = adaptive(points, domain=facts, manifold=manifold)
     cells = [(300, 200), (1000, 300), (2000, 400), (4000, 1200)]
-    cells = [cell for cell in cells if cell[0] <= records.n / 2]
+    cells = [cell for cell in cells if cell[0] <= ready.ready.records.n / 2]
     assert cells
     for information, size in cells:
-        found = trial(records, facts.radius, information / records.n, size=size)
+        found = trial(ready, facts.radius, information / ready.records.n, size=size)
         assert 5.0 * (found.error + 3.0 * found.spread) <= found.paper
 
 
@@ -148,9 +140,9 @@ def test_never_worse_on_real_classes(name: str, label: int, request: pytest.Fixt
     rng = np.random.default_rng(2)
     for n, size in [(50, 16), (200, 16), (1000, 16), (5000, 16), (50_000, 6)]:
         chosen = points[rng.integers(0, len(points), n)]
-        records = prepare(chosen, domain=facts, manifold=manifold)
+        ready = adaptive(chosen, domain=facts, manifold=manifold)
         for mu in (0.05, 0.2, 0.5, 1.0, 2.0, 5.0):
-            found = trial(records, facts.radius, mu, size=size)
+            found = trial(ready, facts.radius, mu, size=size)
             assert not found.worse, (n, mu, found)
 
 
@@ -203,8 +195,8 @@ def test_never_worse_with_a_few_strange_images(
                 continue
             points = usual.copy()
             points[: max(1, round(weight / information * len(points)))] = image
-            records = prepare(points, domain=facts, manifold=manifold)
-            found = trial(records, facts.radius, information / len(points), size=size)
+            ready = adaptive(points, domain=facts, manifold=manifold)
+            found = trial(ready, facts.radius, information / len(points), size=size)
             assert not found.worse, (information, found)
 
 
@@ -217,9 +209,9 @@ def test_never_worse_with_constant_images(
     manifold, facts = spd(name)
     points = points_of(scans(request), manifold)
     points[: round(share * len(points))] = points_of(patterns()[:1], manifold)[0]
-    records = prepare(points, domain=facts, manifold=manifold)
+    ready = adaptive(points, domain=facts, manifold=manifold)
     for information in (2, 10, 50, 300, 1000, 10_000)[0 if manifold.flat else 2 :]:
-        found = trial(records, facts.radius, information / len(points), size=10)
+        found = trial(ready, facts.radius, information / len(points), size=10)
         assert not found.worse, (information, found)
 
 
@@ -245,9 +237,9 @@ def test_never_worse_on_hostile_laws(name: str, kind: str) -> None:
     points = hostile(kind, np.random.default_rng(4))
     if not manifold.flat:  # what doubles can hold
         points = manifold.exp(manifold.origin, np.clip(points, -4.0, 4.0))
-    records = prepare(points, domain=facts, manifold=manifold)
+    ready = adaptive(points, domain=facts, manifold=manifold)
     for information in (2, 10, 50, 300, 1000, 10_000)[0 if manifold.flat else 2 :]:
-        found = trial(records, facts.radius, information / len(points), size=10)
+        found = trial(ready, facts.radius, information / len(points), size=10)
         assert not found.worse, (information, found)
 
 
@@ -272,9 +264,9 @@ def hyperbolic(kind: str, rng: np.random.Generator) -> Point:
 @pytest.mark.parametrize("kind", ["edge", "ends", "cluster", "outliers", "ball"])
 def test_never_worse_on_hyperbolic_space(kind: str) -> None:
     """Where nothing is known but a ball: never worse, whatever lies in it."""
-    manifold, ball = MANIFOLDS["hyperbolic"](dim=3), Ball(2.0, 4.0)
+    manifold, ball = MANIFOLDS["hyperbolic"](dim=3), Ball(2.0, "hyperbolic")
     points = hyperbolic(kind, np.random.default_rng(5))
-    records = prepare(points, domain=ball, manifold=manifold)
+    ready = adaptive(points, domain=ball, manifold=manifold)
     for information in (2, 10, 50, 300, 1000, 10_000):
-        found = trial(records, ball.radius, information / len(points), size=60)
+        found = trial(ready, ball.radius, information / len(points), size=60)
         assert not found.worse, (information, found)

@@ -12,15 +12,21 @@ import numpy as np
 import pytest
 
 from pipeline.config import ExperimentConfig
-from pipeline.experiments import direct
-from pipeline.experiments.chart import NormalChart
-from pipeline.experiments.engine import all_cells, distance_name, draw_cell, run_cells
+from pipeline.experiments.engine import (
+    all_cells,
+    distance_name,
+    draw_cell,
+    prepare_series,
+    run_cells,
+)
 from pipeline.experiments.registry import EXPERIMENTS, choose
 from pipeline.experiments.run import run_experiment
 from pipeline.experiments.sources import build_manifold, simulate
-from pipeline.geometry import MANIFOLDS, unvecd
+from pipeline.geometry import MANIFOLDS, NormalChart, unvecd
+from pipeline.mean import SinglePlan, admit
+from pipeline.mean.sensitivity import frechet_sensitivity
+from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.sensitivity import gradient_sensitivity, laplace_sensitivity
-from pipeline.release import summarise
 from pipeline.results import RowWriter, Table, read_rows
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -151,8 +157,11 @@ def test_sphere_sensitivities_are_the_proven_ones() -> None:
     data, setting = simulate(config, config.source)[0]
     radius, n = setting.domain.radius, len(data.points)
     bounds = {
-        series.series: direct.bound_of(series, n, setting.domain, setting.manifold)
+        series.series: frechet_sensitivity(
+            setting.domain, n, series.plan, MECHANISMS[series.mechanism], setting.manifold
+        )
         for series in config.mechanisms
+        if isinstance(series.plan, SinglePlan)
     }
     assert bounds["KNG exact"] == pytest.approx(gradient_sensitivity(n, radius, 1.0))
     move = laplace_sensitivity(n, radius, 1.0)
@@ -170,10 +179,9 @@ def test_k_norm_gradient_draws_on_every_space_of_its_paper() -> None:
         data, setting = simulate(config, config.source)[0]
         cell = all_cells(config, [0])[0]
         rng = np.random.default_rng(3)
-        found = summarise(
-            data.points, manifold=setting.manifold, plan=cell.series.plan, size=3, rng=rng
-        )
-        drawn, _ = draw_cell(found, cell, setting, rng=rng)
+        records = admit(data.points, domain=setting.domain, manifold=setting.manifold)
+        prepared = prepare_series(records, data, setting, cell.series)
+        drawn = draw_cell(prepared, cell, setting, rng=rng).release
         assert 0 < drawn.acceptance <= 1
         if setting.manifold.curvature[1] > 0:
             reach = setting.manifold.dist(setting.domain.center, drawn.points)

@@ -17,6 +17,7 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from pipeline.publish.draw import Drawn, draw
 from scipy import stats
 
 import pipeline.adaptive.mean as adaptive_mean
@@ -29,7 +30,6 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.privacy import GDP, ZCDP
 from pipeline.privacy.ledger import Ledger, init_ledger
 from pipeline.publish import load_release, settle
-from pipeline.publish.draw import Drawn, draw
 
 publish_module = sys.modules["pipeline.publish.settle"]
 

@@ -38,7 +38,7 @@ from pipeline.publish import (
     write_document,
 )
 from pipeline.publish import settle as settle_module  # noqa: F401
-from pipeline.publish.draw import draw
+from tests.sample_means import released
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = """\
@@ -191,7 +191,6 @@ from pathlib import Path
 from pipeline.privacy.ledger import Ledger, open_ledger
 import pipeline.publish.settle, pipeline.publish.files
 from pipeline.publish import load_release, write_document
-from pipeline.publish.draw import draw
 module = sys.modules["pipeline.publish.settle"]
 ward, point = Path(sys.argv[1]), sys.argv[2]
 die = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
@@ -281,11 +280,10 @@ def test_a_release_does_not_fail_for_some_images(mechanism: str) -> None:
     known = domain("oct5", height=28, width=28, manifold=manifold.name)
     for other in (board, np.zeros_like(board)):
         points = describe(np.stack([board, other]), "oct5")
-        drawn = draw(
+        drawn = released(
             points,
             GDP(1.0),
             mechanism=mechanism,
-            noise="hardened",
             domain=known,
             manifold=manifold,
         )
@@ -427,9 +425,7 @@ def test_releases_are_positive_definite(mechanism: str, mu: float) -> None:
     known = domain("oct5", height=28, width=28, manifold=manifold.name)
     points = describe(np.zeros((2, 28, 28), dtype=np.uint8), "oct5")
     for _ in range(20):
-        drawn = draw(
-            points, GDP(mu), mechanism=mechanism, noise="hardened", domain=known, manifold=manifold
-        )
+        drawn = released(points, GDP(mu), mechanism=mechanism, domain=known, manifold=manifold)
         assert np.isfinite(manifold.check(drawn.point)).all()
 
 

@@ -13,7 +13,15 @@ as the records of a class lie and not as any two images could: ``prior.py``, ``f
 
 from pipeline.mean.domain import Ball, CovarianceDomain, Domain
 from pipeline.mean.engine import Drawn, Prepared, draw, mean, prepare, private_mean
-from pipeline.mean.plan import AdaptivePlan, Plan, Shares, SinglePlan, choose_plan, read_shares
+from pipeline.mean.plan import (
+    AdaptivePlan,
+    Plan,
+    Shares,
+    SinglePlan,
+    choose_plan,
+    read_shares,
+    release_plan,
+)
 from pipeline.mean.prior import Prior, default_prior
 from pipeline.mean.records import Records, admit
 from pipeline.mean.region import Region, region
@@ -50,5 +58,6 @@ __all__ = [
     "private_mean",
     "read_shares",
     "region",
+    "release_plan",
     "step_costs",
 ]

@@ -160,3 +160,13 @@ def choose_plan(plan: Plan | str, budget: Budget) -> Plan:
     if plan not in named:
         raise ConfigError(f'a plan must be "auto", "single" or a Plan, found {plan!r}')
     return named[plan]
+
+
+def release_plan(mechanism: str, noise: str, shares: tuple[float, ...] | None = None) -> Plan:
+    """Return the plan of a release: adaptive for "auto", else one draw around the inductive mean.
+
+    Hardened results are put back into the public region; what is drawn in floats is left as it is.
+    """
+    if mechanism == "auto":
+        return AdaptivePlan(None if shares is None else read_shares(shares))
+    return SinglePlan(mechanism, statistic="inductive", projected=noise == "hardened")

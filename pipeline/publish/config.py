@@ -13,7 +13,7 @@ from pipeline.datasets import find_card
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, LedgerError
 from pipeline.geometry import MANIFOLDS
-from pipeline.mean import AdaptivePlan, Plan, SinglePlan, read_shares
+from pipeline.mean import Plan, read_shares, release_plan
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.privacy import Budget, budget_from, for_group_as_written
 from pipeline.privacy.ledger import clean_name, clean_run_key
@@ -83,9 +83,7 @@ class ReleaseConfig(Record):
     @property
     def plan(self) -> Plan:
         """How the budget is spent: adaptively, or in one draw around the inductive mean."""
-        if self.mechanism == "auto":
-            return AdaptivePlan(None if self.shares is None else read_shares(self.shares))
-        return SinglePlan(self.mechanism, statistic="inductive", projected=self.noise == "hardened")
+        return release_plan(self.mechanism, self.noise, self.shares)
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:

@@ -1,0 +1,55 @@
+"""The adaptive mean in two calls, for tests that look into it."""
+
+import numpy as np
+
+from pipeline.geometry import Manifold, Point
+from pipeline.mean import (
+    AdaptivePlan,
+    Domain,
+    Prepared,
+    Release,
+    Shares,
+    admit,
+    draw,
+    mean,
+    prepare,
+    release_plan,
+)
+from pipeline.mean.view import View
+from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noise
+from pipeline.privacy import Budget
+
+
+def adaptive(
+    points: Point, *, domain: Domain, manifold: Manifold, shares: Shares | None = None
+) -> Prepared:
+    """Return what all draws of an adaptive mean share."""
+    records = admit(points, domain=domain, manifold=manifold)
+    return prepare(records, AdaptivePlan(shares), rng=None)
+
+
+def drawn(ready: Prepared, budget: Budget, noise: Noise | int, *, size: int = 1) -> Release:
+    """Return private means with noise from a source, or from NumPy's generator of a seed."""
+    source = FloatNoise(np.random.default_rng(noise)) if isinstance(noise, int) else noise
+    return draw(ready, budget, noise=source, size=size).release
+
+
+def view_of(ready: Prepared) -> View:
+    """Return the view of an adaptive preparation."""
+    assert ready.view is not None
+    return ready.view
+
+
+def released(
+    points: Point,
+    budget: Budget,
+    *,
+    mechanism: str,
+    noise: str = "hardened",
+    domain: Domain,
+    manifold: Manifold,
+) -> Release:
+    """Return one private mean with the plan and the noise that a release's config names."""
+    plan = release_plan(mechanism, noise)
+    source = LATTICE if noise == "hardened" else FloatNoise(np.random.default_rng())
+    return mean(points, budget, domain=domain, manifold=manifold, plan=plan, noise=source)

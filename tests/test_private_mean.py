@@ -1,0 +1,198 @@
+"""The private mean: sensitivities never exceeded, budgets that add up, laws that hold, doors."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from pipeline.descriptors import describe, domain
+from pipeline.errors import ConfigError, DomainError, PrivacyError, UndefinedError
+from pipeline.geometry import MANIFOLDS, FlatChart, frechet_mean, sym_exp, unvecd
+from pipeline.mean import (
+    AdaptivePlan,
+    Ball,
+    Records,
+    SinglePlan,
+    admit,
+    draw,
+    mean,
+    prepare,
+    private_mean,
+)
+from pipeline.mean.sensitivity import frechet_sensitivity
+from pipeline.mechanisms import MECHANISMS
+from pipeline.mechanisms.noise import LATTICE, FloatNoise
+from pipeline.privacy import GDP, PureDP
+
+SPD = [name for name in MANIFOLDS if name.startswith("spd-")]
+CHART = FlatChart(MANIFOLDS["spd-log-euclidean"](k=2))
+
+
+def images(n: int, seed: int) -> np.ndarray:
+    """Return gray images from constant to noise."""
+    rng = np.random.default_rng(seed)
+    levels = rng.integers(0, 256, (n, 1, 1))
+    spread = rng.integers(1, 128, (n, 1, 1))
+    return np.clip(levels + spread * rng.standard_normal((n, 28, 28)), 0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize("name", SPD)
+@pytest.mark.parametrize("embedded", [False, True])
+def test_replacing_one_image_moves_the_mean_by_at_most_the_sensitivity(
+    name: str, embedded: bool
+) -> None:
+    """Over replaced records, flat images by textured ones and back, the move is below Δ."""
+    manifold = MANIFOLDS[name](k=5)
+    limit = domain("oct5", height=28, width=28, manifold=name)
+    extremes = np.zeros((3, 28, 28), np.uint8)
+    extremes[1, ::2], extremes[2, :, :14] = 255, 255
+    records = describe(np.concatenate([images(9, 0), extremes]))
+    n = 6
+    family = MECHANISMS["extrinsic-gaussian" if embedded else "ewg"]
+    bound = frechet_sensitivity(limit, n, SinglePlan(), family, manifold)
+    before = frechet_mean(records[:n], manifold).point
+    moves = []
+    for other in records[n:]:
+        after = frechet_mean(np.concatenate([records[: n - 1], other[None]]), manifold).point
+        moves.append(np.linalg.norm(after - before) if embedded else manifold.dist(before, after))
+    assert max(moves) <= bound
+    near = 0.05 if name == "spd-log-cholesky" else 0.2  # near enough to test anything
+    assert embedded or max(moves) > near * bound
+
+
+def test_published_sensitivity_is_two_radii_over_n() -> None:
+    """The rule "radius" is 2r/n of the papers and "diameter" is D/n, both rounded up."""
+    limit = domain("oct5", height=28, width=28)
+    for rule, width in (("radius", 2 * limit.radius), ("diameter", limit.diameter)):
+        plan, space = SinglePlan(sensitivity=rule), MANIFOLDS["spd-log-euclidean"](k=5)
+        found = frechet_sensitivity(limit, 100, plan, MECHANISMS["ewg"], space)
+        assert width / 100 <= found <= (width / 100) * (1 + 1e-6)
+
+
+def near_the_origin(n: int) -> Records:
+    """Return n points of the plane of 2×2 matrices, in a ball of diameter 3."""
+    points = 0.3 * np.random.default_rng(1).standard_normal((n, 3))
+    return admit(points, domain=Ball(1.5, CHART.name), manifold=CHART)
+
+
+@pytest.mark.parametrize("footpoint", ["origin", "all", "subsample"])
+def test_scale_follows_from_the_share_of_the_mean(footpoint: str) -> None:
+    """σ = Δ/(√0.9·μ) with a private footpoint and Δ/μ without one, never less."""
+    plan, rng = SinglePlan(footpoint=footpoint), np.random.default_rng(2)
+    prepared = prepare(near_the_origin(40), plan, size=4, rng=rng)
+    drawn = draw(prepared, GDP(0.5), noise=FloatNoise(rng), size=4).release
+    share = 1.0 if footpoint == "origin" else 0.9
+    exact = 3.0 / 40 / (math.sqrt(share) * 0.5)
+    assert exact <= drawn.sigma <= exact * (1 + 1e-6)
+
+
+def test_subsample_footpoint_pays_for_its_few_records() -> None:
+    """A footpoint from 5 % of the records is 20 times as noisy as one from all (1e-6 apart)."""
+    spread = {}
+    for footpoint in ("all", "subsample"):
+        plan, rng = SinglePlan(footpoint=footpoint), np.random.default_rng(3)
+        prepared = prepare(near_the_origin(400), plan, rng=rng)
+        spread[footpoint] = draw(prepared, GDP(1.0), noise=FloatNoise(rng)).release.steps[0]
+    assert spread["all"].name == "footpoint"
+    ratio = spread["subsample"].sigma / spread["all"].sigma
+    assert ratio == pytest.approx(20, rel=1e-6)
+
+
+def test_private_mean_has_the_chi_law() -> None:
+    """(dist/σ)² of single releases follows χ²_15 (Kolmogorov-Smirnov, false alarm 1e-7)."""
+    manifold, limit = MANIFOLDS["spd-log-euclidean"](k=5), domain("oct5", height=28, width=28)
+    points, rng = describe(images(400, 4)), np.random.default_rng(5)
+    squares = []
+    for _ in range(200):
+        drawn, nonprivate = private_mean(
+            points, GDP(2.0), domain=limit, manifold=manifold, plan="single", rng=rng
+        )
+        assert nonprivate.error == pytest.approx(manifold.dist(nonprivate.mean, drawn.point))
+        squares.append((nonprivate.error / drawn.sigma) ** 2)
+    assert stats.kstest(squares, stats.chi2(15).cdf).pvalue > 1e-7
+
+
+def test_no_records_and_no_density_are_typed_errors() -> None:
+    """An empty class is a `DomainError`; a scale without a density is an `UndefinedError`."""
+    manifold = MANIFOLDS["spd-affine-invariant"](k=3)
+    ball, rng = Ball(1.5, manifold.name), np.random.default_rng(6)
+    with pytest.raises(DomainError):
+        private_mean(np.empty((0, 3, 3)), GDP(1), domain=ball, manifold=manifold, rng=rng)
+    points = sym_exp(unvecd(rng.standard_normal((5, 6))))
+    plan = SinglePlan("rl")
+    with pytest.raises(UndefinedError):
+        private_mean(points, PureDP(0.1), domain=ball, manifold=manifold, plan=plan, rng=rng)
+
+
+@pytest.mark.parametrize("own", SPD)
+@pytest.mark.parametrize("other", SPD)
+def test_a_domain_of_another_manifold_is_refused(own: str, other: str) -> None:
+    """Bounds in one distance say nothing of another: each pair of metrics but the right ones."""
+    facts = domain("oct5", height=28, width=28, manifold=other)
+    args = {"domain": facts, "manifold": MANIFOLDS[own](k=5), "plan": "single", "noise": LATTICE}
+    if own == other:
+        assert mean(describe(images(5, 1)), GDP(1.0), **args).point.shape == (5, 5)
+    else:
+        with pytest.raises(DomainError, match=f"manifold='{own}'"):
+            mean(describe(images(5, 1)), GDP(1.0), **args)
+
+
+def test_a_domain_of_another_size_is_refused() -> None:
+    """The bound on 9×9 descriptors is none on 5×5 ones, whose region it would not even describe."""
+    facts = domain("grid9", height=28, width=28)
+    with pytest.raises(DomainError, match="k = 9"):
+        admit(describe(images(5, 1)), domain=facts, manifold=MANIFOLDS[SPD[0]](k=5))
+
+
+@pytest.mark.parametrize("name", [*SPD, "hyperbolic", "sphere"])
+def test_records_outside_the_domain_are_moved_to_its_nearest_point(name: str) -> None:
+    """A record beyond the ball ends on its edge; one inside stays where it is, to the last bit."""
+    manifold = MANIFOLDS[name](k=2) if name in SPD else MANIFOLDS[name](dim=2)
+    ball = Ball(0.3, name)
+    steps = np.zeros((2, manifold.dim))
+    steps[0, 0], steps[1, 1] = 0.29, 0.9
+    points = manifold.exp(manifold.origin, steps)
+    records = admit(points, domain=ball, manifold=manifold)
+    reach = records.space.dist(records.space.origin, records.placed)
+    assert reach == pytest.approx([0.29, 0.3], abs=1e-9)
+    if not manifold.flat:
+        assert np.array_equal(records.placed[0], points[0])
+
+
+@pytest.mark.parametrize(
+    "points",
+    [np.full((3, 5, 5), np.nan), np.ones((3, 4, 4)), np.ones((5, 5)), np.empty((0, 5, 5))],
+)
+def test_records_of_the_wrong_shape_or_without_numbers_are_refused(
+    points: NDArray[np.float64],
+) -> None:
+    """NaN, another k, no batch axis, no record: one line each."""
+    facts = domain("oct5", height=28, width=28)
+    with pytest.raises(DomainError):
+        admit(points, domain=facts, manifold=MANIFOLDS[SPD[0]](k=5))
+
+
+def test_a_mechanism_without_hardened_noise_is_refused_by_the_lattice() -> None:
+    """Asked for Laplace noise from a source of Gaussian noise: refused, not replaced."""
+    facts, manifold = domain("oct5", height=28, width=28), MANIFOLDS[SPD[0]](k=5)
+    args = {"domain": facts, "manifold": manifold, "noise": LATTICE}
+    for plan in (SinglePlan("ewl"), SinglePlan("extrinsic-gaussian"), SinglePlan("rl")):
+        with pytest.raises(PrivacyError, match="no hardened noise"):
+            mean(describe(images(5, 1)), GDP(1.0), plan=plan, **args)
+    with pytest.raises((ConfigError, PrivacyError)):
+        mean(describe(images(5, 1)), GDP(1.0), plan=SinglePlan(footpoint="all"), **args)
+
+
+def test_what_is_not_private_is_not_shown() -> None:
+    """The repr of what was computed without noise holds no digit of a record or a mean."""
+    points, rng = describe(images(5, 1)), np.random.default_rng(1)
+    facts, manifold = domain("oct5", height=28, width=28), MANIFOLDS[SPD[0]](k=5)
+    records = admit(points, domain=facts, manifold=manifold)
+    prepared = prepare(records, AdaptivePlan(), rng=None)
+    around = prepare(records, SinglePlan(footpoint="all"), rng=rng)
+    _, nonprivate = private_mean(points, GDP(1.0), domain=facts, manifold=manifold, rng=rng)
+    for item in (records, prepared, around, nonprivate):
+        assert "array" not in repr(item)
+        assert "." not in repr(nonprivate)

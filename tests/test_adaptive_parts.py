@@ -24,7 +24,9 @@ from pipeline.geometry import (
     sym_log,
     unvecd,
 )
+from pipeline.geometry.covariances import TOLERANCE
 from pipeline.geometry.inductive import CONDITION, STEP_ERROR
+from pipeline.geometry.spectrum import fit_spectrum
 from pipeline.mean import Ball, admit, default_prior, definite, region
 from pipeline.mean.bins import (
     AHEAD,
@@ -46,11 +48,10 @@ from pipeline.mean.clipping import (
 )
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.prior import Prior
-from pipeline.mean.region import TOLERANCE, Region
+from pipeline.mean.region import Region
 from pipeline.mean.shrinkage import shrink
 from pipeline.mean.smoothing import LINE, SHELLS, WIDTH, Chain, posterior, smooth
 from pipeline.mean.smoothing import _moves as moves
-from pipeline.mean.spectrum import fit_spectrum
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 SPACES = [*SPD, "hyperbolic"]

@@ -202,7 +202,8 @@ def test_every_error_says_in_which_distance(name: str, names: set[str]) -> None:
     """Rows name the distance of their error: that of the manifold, or of matrices and vectors."""
     config = EXPERIMENTS[name][0]
     of = config.source.manifolds or (config.manifold,)
-    found = {distance_name(item, manifold) for item in config.mechanisms for manifold in of}
+    spaces = [build_manifold(name, config.source.dimensions[0]) for name in of]
+    found = {distance_name(item, space) for item in config.mechanisms for space in spaces}
     assert found == names
 
 

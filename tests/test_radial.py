@@ -11,29 +11,35 @@ import pytest
 from scipy import integrate, special, stats
 
 from pipeline.arrays import FloatArray
-from pipeline.mechanisms.radial import AREAS, RadialLaw, directions
+from pipeline.geometry.area import FlatArea
+from pipeline.geometry.hyperbolic import HyperbolicArea
+from pipeline.geometry.kendall import KendallArea
+from pipeline.geometry.sphere import SphereArea
+from pipeline.mechanisms.radial import RadialLaw, SpdEnvelope, directions
+
+AREAS = [FlatArea, HyperbolicArea, SphereArea, KendallArea, SpdEnvelope]
 
 P_VALUE = 1e-8
 SIZE = 20_000
 
 LAWS = [
-    RadialLaw("flat", 1, 0.3),
-    RadialLaw("flat", 15, 0.075),
-    RadialLaw("flat", 6, 0.5, 2.0),
-    RadialLaw("hyperbolic", 1, 2.0),
-    RadialLaw("hyperbolic", 2, 0.1),
-    RadialLaw("hyperbolic", 3, 0.499),
-    RadialLaw("hyperbolic", 15, 0.07),
-    RadialLaw("sphere", 1, 5.0),
-    RadialLaw("sphere", 2, 0.01),
-    RadialLaw("sphere", 2, 3.0),
-    RadialLaw("sphere", 5, 0.4, 0.7),
-    RadialLaw("kendall", 2, 0.3),
-    RadialLaw("kendall", 96, 0.002),
-    RadialLaw("kendall", 96, 50.0),
-    RadialLaw("spd-envelope", 1, 0.4),
-    RadialLaw("spd-envelope", 15, 0.075),
-    RadialLaw("spd-envelope", 15, 0.28),
+    RadialLaw(FlatArea(1), 0.3),
+    RadialLaw(FlatArea(15), 0.075),
+    RadialLaw(FlatArea(6), 0.5, 2.0),
+    RadialLaw(HyperbolicArea(1), 2.0),
+    RadialLaw(HyperbolicArea(2), 0.1),
+    RadialLaw(HyperbolicArea(3), 0.499),
+    RadialLaw(HyperbolicArea(15), 0.07),
+    RadialLaw(SphereArea(1), 5.0),
+    RadialLaw(SphereArea(2), 0.01),
+    RadialLaw(SphereArea(2), 3.0),
+    RadialLaw(SphereArea(5), 0.4, 0.7),
+    RadialLaw(KendallArea(2), 0.3),
+    RadialLaw(KendallArea(96), 0.002),
+    RadialLaw(KendallArea(96), 50.0),
+    RadialLaw(SpdEnvelope(1), 0.4),
+    RadialLaw(SpdEnvelope(15), 0.075),
+    RadialLaw(SpdEnvelope(15), 0.28),
 ]
 
 
@@ -44,19 +50,19 @@ def log_area(law: RadialLaw, radius: FloatArray) -> FloatArray:
     x = radius / math.sqrt(2 * max(k - 1, 1))
     with np.errstate(all="ignore"):
         sinhc = np.where(x < 1e-4, x**2 / 6, x + np.log(-np.expm1(-2 * x)) - np.log(2 * x))
-        areas: dict[str, FloatArray] = {
-            "flat": (d - 1) * np.log(radius),
-            "hyperbolic": (d - 1) * (radius + np.log(-np.expm1(-2 * radius))),
-            "sphere": (d - 1) * np.log(np.sin(radius)),
-            "kendall": (d - 1) * np.log(np.sin(radius)) + np.log(np.cos(radius)),
-            "spd-envelope": (d - 1) * np.log(radius) + k * (k - 1) / 2 * sinhc,
+        areas: dict[type, FloatArray] = {
+            FlatArea: (d - 1) * np.log(radius),
+            HyperbolicArea: (d - 1) * (radius + np.log(-np.expm1(-2 * radius))),
+            SphereArea: (d - 1) * np.log(np.sin(radius)),
+            KendallArea: (d - 1) * np.log(np.sin(radius)) + np.log(np.cos(radius)),
+            SpdEnvelope: (d - 1) * np.log(radius) + k * (k - 1) / 2 * sinhc,
         }
-    return areas[law.space]
+    return areas[type(law.area)]
 
 
 def grid(law: RadialLaw) -> tuple[FloatArray, FloatArray]:
     """Radii and the cumulative distribution there, by the trapezoidal rule on two nested grids."""
-    end = min({"sphere": math.pi, "kendall": math.pi / 2}.get(law.space, math.inf), law.end)
+    end = min(law.area.end, law.end)
     top = 0.0
     wide = np.geomspace(1e-9, end if math.isfinite(end) else 1e6 * law.sigma, 200_001)
     with np.errstate(invalid="ignore"):
@@ -77,7 +83,9 @@ def test_draws_follow_their_law(law: RadialLaw) -> None:
     assert stats.kstest(draws, lambda x: np.interp(x, radius, cdf)).pvalue > P_VALUE
 
 
-@pytest.mark.parametrize("law", [law for law in LAWS if law.space != "spd-envelope"], ids=str)
+@pytest.mark.parametrize(
+    "law", [law for law in LAWS if not isinstance(law.area, SpdEnvelope)], ids=str
+)
 def test_mean_is_that_of_the_law(law: RadialLaw) -> None:
     """The closed or integrated mean agrees with an independent quadrature to 1e-5."""
     radius, cdf = grid(law)
@@ -85,18 +93,20 @@ def test_mean_is_that_of_the_law(law: RadialLaw) -> None:
     assert law.mean() == pytest.approx(oracle, rel=1e-5)
 
 
-@pytest.mark.parametrize("space", AREAS)
+@pytest.mark.parametrize("kind", AREAS)
 @pytest.mark.parametrize("dim", [2, 3, 6, 15])
-def test_slope_is_the_derivative(space: str, dim: int) -> None:
+def test_slope_is_the_derivative(kind: type, dim: int) -> None:
     """The slope handed to the sampler is the derivative of ln A: else rejection is not exact."""
-    area = AREAS[space](dim if space != "spd-envelope" else dim * (dim + 1) // 2)
+    area = kind(dim * (dim + 1) // 2 if kind is SpdEnvelope else dim)
     for radius in (0.01, 0.3, 0.7, 1.2):
         step = 1e-5 * radius
         slope = (area.log_area(radius + step) - area.log_area(radius - step)) / (2 * step)
         assert area.slope(radius) == pytest.approx(slope, rel=1e-6)
 
 
-@pytest.mark.parametrize("law", [law for law in LAWS if law.space in AREAS], ids=str)
+@pytest.mark.parametrize(
+    "law", [law for law in LAWS if type(law.area) is not HyperbolicArea], ids=str
+)
 def test_laws_are_log_concave(law: RadialLaw) -> None:
     """The slope of ln f never rises, as transformed density rejection requires."""
     end = min(law.support(), 40 * law.sigma * law.dim)
@@ -117,7 +127,7 @@ def test_area_of_complex_projective_space() -> None:
 def test_hyperbolic_radius_near_its_limit() -> None:
     """Just below σ = 1/(d−1), where radii reach 10,000, e^{−2ρ} still is Beta((1/σ−d+1)/2, d)."""
     rate = 1e-3
-    law = RadialLaw("hyperbolic", 4, 1.0 / (3.0 + 2.0 * rate))
+    law = RadialLaw(HyperbolicArea(4), 1.0 / (3.0 + 2.0 * rate))
     draws = law.draw(SIZE, np.random.default_rng(22))
 
     def cdf(x: FloatArray) -> FloatArray:

@@ -13,6 +13,7 @@ import numpy as np
 from pipeline.arrays import FloatArray, LabelArray, check_square
 from pipeline.descriptors.domain import Domain
 from pipeline.errors import DatasetError, DomainError
+from pipeline.geometry import MANIFOLDS
 
 
 class Bound(NamedTuple):
@@ -94,13 +95,9 @@ def _distances(matrices: FloatArray, eigenvalues: FloatArray, domain: Domain) ->
     """Return dist(R, Id) of each matrix, infinite if floats cannot tell it positive definite."""
     out = np.full(len(matrices), np.inf)
     positive = eigenvalues[:, 0] > 1e-15 * domain.k * eigenvalues[:, -1]
-    if domain.manifold == "spd-log-cholesky":
-        factors = np.linalg.cholesky(matrices[positive])
-        diagonal = np.diagonal(factors, axis1=-2, axis2=-1)
-        lower = np.sum(np.square(np.tril(factors, -1)), axis=(-2, -1))
-        out[positive] = np.sqrt(lower + np.sum(np.log(diagonal) ** 2, axis=-1))
-    else:
-        out[positive] = np.linalg.norm(np.log(eigenvalues[positive]), axis=-1)
+    if positive.any():
+        manifold = MANIFOLDS[domain.manifold](k=domain.k)
+        out[positive] = manifold.dist(manifold.origin, matrices[positive])
     return out
 
 

@@ -16,6 +16,7 @@ from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
 from pipeline.geometry import Manifold
+from pipeline.geometry.manifold import Embedded
 from pipeline.mean import Domain, Drawn, Prepared, Records, SinglePlan, admit, draw, prepare
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
@@ -172,33 +173,23 @@ def describe_cell(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict
         ),
         "footpoint": series.footpoint,
         "repetition": np.arange(setting.repetitions(series)),
-        "distance": distance_name(series, setting.manifold.name),
+        "distance": distance_name(series, setting.manifold),
         "seed": stream_seed(config, cell.key),
         "version": __version__,
     }
 
 
-DISTANCES = {
-    "spd-log-euclidean": "log-Euclidean",
-    "spd-log-cholesky": "log-Cholesky",
-    "spd-affine-invariant": "affine-invariant",
-    "hyperbolic": "hyperbolic",
-    "sphere": "great circle",
-    "kendall": "shape space",
-    "frobenius": "Frobenius",
-    "vech": "half-vectorisation",
-    "chord": "chord",
-}
-"""The distances that errors are measured in, by manifold or by `SeriesConfig.measure`."""
+MEASURES = {"frobenius": "Frobenius", "vech": "half-vectorisation", "chord": "chord"}
+"""What the distances of `SeriesConfig.measure` are called, but for the manifold's own."""
 
 
-def distance_name(series: SeriesConfig, manifold: str) -> str:
+def distance_name(series: SeriesConfig, manifold: Manifold) -> str:
     """Return in which distance the errors of a series are measured, as `measure` measures them."""
     if series.measure != "distance":
-        return DISTANCES[series.measure]
-    if MECHANISMS[series.mechanism].embedded:
-        return DISTANCES["frobenius" if manifold.startswith("spd-") else "chord"]
-    return DISTANCES[manifold]
+        return MEASURES[series.measure]
+    if MECHANISMS[series.mechanism].embedded and isinstance(manifold, Embedded):
+        return manifold.embedding_metric
+    return manifold.metric
 
 
 def measure(records: Records, drawn: Drawn, series: SeriesConfig) -> NDArray[np.float64]:

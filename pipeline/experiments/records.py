@@ -12,11 +12,14 @@ from numpy.typing import ArrayLike
 from pipeline import __version__
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import DATASETS, Card, find_card
+from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import DatasetError
 from pipeline.experiments.engine import ClassData, all_cells, distance_name, stream_seed
 from pipeline.experiments.promises import guarantees, manifolds, statement
 from pipeline.experiments.registry import made_by
+from pipeline.experiments.sources import build_manifold
 from pipeline.experiments.steps import labels_of, open_images, run_folder
+from pipeline.geometry import MANIFOLDS
 from pipeline.results import (
     ClassCount,
     DatasetNote,
@@ -76,6 +79,7 @@ def write_missing(
     card = find_card(config.dataset)
     labels = range(len(card.classes)) if config.classes is None else config.classes
     cells = all_cells(config, labels)
+    manifold = MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k)
     columns: dict[str, ArrayLike] = {
         "experiment": config.name,
         "dataset": config.dataset,
@@ -92,7 +96,7 @@ def write_missing(
         "sensitivity": np.inf,
         "footpoint": [cell.series.footpoint for cell in cells],
         "repetition": 0,
-        "distance": [distance_name(cell.series, config.manifold) for cell in cells],
+        "distance": [distance_name(cell.series, manifold) for cell in cells],
         "seed": np.array([stream_seed(config, cell.key) for cell in cells], dtype=np.uint64),
         "status": "data not available",
         "version": __version__,
@@ -200,5 +204,6 @@ def _unit(config: ExperimentConfig) -> str:
         return "image"
     if config.source.kind == "outlines":
         return "outline"
-    kinds = {"matrix" if name.startswith("spd-") else "point" for name in manifolds(config)}
+    spaces = [build_manifold(name, config.source.dimensions[0]) for name in manifolds(config)]
+    kinds = {"matrix" if len(space.point_shape) == 2 else "point" for space in spaces}
     return kinds.pop() if len(kinds) == 1 else "record"

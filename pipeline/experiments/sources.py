@@ -6,7 +6,7 @@ a random stream of its own. Next on the path: `engine`.
 
 import math
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +24,10 @@ from pipeline.mechanisms.radial import directions
 
 def build_manifold(name: str, dimension: int) -> Manifold:
     """Return the manifold `name` of the given dimension d; raise `ConfigError` if none has it."""
-    if name.startswith("spd-"):
-        k = round((math.sqrt(8 * dimension + 1) - 1) / 2)
-        if k * (k + 1) // 2 != dimension:
-            raise ConfigError(
-                f"SPD(k) has dimension k(k + 1)/2, found {dimension}; choose 1, 3, 6, 10, 15, …"
-            )
-        return MANIFOLDS[name](k=k)
-    if name == "kendall":
-        return MANIFOLDS[name](landmarks=dimension // 2 + 2)
-    return MANIFOLDS[name](dim=dimension)
+    of_dimension = getattr(MANIFOLDS[name], "of_dimension", None)
+    if of_dimension is None:
+        raise ConfigError(f"{name} does not say how it is made for a dimension; simulate another")
+    return cast(Manifold, of_dimension(dimension))
 
 
 def simulate(config: ExperimentConfig, source: SourceConfig) -> list[tuple[ClassData, Setting]]:
@@ -43,7 +37,9 @@ def simulate(config: ExperimentConfig, source: SourceConfig) -> list[tuple[Class
     for label, (name, dimension, n) in enumerate(product(names, source.dimensions, source.n)):
         manifold = build_manifold(name, dimension)
         rng = np.random.default_rng(stream_seed(config, f"{label}/points"))
-        center = template(manifold.point_shape[0]) if name == "kendall" else manifold.origin
+        center = manifold.origin
+        if source.kind == "outlines":
+            center = template(manifold.point_shape[0])
         radius = source.radius
         if source.kind == "spectrum":
             radius *= math.sqrt(manifold.point_shape[0])
@@ -58,15 +54,9 @@ def _title(config: ExperimentConfig, manifold: Manifold, n: int, source: SourceC
     """Return what tells this class from the others of its experiment: by k where the paper does."""
     if config.figure.x == "k":
         return f"k = {manifold.point_shape[0]}"
-    power = str(manifold.dim).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    titles = {
-        "hyperbolic": f"H{power}",
-        "sphere": f"S{power}",
-        "kendall": f"shapes of {manifold.point_shape[0]} landmarks",
-    }
-    parts = [titles.get(manifold.name, f"SPD({manifold.point_shape[0]})")]
+    parts = [manifold.title]
     if len(source.manifolds) > 1:
-        parts = [manifold.name.removeprefix("spd-")]
+        parts = [manifold.metric]
     if len(source.dimensions) > 1:
         parts.append(f"d = {manifold.dim}")
     if len(source.n) > 1:

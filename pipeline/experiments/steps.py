@@ -24,6 +24,7 @@ from pipeline.experiments.engine import Cell, ClassData, Setting, all_cells, run
 from pipeline.figures import montage
 from pipeline.files import atomic_path, make_folder
 from pipeline.geometry import MANIFOLDS
+from pipeline.geometry.covariances import covariances_of
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.progress import counted, passing
 from pipeline.results import (
@@ -46,8 +47,8 @@ def check(config: ExperimentConfig) -> None:
     _require_public(find_card(config.dataset))
     known("descriptor", config.descriptor, DESCRIPTORS, "the README")
     known("manifold", config.manifold, MANIFOLDS, "the README")
-    if not config.manifold.startswith("spd-"):
-        spd = ", ".join(name for name in MANIFOLDS if name.startswith("spd-"))
+    if covariances_of(MANIFOLDS[config.manifold]) is None:
+        spd = ", ".join(name for name, kind in MANIFOLDS.items() if covariances_of(kind))
         raise ConfigError(
             f"covariance descriptors are SPD matrices and do not lie on {config.manifold!r}; "
             f"choose one of {spd}"

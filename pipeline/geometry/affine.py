@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError
 from pipeline.geometry import loops
+from pipeline.geometry.covariances import SPECTRAL, Covariances
 from pipeline.geometry.kernels import SHARE, spread
 from pipeline.geometry.linalg import assemble, cholesky, polar, sym_eig, unvecd, vecd
 from pipeline.geometry.normal_chart import NormalChart
@@ -114,6 +115,8 @@ class AffineInvariant(Spd):
     """
 
     name: ClassVar[str] = "spd-affine-invariant"
+    metric: ClassVar[str] = "affine-invariant"
+    covariances: ClassVar[Covariances] = SPECTRAL
     flat: ClassVar[bool] = False
     curvature: ClassVar[tuple[float, float]] = (-0.5, 0.0)
 
@@ -139,6 +142,14 @@ class AffineInvariant(Spd):
     def stretch(self, largest: float) -> float:
         """Return ℓ: dX = X^½ S X^½ along a geodesic, and ℓ bounds the eigenvalues on it too."""
         return largest
+
+    @property
+    def spectral_order(self) -> int:
+        """k: volume at the centre depends on the eigenvalues λ of a tangent k×k matrix alone.
+
+        Its density is Π_{i<j} sinh(x_ij)/x_ij, x_ij = |λ_i − λ_j|/2.
+        """
+        return self.k
 
     def normal_chart(self) -> NormalChart:
         """Return this manifold seen from the identity, points as coordinates."""

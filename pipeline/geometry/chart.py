@@ -12,6 +12,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
+from pipeline.geometry.covariances import Covariances, covariances_of
 from pipeline.geometry.manifold import Manifold, Point
 
 
@@ -38,6 +39,21 @@ class FlatChart:
     def name(self) -> str:
         """Name of the manifold that is charted."""
         return self.of.name
+
+    @property
+    def title(self) -> str:
+        """Title of the manifold that is charted."""
+        return self.of.title
+
+    @property
+    def metric(self) -> str:
+        """Name of the distance, which is the same."""
+        return self.of.metric
+
+    @property
+    def covariances(self) -> Covariances | None:
+        """What is known of covariance descriptors on the manifold that is charted."""
+        return covariances_of(self.of)
 
     @property
     def dim(self) -> int:

@@ -2,13 +2,21 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
-from pipeline.geometry.vectors import ROUNDING, check_size, check_vectors, direction, dot, norm
+from pipeline.geometry.vectors import (
+    ROUNDING,
+    check_size,
+    check_vectors,
+    direction,
+    dot,
+    norm,
+    superscript,
+)
 
 
 def _lift(space: FloatArray) -> FloatArray:
@@ -26,6 +34,27 @@ def _gap(p: FloatArray, q: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
+class HyperbolicArea:
+    """A(ρ) = sinh^{d−1} ρ, which grows as e^{(d−1)ρ}."""
+
+    dim: int
+    end: ClassVar[float] = math.inf
+
+    @property
+    def growth(self) -> float:
+        """D − 1."""
+        return float(self.dim - 1)
+
+    def log_area(self, radius: float) -> float:
+        """Return (d − 1)·ln sinh ρ, without overflow."""
+        return (self.dim - 1) * (radius + math.log(-math.expm1(-2.0 * radius) / 2.0))
+
+    def slope(self, radius: float) -> float:
+        """Return (d − 1)·coth ρ."""
+        return (self.dim - 1) / math.tanh(radius)
+
+
+@dataclass(frozen=True)
 class Hyperbolic:
     """H^d = {x ∈ R^{d+1} : −x₀² + x₁² + … + x_d² = −1, x₀ ≥ 1}, dist = arccosh(−⟨p, q⟩_L).
 
@@ -40,6 +69,7 @@ class Hyperbolic:
 
     dim: int
     name: ClassVar[str] = "hyperbolic"
+    metric: ClassVar[str] = "hyperbolic"
     flat: ClassVar[bool] = False
     hadamard: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = True
@@ -53,6 +83,21 @@ class Hyperbolic:
     def point_shape(self) -> tuple[int, ...]:
         """``(d + 1,)``, the time-like coordinate first."""
         return (self.dim + 1,)
+
+    @classmethod
+    def of_dimension(cls, dim: int) -> Self:
+        """Return H^d."""
+        return cls(dim)
+
+    @property
+    def area(self) -> HyperbolicArea:
+        """Area of its geodesic spheres."""
+        return HyperbolicArea(self.dim)
+
+    @property
+    def title(self) -> str:
+        """``H^d``."""
+        return f"H{superscript(self.dim)}"
 
     @property
     def origin(self) -> FloatArray:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,28 @@ def mean_logs(bases: ComplexArray, points: ComplexArray, weights: FloatArray) ->
 
 
 @dataclass(frozen=True)
+class KendallArea:
+    """A(ρ) = sin^{d−1} ρ · cos ρ on [0, π/2].
+
+    The planar shapes of m landmarks are CP^n, n = m − 2, with sectional curvatures 1 to 4. Along a
+    unit-speed geodesic one Jacobi field sees curvature 4 (sin 2ρ / 2) and 2n − 2 see curvature 1
+    (sin ρ); their product is sin^{2n−1} ρ · cos ρ, and d = 2n.
+    """
+
+    dim: int
+    end: ClassVar[float] = math.pi / 2.0
+    growth: ClassVar[float] = 0.0
+
+    def log_area(self, radius: float) -> float:
+        """Return (d − 1)·ln sin ρ + ln cos ρ."""
+        return (self.dim - 1) * math.log(math.sin(radius)) + math.log(math.cos(radius))
+
+    def slope(self, radius: float) -> float:
+        """Return (d − 1)·cot ρ − tan ρ."""
+        return (self.dim - 1) / math.tan(radius) - math.tan(radius)
+
+
+@dataclass(frozen=True)
 class Kendall:
     """Shapes of m planar landmarks: z ∈ C^m, Σ z_j = 0, ‖z‖ = 1, up to rotation e^{iα}.
 
@@ -123,6 +145,7 @@ class Kendall:
 
     landmarks: int
     name: ClassVar[str] = "kendall"
+    metric: ClassVar[str] = "shape space"
     flat: ClassVar[bool] = False
     hadamard: ClassVar[bool] = False
     homogeneous: ClassVar[bool] = True
@@ -131,6 +154,21 @@ class Kendall:
 
     def __post_init__(self) -> None:
         check_size("landmarks", self.landmarks, 3)
+
+    @classmethod
+    def of_dimension(cls, dim: int) -> Self:
+        """Return the shapes of m landmarks, d = 2(m − 2)."""
+        return cls(dim // 2 + 2)
+
+    @property
+    def area(self) -> KendallArea:
+        """Area of its geodesic spheres."""
+        return KendallArea(self.dim)
+
+    @property
+    def title(self) -> str:
+        """Shapes of m landmarks."""
+        return f"shapes of {self.landmarks} landmarks"
 
     @property
     def dim(self) -> int:

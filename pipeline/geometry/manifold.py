@@ -7,10 +7,23 @@ u (‖u‖ below the injectivity radius)::
     dist(p, q) = dist(q, p)        dist(p, r) ≤ dist(p, q) + dist(q, r)
     Hadamard:  ‖log(b, p) − log(b, q)‖₂ ≤ dist(p, q)        (log is a contraction)
 
+What only some manifolds offer is a capability: an attribute that others lack. Who needs it asks
+for it and raises where it is absent; nothing compares names.
+
+======================  ===========================================================================
+``area``                size of geodesic spheres, where all directions are alike (``area.py``)
+``spectral_order``      k, where volume depends on the eigenvalues of a tangent matrix of order k
+``of_dimension``        makes one of a given dimension, where experiments simulate records
+``embed``, ``unembed``  to and from a vector space of dimension ``embedding_dim``, and ``stretch``:
+                        how far an embedded mean moves at most for each unit of distance
+``normal_chart``        the manifold seen from its origin, points as coordinates
+``covariances``         what is known on it of covariance descriptors (``covariances.py``)
+======================  ===========================================================================
+
 Next on the path: the manifolds, one a file, then ``mean.py``.
 """
 
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from numpy.typing import NDArray
 
@@ -30,6 +43,14 @@ class Manifold(Protocol):
     @property
     def name(self) -> str:
         """Key in ``MANIFOLDS``."""
+
+    @property
+    def title(self) -> str:
+        """What it is called in tables, with its size."""
+
+    @property
+    def metric(self) -> str:
+        """What its distance is called."""
 
     @property
     def dim(self) -> int:
@@ -85,4 +106,29 @@ class Manifold(Protocol):
         ------
         DomainError
             With the rule that is broken: shape, finiteness or the equation of the manifold.
+        """
+
+
+@runtime_checkable
+class Embedded(Protocol):
+    """A manifold that lies in a vector space R^m."""
+
+    @property
+    def embedding_metric(self) -> str:
+        """What the distance of that space is called."""
+
+    @property
+    def embedding_dim(self) -> int:
+        """M."""
+
+    def embed(self, points: Point) -> FloatArray:
+        """Return points as vectors, ``(..., m)``."""
+
+    def unembed(self, vectors: FloatArray) -> Point:
+        """Return vectors in the array type of points, whether they lie on the manifold or not."""
+
+    def stretch(self, largest: float) -> float:
+        """Return how far an embedded mean moves at most for each unit of distance.
+
+        `largest` bounds what a mean can be as it is stored: its largest eigenvalue, say.
         """

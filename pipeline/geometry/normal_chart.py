@@ -15,6 +15,7 @@ from scipy.linalg import lapack
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
+from pipeline.geometry.covariances import SPECTRAL, Covariances
 from pipeline.geometry.linalg import unvecd
 
 
@@ -27,11 +28,18 @@ class NormalChart:
 
     k: int
     name: ClassVar[str] = "spd-affine-invariant"
+    metric: ClassVar[str] = "affine-invariant"
+    covariances: ClassVar[Covariances] = SPECTRAL
     flat: ClassVar[bool] = False
     hadamard: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (-0.5, 0.0)
     injectivity_radius: ClassVar[float] = math.inf
+
+    @property
+    def title(self) -> str:
+        """``SPD(k)``."""
+        return f"SPD({self.k})"
 
     @property
     def dim(self) -> int:

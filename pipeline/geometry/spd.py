@@ -6,12 +6,13 @@ dist(P, Q) = ‖φ(Q) − φ(P)‖, log(B, P) = φ(P) − φ(B), exp(B, u) = φ�
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from pipeline.arrays import FloatArray, check_square
-from pipeline.errors import DomainError
+from pipeline.errors import ConfigError, DomainError
+from pipeline.geometry.covariances import SPECTRAL, Covariances, Facts, Place
 from pipeline.geometry.linalg import assemble, cholesky, sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.vectors import ROUNDING, check_size
 
@@ -45,6 +46,7 @@ class Spd:
     hadamard: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = True
     injectivity_radius: ClassVar[float] = math.inf
+    embedding_metric: ClassVar[str] = "Frobenius"
 
     def __post_init__(self) -> None:
         check_size("k", self.k, 1)
@@ -58,6 +60,34 @@ class Spd:
     def point_shape(self) -> tuple[int, ...]:
         """``(k, k)``."""
         return (self.k, self.k)
+
+    @classmethod
+    def of_dimension(cls, dim: int) -> Self:
+        """Return SPD(k) of dimension d = k(k + 1)/2; raise `ConfigError` if there is none."""
+        k = round((math.sqrt(8 * dim + 1) - 1) / 2)
+        if k * (k + 1) // 2 != dim:
+            raise ConfigError(
+                f"SPD(k) has dimension k(k + 1)/2, found {dim}; choose 1, 3, 6, 10, 15, …"
+            )
+        return cls(k)
+
+    @property
+    def title(self) -> str:
+        """``SPD(k)``."""
+        return f"SPD({self.k})"
+
+    @property
+    def embedding_dim(self) -> int:
+        """d, of the space of symmetric matrices."""
+        return self.dim
+
+    def embed(self, points: FloatArray) -> FloatArray:
+        """Return matrices as vectors with their Frobenius norm, ``(..., d)``."""
+        return vecd(points)
+
+    def unembed(self, vectors: FloatArray) -> FloatArray:
+        """Return vectors as symmetric matrices, not definite where noise moved them."""
+        return unvecd(vectors)
 
     @property
     def origin(self) -> FloatArray:
@@ -82,6 +112,8 @@ class LogEuclidean(Spd):
     """
 
     name: ClassVar[str] = "spd-log-euclidean"
+    metric: ClassVar[str] = "log-Euclidean"
+    covariances: ClassVar[Covariances] = SPECTRAL
     flat: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
@@ -103,6 +135,73 @@ class LogEuclidean(Spd):
 
 
 @dataclass(frozen=True)
+class CholeskyCovariances:
+    """What is known of covariance descriptors R = L·Lᵀ in log-Cholesky coordinates.
+
+    Schur complements of R are at least η, so η ≤ L_ii² ≤ R_ii ≤ v_i + η, and the strict lower part
+    of row i has norm² R_ii − L_ii² ≤ v_i. Two such rows differ by at most 2√v_i; row 1 has no such
+    part. Rows x and y are the same for all images. With C the rows from the third on if there is a
+    grid, all rows if not, and C₊ = C without row 1,
+
+        D² = 4 Σ_{C₊} v_i + ¼ Σ_C ln²(1 + v_i/η),
+        r² = Σ_{C₊} v_i + ¼ Σ_C max(ln² η, ln²(v_i + η)) + ¼ Σ_{i not in C} ln²(v_i + η).
+
+    **Place**: ½ ln η ≤ ln L_ii ≤ ½ ln(v_i + η) and Σ_{j<i} L_ij² ≤ v_i, a product of intervals and
+    balls, projected factor by factor; wider than D.
+    """
+
+    log_share: float = 0.5
+
+    def bounds(self, facts: Facts) -> tuple[float, float]:
+        """Return r and D."""
+        eta = facts.eta
+        free = np.array(facts.variances[facts.grid :])
+        fixed = np.array(facts.variances[: facts.grid])
+        lower = math.fsum(free if facts.grid else free[1:])
+        spread = np.sum(np.log1p(free / eta) ** 2) / 4
+        largest = np.sum(np.maximum(np.log(eta) ** 2, np.log(free + eta) ** 2)) / 4
+        known = np.sum(np.log(fixed + eta) ** 2) / 4
+        return math.sqrt(lower + largest + known), math.sqrt(4 * lower + spread)
+
+    def rounding(self, relative: float, largest: float) -> float:
+        """Return ε(1 + ‖L‖): R̂ = L(Id + F)Lᵀ, ‖F‖_F < ε, has the factor L·(Id + O(ε))."""
+        return relative * (1 + math.sqrt(largest))
+
+    def largest(self, radius: float, k: int) -> float:
+        """Return k·e^{2r} + r² ≥ ‖L‖_F²: each L_ii is at most e^r, the rest has norm at most r."""
+        return k * math.exp(2.0 * radius) + radius**2
+
+    def place(self, facts: Facts) -> Place:
+        """Return the set of factors."""
+        bound, k = np.array(facts.variances), len(facts.variances)
+        low, high = 0.5 * math.log(facts.eta), 0.5 * np.log(bound + facts.eta)
+        rows = np.tril_indices(k, -1)[0]
+
+        def inside(coordinates: FloatArray) -> FloatArray:
+            out = np.array(coordinates)
+            out[..., :k] = np.clip(out[..., :k], low, high)
+            for row in range(1, k):
+                mine = k + np.flatnonzero(rows == row)
+                size = np.linalg.norm(out[..., mine], axis=-1, keepdims=True)
+                limit = math.sqrt(bound[row])
+                out[..., mine] *= np.where(size > limit, limit / np.maximum(size, limit), 1.0)
+            return out
+
+        width = 4.0 * bound[1:].sum() + np.sum((high - low) ** 2)
+        return Place(inside, 0.0, 1.0, math.sqrt(width) * (1 + 1e-12))
+
+    def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
+        """Return scales: ln of a deviation is half that of a variance; L_ij is ρ_ij times one."""
+        k = len(logs)
+        d = k * (k + 1) // 2
+        shape = others * np.eye(d)
+        shape[:k, :k] = diagonal / math.sqrt(2.0)
+        rows = np.tril_indices(k, -1)[0]
+        shape[range(k, d), range(k, d)] = others * np.exp(logs[rows] / 4.0)
+        return shape
+
+
+@dataclass(frozen=True)
 class LogCholesky(Spd):
     """SPD(k) with the log-Cholesky metric, X = L Lᵀ: φ(X) = (log of L's diagonal, L below it).
 
@@ -117,6 +216,8 @@ class LogCholesky(Spd):
     """
 
     name: ClassVar[str] = "spd-log-cholesky"
+    metric: ClassVar[str] = "log-Cholesky"
+    covariances: ClassVar[Covariances] = CholeskyCovariances()
     flat: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (0.0, 0.0)
 

@@ -2,13 +2,21 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
-from pipeline.geometry.vectors import ROUNDING, check_size, check_vectors, direction, dot, norm
+from pipeline.geometry.vectors import (
+    ROUNDING,
+    check_size,
+    check_vectors,
+    direction,
+    dot,
+    norm,
+    superscript,
+)
 
 ANTIPODAL = 1e-15
 """Points closer than this to the antipode have no direction from the base in floating point."""
@@ -19,6 +27,23 @@ def _flip(base: FloatArray) -> FloatArray:
     signs = np.ones_like(base)
     signs[..., :2] = np.where(base[..., :1] < 0.0, -1.0, 1.0)
     return signs
+
+
+@dataclass(frozen=True)
+class SphereArea:
+    """A(ρ) = sin^{d−1} ρ on [0, π]."""
+
+    dim: int
+    end: ClassVar[float] = math.pi
+    growth: ClassVar[float] = 0.0
+
+    def log_area(self, radius: float) -> float:
+        """Return (d − 1)·ln sin ρ."""
+        return (self.dim - 1) * math.log(math.sin(radius))
+
+    def slope(self, radius: float) -> float:
+        """Return (d − 1)·cot ρ."""
+        return (self.dim - 1) / math.tan(radius)
 
 
 @dataclass(frozen=True)
@@ -33,11 +58,13 @@ class Sphere:
 
     dim: int
     name: ClassVar[str] = "sphere"
+    metric: ClassVar[str] = "great circle"
     flat: ClassVar[bool] = False
     hadamard: ClassVar[bool] = False
     homogeneous: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (1.0, 1.0)
     injectivity_radius: ClassVar[float] = math.pi
+    embedding_metric: ClassVar[str] = "chord"
 
     def __post_init__(self) -> None:
         check_size("dim", self.dim, 1)
@@ -46,6 +73,38 @@ class Sphere:
     def point_shape(self) -> tuple[int, ...]:
         """``(d + 1,)``."""
         return (self.dim + 1,)
+
+    @classmethod
+    def of_dimension(cls, dim: int) -> Self:
+        """Return S^d."""
+        return cls(dim)
+
+    @property
+    def area(self) -> SphereArea:
+        """Area of its geodesic spheres."""
+        return SphereArea(self.dim)
+
+    @property
+    def title(self) -> str:
+        """``S^d``."""
+        return f"S{superscript(self.dim)}"
+
+    @property
+    def embedding_dim(self) -> int:
+        """D + 1, of the space around the sphere."""
+        return self.dim + 1
+
+    def embed(self, points: FloatArray) -> FloatArray:
+        """Return points as vectors of the space around the sphere: as they are."""
+        return points
+
+    def unembed(self, vectors: FloatArray) -> FloatArray:
+        """Return vectors as they are: off the sphere where noise moved them."""
+        return vectors
+
+    def stretch(self, largest: float) -> float:
+        """Return 1: a chord is no longer than its arc."""
+        return 1.0
 
     @property
     def origin(self) -> FloatArray:

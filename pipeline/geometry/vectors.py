@@ -50,3 +50,8 @@ def direction(vectors: Vectors) -> Vectors:
     turned: Vectors = vectors / np.where(length > 0.0, length, 1.0)
     turned[..., 0] += length[..., 0] == 0.0
     return turned
+
+
+def superscript(number: int) -> str:
+    """Return a number in raised digits."""
+    return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))

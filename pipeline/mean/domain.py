@@ -73,11 +73,6 @@ class Ball:
         """2r: two records of a ball are at most that far apart, and some are."""
         return 2.0 * self.radius
 
-    @property
-    def largest_eigenvalue(self) -> float:
-        """e^r, which no eigenvalue of X exceeds: |ln λ| ≤ ‖log X‖_F ≤ r (ball around Id)."""
-        return math.inf if self.manifold == "spd-log-cholesky" else math.exp(self.radius)
-
 
 def center_of(domain: Domain, manifold: Manifold) -> Point:
     """Return the public centre of a domain in `manifold`: its own, else the manifold's origin."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
+from pipeline.geometry.covariances import Covariances, covariances_of
 from pipeline.mean.domain import CovarianceDomain, Domain
 
 TYPICAL: dict[str, tuple[float, ...]] = {
@@ -75,8 +76,9 @@ class Prior:
 
 def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     """Return the prior of image descriptors on SPD(k), of a ball on any other manifold."""
-    if isinstance(domain, CovarianceDomain) and manifold.name.startswith("spd-"):
-        return _images(domain, manifold)
+    known = covariances_of(manifold)
+    if isinstance(domain, CovarianceDomain) and known is not None:
+        return _images(domain, known, manifold.dim)
     return Prior(
         centre=np.zeros(manifold.dim),
         line=None,
@@ -88,48 +90,35 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     )
 
 
-def _images(domain: CovarianceDomain, manifold: Manifold) -> Prior:
+def _images(domain: CovarianceDomain, known: Covariances, d: int) -> Prior:
     """Return the prior of descriptors: independent features of typical variance, line Id/√k.
 
     ⟨log(p, X), Id⟩ = ln det X − ln det p in the log-Euclidean and the affine-invariant metric, and
     half of it for the diagonal of log-Cholesky: contrast, whose place does not depend on p. It lies
     in Σ ln η .. Σ ln(v_j + η), since det X is at most the product of the diagonal (Hadamard).
     """
-    k, d = len(domain.variances), manifold.dim
-    share = np.array(TYPICAL.get(domain.descriptor, (USUAL,) * k))
-    logs = np.log(np.array(domain.variances)) + share
-    line = np.zeros(d)
-    line[:k] = 1.0 / math.sqrt(k)
-    half = manifold.name == "spd-log-cholesky"
-    coordinates = np.zeros(d)
-    coordinates[:k] = logs / 2.0 if half else logs
+    k, share = len(domain.variances), known.log_share
+    typical = np.array(TYPICAL.get(domain.descriptor, (USUAL,) * k))
+    logs = np.log(np.array(domain.variances)) + typical
+    line, centre = np.zeros(d), np.zeros(d)
+    line[:k], centre[:k] = 1.0 / math.sqrt(k), share * logs
     ends = np.full(k, math.log(domain.eta)), np.log(np.array(domain.variances) + domain.eta)
-    low, high = (float(line[:k] @ end) / (2.0 if half else 1.0) for end in ends)
+    low, high = (float(line[:k] @ end) * share for end in ends)
     return Prior(
-        centre=coordinates,
+        centre=centre,
         line=line,
         span=(low, high),
-        step=1.0 if half else 2.0,
-        shape=_shape(domain, logs, d, half=half),
+        step=2.0 * share,
+        shape=known.scales(_contrasts(domain.descriptor, k), OTHERS, logs),
         least=0.35,
         doubt=0.8,
     )
 
 
-def _shape(domain: CovarianceDomain, logs: FloatArray, d: int, *, half: bool) -> FloatArray:
-    """Return the scales of the coordinates: contrasts of log-variances, and all others.
-
-    In log-Cholesky coordinates the diagonal holds logarithms of deviations, half those of the
-    variances; an entry below it is a correlation times the deviation of its row.
-    """
-    k = len(logs)
-    shape = OTHERS * np.eye(d)
-    shape[:k, :k] = DIAGONAL * np.eye(k)
-    for weights, scale in CONTRASTS.get(domain.descriptor, ()):
+def _contrasts(descriptor: str, k: int) -> FloatArray:
+    """Return the scales of log-variances, (k, k): known contrasts, and all others alike."""
+    shape = DIAGONAL * np.eye(k)
+    for weights, scale in CONTRASTS.get(descriptor, ()):
         axis = np.array(weights) / np.linalg.norm(weights)
-        shape[:k, :k] += (scale - DIAGONAL) * np.outer(axis, axis)
-    if half:
-        rows = np.tril_indices(k, -1)[0]
-        shape[:k, :k] /= math.sqrt(2.0)
-        shape[range(k, d), range(k, d)] = OTHERS * np.exp(logs[rows] / 4.0)
+        shape += (scale - DIAGONAL) * np.outer(axis, axis)
     return shape

@@ -12,14 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold, Point, sym_eig, sym_exp, sym_log, unvecd, vecd
-from pipeline.geometry.linalg import assemble
+from pipeline.geometry import Manifold, Point
+from pipeline.geometry.covariances import Covariances, Facts, covariances_of
 from pipeline.mean.domain import CovarianceDomain, Domain, center_of
-from pipeline.mean.spectrum import fit_spectrum
-
-TOLERANCE = 1e-6
-"""A spectrum whose logarithms are this near to the region stays as it is, to the last bit."""
 
 
 @dataclass(frozen=True)
@@ -42,83 +37,38 @@ class Region:
 
 
 def region(domain: Domain, manifold: Manifold) -> Region:
-    """Return the region of `domain`: by its spectrum, by its Cholesky factor, or a ball.
+    """Return the region of `domain`.
 
-    **Spectrum** (log-Euclidean, affine-invariant): {X : X ⪰ η·Id, tr X ≤ T + kη}. It is convex in
-    log X, as λ_min is concave and tr exp is convex; and along affine-invariant geodesics X #_t Y,
-    as X, Y ⪰ η·Id gives X #_t Y ⪰ η·Id (the geometric mean is monotone) and
-    tr(X #_t Y) ≤ tr(X)^{1−t}·tr(Y)^t. In both metrics dist(X, Y) ≥ ‖ln λ(X) − ln λ(Y)‖ for ordered
-    spectra (Lidskii; Gelfand and Naimark), with equality for equal eigenvectors: so the projection
-    keeps the eigenvectors and projects the vector of log-eigenvalues (``spectrum.py``).
-
-    **Cholesky factor** (log-Cholesky), X = L·Lᵀ: ½ ln η ≤ ln L_ii ≤ ½ ln(v_i + η) and
-    Σ_{j<i} L_ij² ≤ v_i, a product of intervals and balls, projected factor by factor.
-
-    **Ball** (anything else): {x : dist(centre, x) ≤ r} around the domain's centre. Balls of a
-    Hadamard manifold are convex, and so are those that a mechanism accepts on positive curvature;
-    the projection shortens the geodesic from the centre.
+    Covariance descriptors lie where the metric says (`Covariances.place`); other records in the
+    ball {x : dist(centre, x) ≤ r} around the domain's centre. Balls of a Hadamard manifold are
+    convex, and so are those that a mechanism accepts on positive curvature; the projection shortens
+    the geodesic from the centre.
     """
-    if isinstance(domain, CovarianceDomain) and manifold.name in COVARIANCE_REGIONS:
-        return COVARIANCE_REGIONS[manifold.name](domain, manifold)
+    known = covariances_of(manifold)
+    if isinstance(domain, CovarianceDomain) and known is not None:
+        return _of_covariances(domain, known, manifold)
     return _ball(domain, manifold)
 
 
-def _through_logs(
-    project: Callable[[FloatArray], FloatArray], manifold: Manifold
-) -> Callable[[Point], Point]:
-    """Return `project`, a map of log X in coordinates, as a map of the manifold's points."""
+def _of_covariances(domain: CovarianceDomain, known: Covariances, manifold: Manifold) -> Region:
+    """Return the metric's place, seen through logarithms where points are matrices.
+
+    Matrices of doubles and their factors miss what a logarithm says: `Domain.rounding` is added to
+    the diameter and to the condition.
+    """
+    place = known.place(Facts(domain.eta, domain.variances, domain.trace))
+    diameter = (domain.diameter if place.diameter is None else place.diameter) + place.slack
+    condition = place.condition * (1.0 + domain.rounding)
     if len(manifold.point_shape) == 1:  # a chart: points are these coordinates
-        return project
+        return Region(place.inside, diameter, condition)
 
-    def points_inside(points: Point) -> Point:
-        before = vecd(sym_log(points))
-        after = project(before)
+    def inside(points: Point) -> Point:
+        before = manifold.log(manifold.origin, points)
+        after = place.inside(before)
         moved = (after != before).any(axis=-1)[..., None, None]
-        return np.where(moved, sym_exp(unvecd(after)), points)
+        return np.where(moved, manifold.exp(manifold.origin, after), points)
 
-    return points_inside
-
-
-def _spectral(domain: CovarianceDomain, manifold: Manifold) -> Region:
-    low, total = math.log(domain.eta), domain.trace + len(domain.variances) * domain.eta
-
-    def project(coordinates: FloatArray) -> FloatArray:
-        values, vectors = sym_eig(unvecd(coordinates))
-        fitted = fit_spectrum(values, low, total)
-        moved = (np.abs(fitted - values) > TOLERANCE).any(axis=-1, keepdims=True)
-        return np.where(moved, vecd(assemble(vectors, fitted)), coordinates)
-
-    slack = 2.0 * math.sqrt(len(domain.variances)) * TOLERANCE
-    if len(manifold.point_shape) == 2:  # matrices and their factors miss what the logarithm says
-        slack += 2.0 * domain.rounding
-    condition = total / domain.eta * (1.0 + domain.rounding)
-    return Region(_through_logs(project, manifold), domain.diameter + slack, condition)
-
-
-def _cholesky(domain: CovarianceDomain, manifold: Manifold) -> Region:
-    variances = np.array(domain.variances)
-    k = len(variances)
-    low, high = 0.5 * math.log(domain.eta), 0.5 * np.log(variances + domain.eta)
-    rows = np.tril_indices(k, -1)[0]
-    width = 4.0 * variances[1:].sum() + np.sum((high - low) ** 2)
-
-    def project(coordinates: FloatArray) -> FloatArray:
-        out = np.array(coordinates)
-        out[..., :k] = np.clip(out[..., :k], low, high)
-        for row in range(1, k):
-            mine = k + np.flatnonzero(rows == row)
-            size = np.linalg.norm(out[..., mine], axis=-1, keepdims=True)
-            limit = math.sqrt(variances[row])
-            out[..., mine] *= np.where(size > limit, limit / np.maximum(size, limit), 1.0)
-        return out
-
-    def points_inside(points: Point) -> Point:
-        if len(manifold.point_shape) == 1:
-            return project(points)
-        origin = manifold.origin
-        return manifold.exp(origin, project(manifold.log(origin, points)))
-
-    return Region(points_inside, math.sqrt(width) * (1 + 1e-12))
+    return Region(inside, diameter + 2.0 * domain.rounding, condition)
 
 
 def _ball(domain: Domain, manifold: Manifold) -> Region:
@@ -133,11 +83,3 @@ def _ball(domain: Domain, manifold: Manifold) -> Region:
 
     spread = math.sqrt(2.0) * radius if len(manifold.point_shape) == 2 else 0.0
     return Region(project, 2.0 * radius, math.exp(min(spread, 700.0)))
-
-
-COVARIANCE_REGIONS: dict[str, Callable[[CovarianceDomain, Manifold], Region]] = {
-    "spd-log-euclidean": _spectral,
-    "spd-affine-invariant": _spectral,
-    "spd-log-cholesky": _cholesky,
-}
-"""Manifold → its region of covariance descriptors."""

@@ -6,7 +6,9 @@ curvature, and from which mean is taken. Next on the path: ``single.py``.
 
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
-from pipeline.mean.domain import Domain
+from pipeline.geometry.covariances import covariances_of
+from pipeline.geometry.manifold import Embedded
+from pipeline.mean.domain import CovarianceDomain, Domain
 from pipeline.mean.plan import SinglePlan
 from pipeline.mean.records import MEAN_TOLERANCE, Records
 from pipeline.mean.steps import mean_sensitivity
@@ -82,16 +84,17 @@ def stretch(domain: Domain, manifold: Manifold) -> float:
     Raises
     ------
     PrivacyError
-        Where the manifold has no embedding, or the domain does not bound its matrices.
+        Where the manifold has no embedding, or nothing bounds its matrices.
     """
-    largest = getattr(domain, "largest_eigenvalue", None)
-    factor = getattr(manifold, "stretch", None)
-    if largest is None or factor is None:
+    known = covariances_of(manifold)
+    if not isinstance(manifold, Embedded) or known is None:
         raise PrivacyError(
             f"no bound on matrices of {manifold.name} is known, which noise on the matrix itself "
             "needs; use a mechanism of the tangent space, such as ewg"
         )
-    return float(factor(largest))
+    if isinstance(domain, CovarianceDomain):
+        return manifold.stretch(domain.largest_eigenvalue)
+    return manifold.stretch(known.largest(domain.radius, manifold.point_shape[0]))
 
 
 def _on_positive_curvature(

@@ -12,8 +12,9 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.arrays import FloatArray
+from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
-from pipeline.geometry.linalg import unvecd, vecd
+from pipeline.geometry.manifold import Embedded
 from pipeline.mechanisms.family import (
     GAUSSIAN_DEFINITIONS,
     LAPLACE_DEFINITIONS,
@@ -30,18 +31,21 @@ from pipeline.mechanisms.radial import directions
 from pipeline.privacy import Budget, gaussian_sigma, laplace_sigma
 
 
-def _embedding_dim(manifold: Manifold) -> int:
-    """Return m: d for symmetric matrices, d + 1 for the sphere."""
-    return manifold.dim + 1 if manifold.name == "sphere" else manifold.dim
+def _embedding(manifold: Manifold) -> Embedded:
+    """Return `manifold` if it lies in a vector space, else raise `PrivacyError`."""
+    if not isinstance(manifold, Embedded):
+        raise PrivacyError(
+            f"{manifold.name} does not say how it lies in a vector space; use a mechanism of the "
+            "tangent space, such as ewg"
+        )
+    return manifold
 
 
 def _add(center: Points, noise: FloatArray, manifold: Manifold) -> Points:
-    """Return the embedded statistic plus noise (size, m), as matrices or vectors."""
+    """Return the embedded statistic plus noise (size, m), as points are stored."""
+    space = _embedding(manifold)
     center = check_centers(center, manifold.point_shape, len(noise))
-    if manifold.name == "sphere":
-        return center + noise
-    moved: Points = unvecd(vecd(center) + noise)
-    return moved
+    return space.unembed(space.embed(center) + noise)
 
 
 def _radial_noise(dim: int, sigma: float, size: int, rng: np.random.Generator) -> FloatArray:
@@ -104,12 +108,12 @@ class EuclideanLaplace:
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` points of the surrounding space; `base` is not used."""
-        noise = _radial_noise(_embedding_dim(self.manifold), self.sigma, size, rng)
+        noise = _radial_noise(_embedding(self.manifold).embedding_dim, self.sigma, size, rng)
         return Draws(_add(center, noise, self.manifold), Diagnostics())
 
     def expected_error(self) -> float | None:
         """Return E‖output − c‖ = σm in the surrounding space R^m."""
-        return self.sigma * _embedding_dim(self.manifold)
+        return self.sigma * _embedding(self.manifold).embedding_dim
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ class ProjectedLaplace:
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` points of the sphere; `base` is not used."""
-        noise = _radial_noise(_embedding_dim(self.manifold), self.sigma, size, rng)
+        noise = _radial_noise(_embedding(self.manifold).embedding_dim, self.sigma, size, rng)
         moved = _add(center, noise, self.manifold)
         return Draws(moved / np.linalg.norm(moved, axis=-1, keepdims=True), Diagnostics())
 

@@ -3,7 +3,7 @@
 On a space that looks the same in every direction (flat, hyperbolic, sphere, complex projective)
 the density ∝ exp(−dist(y, c)/σ) is a uniform direction times a radius with density
 
-    f(ρ) ∝ A(ρ)·exp(−ρ/σ),   A(ρ) the area of the geodesic sphere of radius ρ:
+    f(ρ) ∝ A(ρ)·exp(−ρ/σ),   A(ρ) the area of the geodesic sphere of radius ρ (`geometry.area`):
 
     flat         ρ^{d−1}                 Gamma(d, σ)
     hyperbolic   sinh^{d−1} ρ            ½·ln(1 + G/B), G ~ Gamma(d), B ~ Gamma((1/σ − (d−1))/2)
@@ -16,10 +16,6 @@ is exact; so is the envelope of the affine-invariant sampler in `spd_laplace`, t
 Hyperbolic: put z = e^{−2ρ}. Then sinh^{d−1} ρ·e^{−ρ/σ} dρ ∝ z^{b−1} (1 − z)^{d−1} dz with
 b = (1/σ − (d−1))/2, so z ~ Beta(b, d), which exists iff σ < 1/(d−1).
 
-Kendall: the planar shapes of m landmarks are CP^n, n = m − 2, with sectional curvatures 1 to 4.
-Along a unit-speed geodesic one Jacobi field sees curvature 4 (sin 2ρ / 2) and 2n − 2 see curvature
-1 (sin ρ); their product is sin^{2n−1} ρ · cos ρ, and d = 2n.
-
 Idealised numerics: the laws are exact for real numbers; floats are ignored.
 """
 
@@ -29,41 +25,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import integrate, optimize, special
 from scipy.stats.sampling import TransformedDensityRejection
 
 from pipeline.arrays import FloatArray
-
-Curve: TypeAlias = Callable[[float], float]
-
-
-class Area(NamedTuple):
-    """ln A(ρ) up to a constant, its derivative, and where the radius ends."""
-
-    log_area: Curve
-    slope: Curve
-    end: float
-
-
-def _flat(dim: int) -> Area:
-    return Area(lambda r: (dim - 1) * math.log(r), lambda r: (dim - 1) / r, math.inf)
-
-
-def _sphere(dim: int) -> Area:
-    return Area(
-        lambda r: (dim - 1) * math.log(math.sin(r)), lambda r: (dim - 1) / math.tan(r), math.pi
-    )
-
-
-def _kendall(dim: int) -> Area:
-    return Area(
-        lambda r: (dim - 1) * math.log(math.sin(r)) + math.log(math.cos(r)),
-        lambda r: (dim - 1) / math.tan(r) - math.tan(r),
-        math.pi / 2,
-    )
+from pipeline.geometry.area import Area, FlatArea
+from pipeline.geometry.hyperbolic import HyperbolicArea
 
 
 def log_sinhc(x: FloatArray) -> FloatArray:
@@ -79,27 +49,32 @@ def ball_bound(k: int, radius: FloatArray) -> FloatArray:
     return pairs * log_sinhc(radius / a)
 
 
-def _spd_envelope(dim: int) -> Area:
-    k = (math.isqrt(8 * dim + 1) - 1) // 2
-    pairs, a = k * (k - 1) / 2, math.sqrt(2.0 * max(k - 1, 1))
+@dataclass(frozen=True)
+class SpdEnvelope:
+    """ρ^{d−1}·e^{ψ(ρ)}: the envelope of `spd_laplace` on Sym(k), d = k(k + 1)/2."""
 
-    def log_area(r: float) -> float:
-        return (dim - 1) * math.log(r) + float(ball_bound(k, np.asarray(r)))
+    dim: int
+    end: ClassVar[float] = math.inf
 
-    def slope(r: float) -> float:
-        x = r / a
+    @property
+    def k(self) -> int:
+        """Order of the matrices."""
+        return (math.isqrt(8 * self.dim + 1) - 1) // 2
+
+    @property
+    def growth(self) -> float:
+        """P/a."""
+        return self.k * (self.k - 1) / 2 / math.sqrt(2.0 * max(self.k - 1, 1))
+
+    def log_area(self, radius: float) -> float:
+        """Return (d − 1)·ln ρ + ψ(ρ)."""
+        return (self.dim - 1) * math.log(radius) + float(ball_bound(self.k, np.asarray(radius)))
+
+    def slope(self, radius: float) -> float:
+        """Return its derivative."""
+        x = radius / math.sqrt(2.0 * max(self.k - 1, 1))
         langevin = x / 3.0 if x < 1e-3 else 1.0 / math.tanh(x) - 1.0 / x
-        return (dim - 1) / r + pairs / a * langevin
-
-    return Area(log_area, slope, math.inf)
-
-
-AREAS: dict[str, Callable[[int], Area]] = {
-    "flat": _flat,
-    "sphere": _sphere,
-    "kendall": _kendall,
-    "spd-envelope": _spd_envelope,
-}
+        return (self.dim - 1) / radius + self.growth * langevin
 
 
 @dataclass(frozen=True)
@@ -108,27 +83,28 @@ class RadialLaw:
 
     Parameters
     ----------
-    space : str
-        A key of `AREAS`, or ``"hyperbolic"``.
-    dim : int
-        Dimension d of the manifold.
+    area : Area
+        A, of a manifold's geodesic spheres or of an envelope.
     sigma : float
         Scale σ > 0, in the manifold's distance.
     end : float
         Largest radius; the space's own when it is smaller.
     """
 
-    space: str
-    dim: int
+    area: Area
     sigma: float
     end: float = math.inf
 
+    @property
+    def dim(self) -> int:
+        """Dimension d of the manifold."""
+        return self.area.dim
+
     def draw(self, size: int, rng: np.random.Generator) -> FloatArray:
         """Return `size` independent radii, shape (size,)."""
-        if self.space == "hyperbolic":
-            return _hyperbolic_radius(self.dim, self.sigma, size, rng)
-        if self.space == "flat" and math.isinf(self.end):
-            return self.sigma * rng.standard_gamma(self.dim, size)
+        closed = CLOSED.get(type(self.area)) if math.isinf(self.end) else None
+        if closed is not None:
+            return closed.draw(self.dim, self.sigma, size, rng)
         generator, unit = _generator(self)
         with _LOCK:
             radii: FloatArray = unit * generator.rvs(size, random_state=rng)
@@ -136,24 +112,22 @@ class RadialLaw:
 
     def mean(self) -> float:
         """Return E ρ: σd (flat), ½(ψ(b + d) − ψ(b)) (hyperbolic, ψ digamma), else a quadrature."""
-        if self.space == "hyperbolic":
-            b = _hyperbolic_rate(self.dim, self.sigma)
-            return float(special.digamma(b + self.dim) - special.digamma(b)) / 2.0
-        if self.space == "flat" and math.isinf(self.end):
-            return self.sigma * self.dim
+        closed = CLOSED.get(type(self.area)) if math.isinf(self.end) else None
+        if closed is not None:
+            return closed.mean(self.dim, self.sigma)
         return math.exp(self.log_integral(1) - self.log_integral(0))
 
     def log_density(self, radius: float) -> float:
         """Return ln f(ρ) up to a constant, 0 < ρ < end."""
-        return AREAS[self.space](self.dim).log_area(radius) - radius / self.sigma
+        return self.area.log_area(radius) - radius / self.sigma
 
     def slope(self, radius: float) -> float:
         """Return the derivative of ln f, which falls: f is log-concave."""
-        return AREAS[self.space](self.dim).slope(radius) - 1.0 / self.sigma
+        return self.area.slope(radius) - 1.0 / self.sigma
 
     def support(self) -> float:
         """Return the largest radius that can be drawn."""
-        return min(self.end, AREAS[self.space](self.dim).end)
+        return min(self.end, self.area.end)
 
     def peak(self) -> float:
         """Return the radius where f is largest."""
@@ -228,6 +202,33 @@ def _hyperbolic_radius(dim: int, sigma: float, size: int, rng: np.random.Generat
     log_b = np.log(rng.standard_gamma(b + 1.0, size)) - rng.standard_exponential(size) / b
     radii: FloatArray = 0.5 * np.logaddexp(0.0, log_g - log_b)
     return radii
+
+
+def _flat_radius(dim: int, sigma: float, size: int, rng: np.random.Generator) -> FloatArray:
+    return sigma * rng.standard_gamma(dim, size)
+
+
+def _flat_mean(dim: int, sigma: float) -> float:
+    return sigma * dim
+
+
+def _hyperbolic_mean(dim: int, sigma: float) -> float:
+    b = _hyperbolic_rate(dim, sigma)
+    return float(special.digamma(b + dim) - special.digamma(b)) / 2.0
+
+
+class ClosedForm(NamedTuple):
+    """A law that needs no rejection: draws, and the mean."""
+
+    draw: Callable[[int, float, int, np.random.Generator], FloatArray]
+    mean: Callable[[int, float], float]
+
+
+CLOSED: dict[type, ClosedForm] = {
+    FlatArea: ClosedForm(_flat_radius, _flat_mean),
+    HyperbolicArea: ClosedForm(_hyperbolic_radius, _hyperbolic_mean),
+}
+"""Areas whose law has a closed form; all others are drawn by rejection, which is exact too."""
 
 
 def directions(size: int, dim: int, rng: np.random.Generator) -> FloatArray:

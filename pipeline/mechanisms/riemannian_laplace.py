@@ -19,6 +19,7 @@ import numpy as np
 
 from pipeline.errors import UndefinedError
 from pipeline.geometry import Manifold
+from pipeline.geometry.area import area_of
 from pipeline.mechanisms.family import (
     ALL,
     LAPLACE_DEFINITIONS,
@@ -39,13 +40,16 @@ from pipeline.privacy.calibration import laplace_epsilon
 
 
 def largest_sigma(manifold: Manifold) -> float:
-    """Return the limit L such that ∫ exp(−dist(y, c)/σ) dvol(y) < ∞ iff σ < L."""
-    if manifold.name == "hyperbolic":
-        return 1.0 / (manifold.dim - 1) if manifold.dim > 1 else math.inf
-    if manifold.name == "spd-affine-invariant":
-        k = manifold.point_shape[0]
-        return 1.0 / growth(k) if k > 1 else math.inf
-    return math.inf
+    """Return the limit L such that ∫ exp(−dist(y, c)/σ) dvol(y) < ∞ iff σ < L.
+
+    Raises
+    ------
+    PrivacyError
+        On a manifold that does not say how its volume grows.
+    """
+    order: int | None = getattr(manifold, "spectral_order", None)
+    rate = area_of(manifold).growth if order is None else growth(order)
+    return 1.0 / rate if rate > 0.0 else math.inf
 
 
 def require_existence(sigma: float, budget: Budget, manifold: Manifold) -> None:
@@ -58,12 +62,6 @@ def require_existence(sigma: float, budget: Budget, manifold: Manifold) -> None:
             f"only for σ < {limit:.6g}, found σ = {sigma:.6g} for {budget}; give a budget that "
             f"allows ε > {least:.6g}, {sigma / limit:.3g} times as many records, or ewl or ewg"
         )
-
-
-def radial_law(manifold: Manifold, sigma: float, *, end: float = math.inf) -> RadialLaw:
-    """Return the law of dist(y, c), on every manifold but affine-invariant SPD(k)."""
-    space = "flat" if manifold.flat else manifold.name
-    return RadialLaw(space, manifold.dim, sigma, end)
 
 
 def tangent_laplace(
@@ -83,9 +81,10 @@ def tangent_laplace(
     end : float
         Largest distance; only where the law is radial.
     """
-    if manifold.name == "spd-affine-invariant":
-        return tangent_draws(manifold.point_shape[0], sigma, size, rng)
-    radius = radial_law(manifold, sigma, end=end).draw(size, rng)
+    order: int | None = getattr(manifold, "spectral_order", None)
+    if order is not None:
+        return tangent_draws(order, sigma, size, rng)
+    radius = RadialLaw(area_of(manifold), sigma, end).draw(size, rng)
     return Accepted(radius[:, None] * directions(size, manifold.dim, rng), 1.0)
 
 
@@ -130,10 +129,10 @@ class RiemannianLaplace:
         return Draws(self.manifold.exp(center, tangent), diagnostics, distance)
 
     def expected_error(self) -> float | None:
-        """Return E dist(output, c), or None on affine-invariant SPD(k)."""
-        if self.manifold.name == "spd-affine-invariant":
+        """Return E dist(output, c), or None where the law is not radial."""
+        if hasattr(self.manifold, "spectral_order"):
             return None
-        return radial_law(self.manifold, self.sigma).mean()
+        return RadialLaw(area_of(self.manifold), self.sigma).mean()
 
 
 def riemannian_laplace(

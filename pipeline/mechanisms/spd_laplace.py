@@ -47,7 +47,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry.linalg import unvecd, vecd
-from pipeline.mechanisms.radial import RadialLaw, ball_bound, directions, log_sinhc
+from pipeline.mechanisms.radial import RadialLaw, SpdEnvelope, ball_bound, directions, log_sinhc
 from pipeline.mechanisms.rejection import Accepted, accept
 
 
@@ -73,7 +73,7 @@ def tangent_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> 
 
 def _ball_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> Accepted:
     dim = k * (k + 1) // 2
-    law = RadialLaw("spd-envelope", dim, sigma)
+    law = RadialLaw(SpdEnvelope(dim), sigma)
 
     def propose(count: int) -> tuple[FloatArray, FloatArray]:
         radius = law.draw(count, rng)
@@ -123,7 +123,7 @@ def ball_is_smaller(k: int, sigma: float) -> bool:
     dim, pairs = k * (k + 1) // 2, k * (k - 1) / 2
     if pairs == 0 or sigma * pairs >= math.sqrt(2.0 * (k - 1)):
         return pairs == 0
-    ball = RadialLaw("spd-envelope", dim, sigma).log_integral()
+    ball = RadialLaw(SpdEnvelope(dim), sigma).log_integral()
     ball += math.log(2.0) + dim / 2 * math.log(math.pi) - math.lgamma(dim / 2)
     chamber = (dim - k) / 2 * math.log(2.0 * math.pi) + math.lgamma(k + 1)
     chamber += sum(math.lgamma(1.5) - math.lgamma(1 + j / 2) for j in range(1, k + 1))

@@ -12,6 +12,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
+from pipeline.geometry.hyperbolic import HyperbolicArea
 from pipeline.mechanisms.family import Points
 from pipeline.mechanisms.mcmc import (
     ChainRun,
@@ -78,12 +79,13 @@ def laplace_chains(
     ChainRun
         Tangent vectors at the centre: on a homogeneous manifold, exp(c, ·) carries them to any c.
     """
+    order: int | None = getattr(manifold, "spectral_order", None)
     if manifold.flat:
         return flat_chains(manifold.dim, sigmas, settings=settings, rng=rng)
-    if manifold.name == "hyperbolic":
+    if order is not None:
+        return spd_chains(order, sigmas, settings=settings, rng=rng)
+    if isinstance(getattr(manifold, "area", None), HyperbolicArea):
         return hyperbolic_chains(manifold.dim, sigmas, settings=settings, rng=rng)
-    if manifold.name == "spd-affine-invariant":
-        return spd_chains(manifold.point_shape[0], sigmas, settings=settings, rng=rng)
     origin = manifold.origin
 
     def log_density(points: Points) -> FloatArray:

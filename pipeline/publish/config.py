@@ -13,6 +13,7 @@ from pipeline.datasets import find_card
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, LedgerError
 from pipeline.geometry import MANIFOLDS
+from pipeline.geometry.covariances import covariances_of
 from pipeline.mean import Plan, read_shares, release_plan
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.privacy import Budget, budget_from, for_group_as_written
@@ -93,7 +94,12 @@ class ReleaseConfig(Record):
                 "public: say so with labels_and_class_sizes_are_public = true, or do not release"
             )
         known("descriptor", self.descriptor, DESCRIPTORS, "the README")
-        known("manifold", self.manifold, [m for m in MANIFOLDS if m.startswith("spd-")], "README")
+        known(
+            "manifold",
+            self.manifold,
+            [m for m in MANIFOLDS if covariances_of(MANIFOLDS[m])],
+            "README",
+        )
         if self.mechanism == "auto":
             if self.shares is not None:
                 read_shares(self.shares)

@@ -1,0 +1,202 @@
+"""What a metric on SPD(k) knows of covariance descriptors: how far apart they can be, and where.
+
+Nothing here sees data. What is used of a descriptor: R − η·Id is a covariance matrix of bounded
+features, so R ⪰ η·Id; its diagonal is at most v_1, …, v_k, so tr(R − η·Id) ≤ T = Σ v_j; and grid
+coordinates x, y that lead the features have fixed variances and covariance 0. A metric carries its
+`Covariances`: `SPECTRAL` here, log-Cholesky's in its own file.
+
+**Radius, log-Euclidean and affine-invariant.** λ_max(R) ≤ η + max ‖φ‖² ≤ B + η (the mean of
+‖φ − μ‖² is at most that of ‖φ‖²), so each eigenvalue has |ln λ| ≤ max(|ln η|, |ln(B + η)|) and
+
+    dist(R, Id) = ‖log R‖_F ≤ r = √k · max(|ln η|, |ln(B + η)|).
+
+**Diameter, log-Euclidean and affine-invariant.** Let a_1 ≥ … ≥ a_k be the eigenvalues of R, and
+b_1 ≤ … ≤ b_k those of R', in opposite order. Then
+
+    dist(R, R')² ≤ Σ_i (ln a_i − ln b_i)².
+
+Log-Euclidean: tr(XY) ≥ Σ x_i y_i for symmetric X, Y with eigenvalues in opposite order (von
+Neumann), and ‖X − Y‖² = ‖X‖² + ‖Y‖² − 2 tr(XY). Affine-invariant: the logarithms of the
+eigenvalues of R'⁻¹R are majorised by ln a_i − ln b_i (Gelfand and Naimark), and Σ z² is
+Schur-convex. Now write a_i = η(1 + s_i), b_i = η(1 + t_i) with s, t ≥ 0, Σ s ≤ τ, Σ t ≤ τ,
+τ = T/η, and f(z) = ln²(1 + z), which increases. As both logarithms are ≥ 0, a term is at most the
+larger of f(s_i), f(t_i). If s_i ≥ t_i for p of the indices, the sum is at most the sum of f(s_i)
+over these plus that of f(t_i) over the other k − p. f lies below its concave envelope g, which is
+the tangent from the origin up to z* = 3.92… and f itself from there on; so by Jensen m terms of
+total at most τ sum to at most m·g(τ/m). Hence
+
+    D² = max over p = 0..k of p·g(τ/p) + (k − p)·g(τ/(k − p)),
+
+or k·ln²(1 + τ) if that is less (τ below about k/2), from |ln a_i − ln b_i| ≤ ln(1 + τ). As
+m·g(τ/m) is concave in m, the maximum is at p = ⌊k/2⌋. If τ/k ≥ 4, which is η ≤ T/(4k), g is f in
+all terms, and diagonal matrices with ⌊k/2⌋ and ⌈k/2⌉ equal excesses reach D.
+
+**What the grid does not give.** By Cauchy's interlacing the fixed block diag(v_x, v_y) forces the
+two largest eigenvalues of R up to η + v_x, η + v_y. For the pair (s, t) that rules out p < 2 and
+p > k − 2 only, and the maximum is between: interlacing does not shrink D. Some matrices that obey
+the trace bound and do have the fixed block are 0.985·D apart (a test builds them), so that no
+argument from these facts could shrink it by more than 1.5 %.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.geometry.linalg import assemble, sym_eig, unvecd, vecd
+from pipeline.geometry.spectrum import fit_spectrum
+
+TANGENT = 3.9215536345675051
+"""z*, where the tangent of ln²(1 + z) goes through the origin: ln(1 + z) = 2z/(1 + z)."""
+TOLERANCE = 1e-6
+"""A spectrum whose logarithms are this near to the region stays as it is, to the last bit."""
+
+
+class Facts(NamedTuple):
+    """What is publicly known of covariance descriptors.
+
+    Attributes
+    ----------
+    eta : float
+        η, the least eigenvalue.
+    variances : tuple of float
+        v_j ≥ R_jj − η.
+    trace : float
+        T ≥ Σ v_j.
+    norm_bound : float
+        B ≥ max ‖φ‖², of the papers' radius.
+    grid : int
+        Number of leading features that are grid coordinates.
+    """
+
+    eta: float
+    variances: tuple[float, ...]
+    trace: float
+    norm_bound: float = math.inf
+    grid: int = 0
+
+
+class Place(NamedTuple):
+    """A convex set of coordinates at the identity that holds every descriptor.
+
+    Attributes
+    ----------
+    inside : callable
+        The metric projection onto it, ``(..., d)`` to the same.
+    slack : float
+        What its tolerance adds to the diameter D.
+    condition : float
+        Largest condition number of its matrices.
+    diameter : float or None
+        The set's own diameter where it is not D.
+    """
+
+    inside: Callable[[FloatArray], FloatArray]
+    slack: float
+    condition: float
+    diameter: float | None = None
+
+
+class Covariances(Protocol):
+    """What is known of covariance descriptors in one metric, in coordinates at the identity."""
+
+    @property
+    def log_share(self) -> float:
+        """What one unit of ln R_jj adds to coordinate j of a diagonal matrix."""
+
+    def bounds(self, facts: Facts) -> tuple[float, float]:
+        """Return r ≥ dist(R, Id) and D ≥ dist(R, R')."""
+
+    def rounding(self, relative: float, largest: float) -> float:
+        """Return how far coordinates err where matrices err by `relative` of η in Frobenius norm.
+
+        `largest` bounds the eigenvalues.
+        """
+
+    def largest(self, radius: float, k: int) -> float:
+        """Return a bound on the eigenvalues of k×k matrices within `radius` of the identity."""
+
+    def place(self, facts: Facts) -> Place:
+        """Return the set that holds every descriptor."""
+
+    def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
+        """Return expected relative scales of the coordinates, ``(d, d)``, for the prior.
+
+        Parameters
+        ----------
+        diagonal : array, shape (k, k)
+            Scales of log-variances.
+        others : float
+            Scale of a correlation.
+        logs : array, shape (k,)
+            Expected log-variances.
+        """
+
+
+@dataclass(frozen=True)
+class Spectral:
+    """The log-Euclidean and the affine-invariant metric: see the top of this file.
+
+    **Place**: {X : X ⪰ η·Id, tr X ≤ T + kη}. It is convex in log X, as λ_min is concave and tr exp
+    is convex; and along affine-invariant geodesics X #_t Y, as X, Y ⪰ η·Id gives X #_t Y ⪰ η·Id
+    (the geometric mean is monotone) and tr(X #_t Y) ≤ tr(X)^{1−t}·tr(Y)^t. In both metrics
+    dist(X, Y) ≥ ‖ln λ(X) − ln λ(Y)‖ for ordered spectra (Lidskii; Gelfand and Naimark), with
+    equality for equal eigenvectors: so the projection keeps the eigenvectors and projects the
+    vector of log-eigenvalues (``spectrum.py``).
+    """
+
+    log_share: float = 1.0
+
+    def bounds(self, facts: Facts) -> tuple[float, float]:
+        """Return r and D."""
+        k, eta = len(facts.variances), facts.eta
+        radius = math.sqrt(k) * max(abs(math.log(eta)), abs(math.log(facts.norm_bound + eta)))
+        excess = math.fsum(facts.variances) / eta
+
+        def most(m: int) -> float:
+            if m and excess / m >= TANGENT:
+                return m * math.log1p(excess / m) ** 2
+            return min(m, 1) * excess * math.log1p(TANGENT) ** 2 / TANGENT
+
+        split = most(k // 2) + most(k - k // 2)
+        return radius, math.sqrt(min(split, k * math.log1p(excess) ** 2))
+
+    def rounding(self, relative: float, largest: float) -> float:
+        """Return `relative`: divided differences of ln are at most 1/(η − e) on [η − e, ∞)."""
+        return relative
+
+    def largest(self, radius: float, k: int) -> float:
+        """Return e^r: |ln λ| ≤ ‖log X‖_F ≤ r."""
+        return math.exp(radius)
+
+    def place(self, facts: Facts) -> Place:
+        """Return the set of spectra."""
+        k = len(facts.variances)
+        low, total = math.log(facts.eta), facts.trace + k * facts.eta
+
+        def inside(coordinates: FloatArray) -> FloatArray:
+            values, vectors = sym_eig(unvecd(coordinates))
+            fitted = fit_spectrum(values, low, total)
+            moved = (np.abs(fitted - values) > TOLERANCE).any(axis=-1, keepdims=True)
+            return np.where(moved, vecd(assemble(vectors, fitted)), coordinates)
+
+        return Place(inside, 2.0 * math.sqrt(k) * TOLERANCE, total / facts.eta)
+
+    def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
+        """Return `diagonal` for the logarithms of variances, `others` for the rest."""
+        k = len(logs)
+        shape = others * np.eye(k * (k + 1) // 2)
+        shape[:k, :k] = diagonal
+        return shape
+
+
+SPECTRAL = Spectral()
+
+
+def covariances_of(manifold: Any) -> Covariances | None:
+    """Return what a manifold or its constructor knows of descriptors, None if nothing."""
+    found: Covariances | None = getattr(manifold, "covariances", None)
+    return found

@@ -46,10 +46,11 @@ def released(
     *,
     mechanism: str,
     noise: str = "hardened",
+    shares: tuple[float, ...] | None = None,
     domain: Domain,
     manifold: Manifold,
 ) -> Release:
     """Return one private mean with the plan and the noise that a release's config names."""
-    plan = release_plan(mechanism, noise)
+    plan = release_plan(mechanism, noise, shares)
     source = LATTICE if noise == "hardened" else FloatNoise(np.random.default_rng())
     return mean(points, budget, domain=domain, manifold=manifold, plan=plan, noise=source)

@@ -325,12 +325,12 @@ def test_the_whole_region_is_as_wide_as_records_and_rounding(
     """What is noised is log(p, mean)/(D + 2nr), r what the walk's rounding may add to it."""
     manifold, facts, candidates = setting(name)
     forced(monkeypatch, clip_of(0.0, 1.0, 1.0, whole=True))
-    records = prepare(candidates, domain=facts, manifold=manifold)
-    rounding = records.mean.rounding
+    ready = adaptive(candidates, domain=facts, manifold=manifold)
+    records, rounding = ready.records, ready.records.inductive.rounding
     assert (rounding == 0.0) == manifold.flat
-    seen = probe(records, still, GDP(1.0)).vectors[2]
+    seen = probe(ready, still, GDP(1.0)).vectors[2]
     wide = records.region.diameter + 2.0 * len(candidates) * rounding
-    expected = records.mean.seen_from(records.centre, records.space)
+    expected = records.inductive.seen_from(records.centre, records.space)
     assert seen * wide == pytest.approx(expected, rel=1e-13, abs=1e-13)
 
 

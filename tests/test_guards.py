@@ -17,19 +17,19 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from pipeline.publish.draw import Drawn, draw
 from scipy import stats
 
-import pipeline.adaptive.mean as adaptive_mean
 import pipeline.mechanisms.noise as noise_module
-from pipeline.adaptive.choice import choose
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS
+from pipeline.mean import Release, mean, rounds
+from pipeline.mean.choice import choose
 from pipeline.privacy import GDP, ZCDP
 from pipeline.privacy.ledger import Ledger, init_ledger
 from pipeline.publish import load_release, settle
+from tests.sample_means import released
 
 publish_module = sys.modules["pipeline.publish.settle"]
 
@@ -235,7 +235,7 @@ def test_where_the_whole_region_is_covered_every_ward_gives_the_same_document(
         chosen.append(choose(*values, **named))
         return chosen[-1]
 
-    monkeypatch.setattr(adaptive_mean, "choose", spy)
+    monkeypatch.setattr(rounds, "choose", spy)
     place, found = Place(tmp_path, manifold, "auto", "gdp"), set()
     for ward in ("usual", "black", "boards"):
         stand_in(spread)
@@ -244,17 +244,18 @@ def test_where_the_whole_region_is_covered_every_ward_gives_the_same_document(
     assert len(found) == 1
 
 
-def moved(points: FloatArray, drawn: Drawn) -> Drawn:
-    """Leak: the released point goes a little towards the true mean."""
-    return drawn._replace(point=drawn.point + 1e-9 * (points.mean(axis=0) - drawn.point))
+def moved(points: FloatArray, drawn: Release) -> Release:
+    """Leak: the released point goes a little with the true mean."""
+    return drawn._replace(outputs=drawn.outputs + 1e-9 * points.mean())
 
 
-def told(points: FloatArray, drawn: Drawn) -> Drawn:
+def told(points: FloatArray, drawn: Release) -> Release:
     """Leak: the predicted error knows the records."""
-    return drawn._replace(predicted_error=(drawn.predicted_error or 0.0) + 1e-12 * points.sum())
+    assert drawn.predicted_error is not None
+    return drawn._replace(predicted_error=drawn.predicted_error + 1e-12 * points.sum())
 
 
-def scaled(points: FloatArray, drawn: Drawn) -> Drawn:
+def scaled(points: FloatArray, drawn: Release) -> Release:
     """Leak: a stated scale is that of the data."""
     first, *rest = drawn.steps
     return drawn._replace(steps=(first._replace(sigma=float(points.std())), *rest))
@@ -265,12 +266,12 @@ def test_the_script_shows_a_leak(
     tmp_path: Path,
     stand_in: Callable[..., Source],
     monkeypatch: pytest.MonkeyPatch,
-    leak: Callable[[FloatArray, Drawn], Drawn],
+    leak: Callable[[FloatArray, Release], Release],
 ) -> None:
     """A release that lets one number out un-noised, however small, gives other documents."""
     place = Place(tmp_path, SPD[0], "auto", "gdp")
     monkeypatch.setattr(
-        publish_module, "draw", lambda points, *a, **named: leak(points, draw(points, *a, **named))
+        publish_module, "mean", lambda points, *a, **named: leak(points, mean(points, *a, **named))
     )
     found = set()
     for ward in ("usual", "noise"):
@@ -384,7 +385,7 @@ def span(manifold: str, n: int) -> float:
         return float(mpmath.sqrt(square)) * float(1 + MARGIN)
     trace = k * variance / eta
     terms = [sum(m * mpmath.log(1 + trace / m) ** 2 for m in (p, k - p) if m) for p in range(k + 1)]
-    # logarithms up to 1e-6 outside of the region stay where they are (adaptive/region.py)
+    # logarithms up to 1e-6 outside of the region stay where they are (geometry/covariances.py)
     diameter = float(mpmath.sqrt(max(terms))) * float(1 + MARGIN) + 2e-6 * math.sqrt(k)
     if manifold == "spd-log-euclidean":
         return diameter
@@ -403,11 +404,13 @@ def test_noise_in_floats_has_the_same_sensitivity(manifold: str, mechanism: str)
     """A release with noise in floats, accepted in writing, is as noisy as its Δ and budget ask."""
     points, mu = describe(WARDS["usual"][:9]), 20.0  # so that no float overflows
     facts, space = domain("oct5", height=28, width=28, manifold=manifold), MANIFOLDS[manifold](k=5)
-    drawn = draw(points, GDP(mu), mechanism=mechanism, noise="float", domain=facts, manifold=space)
+    drawn = released(
+        points, GDP(mu), mechanism=mechanism, noise="float", domain=facts, manifold=space
+    )
     (step,) = drawn.steps
     least = Fraction(span(manifold, 9)) * ((1 + MARGIN) / 9 + 18 * Fraction(2) ** -53)
     assert least <= Fraction(step.sensitivity) <= least * (1 + Fraction(1, 10**9))
-    assert step.rho is None
+    assert np.isnan(drawn.rhos).all()
     pure = math.log(stats.norm.cdf(mu / 2) / stats.norm.cdf(-mu / 2))
     assert step.sensitivity / step.sigma == pytest.approx(mu if mechanism == "ewg" else pure)
 
@@ -416,7 +419,7 @@ def test_noise_in_floats_has_the_same_sensitivity(manifold: str, mechanism: str)
 def test_shares_are_spent_as_asked(shares: tuple[float, ...] | None) -> None:
     """Each step's (Δ/σ)² is its share of μ²: the plan's own, or what the config says."""
     manifold = MANIFOLDS[SPD[0]](k=5)
-    drawn = draw(
+    drawn = released(
         describe(WARDS["usual"][:9]),
         GDP(2.0),
         mechanism="auto",
@@ -464,10 +467,10 @@ def test_hardened_releases_take_no_number_from_numpy(
         for name in ("normal", "standard_normal", "random", "rand", "randn", "RandomState"):
             patch.setattr(np.random, name, refuse)
         options: dict[str, Any] = {"domain": facts, "manifold": space, "mechanism": mechanism}
-        draw(points, GDP(1.0), noise="hardened", **options)
+        released(points, GDP(1.0), noise="hardened", **options)
         if mechanism == "auto":  # the poison works
             with pytest.raises(AssertionError, match="standard_normal"):
-                draw(points, GDP(1.0), noise="float", **options)
+                released(points, GDP(1.0), noise="float", **options)
 
 
 P_VALUE = 1e-9
@@ -480,7 +483,7 @@ def test_committed_points_are_as_far_from_the_mean_as_stated(manifold: str) -> N
     facts, space = domain("oct5", height=28, width=28, manifold=manifold), MANIFOLDS[manifold](k=5)
     found = []
     for _ in range(40):
-        drawn = draw(
+        drawn = released(
             points,
             GDP(1e4),
             mechanism="ewg",
@@ -488,8 +491,8 @@ def test_committed_points_are_as_far_from_the_mean_as_stated(manifold: str) -> N
             domain=facts,
             manifold=space,
         )
-        mean = centre(points, space)
-        found.append((space.log(space.origin, drawn.point) - mean) / drawn.steps[0].sigma)
+        true = centre(points, space)
+        found.append((space.log(space.origin, drawn.point) - true) / drawn.steps[0].sigma)
     assert stats.kstest(np.ravel(found), stats.norm.cdf).pvalue > P_VALUE
 
 
@@ -510,11 +513,11 @@ def test_every_step_of_an_adaptive_release_is_as_noisy_as_stated(
     by_step: dict[str, list[FloatArray]] = {}
     for _ in range(8):
         source = stand_in()
-        drawn = draw(
+        drawn = released(
             points, GDP(2.0), mechanism="auto", noise="hardened", domain=facts, manifold=space
         )
         for call, step in zip(source.calls, drawn.steps, strict=True):
-            by_step.setdefault(step.step, []).append((call.returned - call.given) / step.sigma)
+            by_step.setdefault(step.name, []).append((call.returned - call.given) / step.sigma)
     assert len(by_step) == 5
     for found in by_step.values():
         assert stats.kstest(np.concatenate(found), stats.norm.cdf).pvalue > P_VALUE

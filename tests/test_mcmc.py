@@ -13,8 +13,9 @@ from scipy import stats
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, kernels, unvecd
+from pipeline.geometry.area import area_of
 from pipeline.mechanisms import MECHANISMS, ChainSettings, mcmc
-from pipeline.mechanisms.riemannian_laplace import radial_law
+from pipeline.mechanisms.radial import RadialLaw
 from pipeline.mechanisms.spd_laplace import log_jacobian, tangent_draws
 from pipeline.mechanisms.walk import geodesic_chains, laplace_chains
 from pipeline.privacy import PureDP
@@ -102,7 +103,7 @@ def test_geodesic_walk_converges(name: str, size: dict[str, int], sigma: float) 
     rng = np.random.default_rng(44)
     settings = ChainSettings(burn_in=400, keep=20)
     run = laplace_chains(manifold, np.full(1000, sigma), settings=settings, rng=rng)
-    exact = radial_law(manifold, sigma).draw(10_000, rng)
+    exact = RadialLaw(area_of(manifold), sigma).draw(10_000, rng)
     assert stats.ks_2samp(np.linalg.norm(run.tangents, axis=1), exact).pvalue > P_VALUE
     assert run.trace[:, -1] * sigma == pytest.approx(np.linalg.norm(run.tangents, axis=1), abs=1e-7)
 

@@ -120,7 +120,7 @@ def test_area_of_complex_projective_space() -> None:
     n = 4
     z = rng.standard_normal((SIZE, n + 1)) + 1j * rng.standard_normal((SIZE, n + 1))
     distance = np.arccos(np.abs(z[:, 0]) / np.linalg.norm(z, axis=1))
-    radius, cdf = grid(RadialLaw("kendall", 2 * n, 1e12))
+    radius, cdf = grid(RadialLaw(KendallArea(2 * n), 1e12))
     assert stats.kstest(distance, lambda x: np.interp(x, radius, cdf)).pvalue > P_VALUE
 
 

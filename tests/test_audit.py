@@ -13,7 +13,7 @@ import pytest
 from scipy import integrate, stats
 
 from pipeline.arrays import FloatArray
-from pipeline.audit import CONTROLS, NEIGHBOURS, Case, all_cases, audit, claims, command, run_audit
+from pipeline.audit import CONTROLS, Case, all_cases, audit, claims, command, run_audit
 from pipeline.audit.bounds import (
     epsilon_shown,
     lower_bounds,
@@ -23,12 +23,12 @@ from pipeline.audit.bounds import (
 )
 from pipeline.audit.cases import ADAPTIVE, ADAPTIVE_CASES, BUDGETS, CHAINS, SPACES
 from pipeline.audit.controls import half_noise, misprinted_sigma
-from pipeline.audit.neighbours import projected_profile
 from pipeline.audit.transcript import Transcripts, ready, transcripts
 from pipeline.cli import main
 from pipeline.errors import ConfigError, OutputError
 from pipeline.geometry import vecd
 from pipeline.mechanisms import MECHANISMS
+from pipeline.mechanisms.embedded import projected_profile
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
 from pipeline.results.audit import AUDIT_SCHEMA, read_audit
 from pipeline.results.rows import read_metadata
@@ -117,7 +117,6 @@ def test_claims_are_the_profile(budget: Budget) -> None:
 
 def test_every_mechanism_is_audited_wherever_it_is_proven() -> None:
     """Mechanism × manifold × certified definition, each once, and every published chain."""
-    assert set(NEIGHBOURS) == set(MECHANISMS)
     expected = {
         (family.name, space, kind)
         for family in MECHANISMS.values()
@@ -146,7 +145,7 @@ def test_every_mechanism_is_audited_wherever_it_is_proven() -> None:
 def test_neighbours_are_as_far_apart_as_the_sensitivity(mechanism: str, space: str) -> None:
     """dist(c, c') = Δ in the mechanism's own distance; gradients differ by Δ, and never by more."""
     chosen = next(item for item in all_cases(mechanism) if item.manifold is SPACES[space])
-    pair, manifold, delta = NEIGHBOURS[mechanism](chosen.calibrate()), SPACES[space], math.nan
+    pair, manifold, delta = chosen.neighbours(chosen.calibrate()), SPACES[space], math.nan
     if mechanism == "kng":
         rng = np.random.default_rng(4)
         tangents = min(chosen.radius, 3.0) * rng.uniform(-1.0, 1.0, (2000, manifold.dim))
@@ -198,7 +197,7 @@ def test_scores_are_likelihood_ratios(mechanism: str, space: str) -> None:
     """E_P exp(−L)·E_Q exp(L) = 1 for L = ln p/q, by definition of a density ratio."""
     budget = BUDGETS["gdp" if "gdp" in MECHANISMS[mechanism].definitions else "rao"]
     chosen = case(mechanism, space, budget)
-    pair, drawn = NEIGHBOURS[mechanism](chosen.calibrate()), chosen.calibrate()
+    pair, drawn = chosen.neighbours(chosen.calibrate()), chosen.calibrate()
     rng, size, product, spread = np.random.default_rng(5), 4000, 1.0, 0.0
     for center, sign in ((pair.left, -1.0), (pair.right, 1.0)):
         points = drawn.sample(center, base=pair.base, size=size, rng=rng).points
@@ -241,7 +240,7 @@ def test_constants_differ_where_a_ball_holds_the_data() -> None:
     """On the sphere the neighbours of KNG have normalising constants 1.3 and more times apart."""
     chosen = case("kng", "sphere", PureDP(2.0))
     mechanism = chosen.calibrate()
-    pair = NEIGHBOURS["kng"](mechanism)
+    pair = MECHANISMS["kng"].neighbours(mechanism)
     rng = np.random.default_rng(11)
     points = mechanism.sample(pair.left, base=pair.base, size=4000, rng=rng).points
     assert np.exp(-pair.score(points) / mechanism.sigma).mean() > 1.3  # Z'/Z; deviation 0.015

@@ -18,27 +18,24 @@ but for the adaptive mean, which is audited from the records on.
 
     covdp audit --mechanism ewg --trials 100000
 
-Read in this order: ``bounds.py`` (from counts to bounds), ``neighbours.py`` (the pairs and their
-scores), ``transcript.py`` (those of the adaptive mean), ``cases.py`` (what is audited), ``run.py``,
-``controls.py`` (mechanisms broken on purpose, which it must catch), ``command.py``.
+Read in this order: ``bounds.py`` (from counts to bounds), ``transcript.py`` (the adaptive mean's
+pair and score; those of a mechanism stand in its own file), ``cases.py`` (what is audited),
+``run.py``, ``controls.py`` (mechanisms broken on purpose, which it must catch), ``command.py``.
 """
 
 from pipeline.audit.bounds import lower_bounds
 from pipeline.audit.cases import Case, Claim, all_cases, claims
 from pipeline.audit.command import AuditRun, run_audit
 from pipeline.audit.controls import CONTROLS
-from pipeline.audit.neighbours import NEIGHBOURS, Neighbours
 from pipeline.audit.run import FALSE_ALARM, Finding, audit
 
 __all__ = [
     "CONTROLS",
     "FALSE_ALARM",
-    "NEIGHBOURS",
     "AuditRun",
     "Case",
     "Claim",
     "Finding",
-    "Neighbours",
     "all_cases",
     "audit",
     "claims",

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pipeline.audit.neighbours import RECORDS
-from pipeline.audit.transcript import Transcripts
+from pipeline.audit.transcript import Transcripts, transcripts
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Mechanism
+from pipeline.mechanisms.family import Neighbours, small
+from pipeline.mechanisms.neighbours import RECORDS
 from pipeline.mechanisms.sensitivity import gradient_sensitivity
 from pipeline.privacy import (
     GDP,
@@ -32,15 +33,8 @@ from pipeline.privacy import (
     epsilon_of,
 )
 
-SPACES: dict[str, Manifold] = {
-    "spd-log-euclidean": MANIFOLDS["spd-log-euclidean"](k=2),
-    "spd-log-cholesky": MANIFOLDS["spd-log-cholesky"](k=2),
-    "spd-affine-invariant": MANIFOLDS["spd-affine-invariant"](k=2),
-    "hyperbolic": MANIFOLDS["hyperbolic"](dim=2),
-    "sphere": MANIFOLDS["sphere"](dim=2),
-    "kendall": MANIFOLDS["kendall"](landmarks=3),
-}
-"""The manifolds, in dimension 3, 3, 3, 2, 2 and 4."""
+SPACES: dict[str, Manifold] = {name: small(kind) for name, kind in MANIFOLDS.items()}
+"""The manifolds, small."""
 BUDGETS: dict[str, Budget] = {
     "pure": PureDP(2.0),
     "approx": ApproxDP(1.0, 0.01),
@@ -54,8 +48,6 @@ DELTAS = (0.0, 1e-3, 1e-2, 0.1)
 """Values of δ at which ε is bounded."""
 SENSITIVITY = 0.25
 """Δ in the manifold's distance: large enough for curvature to show, and for all laws to exist."""
-LANDMARK_SENSITIVITY = 0.02
-"""Δ of one landmark of a polygon with corners at distance ½ from its centre."""
 RADIUS = 0.2
 """Radius of the ball that holds the data on the sphere and on shapes, where it must be < π/8."""
 CHAINS: dict[tuple[str, str], ChainSettings] = {
@@ -122,6 +114,12 @@ class Case:
         if self.chain is not None:
             return round(CHAIN_SHARE * trials)
         return round(ADAPTIVE_SHARE * trials) if self.mechanism == "adaptive" else trials
+
+    def neighbours(self, mechanism: Mechanism) -> Neighbours:
+        """Return the two inputs and the score, for the calibrated mechanism."""
+        if isinstance(mechanism, Transcripts):
+            return transcripts(mechanism)
+        return MECHANISMS[self.mechanism].neighbours(mechanism)
 
     def calibrate(self) -> Mechanism:
         """Return the mechanism, calibrated as anybody would."""
@@ -194,12 +192,11 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
 def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = None) -> Case:
     """Return a case with the sensitivity that suits its mechanism."""
     manifold = SPACES[space]
-    if name == "landmark-laplace":
-        return Case(name, manifold, budget, LANDMARK_SENSITIVITY)
-    if name == "kng" and not manifold.hadamard:
+    family = MECHANISMS[name]
+    if family.moves == "gradient" and not manifold.hadamard:
         delta = gradient_sensitivity(RECORDS, RADIUS, manifold.curvature[1])
         return Case(name, manifold, budget, delta, RADIUS, chain)
-    return Case(name, manifold, budget, SENSITIVITY, chain=chain)
+    return Case(name, manifold, budget, family.typical, chain=chain)
 
 
 ADAPTIVE_CASES = tuple(

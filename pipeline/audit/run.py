@@ -13,8 +13,6 @@ import numpy as np
 
 from pipeline.audit.bounds import epsilon_shown, lower_bounds, mu_shown
 from pipeline.audit.cases import Case, Claim, claims
-from pipeline.audit.neighbours import NEIGHBOURS
-from pipeline.audit.transcript import transcripts
 from pipeline.errors import ConfigError
 
 FALSE_ALARM = 1e-6
@@ -106,7 +104,7 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Findi
     """Draw from both laws of one case and compare what they show with its claims."""
     start = time.perf_counter()
     honest = case.calibrate()
-    pair = (transcripts if case.mechanism == "adaptive" else NEIGHBOURS[case.mechanism])(honest)
+    pair = case.neighbours(honest)
     drawn = honest if case.broken is None else case.broken(case)
     size = case.size(trials)
     rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])

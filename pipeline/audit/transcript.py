@@ -13,12 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.audit.neighbours import Neighbours
 from pipeline.descriptors import domain
 from pipeline.geometry import Manifold
 from pipeline.mean import AdaptivePlan, Prepared, Shares, admit, draw, prepare, step_costs
 from pipeline.mechanisms import Diagnostics, Draws, Mechanism
-from pipeline.mechanisms.family import Points
+from pipeline.mechanisms.family import Neighbours, Points
 from pipeline.mechanisms.noise import Noised
 from pipeline.privacy import Budget
 

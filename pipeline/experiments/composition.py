@@ -21,9 +21,6 @@ from pipeline.privacy import (
     DEFINITIONS,
     Budget,
     RaoDP,
-    gaussian_cost,
-    generalized_gaussian_cost,
-    laplace_cost,
     main_parameter,
     repeat,
 )
@@ -64,7 +61,7 @@ def calibrated(
 ) -> Mechanism:
     """Return the noise of one query: Rao budget θ, sensitivity 1."""
     family, budget = MECHANISMS[series.mechanism], RaoDP(config.budgets[0])
-    options = {"degree": table.degree} if series.mechanism == "generalized-gaussian" else {}
+    options = {"degree": table.degree} if "degree" in family.options else {}
     return family.calibrate(budget, sensitivity=1.0, manifold=LINE, **options)
 
 
@@ -72,13 +69,16 @@ def cost(
     mechanism: Mechanism, series: SeriesConfig, definition: str, config: ExperimentConfig
 ) -> Budget | None:
     """Return what one query costs in a definition, None where nothing is known of it."""
-    target, sigma = DEFINITIONS[definition], mechanism.sigma
-    if series.mechanism == "generalized-gaussian":
-        degree = config.composition.degree if config.composition else 2.0
-        return generalized_gaussian_cost(sigma, 1.0, degree) if target is RaoDP else None
-    price = gaussian_cost if series.mechanism == "ewg" else laplace_cost
+    degree = config.composition.degree if config.composition else None
     try:
-        return price(sigma, 1.0, target, delta=config.delta, alpha=config.alpha)
+        return MECHANISMS[series.mechanism].price(
+            mechanism.sigma,
+            1.0,
+            DEFINITIONS[definition],
+            delta=config.delta,
+            alpha=config.alpha,
+            degree=degree,
+        )
     except PrivacyError:  # Gaussian noise is not pure DP, say
         return None
 

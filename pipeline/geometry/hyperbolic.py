@@ -85,6 +85,11 @@ class Hyperbolic:
         return (self.dim + 1,)
 
     @classmethod
+    def small(cls) -> Self:
+        """Return a small member, on which audits and tests try everything."""
+        return cls(2)
+
+    @classmethod
     def of_dimension(cls, dim: int) -> Self:
         """Return H^d."""
         return cls(dim)

@@ -156,6 +156,11 @@ class Kendall:
         check_size("landmarks", self.landmarks, 3)
 
     @classmethod
+    def small(cls) -> Self:
+        """Return a small member, on which audits and tests try everything."""
+        return cls(3)
+
+    @classmethod
     def of_dimension(cls, dim: int) -> Self:
         """Return the shapes of m landmarks, d = 2(m − 2)."""
         return cls(dim // 2 + 2)

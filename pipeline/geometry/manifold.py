@@ -13,9 +13,11 @@ for it and raises where it is absent; nothing compares names.
 ======================  ===========================================================================
 ``area``                size of geodesic spheres, where all directions are alike (``area.py``)
 ``spectral_order``      k, where volume depends on the eigenvalues of a tangent matrix of order k
+``small``               makes a small one, on which audits and tests try everything
 ``of_dimension``        makes one of a given dimension, where experiments simulate records
 ``embed``, ``unembed``  to and from a vector space of dimension ``embedding_dim``, and ``stretch``:
                         how far an embedded mean moves at most for each unit of distance
+``nearest``             nearest point to a vector around it, as embedded
 ``normal_chart``        the manifold seen from its origin, points as coordinates
 ``covariances``         what is known on it of covariance descriptors (``covariances.py``)
 ======================  ===========================================================================

@@ -62,6 +62,11 @@ class Spd:
         return (self.k, self.k)
 
     @classmethod
+    def small(cls) -> Self:
+        """Return a small member, on which audits and tests try everything."""
+        return cls(2)
+
+    @classmethod
     def of_dimension(cls, dim: int) -> Self:
         """Return SPD(k) of dimension d = k(k + 1)/2; raise `ConfigError` if there is none."""
         k = round((math.sqrt(8 * dim + 1) - 1) / 2)

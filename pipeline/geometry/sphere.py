@@ -75,6 +75,11 @@ class Sphere:
         return (self.dim + 1,)
 
     @classmethod
+    def small(cls) -> Self:
+        """Return a small member, on which audits and tests try everything."""
+        return cls(2)
+
+    @classmethod
     def of_dimension(cls, dim: int) -> Self:
         """Return S^d."""
         return cls(dim)
@@ -101,6 +106,10 @@ class Sphere:
     def unembed(self, vectors: FloatArray) -> FloatArray:
         """Return vectors as they are: off the sphere where noise moved them."""
         return vectors
+
+    def nearest(self, vectors: FloatArray) -> FloatArray:
+        """Return the nearest point of the sphere: the vector over its norm."""
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
 
     def stretch(self, largest: float) -> float:
         """Return 1: a chord is no longer than its arc."""

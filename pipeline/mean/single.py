@@ -97,7 +97,7 @@ def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> Calibrated:
         options |= {"sampler": "chain", "chain": ChainSettings(burn_in=plan.burn_in)}
     if records.manifold.curvature[1] > 0.0:
         base = center_of(records.domain, records.manifold)
-        if family.statistic == "records":
+        if "radius" in family.options:
             options["radius"] = records.domain.radius
     wide = plan.scale * sensitivity(records, plan, family)
     mechanism = family.calibrate(budget, sensitivity=wide, manifold=space, **options)

@@ -6,6 +6,8 @@ added there, and the output is left where it falls: it need not be positive defi
 these.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,15 +20,20 @@ from pipeline.geometry.manifold import Embedded
 from pipeline.mechanisms.family import (
     GAUSSIAN_DEFINITIONS,
     LAPLACE_DEFINITIONS,
-    SPD,
     Diagnostics,
     Draws,
     Family,
+    Mechanism,
+    Neighbours,
     Points,
     check_centers,
     check_size,
     chi_mean,
+    embedded,
+    gaussian_price,
+    laplace_price,
 )
+from pipeline.mechanisms.neighbours import diagonal, opposite
 from pipeline.mechanisms.radial import directions
 from pipeline.privacy import Budget, gaussian_sigma, laplace_sigma
 
@@ -141,8 +148,8 @@ class ProjectedLaplace:
     ) -> Draws:
         """Return `size` points of the sphere; `base` is not used."""
         noise = _radial_noise(_embedding(self.manifold).embedding_dim, self.sigma, size, rng)
-        moved = _add(center, noise, self.manifold)
-        return Draws(moved / np.linalg.norm(moved, axis=-1, keepdims=True), Diagnostics())
+        nearest: Callable[[Points], Points] = self.manifold.nearest  # type: ignore[attr-defined]
+        return Draws(nearest(_add(center, noise, self.manifold)), Diagnostics())
 
     def expected_error(self) -> float | None:
         """Return None: the projection has no closed law."""
@@ -180,13 +187,80 @@ def projected_laplace(
     return ProjectedLaplace(budget, sensitivity, manifold, laplace_sigma(budget, sensitivity))
 
 
+def _apart(mechanism: Mechanism) -> tuple[Points, Points, Callable[[Points], FloatArray]]:
+    """Return two points Δ apart in the surrounding space, and the map into R^m."""
+    manifold, gap = mechanism.manifold, mechanism.sensitivity
+    space = _embedding(manifold)
+    if manifold.curvature[1] > 0.0:  # a chord of length Δ of a unit sphere
+        _, left, right = opposite(manifold, math.asin(gap / 2.0))
+        return left, right, space.embed
+    middle = (1.0 + gap) * manifold.origin
+    step = space.unembed(gap / 2.0 * diagonal(space.embedding_dim))
+    return middle + step, middle - step, space.embed
+
+
+def gaussian_neighbours(mechanism: Mechanism) -> Neighbours:
+    """Score ⟨x, c − c'⟩ in the surrounding space."""
+    left, right, embed = _apart(mechanism)
+    axis = embed(left) - embed(right)
+    return Neighbours(left, right, None, lambda y: embed(y) @ axis)
+
+
+def laplace_neighbours(mechanism: Mechanism) -> Neighbours:
+    """Score ‖x − c'‖ − ‖x − c‖ in the surrounding space: σ times the log ratio."""
+    left, right, embed = _apart(mechanism)
+    a, b = embed(left), embed(right)
+
+    def score(y: Points) -> FloatArray:
+        x = embed(y)
+        return np.asarray(np.linalg.norm(x - b, axis=-1) - np.linalg.norm(x - a, axis=-1))
+
+    return Neighbours(left, right, None, score)
+
+
+def projected_profile(dim: int, sigma: float) -> tuple[FloatArray, FloatArray]:
+    """Return a grid of a = ⟨y, c⟩ and ln f(a) on it, f the density of the projected output y.
+
+    For x of density ∝ exp(−‖x − c‖/σ) in R^{d+1}, y = x/‖x‖ has on S^d the density
+    f(a) ∝ ∫ t^d·exp(−√(t² − 2ta + 1)/σ) dt: polar coordinates x = t·y, integrated over t.
+    """
+    cosine = np.linspace(-1.0, 1.0, 1001)
+    t = np.linspace(0.0, 1.0 + (dim + 40) * sigma, 2001)
+    gap = np.sqrt((t - cosine[:, None]) ** 2 + 1.0 - cosine[:, None] ** 2)
+    return cosine, np.log((t**dim * np.exp((1.0 - gap) / sigma)).sum(axis=-1))
+
+
+def projected_neighbours(mechanism: Mechanism) -> Neighbours:
+    """Score ln f(⟨y, c⟩) − ln f(⟨y, c'⟩), f as in `projected_profile`: the log ratio."""
+    left, right, _ = _apart(mechanism)
+    cosine, log_f = projected_profile(mechanism.manifold.dim, mechanism.sigma)
+
+    def score(y: Points) -> FloatArray:
+        ratio: FloatArray = np.interp(y @ left, cosine, log_f) - np.interp(y @ right, cosine, log_f)
+        return ratio
+
+    return Neighbours(left, right, None, score)
+
+
+def _matrices(manifold: Manifold) -> bool:
+    """Return whether points are symmetric matrices of a vector space."""
+    return isinstance(manifold, Embedded) and len(manifold.point_shape) == 2
+
+
+def _projects(manifold: Manifold) -> bool:
+    """Return whether a vector has a nearest point of the manifold."""
+    return hasattr(manifold, "nearest")
+
+
 EXTRINSIC_GAUSSIAN = Family(
     name="extrinsic-gaussian",
     title="Extrinsic Gaussian",
     calibrate=extrinsic_gaussian,
     definitions=GAUSSIAN_DEFINITIONS,
-    manifolds=SPD,
-    pure=False,
+    proven=_matrices,
+    price=gaussian_price,
+    neighbours=gaussian_neighbours,
+    options=("analytic",),
     note="its output need not be positive definite: for comparison only",
     moves="embedding",
     embedded=True,
@@ -196,8 +270,9 @@ EUCLIDEAN_LAPLACE = Family(
     title="Euclidean Laplace",
     calibrate=euclidean_laplace,
     definitions=LAPLACE_DEFINITIONS,
-    manifolds=(*SPD, "sphere"),
-    pure=True,
+    proven=embedded,
+    price=laplace_price,
+    neighbours=laplace_neighbours,
     note="its output leaves the manifold: for comparison only",
     moves="embedding",
     embedded=True,
@@ -207,8 +282,9 @@ PROJECTED_LAPLACE = Family(
     title="Projected Euclidean Laplace",
     calibrate=projected_laplace,
     definitions=LAPLACE_DEFINITIONS,
-    manifolds=("sphere",),
-    pure=True,
+    proven=_projects,
+    price=laplace_price,
+    neighbours=projected_neighbours,
     note="float noise: for comparison only",
     moves="embedding",
     embedded=True,

@@ -10,23 +10,21 @@ the domain; the number of images and all labels are public.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, DomainError, PrivacyError
-from pipeline.geometry import Manifold
+from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.geometry.manifold import Embedded
 from pipeline.mechanisms.noise import Noise
-from pipeline.privacy import Budget
+from pipeline.privacy import Budget, gaussian_cost, laplace_cost
 
 Points: TypeAlias = NDArray[Any]
 """Points of a manifold, real or complex, batch axes first."""
 
-SPD = ("spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant")
-HADAMARD = (*SPD, "hyperbolic")
-ALL = (*HADAMARD, "sphere", "kendall")
 LAPLACE_DEFINITIONS = ("pure", "approx", "gdp", "rdp", "zcdp", "rao")
 GAUSSIAN_DEFINITIONS = ("approx", "gdp", "rdp", "zcdp", "rao")
 
@@ -116,6 +114,31 @@ class HardenedDraw(NamedTuple):
     rho: float
 
 
+class Neighbours(NamedTuple):
+    """The two inputs of a mechanism, its footpoint, and a score; larger means more like `left`."""
+
+    left: Points
+    right: Points
+    base: Points | None
+    score: Callable[[Points], FloatArray]
+
+
+class Price(Protocol):
+    """What noise costs in a definition: as `pipeline.privacy.gaussian_cost`."""
+
+    def __call__(
+        self,
+        sigma: float,
+        sensitivity: float,
+        target: type[Budget],
+        *,
+        delta: float | None,
+        alpha: float | None,
+        degree: float | None,
+    ) -> Budget:
+        """Return the cost; raise `PrivacyError` where nothing is known of it."""
+
+
 @dataclass(frozen=True)
 class Family:
     """One row of the table of mechanisms.
@@ -126,10 +149,14 @@ class Family:
         Key of the registry; name in full.
     calibrate : callable
         ``calibrate(budget, *, sensitivity, manifold, ...) -> Mechanism``.
-    definitions, manifolds : tuple of str
-        The definitions of privacy and the manifolds for which the guarantee is proven.
-    pure : bool
-        Whether its exact draw satisfies pure DP.
+    definitions : tuple of str
+        The definitions of privacy for which the guarantee is proven.
+    proven : callable
+        Whether the guarantee is proven, and the noise can be drawn, on a manifold.
+    price : Price
+        What its noise costs at a scale, in any definition.
+    neighbours : callable
+        Two inputs Δ apart on which a calibrated mechanism leaks most, and a score: for the audit.
     note : str
         One line: why, or what to know before using it.
     samplers : tuple of str
@@ -146,14 +173,19 @@ class Family:
     hardened : callable, optional
         ``hardened(mechanism, statistic, noise)``: one draw at the origin with the noise of a source
         that survives floating point. None: there is no such sampler, so no release.
+    options : tuple of str
+        What ``calibrate`` takes besides: ``"analytic"``, ``"degree"``, ``"radius"``.
+    typical : float
+        A sensitivity of a usual size, at which it is audited.
     """
 
     name: str
     title: str
     calibrate: Callable[..., Mechanism]
     definitions: tuple[str, ...]
-    manifolds: tuple[str, ...]
-    pure: bool
+    proven: Callable[[Manifold], bool]
+    price: Price
+    neighbours: Callable[[Mechanism], Neighbours]
     note: str
     samplers: tuple[str, ...] = ("exact",)
     statistic: Literal["mean", "records"] = "mean"
@@ -161,20 +193,40 @@ class Family:
     embedded: bool = False
     wrapped: bool = False
     hardened: Callable[[Mechanism, Points, Noise], HardenedDraw] | None = None
+    options: tuple[str, ...] = ()
+    typical: float = 0.25
+
+    @property
+    def pure(self) -> bool:
+        """Whether its exact draw satisfies pure DP."""
+        return "pure" in self.definitions
+
+    @property
+    def manifolds(self) -> tuple[str, ...]:
+        """Names of the known manifolds on which the guarantee is proven."""
+        return tuple(name for name, kind in MANIFOLDS.items() if self.proven(small(kind)))
 
     @property
     def release(self) -> bool:
         """Whether a release may use it: its noise is available in hardened form."""
         return self.hardened is not None
 
-    def refusal(self, definition: str, manifold: str, sampler: str = "exact") -> str | None:
-        """Return one line saying why the combination means nothing, or None if it is sound."""
+    def refusal(
+        self, definition: str, manifold: Manifold | str, sampler: str = "exact"
+    ) -> str | None:
+        """Return one line saying why the combination means nothing, or None if it is sound.
+
+        A manifold may be given by the name it has in `MANIFOLDS`.
+        """
         if sampler not in self.samplers:
             known = " or ".join(self.samplers)
             return f"{self.name} has the sampler {known}, found {sampler!r}; choose {known}"
-        if manifold not in self.manifolds:
+        proven = (
+            self.proven(manifold) if not isinstance(manifold, str) else manifold in (self.manifolds)
+        )
+        if not proven:
             return (
-                f"{self.name} has no privacy guarantee on {manifold}; "
+                f"{self.name} has no privacy guarantee on {getattr(manifold, 'name', manifold)}; "
                 f"use one of {', '.join(self.manifolds)}"
             )
         if definition not in self.definitions:
@@ -188,9 +240,61 @@ class Family:
 
     def require(self, budget: Budget, manifold: Manifold, sampler: str = "exact") -> None:
         """Raise `PrivacyError` with the line of `refusal` if there is one."""
-        reason = self.refusal(budget.name, manifold.name, sampler)
+        reason = self.refusal(budget.name, manifold, sampler)
         if reason is not None:
             raise PrivacyError(reason)
+
+
+def small(kind: Callable[..., Manifold]) -> Manifold:
+    """Return a small member of a kind of manifold; raise `ConfigError` if it offers none."""
+    make = getattr(kind, "small", None)
+    if make is None:
+        raise ConfigError(
+            f"{kind} offers no small member, on which mechanisms are tried; add small"
+        )
+    return cast(Manifold, make())
+
+
+def hadamard(manifold: Manifold) -> bool:
+    """Return whether log is a contraction, which wrapped noise needs."""
+    return manifold.hadamard
+
+
+def radial(manifold: Manifold) -> bool:
+    """Return whether the law of distances from a centre is known."""
+    known = hasattr(manifold, "area") or hasattr(manifold, "spectral_order")
+    return manifold.flat or known
+
+
+def embedded(manifold: Manifold) -> bool:
+    """Return whether points are vectors of a space around the manifold."""
+    return isinstance(manifold, Embedded)
+
+
+def gaussian_price(
+    sigma: float,
+    sensitivity: float,
+    target: type[Budget],
+    *,
+    delta: float | None,
+    alpha: float | None,
+    degree: float | None,
+) -> Budget:
+    """Return what Gaussian noise costs."""
+    return gaussian_cost(sigma, sensitivity, target, delta=delta, alpha=alpha)
+
+
+def laplace_price(
+    sigma: float,
+    sensitivity: float,
+    target: type[Budget],
+    *,
+    delta: float | None,
+    alpha: float | None,
+    degree: float | None,
+) -> Budget:
+    """Return what Laplace noise costs."""
+    return laplace_cost(sigma, sensitivity, target, delta=delta, alpha=alpha)
 
 
 def check_size(size: int) -> int:

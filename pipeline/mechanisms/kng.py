@@ -34,16 +34,20 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import Manifold, frechet_mean, gradient_norm
 from pipeline.mechanisms.family import (
-    ALL,
     LAPLACE_DEFINITIONS,
     Diagnostics,
     Draws,
     Family,
+    Mechanism,
+    Neighbours,
     Points,
     check_centers,
     check_size,
+    laplace_price,
+    radial,
 )
 from pipeline.mechanisms.mcmc import ChainSettings, diagnose
+from pipeline.mechanisms.neighbours import RECORDS, opposite
 from pipeline.mechanisms.rejection import accept
 from pipeline.mechanisms.riemannian_laplace import require_existence, tangent_laplace
 from pipeline.mechanisms.sensitivity import convexity, largest_radius
@@ -211,13 +215,36 @@ def k_norm_gradient(
     return KNormGradient(budget, sensitivity, manifold, sigma, radius, sampler, settings)
 
 
+def neighbours(mechanism: Mechanism) -> Neighbours:
+    """Score ‖grad F'(y)‖ − ‖grad F(y)‖: σ times the log ratio, but for a constant.
+
+    The replaced record moves from one end of a diameter of the domain to the other, so that the
+    gradients differ by (log_y x − log_y x')/n, of norm D/n on that diameter. The other record sits
+    at one end: that makes the normalising constants differ too, unless the manifold is flat. On
+    Hadamard manifolds D = n·Δ; on positive curvature the domain is the ball B_r(p0), and D = 2r.
+    """
+    manifold, reach = mechanism.manifold, RECORDS * mechanism.sensitivity / 2.0
+    if isinstance(mechanism, KNormGradient) and math.isfinite(mechanism.radius):
+        reach = mechanism.radius * (1.0 - 1e-9)  # within the ball, whatever the rounding
+    base, end, other = opposite(manifold, reach)
+    rest = [end] * (RECORDS - 1)
+    left, right = np.stack([*rest, end]), np.stack([*rest, other])
+
+    def score(y: Points) -> FloatArray:
+        return gradient_norm(right, manifold, y) - gradient_norm(left, manifold, y)
+
+    return Neighbours(left, right, base, score)
+
+
 KNG = Family(
     name="kng",
     title="K-norm gradient",
     calibrate=k_norm_gradient,
     definitions=tuple(name for name in LAPLACE_DEFINITIONS if name != "rao"),
-    manifolds=ALL,
-    pure=True,
+    proven=radial,
+    price=laplace_price,
+    neighbours=neighbours,
+    options=("radius",),
     note="float noise, and a running time that depends on the data: for experiments",
     samplers=("exact", "chain"),
     statistic="records",

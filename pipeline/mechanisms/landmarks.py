@@ -5,20 +5,25 @@ statistic is a preshape z ∈ C^m (centred, norm 1) in a fixed rotation; whether
 before it was computed is the caller's choice and shows in the sensitivity only.
 """
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
 from pipeline.mechanisms.family import (
     LAPLACE_DEFINITIONS,
     Diagnostics,
     Draws,
     Family,
+    Mechanism,
+    Neighbours,
     Points,
     check_centers,
     check_size,
+    laplace_price,
 )
 from pipeline.privacy import Budget, laplace_sigma, split
 
@@ -74,13 +79,36 @@ def landmark_laplace(budget: Budget, *, sensitivity: float, manifold: Manifold) 
     return LandmarkLaplace(budget, sensitivity, manifold, laplace_sigma(share, sensitivity))
 
 
+def _landmarks(manifold: Manifold) -> bool:
+    """Return whether points are landmarks in the plane."""
+    return hasattr(manifold, "landmarks")
+
+
+def neighbours(mechanism: Mechanism) -> Neighbours:
+    """Score Σ_j |y_j − c'_j| − |y_j − c_j|: σ times the log ratio before centring and scaling.
+
+    The regular polygon is rotated, so that every landmark moves by Δ and neither centre nor size
+    changes. Centring and scaling the output lose little while the noise is small against the shape.
+    """
+    polygon = mechanism.manifold.origin
+    angle = math.asin(mechanism.sensitivity * math.sqrt(len(polygon)) / 2.0)
+    left, right = np.exp(1j * angle) * polygon, np.exp(-1j * angle) * polygon
+
+    def score(y: Points) -> FloatArray:
+        return np.asarray((np.abs(y - right) - np.abs(y - left)).sum(axis=-1))
+
+    return Neighbours(left, right, None, score)
+
+
 LANDMARK_LAPLACE = Family(
     name="landmark-laplace",
     title="Point-wise Laplace on landmarks",
     calibrate=landmark_laplace,
     definitions=LAPLACE_DEFINITIONS,
-    manifolds=("kendall",),
-    pure=True,
+    proven=_landmarks,
+    price=laplace_price,
+    neighbours=neighbours,
+    typical=0.02,
     note="ignores the shape: for comparison only",
     moves="embedding",
 )

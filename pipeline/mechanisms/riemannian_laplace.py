@@ -21,16 +21,20 @@ from pipeline.errors import UndefinedError
 from pipeline.geometry import Manifold
 from pipeline.geometry.area import area_of
 from pipeline.mechanisms.family import (
-    ALL,
     LAPLACE_DEFINITIONS,
     Diagnostics,
     Draws,
     Family,
+    Mechanism,
+    Neighbours,
     Points,
     check_centers,
     check_size,
+    laplace_price,
+    radial,
 )
 from pipeline.mechanisms.mcmc import ChainSettings, diagnose
+from pipeline.mechanisms.neighbours import opposite
 from pipeline.mechanisms.radial import RadialLaw, directions
 from pipeline.mechanisms.rejection import Accepted
 from pipeline.mechanisms.spd_laplace import growth, tangent_draws
@@ -168,13 +172,21 @@ def riemannian_laplace(
     return RiemannianLaplace(budget, sensitivity, manifold, sigma, sampler, settings)
 
 
+def neighbours(mechanism: Mechanism) -> Neighbours:
+    """Score dist(y, c') − dist(y, c): σ times the log ratio on a homogeneous manifold."""
+    manifold = mechanism.manifold
+    _, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
+    return Neighbours(left, right, None, lambda y: manifold.dist(y, right) - manifold.dist(y, left))
+
+
 RL = Family(
     name="rl",
     title="Riemannian Laplace",
     calibrate=riemannian_laplace,
     definitions=LAPLACE_DEFINITIONS,
-    manifolds=ALL,
-    pure=True,
+    proven=radial,
+    price=laplace_price,
+    neighbours=neighbours,
     note="float noise: for experiments; the chain is only approximately private",
     samplers=("exact", "chain"),
 )

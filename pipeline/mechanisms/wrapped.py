@@ -20,27 +20,36 @@ from typing import ClassVar, cast
 import numpy as np
 
 from pipeline.arrays import FloatArray
+from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
+from pipeline.geometry.spd import LogEuclidean
 from pipeline.mechanisms.family import (
     GAUSSIAN_DEFINITIONS,
-    HADAMARD,
     LAPLACE_DEFINITIONS,
     Diagnostics,
     Draws,
     Family,
     HardenedDraw,
     Mechanism,
+    Neighbours,
     Points,
     check_centers,
     check_size,
     chi_mean,
+    gaussian_price,
+    hadamard,
+    laplace_price,
 )
+from pipeline.mechanisms.neighbours import opposite
+from pipeline.mechanisms.neighbours import wrapped_gaussian as wrapped_gaussian_neighbours
+from pipeline.mechanisms.neighbours import wrapped_laplace as wrapped_laplace_neighbours
 from pipeline.mechanisms.noise import Noise
 from pipeline.mechanisms.radial import directions
 from pipeline.privacy import (
     Budget,
     RaoDP,
     gaussian_sigma,
+    generalized_gaussian_cost,
     generalized_gaussian_sigma,
     laplace_sigma,
 )
@@ -228,45 +237,86 @@ def generalized_gaussian(
     return WrappedGeneralizedGaussian(budget, sensitivity, manifold, sigma, degree)
 
 
+def _log_euclidean(manifold: Manifold) -> bool:
+    """Return whether this is the log-Euclidean metric, the only one of the paper."""
+    return manifold.name == LogEuclidean.name
+
+
+def generalized_gaussian_price(
+    sigma: float,
+    sensitivity: float,
+    target: type[Budget],
+    *,
+    delta: float | None,
+    alpha: float | None,
+    degree: float | None,
+) -> Budget:
+    """Return what generalized Gaussian noise costs: Rao DP, nothing else is known."""
+    if target is not RaoDP or degree is None:
+        raise PrivacyError(f"generalized Gaussian noise has a cost in Rao DP only, not {target}")
+    return generalized_gaussian_cost(sigma, sensitivity, degree)
+
+
+def generalized_gaussian_neighbours(mechanism: Mechanism) -> Neighbours:
+    """Score Σ |x_j − v'_j|^N − |x_j − v_j|^N: σ^N times the log ratio, N the degree."""
+    manifold = mechanism.manifold
+    degree = mechanism.degree if isinstance(mechanism, WrappedGeneralizedGaussian) else 2.0
+    base, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
+    v = manifold.log(base, left)
+
+    def score(y: Points) -> FloatArray:
+        x = manifold.log(base, y)
+        return np.asarray((np.abs(x + v) ** degree - np.abs(x - v) ** degree).sum(axis=-1))
+
+    return Neighbours(left, right, base, score)
+
+
 EWL = Family(
     name="ewl",
+    price=laplace_price,
+    neighbours=wrapped_laplace_neighbours,
     title="Exponential-wrapped Laplace",
     calibrate=wrapped_laplace,
     definitions=LAPLACE_DEFINITIONS,
-    manifolds=HADAMARD,
-    pure=True,
+    proven=hadamard,
     note="float noise: for experiments",
     wrapped=True,
 )
 EWG = Family(
     name="ewg",
+    price=gaussian_price,
+    neighbours=wrapped_gaussian_neighbours,
+    options=("analytic",),
     title="Exponential-wrapped Gaussian",
     calibrate=wrapped_gaussian,
     definitions=GAUSSIAN_DEFINITIONS,
-    manifolds=HADAMARD,
-    pure=False,
+    proven=hadamard,
     note="a release draws its noise from an integer lattice",
     wrapped=True,
     hardened=hardened_gaussian_draw,
 )
 TANGENT_GAUSSIAN = Family(
     name="tangent-gaussian",
+    price=gaussian_price,
+    neighbours=wrapped_gaussian_neighbours,
+    options=("analytic",),
     title="Tangent Gaussian",
     calibrate=tangent_gaussian,
     definitions=GAUSSIAN_DEFINITIONS,
-    manifolds=("spd-log-euclidean",),
-    pure=False,
+    proven=_log_euclidean,
     note="the wrapped Gaussian of the log-Euclidean metric at the identity",
     wrapped=True,
     hardened=hardened_gaussian_draw,
 )
 GENERALIZED_GAUSSIAN = Family(
     name="generalized-gaussian",
+    price=generalized_gaussian_price,
+    neighbours=generalized_gaussian_neighbours,
+    options=("degree",),
     title="Wrapped generalized Gaussian",
     calibrate=generalized_gaussian,
     definitions=("rao",),
-    manifolds=HADAMARD,
-    pure=False,
+    proven=hadamard,
     note="Rao DP bounds neither ε nor δ: for comparison only",
     wrapped=True,
 )

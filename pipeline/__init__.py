@@ -1,22 +1,30 @@
 """covdp: differentially private mean covariance descriptors of images.
 
-One image array walks in at the top and leaves as a row of a Parquet file and a picture in a report:
+One image array walks in at the top and leaves as a row of a Parquet file and a picture in a report.
+The rooms, in reading order; each imports only those named before it:
 
+    mean          the heart, read first: every private mean is planned, bounded and drawn here
     datasets      cards in data/*.toml → files with the right digest → chunks of uint8 images
-    descriptors   image → covariance matrix of its pixel features; the proven bound on them
-    geometry      six manifolds behind dist, log, exp; the certified Fréchet mean
+    descriptors   image → covariance matrix of its pixel features; what is proven of it
+    geometry      manifolds behind dist, log, exp; the bounds of a metric; means
     privacy       definitions, calibration, composition, conversion, the statement
     mechanisms    the laws of noise, drawn exactly, or by the published Markov chains
-    release       the heart: mean → sensitivity → footpoint → calibrate → sample
+    audit         attacks on every mechanism, and broken ones that must be caught
     config        what a run is told, read from TOML
-    experiments   the Monte Carlo engine
-    results       the Parquet schema
+    results       the Parquet schemas
     figures       table → charts
+    publish       from a ledger's account to files that hold private values and nothing else
+    experiments   the Monte Carlo engine, and one TOML an experiment
     report        one self-contained HTML page
     cli           the `covdp` command
 
-Read `release` first. Prefect lives in `flows`, which this package never imports, but for the
-command line that starts them.
+`errors`, `arrays` and `files` are what every room may use. Prefect lives in `flows`, which this
+package never imports, but for the command line that starts them.
+
+The public face, imported when it is first used, is listed in ``__init__.pyi``.
 """
 
+import lazy_loader
+
 __version__ = "0.1.0"
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

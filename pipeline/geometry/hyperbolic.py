@@ -85,6 +85,11 @@ class Hyperbolic:
         return (self.dim + 1,)
 
     @classmethod
+    def of_shape(cls, shape: tuple[int, ...]) -> Self:
+        """Return H^d of vectors of length d + 1."""
+        return cls(shape[-1] - 1)
+
+    @classmethod
     def small(cls) -> Self:
         """Return a small member, on which audits and tests try everything."""
         return cls(2)

@@ -156,6 +156,11 @@ class Kendall:
         check_size("landmarks", self.landmarks, 3)
 
     @classmethod
+    def of_shape(cls, shape: tuple[int, ...]) -> Self:
+        """Return the shapes of as many landmarks."""
+        return cls(shape[-1])
+
+    @classmethod
     def small(cls) -> Self:
         """Return a small member, on which audits and tests try everything."""
         return cls(3)

@@ -28,6 +28,7 @@ from pipeline.geometry.affine import AffineInvariant
 from pipeline.geometry.kendall import Kendall
 from pipeline.geometry.linalg import cholesky, vecd
 from pipeline.geometry.manifold import Manifold, Point
+from pipeline.geometry.registry import find_manifold
 
 MEMORY = 5
 """Earlier steps that an accelerated step learns from."""
@@ -128,7 +129,7 @@ def _accelerated(
 
 def frechet_mean(
     points: Point,
-    manifold: Manifold,
+    manifold: Manifold | str,
     *,
     weights: FloatArray | None = None,
     tolerance: float = 1e-9,
@@ -142,7 +143,8 @@ def frechet_mean(
     Parameters
     ----------
     points : (n, *point_shape) array
-    manifold : Manifold
+    manifold : Manifold or str
+        The geometry, or its name in `MANIFOLDS`.
     weights : (n,) array, optional
         Non-negative, of any positive sum; all equal when left out.
     tolerance : float
@@ -164,6 +166,7 @@ def frechet_mean(
     ConvergenceError
         When `tolerance` is not reached, with the number of steps and the norm that was reached.
     """
+    manifold = find_manifold(manifold, points)
     points, weights = _sample(points, manifold, weights)
     field = _field(points, manifold, weights)
     start = points[np.argmax(weights)]

@@ -62,6 +62,11 @@ class Spd:
         return (self.k, self.k)
 
     @classmethod
+    def of_shape(cls, shape: tuple[int, ...]) -> Self:
+        """Return SPD(k) of k×k matrices."""
+        return cls(shape[-1])
+
+    @classmethod
     def small(cls) -> Self:
         """Return a small member, on which audits and tests try everything."""
         return cls(2)

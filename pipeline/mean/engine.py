@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold
+from pipeline.geometry import Manifold, find_manifold
 from pipeline.mean.domain import Domain
 from pipeline.mean.plan import AdaptivePlan, Plan, SinglePlan, choose_plan
 from pipeline.mean.records import Records, admit
@@ -134,7 +134,7 @@ def mean(
     budget: Budget,
     *,
     domain: Domain,
-    manifold: Manifold,
+    manifold: Manifold | str,
     plan: Plan | str,
     noise: Noise,
 ) -> Release:
@@ -148,8 +148,8 @@ def mean(
         What may be spent in all.
     domain : Domain
         The public bound on the records, in the distance of `manifold`.
-    manifold : Manifold
-        The geometry.
+    manifold : Manifold or str
+        The geometry, or its name in `MANIFOLDS`.
     plan : SinglePlan, AdaptivePlan, "auto" or "single"
         How to spend; see `choose_plan`.
     noise : Noise
@@ -162,7 +162,8 @@ def mean(
     PrivacyError
         As `draw`.
     """
-    records = admit(points, domain=domain, manifold=manifold)
+    space = find_manifold(manifold, points)
+    records = admit(points, domain=domain, manifold=space)
     prepared = prepare(records, choose_plan(plan, budget), rng=noise.rng)
     return draw(prepared, budget, noise=noise).release
 
@@ -172,7 +173,7 @@ def private_mean(
     budget: Budget,
     *,
     domain: Domain,
-    manifold: Manifold,
+    manifold: Manifold | str,
     plan: Plan | str = "auto",
     rng: np.random.Generator | Noise,
 ) -> tuple[Release, NonPrivate]:
@@ -193,12 +194,13 @@ def private_mean(
         What may not.
     """
     noise: Noise = FloatNoise(rng) if isinstance(rng, np.random.Generator) else rng
-    records = admit(manifold.check(points), domain=domain, manifold=manifold)
+    space = find_manifold(manifold, points)
+    records = admit(space.check(points), domain=domain, manifold=space)
     prepared = prepare(records, choose_plan(plan, budget), rng=noise.rng)
     release, distance = draw(prepared, budget, noise=noise)
     true = records.frechet
     point = records.on_manifold(true.point)
     if distance is None:
-        distance = manifold.dist(point, release.points)
+        distance = space.dist(point, release.points)
     error = float(distance[0]) if np.isfinite(distance[0]) else math.nan
     return release, NonPrivate(point, true.gradient_norm, error, records.n)

@@ -19,6 +19,7 @@ from pipeline.mechanisms.family import Diagnostics, Draws, Family, Mechanism
 from pipeline.mechanisms.kng import KNG
 from pipeline.mechanisms.landmarks import LANDMARK_LAPLACE
 from pipeline.mechanisms.mcmc import ChainSettings
+from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noise
 from pipeline.mechanisms.riemannian_laplace import RL, largest_sigma
 from pipeline.mechanisms.wrapped import EWG, EWL, GENERALIZED_GAUSSIAN, TANGENT_GAUSSIAN
 
@@ -51,12 +52,15 @@ def refusal(name: str, definition: str, manifold: str, sampler: str = "exact") -
 
 
 __all__ = [
+    "LATTICE",
     "MECHANISMS",
     "ChainSettings",
     "Diagnostics",
     "Draws",
     "Family",
+    "FloatNoise",
     "Mechanism",
+    "Noise",
     "largest_sigma",
     "refusal",
 ]

@@ -1,0 +1,44 @@
+"""The manifolds by name. Next on the path: ``mean.py``."""
+
+import difflib
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+
+from pipeline.errors import ConfigError
+from pipeline.geometry.affine import AffineInvariant
+from pipeline.geometry.hyperbolic import Hyperbolic
+from pipeline.geometry.kendall import Kendall
+from pipeline.geometry.manifold import Manifold, Point
+from pipeline.geometry.spd import LogCholesky, LogEuclidean
+from pipeline.geometry.sphere import Sphere
+
+MANIFOLDS: dict[str, Callable[..., Manifold]] = {
+    "spd-log-euclidean": LogEuclidean,
+    "spd-log-cholesky": LogCholesky,
+    "spd-affine-invariant": AffineInvariant,
+    "hyperbolic": Hyperbolic,
+    "sphere": Sphere,
+    "kendall": Kendall,
+}
+"""Name → constructor; its argument is k on SPD(k), dim on H^d and S^d, landmarks for shapes."""
+
+
+def find_manifold(manifold: Manifold | str, points: Point) -> Manifold:
+    """Return a manifold, or the one of that name whose points have the shape of `points`, (n, …).
+
+    Raises
+    ------
+    ConfigError
+        For a name that is not in `MANIFOLDS`, with the closest.
+    """
+    if not isinstance(manifold, str):
+        return manifold
+    kind = MANIFOLDS.get(manifold)
+    make = getattr(kind, "of_shape", None)
+    if make is None:
+        close = difflib.get_close_matches(manifold, MANIFOLDS, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ConfigError(f"unknown manifold {manifold!r}; {hint}known are {', '.join(MANIFOLDS)}")
+    return cast(Manifold, make(np.shape(points)[1:]))

@@ -8,7 +8,7 @@ from typing import cast
 from flows.launch import aside, default_out, prefect
 from pipeline.errors import BudgetError
 from pipeline.files import make_folder
-from pipeline.privacy.ledger import open_ledger
+from pipeline.ledger import open_ledger
 from pipeline.publish import ReleaseConfig, check_folder, ledger_address, load_release
 
 

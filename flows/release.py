@@ -21,7 +21,7 @@ from prefect.states import Completed
 
 from flows.deployed import overtaken
 from pipeline.errors import ConfigError, CovdpError
-from pipeline.privacy.ledger import open_ledger
+from pipeline.ledger import open_ledger
 from pipeline.publish import (
     ReleaseConfig,
     check_folder,

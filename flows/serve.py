@@ -23,7 +23,7 @@ from cronsim import CronSim, CronSimError
 from flows.attached import start_attached
 from flows.launch_release import check_release, use_ledger
 from pipeline.errors import BudgetError, ConfigError, CovdpError
-from pipeline.privacy.ledger import open_ledger
+from pipeline.ledger import open_ledger
 from pipeline.publish import ReleaseConfig, ledger_address
 
 NAP = 30.0

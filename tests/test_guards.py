@@ -24,10 +24,10 @@ from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS
+from pipeline.ledger import Ledger, init_ledger
 from pipeline.mean import Release, mean, rounds
 from pipeline.mean.choice import choose
 from pipeline.privacy import GDP, ZCDP
-from pipeline.privacy.ledger import Ledger, init_ledger
 from pipeline.publish import load_release, settle
 from tests.sample_means import released
 

@@ -19,6 +19,9 @@ from hypothesis import strategies as st
 from postgres import new_address
 
 from pipeline.errors import BudgetError, LedgerError, PrivacyError
+from pipeline.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
+from pipeline.ledger.accounts import Account, check_affordable
+from pipeline.ledger.database import transaction
 from pipeline.privacy import (
     GDP,
     KLDP,
@@ -33,9 +36,6 @@ from pipeline.privacy import (
     epsilon_of,
     fits,
 )
-from pipeline.privacy.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
-from pipeline.privacy.ledger.accounts import Account, check_affordable
-from pipeline.privacy.ledger.database import transaction
 
 QUERY = '{"descriptor": "oct5", "mechanism": "ewg"}'
 IMAGES = bytes(range(256)) * 7

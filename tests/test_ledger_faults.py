@@ -20,8 +20,8 @@ import pytest
 from postgres import new_address, old_address
 
 from pipeline.errors import LedgerError
+from pipeline.ledger import Ledger, Reservation, Stored, database, init_ledger, open_ledger
 from pipeline.privacy import GDP, compose, fits
-from pipeline.privacy.ledger import Ledger, Reservation, Stored, database, init_ledger, open_ledger
 
 COST = GDP(0.3)
 EIGHT = 8

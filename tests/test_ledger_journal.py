@@ -14,9 +14,9 @@ import pytest
 from postgres import old_address, old_file
 
 from pipeline.errors import BudgetError, LedgerError
+from pipeline.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
+from pipeline.ledger.journal import append
 from pipeline.privacy import GDP, ZCDP, Budget, compose
-from pipeline.privacy.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
-from pipeline.privacy.ledger.journal import append
 
 PRICE = GDP(0.3)
 TABLES = ("meta", "journal", "results")

@@ -13,10 +13,10 @@ import pytest
 from postgres import PASSWORD, direct, new_address, server
 
 from pipeline.errors import LedgerError
+from pipeline.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
+from pipeline.ledger.database import LOCK, locate, transaction
+from pipeline.ledger.fields import budget_fields, now
 from pipeline.privacy import GDP
-from pipeline.privacy.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
-from pipeline.privacy.ledger.database import LOCK, locate, transaction
-from pipeline.privacy.ledger.fields import budget_fields, now
 
 COST = GDP(0.3)
 TAKE = f"SELECT pg_advisory_xact_lock({LOCK})".encode()

@@ -15,8 +15,8 @@ import pytest
 
 from pipeline.descriptors import describe
 from pipeline.geometry import MANIFOLDS, frechet_mean
+from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
-from pipeline.privacy.ledger import init_ledger
 
 ROOT = Path(__file__).resolve().parents[1]
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'

@@ -21,10 +21,10 @@ from pipeline import progress
 from pipeline.cli import app, main
 from pipeline.datasets import DATASETS
 from pipeline.errors import LedgerError
+from pipeline.ledger import Ledger, Reservation, init_ledger
 from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import GDP
 from pipeline.privacy.exact import digits_down, digits_up
-from pipeline.privacy.ledger import Ledger, Reservation, init_ledger
 from pipeline.progress import Level, counted, pace, say, step
 
 LEAVES = [[name] for name in app if not name.startswith("-") and name != "ledger"]

@@ -28,8 +28,8 @@ from pipeline.errors import (
     PrivacyError,
 )
 from pipeline.geometry import MANIFOLDS
+from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP, ZCDP, Budget
-from pipeline.privacy.ledger import Ledger, init_ledger
 from pipeline.publish import (
     check_folder,
     load_release,
@@ -188,7 +188,7 @@ def test_a_failure_in_the_private_part_keeps_its_words(
 KILLER = """
 import os, signal, sys
 from pathlib import Path
-from pipeline.privacy.ledger import Ledger, open_ledger
+from pipeline.ledger import Ledger, open_ledger
 import pipeline.publish.settle, pipeline.publish.files
 from pipeline.publish import load_release, write_document
 module = sys.modules["pipeline.publish.settle"]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigError
+from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP, ZCDP, Budget, for_group, success
 from pipeline.privacy.exact import digits_up
-from pipeline.privacy.ledger import Ledger, init_ledger
 from pipeline.publish import load_release, settle
 from pipeline.report import build_release_report
 

@@ -27,8 +27,8 @@ from flows.serve import nights, planned_times
 from pipeline.cli import main
 from pipeline.errors import CovdpError
 from pipeline.files import project_root
+from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
-from pipeline.privacy.ledger import init_ledger
 from pipeline.publish import ReleaseConfig, load_release
 
 SECRET = "covdp:a secret of this test"

@@ -16,8 +16,8 @@ from PIL import Image
 
 from pipeline.datasets import registry
 from pipeline.errors import CovdpError, DatasetError
+from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP
-from pipeline.privacy.ledger import Ledger, init_ledger
 from pipeline.publish import load_release, settle
 from pipeline.publish.silence import silence
 

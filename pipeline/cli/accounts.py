@@ -8,9 +8,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipeline.cli.options import Printing, new_table, show
+from pipeline.ledger import Entry, Ledger, PopulationRow
 from pipeline.privacy import Budget, budget_from, main_parameter
 from pipeline.privacy.exact import digits_down, digits_up
-from pipeline.privacy.ledger import Entry, Ledger, PopulationRow
 
 LETTERS = {"gdp": "μ", "zcdp": "ρ"}
 """Letter of an account's budget, by definition; ε for all others."""

@@ -45,7 +45,7 @@ def release(
     """
     from flows.launch_release import run_release
     from pipeline.cli.accounts import read_accounts, show_accounts
-    from pipeline.privacy.ledger import open_ledger
+    from pipeline.ledger import open_ledger
     from pipeline.publish import ledger_address, load_release
 
     begin(how)
@@ -67,7 +67,7 @@ def init(*, ledger: Ledger = None, how: Printing = PLAIN) -> None:
     covdp ledger init --ledger postgresql+psycopg://covdp@dbhost/privacy
     ```
     """
-    from pipeline.privacy.ledger import init_ledger
+    from pipeline.ledger import init_ledger
     from pipeline.publish import ledger_address
 
     begin(how)
@@ -104,8 +104,8 @@ def set_budget(
     delta
         δ at which ε is shown; 1e-5 by default.
     """
+    from pipeline.ledger import open_ledger
     from pipeline.privacy import budget_from
-    from pipeline.privacy.ledger import open_ledger
     from pipeline.publish import ledger_address
 
     begin(how)
@@ -154,7 +154,7 @@ def history(population: str | None = None, *, ledger: Ledger = None, how: Printi
         One population only.
     """
     from pipeline.cli.accounts import show_history
-    from pipeline.privacy.ledger import open_ledger
+    from pipeline.ledger import open_ledger
     from pipeline.publish import ledger_address
 
     begin(how)
@@ -173,7 +173,7 @@ def _show_accounts(
 ) -> None:
     """Print the accounts asked for."""
     from pipeline.cli.accounts import read_accounts, show_accounts
-    from pipeline.privacy.ledger import open_ledger
+    from pipeline.ledger import open_ledger
     from pipeline.publish import ledger_address
 
     accounts = read_accounts(open_ledger(ledger_address(ledger)), population, budget)

@@ -14,10 +14,10 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, LedgerError
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
+from pipeline.ledger import clean_name, clean_run_key
 from pipeline.mean import Plan, read_shares, release_plan
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.privacy import Budget, budget_from, for_group_as_written
-from pipeline.privacy.ledger import clean_name, clean_run_key
 from pipeline.toml import read_toml
 
 

@@ -32,10 +32,10 @@ from pipeline.errors import (
     PrivacyError,
 )
 from pipeline.geometry import MANIFOLDS
+from pipeline.ledger import Ledger, Reservation, Stored
 from pipeline.mean import mean
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, main_parameter, privacy_statement
-from pipeline.privacy.ledger import Ledger, Reservation, Stored
 from pipeline.progress import passing
 from pipeline.publish.config import ReleaseConfig, check_sizes
 from pipeline.publish.silence import silence

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, text
 
 from pipeline.errors import LedgerError
-from pipeline.privacy.ledger.fields import damaged
-from pipeline.privacy.ledger.journal import Journal
-from pipeline.privacy.ledger.records import Reservation, Stored
-from pipeline.privacy.ledger.state import State, replay
+from pipeline.ledger.fields import damaged
+from pipeline.ledger.journal import Journal
+from pipeline.ledger.records import Reservation, Stored
+from pipeline.ledger.state import State, replay
 
 
 def check_contents(contents: Mapping[str, str]) -> None:

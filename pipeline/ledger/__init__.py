@@ -59,10 +59,10 @@ written), ``tables.py``, ``fields.py``, ``database.py`` (connections, locks, tim
 ``opening.py``, ``takeover.py`` (ledgers of the format before).
 """
 
-from pipeline.privacy.ledger.book import Ledger
-from pipeline.privacy.ledger.names import clean_name, clean_run_key
-from pipeline.privacy.ledger.opening import init_ledger, open_ledger
-from pipeline.privacy.ledger.records import Entry, PopulationRow, Reservation, Stored
+from pipeline.ledger.book import Ledger
+from pipeline.ledger.names import clean_name, clean_run_key
+from pipeline.ledger.opening import init_ledger, open_ledger
+from pipeline.ledger.records import Entry, PopulationRow, Reservation, Stored
 
 __all__ = [
     "Entry",

@@ -10,23 +10,23 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection, insert
 
 from pipeline.errors import LedgerError
-from pipeline.privacy.composition import for_group_as_written
-from pipeline.privacy.definitions import ApproxDP, Budget
-from pipeline.privacy.ledger import tables
-from pipeline.privacy.ledger.accounts import Account, check_affordable, check_change
-from pipeline.privacy.ledger.charges import (
+from pipeline.ledger import tables
+from pipeline.ledger.accounts import Account, check_affordable, check_change
+from pipeline.ledger.charges import (
     check_contents,
     check_owner,
     check_results,
     check_text,
     find_release,
 )
-from pipeline.privacy.ledger.database import Database, transaction
-from pipeline.privacy.ledger.fields import budget_fields, now
-from pipeline.privacy.ledger.journal import Event, Journal, append, read_journal
-from pipeline.privacy.ledger.names import clean_name, clean_run_key
-from pipeline.privacy.ledger.records import Entry, PopulationRow, Reservation, Stored
-from pipeline.privacy.ledger.state import State, budget_event, extend, replay
+from pipeline.ledger.database import Database, transaction
+from pipeline.ledger.fields import budget_fields, now
+from pipeline.ledger.journal import Event, Journal, append, read_journal
+from pipeline.ledger.names import clean_name, clean_run_key
+from pipeline.ledger.records import Entry, PopulationRow, Reservation, Stored
+from pipeline.ledger.state import State, budget_event, extend, replay
+from pipeline.privacy.composition import for_group_as_written
+from pipeline.privacy.definitions import ApproxDP, Budget
 from pipeline.privacy.profiles import epsilon_of
 
 DELTA = 1e-5

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pipeline.errors import LedgerError
+from pipeline.ledger.accounts import Account
+from pipeline.ledger.fields import budget_fields, damaged, now, read_budget, read_time
+from pipeline.ledger.journal import Event
+from pipeline.ledger.records import Entry
 from pipeline.privacy.definitions import Budget
-from pipeline.privacy.ledger.accounts import Account
-from pipeline.privacy.ledger.fields import budget_fields, damaged, now, read_budget, read_time
-from pipeline.privacy.ledger.journal import Event
-from pipeline.privacy.ledger.records import Entry
 
 
 @dataclass(frozen=True)

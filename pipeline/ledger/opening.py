@@ -6,12 +6,12 @@ from pathlib import Path
 from sqlalchemy import Connection, insert, inspect, text
 
 from pipeline.errors import LedgerError
-from pipeline.privacy.ledger import tables
-from pipeline.privacy.ledger.book import Ledger
-from pipeline.privacy.ledger.database import TIMEOUT, Database, create_file, locate, transaction
-from pipeline.privacy.ledger.fields import now, read_key
-from pipeline.privacy.ledger.journal import start_journal
-from pipeline.privacy.ledger.takeover import OLD_FORMAT, take_over
+from pipeline.ledger import tables
+from pipeline.ledger.book import Ledger
+from pipeline.ledger.database import TIMEOUT, Database, create_file, locate, transaction
+from pipeline.ledger.fields import now, read_key
+from pipeline.ledger.journal import start_journal
+from pipeline.ledger.takeover import OLD_FORMAT, take_over
 
 FORMAT = "2"
 """Layout of the tables; one of a later version is refused."""

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, insert, text, update
 
-from pipeline.privacy.ledger import tables
-from pipeline.privacy.ledger.fields import damaged
+from pipeline.ledger import tables
+from pipeline.ledger.fields import damaged
 
 Event: TypeAlias = dict[str, Any]
 SEAL = "seal"

@@ -14,12 +14,12 @@ from typing import Any
 from sqlalchemy import Connection, insert, text, update
 
 from pipeline.errors import LedgerError, PrivacyError
+from pipeline.ledger import tables
+from pipeline.ledger.fields import budget_fields, damaged, now, read_budget, read_time
+from pipeline.ledger.journal import Event, append, mac_of, start_journal
+from pipeline.ledger.names import clean_name
 from pipeline.privacy.composition import fits
 from pipeline.privacy.definitions import Budget
-from pipeline.privacy.ledger import tables
-from pipeline.privacy.ledger.fields import budget_fields, damaged, now, read_budget, read_time
-from pipeline.privacy.ledger.journal import Event, append, mac_of, start_journal
-from pipeline.privacy.ledger.names import clean_name
 from pipeline.privacy.profiles import epsilon_of
 
 OLD_FORMAT = "1"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pipeline.errors import BudgetError, LedgerError, PrivacyError
+from pipeline.ledger.records import PopulationRow
 from pipeline.privacy.composition import (
     compose,
     fits,
@@ -12,7 +13,6 @@ from pipeline.privacy.composition import (
     times_left,
 )
 from pipeline.privacy.definitions import RDP, Budget
-from pipeline.privacy.ledger.records import PopulationRow
 from pipeline.privacy.profiles import epsilon_of
 
 

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,24 @@ def test_readme_commands_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"`make ([a-z]+)", README)) <= targets
     assert set(re.findall(r"\bcovdp ([a-z]+)", README)) <= set(app)
+
+
+def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """The example in Python is at most a dozen lines, and prints a symmetric matrix."""
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+    assert len([line for line in code.splitlines() if line]) <= 12
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert capsys.readouterr().out.startswith("[[")
+
+
+def test_importing_the_package_is_quick() -> None:
+    """`import pipeline` loads nothing heavy: neither NumPy nor any room."""
+    code = (
+        "import sys, pipeline; print([m for m in sys.modules if m in ('numpy', 'pipeline.mean')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert found.stdout.strip() == "[]"
 
 
 def test_readme_pictures_and_links_exist() -> None:

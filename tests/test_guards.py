@@ -31,7 +31,7 @@ from pipeline.privacy import GDP, ZCDP
 from pipeline.publish import load_release, settle
 from tests.sample_means import released
 
-publish_module = sys.modules["pipeline.publish.settle"]
+publish_module = sys.modules["pipeline.publish.document"]
 
 SPD = ("spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant")
 KINDS = [("auto", "gdp"), ("auto", "zcdp"), ("ewg", "gdp"), ("ewg", "zcdp")]

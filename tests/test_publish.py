@@ -201,8 +201,8 @@ def after(function):
     return inner
 if point == "before reserve": Ledger.reserve = die
 if point == "after reserve": Ledger.reserve = after(Ledger.reserve)
-if point == "before the draw": module._document = die
-if point == "after the draw": module._document = after(module._document)
+if point == "before the draw": module.make_document = die
+if point == "after the draw": module.make_document = after(module.make_document)
 if point == "before commit": Ledger.commit = die
 if point == "after commit": Ledger.commit = after(Ledger.commit)
 config = load_release(ward / "release.toml")

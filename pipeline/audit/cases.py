@@ -18,7 +18,8 @@ from pipeline.audit.transcript import Transcripts, transcripts
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Mechanism
-from pipeline.mechanisms.family import Neighbours, small
+from pipeline.mechanisms.capabilities import small
+from pipeline.mechanisms.family import Neighbours
 from pipeline.mechanisms.neighbours import RECORDS
 from pipeline.mechanisms.sensitivity import gradient_sensitivity
 from pipeline.privacy import (

@@ -16,12 +16,13 @@ from pipeline.mechanisms.embedded import (
     PROJECTED_LAPLACE,
 )
 from pipeline.mechanisms.family import Diagnostics, Draws, Family, Mechanism
+from pipeline.mechanisms.generalized_gaussian import GENERALIZED_GAUSSIAN
 from pipeline.mechanisms.kng import KNG
 from pipeline.mechanisms.landmarks import LANDMARK_LAPLACE
 from pipeline.mechanisms.mcmc import ChainSettings
 from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noise
 from pipeline.mechanisms.riemannian_laplace import RL, largest_sigma
-from pipeline.mechanisms.wrapped import EWG, EWL, GENERALIZED_GAUSSIAN, TANGENT_GAUSSIAN
+from pipeline.mechanisms.wrapped import EWG, EWL, TANGENT_GAUSSIAN
 
 MECHANISMS: dict[str, Family] = {
     family.name: family

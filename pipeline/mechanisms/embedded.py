@@ -17,6 +17,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.manifold import Embedded
+from pipeline.mechanisms.capabilities import embedded, gaussian_price, laplace_price
 from pipeline.mechanisms.family import (
     GAUSSIAN_DEFINITIONS,
     LAPLACE_DEFINITIONS,
@@ -29,9 +30,6 @@ from pipeline.mechanisms.family import (
     check_centers,
     check_size,
     chi_mean,
-    embedded,
-    gaussian_price,
-    laplace_price,
 )
 from pipeline.mechanisms.neighbours import diagonal, opposite
 from pipeline.mechanisms.radial import directions

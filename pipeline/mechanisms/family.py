@@ -10,17 +10,17 @@ the domain; the number of images and all labels are public.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, DomainError, PrivacyError
-from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.geometry.manifold import Embedded
+from pipeline.geometry import Manifold
+from pipeline.mechanisms.capabilities import names_where
 from pipeline.mechanisms.noise import Noise
-from pipeline.privacy import Budget, gaussian_cost, laplace_cost
+from pipeline.privacy import Budget
 
 Points: TypeAlias = NDArray[Any]
 """Points of a manifold, real or complex, batch axes first."""
@@ -204,7 +204,7 @@ class Family:
     @property
     def manifolds(self) -> tuple[str, ...]:
         """Names of the known manifolds on which the guarantee is proven."""
-        return tuple(name for name, kind in MANIFOLDS.items() if self.proven(small(kind)))
+        return names_where(self.proven)
 
     @property
     def release(self) -> bool:
@@ -243,58 +243,6 @@ class Family:
         reason = self.refusal(budget.name, manifold, sampler)
         if reason is not None:
             raise PrivacyError(reason)
-
-
-def small(kind: Callable[..., Manifold]) -> Manifold:
-    """Return a small member of a kind of manifold; raise `ConfigError` if it offers none."""
-    make = getattr(kind, "small", None)
-    if make is None:
-        raise ConfigError(
-            f"{kind} offers no small member, on which mechanisms are tried; add small"
-        )
-    return cast(Manifold, make())
-
-
-def hadamard(manifold: Manifold) -> bool:
-    """Return whether log is a contraction, which wrapped noise needs."""
-    return manifold.hadamard
-
-
-def radial(manifold: Manifold) -> bool:
-    """Return whether the law of distances from a centre is known."""
-    known = hasattr(manifold, "area") or hasattr(manifold, "spectral_order")
-    return manifold.flat or known
-
-
-def embedded(manifold: Manifold) -> bool:
-    """Return whether points are vectors of a space around the manifold."""
-    return isinstance(manifold, Embedded)
-
-
-def gaussian_price(
-    sigma: float,
-    sensitivity: float,
-    target: type[Budget],
-    *,
-    delta: float | None,
-    alpha: float | None,
-    degree: float | None,
-) -> Budget:
-    """Return what Gaussian noise costs."""
-    return gaussian_cost(sigma, sensitivity, target, delta=delta, alpha=alpha)
-
-
-def laplace_price(
-    sigma: float,
-    sensitivity: float,
-    target: type[Budget],
-    *,
-    delta: float | None,
-    alpha: float | None,
-    degree: float | None,
-) -> Budget:
-    """Return what Laplace noise costs."""
-    return laplace_cost(sigma, sensitivity, target, delta=delta, alpha=alpha)
 
 
 def check_size(size: int) -> int:

@@ -33,6 +33,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import Manifold, frechet_mean, gradient_norm
+from pipeline.mechanisms.capabilities import laplace_price, radial
 from pipeline.mechanisms.family import (
     LAPLACE_DEFINITIONS,
     Diagnostics,
@@ -43,8 +44,6 @@ from pipeline.mechanisms.family import (
     Points,
     check_centers,
     check_size,
-    laplace_price,
-    radial,
 )
 from pipeline.mechanisms.mcmc import ChainSettings, diagnose
 from pipeline.mechanisms.neighbours import RECORDS, opposite

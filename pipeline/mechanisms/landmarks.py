@@ -13,6 +13,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
+from pipeline.mechanisms.capabilities import laplace_price
 from pipeline.mechanisms.family import (
     LAPLACE_DEFINITIONS,
     Diagnostics,
@@ -23,7 +24,6 @@ from pipeline.mechanisms.family import (
     Points,
     check_centers,
     check_size,
-    laplace_price,
 )
 from pipeline.privacy import Budget, laplace_sigma, split
 

@@ -20,6 +20,7 @@ import numpy as np
 from pipeline.errors import UndefinedError
 from pipeline.geometry import Manifold
 from pipeline.geometry.area import area_of
+from pipeline.mechanisms.capabilities import laplace_price, radial
 from pipeline.mechanisms.family import (
     LAPLACE_DEFINITIONS,
     Diagnostics,
@@ -30,8 +31,6 @@ from pipeline.mechanisms.family import (
     Points,
     check_centers,
     check_size,
-    laplace_price,
-    radial,
 )
 from pipeline.mechanisms.mcmc import ChainSettings, diagnose
 from pipeline.mechanisms.neighbours import opposite

@@ -15,14 +15,14 @@ manifold of symmetric positive definite matrices" (tangent Gaussian, Theorem 4);
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.spd import LogEuclidean
+from pipeline.mechanisms.capabilities import gaussian_price, hadamard, laplace_price
 from pipeline.mechanisms.family import (
     GAUSSIAN_DEFINITIONS,
     LAPLACE_DEFINITIONS,
@@ -31,31 +31,23 @@ from pipeline.mechanisms.family import (
     Family,
     HardenedDraw,
     Mechanism,
-    Neighbours,
     Points,
     check_centers,
     check_size,
     chi_mean,
-    gaussian_price,
-    hadamard,
-    laplace_price,
 )
-from pipeline.mechanisms.neighbours import opposite
 from pipeline.mechanisms.neighbours import wrapped_gaussian as wrapped_gaussian_neighbours
 from pipeline.mechanisms.neighbours import wrapped_laplace as wrapped_laplace_neighbours
 from pipeline.mechanisms.noise import Noise
 from pipeline.mechanisms.radial import directions
 from pipeline.privacy import (
     Budget,
-    RaoDP,
     gaussian_sigma,
-    generalized_gaussian_cost,
-    generalized_gaussian_sigma,
     laplace_sigma,
 )
 
 
-def _wrap(center: Points, base: Points | None, noise: FloatArray, manifold: Manifold) -> Draws:
+def wrap(center: Points, base: Points | None, noise: FloatArray, manifold: Manifold) -> Draws:
     """Return exp(p0, log(p0, c) + noise) for each row of `noise`, shape (size, d)."""
     size = len(noise)
     center = check_centers(center, manifold.point_shape, size)
@@ -89,7 +81,7 @@ class WrappedLaplace:
         """Return `size` outputs; `base` is the footpoint, the manifold's origin when left out."""
         dim = self.manifold.dim
         radius = self.sigma * rng.standard_gamma(dim, check_size(size))
-        return _wrap(center, base, radius[:, None] * directions(size, dim, rng), self.manifold)
+        return wrap(center, base, radius[:, None] * directions(size, dim, rng), self.manifold)
 
     def expected_error(self) -> float | None:
         """Return E dist(output, c) = σd on a flat manifold, else None."""
@@ -121,48 +113,11 @@ class WrappedGaussian:
     ) -> Draws:
         """Return `size` outputs; `base` is the footpoint, the manifold's origin when left out."""
         noise = self.sigma * rng.standard_normal((check_size(size), self.manifold.dim))
-        return _wrap(center, base, noise, self.manifold)
+        return wrap(center, base, noise, self.manifold)
 
     def expected_error(self) -> float | None:
         """Return E dist(output, c) = σ√2·Γ((d+1)/2)/Γ(d/2) on a flat manifold, else None."""
         return chi_mean(self.manifold.dim, self.sigma) if self.manifold.flat else None
-
-
-@dataclass(frozen=True)
-class WrappedGeneralizedGaussian:
-    """Wrapped generalized Gaussian: independent coordinates with density ∝ exp(−|x/σ|^N).
-
-    Notes
-    -----
-    **Privacy.** Replace-one, θ-Rao DP only, which bounds neither ε nor δ. The d coordinates have
-    equal Fisher information I = N·Γ(2 − 1/N)/(Γ(1 + 1/N)·σ²) and are independent, so the location
-    family is flat in the Fisher-Rao metric and two centres lie √I·‖v − v'‖ ≤ √I·Δ = θ apart: the
-    one-dimensional formula holds with the L2 sensitivity. Idealised numerics.
-
-    References
-    ----------
-    "Rao differential privacy", Theorem 4.12, with σ inside the power.
-    """
-
-    budget: Budget
-    sensitivity: float
-    manifold: Manifold
-    sigma: float
-    degree: float
-    law: ClassVar[str] = "exp(p0, log(p0, c) + x), independent coordinates ∝ exp(−|x_i/σ|^N)"
-
-    def sample(
-        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
-    ) -> Draws:
-        """Return `size` outputs; |x/σ|^N ~ Gamma(1/N) with a fair sign in each coordinate."""
-        shape = (check_size(size), self.manifold.dim)
-        magnitude = rng.standard_gamma(1.0 / self.degree, shape) ** (1.0 / self.degree)
-        sign = 1.0 - 2.0 * rng.integers(0, 2, shape)
-        return _wrap(center, base, self.sigma * sign * magnitude, self.manifold)
-
-    def expected_error(self) -> float | None:
-        """Return None: the norm has no closed law, except for N = 2."""
-        return None
 
 
 def hardened_gaussian_draw(mechanism: Mechanism, statistic: Points, noise: Noise) -> HardenedDraw:
@@ -222,53 +177,9 @@ def tangent_gaussian(
     return WrappedGaussian(budget, sensitivity, manifold, sigma)
 
 
-def generalized_gaussian(
-    budget: Budget, *, sensitivity: float, manifold: Manifold, degree: float = 4.0
-) -> WrappedGeneralizedGaussian:
-    """Calibrate σ = Δ·√(N·Γ(2 − 1/N)/Γ(1 + 1/N))/θ for a degree N ≥ 1.
-
-    Raises
-    ------
-    PrivacyError
-        For a definition other than Rao DP or a degree below 1.
-    """
-    GENERALIZED_GAUSSIAN.require(budget, manifold)
-    sigma = generalized_gaussian_sigma(cast(RaoDP, budget), sensitivity, degree)
-    return WrappedGeneralizedGaussian(budget, sensitivity, manifold, sigma, degree)
-
-
 def _log_euclidean(manifold: Manifold) -> bool:
     """Return whether this is the log-Euclidean metric, the only one of the paper."""
     return manifold.name == LogEuclidean.name
-
-
-def generalized_gaussian_price(
-    sigma: float,
-    sensitivity: float,
-    target: type[Budget],
-    *,
-    delta: float | None,
-    alpha: float | None,
-    degree: float | None,
-) -> Budget:
-    """Return what generalized Gaussian noise costs: Rao DP, nothing else is known."""
-    if target is not RaoDP or degree is None:
-        raise PrivacyError(f"generalized Gaussian noise has a cost in Rao DP only, not {target}")
-    return generalized_gaussian_cost(sigma, sensitivity, degree)
-
-
-def generalized_gaussian_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score Σ |x_j − v'_j|^N − |x_j − v_j|^N: σ^N times the log ratio, N the degree."""
-    manifold = mechanism.manifold
-    degree = mechanism.degree if isinstance(mechanism, WrappedGeneralizedGaussian) else 2.0
-    base, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
-    v = manifold.log(base, left)
-
-    def score(y: Points) -> FloatArray:
-        x = manifold.log(base, y)
-        return np.asarray((np.abs(x + v) ** degree - np.abs(x - v) ** degree).sum(axis=-1))
-
-    return Neighbours(left, right, base, score)
 
 
 EWL = Family(
@@ -307,16 +218,4 @@ TANGENT_GAUSSIAN = Family(
     note="the wrapped Gaussian of the log-Euclidean metric at the identity",
     wrapped=True,
     hardened=hardened_gaussian_draw,
-)
-GENERALIZED_GAUSSIAN = Family(
-    name="generalized-gaussian",
-    price=generalized_gaussian_price,
-    neighbours=generalized_gaussian_neighbours,
-    options=("degree",),
-    title="Wrapped generalized Gaussian",
-    calibrate=generalized_gaussian,
-    definitions=("rao",),
-    proven=hadamard,
-    note="Rao DP bounds neither ε nor δ: for comparison only",
-    wrapped=True,
 )

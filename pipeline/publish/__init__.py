@@ -1,6 +1,7 @@
 """Publishing: from a ledger's account to files that hold private values and nothing else.
 
     config   what a release is told, all of it public
+    document what the ledger commits: noised values and public facts
     settle   digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
     ledgers  where the account is
     files    those bytes as Parquet; `pipeline.report` makes the page from the same bytes

@@ -46,7 +46,7 @@ RELEVANT = (
     "test_laws_mechanism.py",
     "test_descriptors.py",
     "test_linalg.py",
-    "test_release.py",
+    "test_private_mean.py",
     "test_flows.py",
     "test_results.py",
     "test_report.py",

@@ -1,0 +1,160 @@
+"""The document of a release: what the ledger commits, of noised values and public facts alone.
+
+Next on the path: ``settle.py``, which pays for it.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeline import __version__
+from pipeline.arrays import FloatArray
+from pipeline.datasets import ImageSource
+from pipeline.descriptors import DESCRIPTORS, Domain, describe
+from pipeline.geometry import MANIFOLDS
+from pipeline.ledger import Reservation
+from pipeline.mean import mean
+from pipeline.mechanisms.noise import LATTICE, FloatNoise
+from pipeline.privacy import GDP, main_parameter, privacy_statement
+from pipeline.progress import passing
+from pipeline.publish.config import ReleaseConfig
+
+EQUALITY = (
+    "equality of contents: the ledger tells images that were charged before, and two classes of "
+    "the same images, from others; an image that cannot be read stops a release"
+)
+"""What else may be seen from outside, as the statement says."""
+
+
+FIRST_KEYS = frozenset(
+    {"name", "title", "population", "dataset", "size", "splits", "descriptor", "eta", "manifold"}
+    | {"labels_and_class_sizes_are_public", "definition", "budget", "mechanism", "shares", "noise"}
+    | {"run_key", "images_per_person"}
+)
+"""The keys of a config in 0.1.0."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """What everybody may know before anything is drawn."""
+
+    config: ReleaseConfig
+    domain: Domain
+    classes: tuple[tuple[int, str, int], ...]
+
+    def query(self) -> str:
+        """Return what, with the data and the run key, tells one release from another.
+
+        It is what the law of the result depends on: the title, and where the images were read
+        from, are not. Keys of the config that 0.1.0 did not have are in it only where they are not
+        at their defaults, so that a release paid before there was a key stays paid.
+        """
+        chosen = self.config.model_dump(exclude_defaults=True)
+        later = set(ReleaseConfig.model_fields) - FIRST_KEYS - set(chosen)
+        named = {key: value for key, value in self.settings().items() if key not in later}
+        return json.dumps({**named, "title": None, "dataset": None}, sort_keys=True)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as JSON values."""
+        return {
+            **self.config.model_dump(mode="json"),
+            "image_height": self.domain.height,
+            "image_width": self.domain.width,
+            "classes": [list(item) for item in self.classes],
+            "version": __version__,
+        }
+
+
+def serialised(document: dict[str, Any]) -> bytes:
+    """Return JSON in UTF-8; a number that JSON does not have, such as NaN, is an error."""
+    return json.dumps(document, sort_keys=True, allow_nan=False).encode()
+
+
+def make_document(source: ImageSource, public: Public, held: Reservation) -> dict[str, Any]:
+    """Return the document as JSON values: describe each class and draw its private mean."""
+    config = public.config
+    rows = []
+    for label, name, n in public.classes:
+        chunks = source.chunks(config.splits, label)
+        chunks = passing(chunks, f"describing {name}", n, "images")
+        points = np.concatenate([describe(x, config.descriptor, config.eta) for x in chunks])
+        rows.append({"label": label, "class_name": name, "n": n, **private_part(points, public)})
+    statement = privacy_statement(
+        config.cost,
+        n_by_class={name: n for _, name, n in public.classes},
+        group=config.images_per_person,
+        public=("class sizes", "descriptor, domain and plan"),
+        hardened=config.noise == "hardened",
+        not_covered=(EQUALITY,),
+    )
+    return {
+        "title": config.title,
+        "settings": public.settings(),
+        "classes": rows,
+        "statement": [
+            *map(list, statement.items()),
+            ["Charged to the account", _charged(held, public)],
+        ],
+        "account": _account(held),
+    }
+
+
+def _charged(held: Reservation, public: Public) -> str:
+    """Return what the account paid, and why it is not what one image is promised."""
+    images = public.config.images_per_person
+    if held.cost != public.config.charge:
+        return f"{held.cost}, as it was when this release was first asked for"
+    if images is None:
+        return f"{held.cost}: one image a person is counted, since images_per_person is not set"
+    return f"{held.cost}: it protects people, so it pays for all images of one, at most {images}"
+
+
+def _account(held: Reservation) -> dict[str, Any]:
+    """Return the account right after this charge, in the parameter of its definition."""
+    row = held.account
+    budgets = {"charged": held.cost, "total": row.budget, "spent": row.spent, "left": row.left}
+    return {
+        "definition": row.budget.name,
+        **{name: main_parameter(one) if one else 0.0 for name, one in budgets.items()},
+        "releases": row.releases,
+        "releases_left": row.releases_left,
+        "delta": row.delta,
+        "images_per_person": row.group,
+        "epsilon_total": row.epsilon_budget,
+        "epsilon_spent": row.epsilon_spent,
+        "epsilon_left": row.epsilon_left,
+    }
+
+
+def private_part(points: FloatArray, public: Public) -> dict[str, Any]:
+    """Return the private mean of one class and what it cost."""
+    config = public.config
+    drawn = mean(
+        points,
+        config.cost,
+        domain=public.domain,
+        manifold=MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k),
+        plan=config.plan,
+        noise=LATTICE if config.noise == "hardened" else FloatNoise(np.random.default_rng()),
+    )
+    hardened = config.noise == "hardened"
+    rhos = drawn.rhos[0].tolist()
+    error = drawn.expected_error if drawn.predicted_error is None else drawn.predicted_error[0]
+    return {
+        "point": drawn.point.tolist(),
+        "mu": config.cost.mu if isinstance(config.cost, GDP) else None,
+        "predicted_error": None if error is None else float(error),
+        "rho": math.fsum(rhos) if hardened else None,
+        "costs": [
+            {
+                "step": step.name,
+                "sensitivity": step.sensitivity,
+                "sigma": step.sigma,
+                "rho": rho if hardened else None,
+            }
+            for step, rho in zip(drawn.steps, rhos, strict=True)
+        ],
+    }

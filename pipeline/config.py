@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pipeline.errors import ConfigError
-from pipeline.mean import AdaptivePlan, Plan, SinglePlan, read_shares
+from pipeline.mean import Plan, SinglePlan, adaptive_plan
 from pipeline.privacy import Budget, budget_from
 from pipeline.toml import read_toml
 
@@ -65,24 +65,10 @@ class SeriesConfig(Record):
     @property
     def plan(self) -> Plan:
         """The plan of the release, without what concerns the figure."""
-        if self.footpoint != "adaptive":
-            if self.shares is not None:
-                raise ConfigError(
-                    f"shares divide an adaptive budget, found footpoint {self.footpoint}; "
-                    "leave them out, or set footpoint_share"
-                )
-            mine = {field.name for field in fields(SinglePlan)} - {
-                "statistic",
-                "charted",
-                "projected",
-            }
-            return SinglePlan(**self.model_dump(include=mine))
-        if (self.mechanism, self.sampler) != ("ewg", "exact"):
-            raise ConfigError(
-                f"an adaptive footpoint needs mechanism ewg, drawn exactly, found {self.mechanism} "
-                f"({self.sampler}); its guarantee composes Gaussian steps"
-            )
-        return AdaptivePlan(None if self.shares is None else read_shares(self.shares))
+        if self.footpoint == "adaptive" or self.shares is not None:
+            return adaptive_plan(self.mechanism, self.sampler, self.footpoint, self.shares)
+        shared = {field.name for field in fields(SinglePlan)} & set(type(self).model_fields)
+        return SinglePlan(**self.model_dump(include=shared))
 
     @model_validator(mode="after")
     def _plan_is_possible(self) -> Self:

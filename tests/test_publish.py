@@ -9,6 +9,7 @@ import sys
 import traceback
 import warnings
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,8 +38,9 @@ from pipeline.publish import (
     settle,
     write_document,
 )
-from pipeline.publish import settle as settle_module  # noqa: F401
 from tests.sample_means import released
+
+settling = sys.modules["pipeline.publish.settle"]
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = """\
@@ -164,9 +166,7 @@ def test_a_failure_in_the_private_part_keeps_its_words(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An exception that quotes data is replaced, its chain too, and the charge serves the rerun."""
-    from pipeline.publish import settle as module_function
-
-    module = sys.modules[module_function.__module__]
+    from pipeline.publish import document as module
 
     def leak(images: Any, *options: Any) -> Any:
         if not images.any():  # the rehearsal
@@ -337,9 +337,7 @@ def test_warnings_about_an_image_are_not_shown(
     ward: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     """What a library says about a record, such as its size, reaches no screen."""
-    from pipeline.publish import settle as module_function
-
-    module = sys.modules[module_function.__module__]
+    from pipeline.publish import document as module
 
     def talk(images: Any, *options: Any) -> Any:
         warnings.warn(f"image of {images.sum()}", UserWarning, stacklevel=1)
@@ -533,12 +531,9 @@ def test_the_account_of_a_document_is_that_of_its_charge(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Resumed later, a release states the account as it was right after it was charged."""
-    from pipeline.publish import settle as module_function
-
-    module = sys.modules[module_function.__module__]
     book = ledger(ward)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_document", lambda *_: 1 / 0)
+        patch.setattr(settling, "make_document", lambda *_: 1 / 0)
         with pytest.raises(PrivacyError):
             settle(told(ward), book, ward)
     later = json.loads(settle(told(ward, run_key="tuesday"), book, ward))["account"]
@@ -551,10 +546,9 @@ def test_a_number_that_json_has_not_is_never_committed(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NaN in a document is refused unpaid when black images give it, else paid and drawn again."""
-    from pipeline.publish import settle as module_function
+    from pipeline.publish import document as module
 
-    module = sys.modules[module_function.__module__]
-    real, book = module._mean, ledger(ward)
+    real, book = module.private_part, ledger(ward)
 
     def broken(points: Any, public: Any, *, always: bool) -> dict[str, Any]:
         found: dict[str, Any] = real(points, public)
@@ -563,7 +557,8 @@ def test_a_number_that_json_has_not_is_never_committed(
 
     for always, error in ((True, ValueError), (False, PrivacyError)):
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_mean", lambda *a, always=always: broken(*a, always=always))
+            for place in (module, settling):
+                patch.setattr(place, "private_part", partial(broken, always=always))
             with pytest.raises(error):
                 settle(told(ward), book, ward)
         assert book.show("ward-7")[0].releases == (not always)
@@ -573,9 +568,8 @@ def test_a_number_that_json_has_not_is_never_committed(
 
 def test_keys_that_are_new_charge_nothing_again(ward: Path) -> None:
     """At its default, a key that 0.1.0 did not have is no part of what a release is known by."""
-    from pipeline.publish import settle as module_function
+    from pipeline.publish import document as module
 
-    module = sys.modules[module_function.__module__]
     known = {*module.FIRST_KEYS, "image_height", "image_width", "classes", "version"}
 
     def query(config: Any) -> dict[str, Any]:

@@ -162,6 +162,29 @@ def choose_plan(plan: Plan | str, budget: Budget) -> Plan:
     return named[plan]
 
 
+def adaptive_plan(
+    mechanism: str, sampler: str, footpoint: str, shares: tuple[float, ...] | None
+) -> AdaptivePlan:
+    """Return the adaptive plan of a series whose footpoint is "adaptive".
+
+    Raises
+    ------
+    ConfigError
+        When shares are given to another footpoint, or the mechanism is not the exact Gaussian one.
+    """
+    if footpoint != "adaptive":
+        raise ConfigError(
+            f"shares divide an adaptive budget, found footpoint {footpoint}; "
+            "leave them out, or set footpoint_share"
+        )
+    if (mechanism, sampler) != ("ewg", "exact"):
+        raise ConfigError(
+            f"an adaptive footpoint needs mechanism ewg, drawn exactly, found {mechanism} "
+            f"({sampler}); its guarantee composes Gaussian steps"
+        )
+    return AdaptivePlan(None if shares is None else read_shares(shares))
+
+
 def release_plan(mechanism: str, noise: str, shares: tuple[float, ...] | None = None) -> Plan:
     """Return the plan of a release: adaptive for "auto", else one draw around the inductive mean.
 

@@ -79,3 +79,10 @@ def test_the_list_is_long_enough() -> None:
     mutants = read_mutants([])
     assert len(mutants) >= 60
     assert all(item.breaks and item.killers for item in mutants)
+
+
+def test_the_list_fits_the_code() -> None:
+    """Every listed break still has its line, and names tests that exist."""
+    found = read_mutants([])
+    assert len(found) >= 60
+    assert faults(found) == []

@@ -3,7 +3,7 @@
 from pipeline.geometry.chart import FlatChart, flat_chart
 from pipeline.geometry.inductive import InductiveMean, inductive_mean
 from pipeline.geometry.kendall import preshape
-from pipeline.geometry.linalg import inv_sqrtm, sqrtm, sym_eig, sym_exp, sym_log, unvecd, vecd
+from pipeline.geometry.linalg import sym_eig, sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import Manifold, Point
 from pipeline.geometry.mean import FrechetMean, frechet_mean, gradient, gradient_norm
 from pipeline.geometry.normal_chart import NormalChart
@@ -23,9 +23,7 @@ __all__ = [
     "gradient",
     "gradient_norm",
     "inductive_mean",
-    "inv_sqrtm",
     "preshape",
-    "sqrtm",
     "sym_eig",
     "sym_exp",
     "sym_log",

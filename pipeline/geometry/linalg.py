@@ -208,13 +208,3 @@ def sym_exp(matrices: FloatArray) -> FloatArray:
         When a matrix is not finite or not square.
     """
     return _spectral(matrices, np.exp, sym_eig)
-
-
-def sqrtm(matrices: FloatArray) -> FloatArray:
-    """Return the SPD square root of SPD matrices: S S = A. Raises `DomainError` as `sym_log`."""
-    return _spectral(matrices, np.sqrt, spd_eig)
-
-
-def inv_sqrtm(matrices: FloatArray) -> FloatArray:
-    """Return the SPD S with S A S = Id. Raises `DomainError` as `sym_log`."""
-    return _spectral(matrices, lambda values: 1.0 / np.sqrt(values), spd_eig)

@@ -137,7 +137,9 @@ def test_float_noise_is_possible_in_writing_and_never_certified(ward: Path) -> N
     """`noise = "float"` runs any mechanism, and its document certifies no ρ."""
     config = told(ward, '"auto"', '"ewl"\nnoise = "float"')
     document = json.loads(settle(config, ledger(ward), ward))
-    assert all(row["rho"] is None for row in document["classes"])
+    stated = [row["rho"] for row in document["classes"]]
+    stated += [step["rho"] for row in document["classes"] for step in row["costs"]]
+    assert stated == [None] * len(stated)
     assert "floating point" in dict(document["statement"])["Not covered"]
 
 

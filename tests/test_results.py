@@ -311,3 +311,17 @@ def test_releases_can_be_stacked(tmp_path: Path) -> None:
         "mu",
         "rho",
     }
+
+
+def test_a_released_table_says_what_was_promised(tmp_path: Path) -> None:
+    """All of the document but its classes stands in the file's metadata: statement and settings."""
+    document = {
+        "title": "Means",
+        "settings": {"budget": 0.5},
+        "statement": [["Guarantee", "0.5-GDP"]],
+        "account": {"left": 0.1},
+        "classes": [],
+    }
+    kept = read_metadata(write_release(document, tmp_path / "means.parquet"))
+    for key in ("title", "settings", "statement", "account"):
+        assert json.loads(kept[key]) == document[key]

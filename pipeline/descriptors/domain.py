@@ -44,6 +44,8 @@ class Domain:
     rounding : float
         Bound on the distance of the computed from the exact chart coordinates of a descriptor
         (logarithm, or log-Cholesky coordinates), the numeric margin of `radius` and `diameter`.
+    typical, contrasts : tuple
+        What is usual of the descriptor, see `Descriptor`: expected, not proven.
     """
 
     descriptor: str
@@ -58,6 +60,8 @@ class Domain:
     variances: tuple[float, ...]
     trace: float
     rounding: float
+    typical: tuple[float, ...] = ()
+    contrasts: tuple[tuple[tuple[float, ...], float], ...] = ()
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -126,6 +130,8 @@ def domain(
         variances=variances,
         trace=trace,
         rounding=_rounding(spec, height * width, eta, math.fsum(variances), known),
+        typical=spec.typical,
+        contrasts=spec.contrasts,
     )
 
 

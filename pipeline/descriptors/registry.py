@@ -9,8 +9,11 @@ To add your own, write one file with a kernel, and one entry of `DESCRIPTORS`:
   model of thirty lines. `describe` runs kernels on threads: ``kernels.compiled`` makes them fast
   and releases the interpreter lock, plain NumPy works too.
 - `ranges` and `norm_bound` are what every privacy scale rests on: give them with their proof.
+- `typical` and `contrasts` may be left out. They say what public images look like, make the adaptive
+  mean more accurate, and no privacy rests on them.
 
-`describe`, `domain`, `verify` and the tests that loop over `DESCRIPTORS` need nothing else.
+`describe`, `domain`, `verify`, releases and the tests that loop over `DESCRIPTORS` need nothing
+else.
 """
 
 import math
@@ -52,6 +55,11 @@ class Descriptor:
         True if the kernel works in int64, with every feature within ±4095 of a fixed number.
     grid : int
         2 if x = column/(w − 1) and y = row/(h − 1) lead the features, else 0.
+    typical : tuple of float
+        ln of the typical variance of each feature over its largest possible one, on public images;
+        empty where nobody has looked.
+    contrasts : tuple of (tuple of float, float)
+        Contrasts between the log-variances, orthogonal, and the scale of each.
     """
 
     name: str
@@ -63,6 +71,8 @@ class Descriptor:
     kernel: Kernel
     exact: bool
     grid: int = 0
+    typical: tuple[float, ...] = ()
+    contrasts: tuple[tuple[tuple[float, ...], float], ...] = ()
 
     @property
     def k(self) -> int:
@@ -147,6 +157,13 @@ DESCRIPTORS: dict[str, Descriptor] = {
         units=lambda height, width: (1, 4, 4, 32, 32),
         kernel=kernels.oct5_moments,
         exact=True,
+        typical=(-3.4, -5.2, -5.2, -6.1, -6.1),
+        contrasts=(
+            ((4, -1, -1, -1, -1), 0.72),  # smooth or rough
+            ((0, 1, -1, 1, -1), 0.78),  # upright or lying
+            ((0, 1, 1, -1, -1), 0.42),
+            ((0, 1, -1, -1, 1), 0.36),
+        ),
     ),
     "grid9": Descriptor(
         name="grid9",
@@ -158,6 +175,7 @@ DESCRIPTORS: dict[str, Descriptor] = {
         kernel=kernels.grid_moments,
         exact=False,
         grid=2,
+        typical=(0.0, 0.0, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
     ),
     "grid11": Descriptor(
         name="grid11",
@@ -169,6 +187,7 @@ DESCRIPTORS: dict[str, Descriptor] = {
         kernel=kernels.grid_moments,
         exact=False,
         grid=2,
+        typical=(0.0, 0.0, -3.4, -3.4, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
     ),
 }
 """Name → descriptor: raw gray intensities (`oct5`), gray on a grid, colour on a grid."""

@@ -1,7 +1,8 @@
 """What is publicly expected of the records: where, and how wide in which direction.
 
 None of it is read from the records, and none of it is assumed: a wrong prior costs accuracy at
-small n·μ, never privacy. The figures for images were set by hand after looking at public ones
+small n·μ, never privacy. The figures for images, here and in a descriptor's `typical` and
+`contrasts`, were set by hand after looking at public ones
 (photographs of scikit-image, MedMNIST, microscopy tiles). They are coarse facts on all of them:
 contrast varies by orders of magnitude between pictures and moves log R along Id (each feature
 scales with it), while the ratios of the features' variances hardly vary; gradients are weaker than
@@ -19,23 +20,8 @@ from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import Covariances, covariances_of
 from pipeline.mean.domain import CovarianceDomain, Domain
 
-TYPICAL: dict[str, tuple[float, ...]] = {
-    "oct5": (-3.4, -5.2, -5.2, -6.1, -6.1),
-    "grid9": (0.0, 0.0, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
-    "grid11": (0.0, 0.0, -3.4, -3.4, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
-}
-"""Descriptor → ln of the typical variance of each feature over its largest possible one."""
 USUAL = -5.0
-"""The same for a feature of a descriptor that is not listed."""
-CONTRASTS: dict[str, tuple[tuple[tuple[int, ...], float], ...]] = {
-    "oct5": (
-        ((4, -1, -1, -1, -1), 0.72),  # smooth or rough
-        ((0, 1, -1, 1, -1), 0.78),  # upright or lying
-        ((0, 1, 1, -1, -1), 0.42),
-        ((0, 1, -1, -1, 1), 0.36),
-    ),
-}
-"""Descriptor → contrasts between log-variances, orthogonal, and the scale of each."""
+"""ln of a typical variance over the largest possible one, where `Descriptor.typical` says none."""
 DIAGONAL, OTHERS = 0.7, 0.42
 """Scale of log-variances without known contrasts, and of all other coordinates."""
 
@@ -98,7 +84,7 @@ def _images(domain: CovarianceDomain, known: Covariances, d: int) -> Prior:
     in Σ ln η .. Σ ln(v_j + η), since det X is at most the product of the diagonal (Hadamard).
     """
     k, share = len(domain.variances), known.log_share
-    typical = np.array(TYPICAL.get(domain.descriptor, (USUAL,) * k))
+    typical = np.array(getattr(domain, "typical", ()) or (USUAL,) * k)
     logs = np.log(np.array(domain.variances)) + typical
     line, centre = np.zeros(d), np.zeros(d)
     line[:k], centre[:k] = 1.0 / math.sqrt(k), share * logs
@@ -109,16 +95,16 @@ def _images(domain: CovarianceDomain, known: Covariances, d: int) -> Prior:
         line=line,
         span=(low, high),
         step=2.0 * share,
-        shape=known.scales(_contrasts(domain.descriptor, k), OTHERS, logs),
+        shape=known.scales(_contrasts(domain, k), OTHERS, logs),
         least=0.35,
         doubt=0.8,
     )
 
 
-def _contrasts(descriptor: str, k: int) -> FloatArray:
+def _contrasts(domain: CovarianceDomain, k: int) -> FloatArray:
     """Return the scales of log-variances, (k, k): known contrasts, and all others alike."""
     shape = DIAGONAL * np.eye(k)
-    for weights, scale in CONTRASTS.get(descriptor, ()):
+    for weights, scale in getattr(domain, "contrasts", ()):
         axis = np.array(weights) / np.linalg.norm(weights)
         shape += (scale - DIAGONAL) * np.outer(axis, axis)
     return shape

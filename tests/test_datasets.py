@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.datasets import DATASETS, Card, load_card, open_dataset, overview
+from pipeline.datasets import DATASETS, load_card, open_dataset, overview
+from pipeline.datasets.registry import KINDS
 from pipeline.errors import DatasetError
 from pipeline.files import resource
 
@@ -22,7 +23,8 @@ def test_every_card_is_named_and_listed(tmp_path: Path) -> None:
     assert {row.name for row in rows if row.on_disk != "no"} == {"tiles"}
     readme = (resource("data") / "README.md").read_text()
     assert all(f"`{name}`" in readme for name in names)
-    assert all(f"`{key}`" in readme for key in set(Card.model_fields) - {"name"})
+    keys = {key for kind in KINDS.values() for key in kind.card.model_fields}
+    assert [key for key in sorted(keys - {"name"}) if f"`{key}`" not in readme] == []
 
 
 def test_overview_sees_what_is_on_disk(tmp_path: Path) -> None:
@@ -60,8 +62,14 @@ def test_medmnist_cards_are_those_of_the_package(
     ("text", "reason"),
     [
         ("clases = ['a']", "key 'clases' is not known; did you mean 'classes'"),
-        ("[[files]]\nsize = 28\nulr = 'x'", "key 'files.0.ulr' is not known; did you mean 'url'"),
+        (
+            "kind = 'npz'\n[[files]]\nsize = 28\nulr = 'x'",
+            "key 'files.0.ulr' is not known; did you mean 'url'",
+        ),
         ("zzz = 1", "key 'zzz' is not known; known keys: channels"),
+        ("knid = 'npz'", "key 'knid' is not known; did you mean 'kind'"),
+        ("channels = 1", "key 'kind' is missing; it is one of tiles, npz, folder, torchvision"),
+        ("kind = 'nzp'", "key 'kind' must be one of .*, found 'nzp'; did you mean 'npz'"),
         ("name = 'x'", "leave out key 'name'"),
         ("kind = 'npz'\nclasses = ['a']", "key 'channels' is missing"),
         ("kind = 'npz'\nclasses = ['a']\nchannels = 2", "key 'channels': .* found 2"),

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.datasets import DATASETS, Card
+from pipeline.datasets import DATASETS
 from pipeline.datasets.download import obtain
+from pipeline.datasets.npz import NpzCard
 from pipeline.errors import DatasetError
 
 BODY = bytes(range(256)) * 400
@@ -186,4 +187,4 @@ def test_the_bound_is_twice_the_images_of_the_card(shared: Path) -> None:
     pathology = DATASETS["pathmnist"].most_bytes(224)
     assert pathology == 2 * 107_180 * (224 * 224 * 3 + 8) + (1 << 20)
     card = {"name": "x", "kind": "npz", "local": True, "channels": 1, "classes": ["a"]}
-    assert Card.model_validate(card).most_bytes(224) == 1 << 36
+    assert NpzCard.model_validate(card).most_bytes(224) == 1 << 36

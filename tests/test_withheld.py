@@ -7,6 +7,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +88,12 @@ def test_every_failure_over_images_is_withheld(
     failure: Exception,
 ) -> None:
     """Whatever kind of exception opening or reading raises, its words go nowhere."""
-    real = registry.OPENERS["folder"]
+    real = registry.KINDS["folder"]
 
     def open_badly(card: Any, path: Path) -> Any:
         if when == "opening":
             raise failure
-        source = real(card, path)
+        source = real.open(card, path)
         return type(source)(source.card, source.shape, source.by_split, read_badly)
 
     def read_badly(split: str, rows: Any, size: int) -> Iterator[Any]:
@@ -101,7 +102,7 @@ def test_every_failure_over_images_is_withheld(
         os.write(2, f"libjpeg: {NAME} is corrupt\n".encode())
         raise failure
 
-    monkeypatch.setitem(registry.OPENERS, "folder", open_badly)
+    monkeypatch.setitem(registry.KINDS, "folder", replace(real, open=open_badly))
     refused(ward, "withheld", capfd, caplog)
 
 

@@ -34,8 +34,6 @@ from pipeline.privacy import (
     epsilon_of,
 )
 
-SPACES: dict[str, Manifold] = {name: small(kind) for name, kind in MANIFOLDS.items()}
-"""The manifolds, small."""
 BUDGETS: dict[str, Budget] = {
     "pure": PureDP(2.0),
     "approx": ApproxDP(1.0, 0.01),
@@ -192,8 +190,7 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
 
 def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = None) -> Case:
     """Return a case with the sensitivity that suits its mechanism."""
-    manifold = SPACES[space]
-    family = MECHANISMS[name]
+    manifold, family = small(MANIFOLDS[space]), MECHANISMS[name]
     if family.moves == "gradient" and not manifold.hadamard:
         delta = gradient_sensitivity(RECORDS, RADIUS, manifold.curvature[1])
         return Case(name, manifold, budget, delta, RADIUS, chain)

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from scipy.special import ndtr
 
-from pipeline.audit.cases import ADAPTIVE_CASES, BUDGETS, SENSITIVITY, SPACES, Case
+from pipeline.audit.cases import ADAPTIVE_CASES, BUDGETS, SENSITIVITY, Case
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
+from pipeline.mechanisms.capabilities import small
 from pipeline.mechanisms.family import Points
 from pipeline.privacy import ApproxDP, Budget, PureDP
 
@@ -105,7 +106,7 @@ def product_noise(case: Case) -> Mechanism:
 
 
 def _case(name: str, space: str, kind: str) -> Case:
-    return Case(name, SPACES[space], BUDGETS[kind], SENSITIVITY)
+    return Case(name, small(MANIFOLDS[space]), BUDGETS[kind], SENSITIVITY)
 
 
 CONTROLS: tuple[Case, ...] = (

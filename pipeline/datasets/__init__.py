@@ -2,20 +2,22 @@
 
     data/NAME.toml ─► Card ─► fetch ─► a file or folder with the right digest ─► ImageSource
 
-A reader's order: ``cards`` (what a card may say), ``registry`` (names, `open_dataset`, `fetch`),
+A reader's order: ``cards`` (what every card may say), ``registry`` (names, kinds, `open_dataset`),
 ``download`` (one file, whole and verified, or one clear error), ``source`` (what every dataset
 becomes), then one adapter per kind of source: ``tiles``, ``npz``, ``folder``, ``vision``.
 ``medmnist`` writes the cards of MedMNIST from the installed package.
 """
 
-from pipeline.datasets.cards import Card, load_card
+from pipeline.datasets.cards import Card
 from pipeline.datasets.download import data_root
 from pipeline.datasets.registry import (
     DATASETS,
     fetch,
     find_card,
+    load_card,
     open_dataset,
     open_fetched,
+    origin,
     overview,
 )
 from pipeline.datasets.source import SPLITS, ImageSource, Splits
@@ -32,5 +34,6 @@ __all__ = [
     "load_card",
     "open_dataset",
     "open_fetched",
+    "origin",
     "overview",
 ]

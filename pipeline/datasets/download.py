@@ -8,8 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.datasets.cards import LARGEST
+from pipeline.datasets.doors import stay_inside
 from pipeline.datasets.transfer import TransferError, transfer
 from pipeline.errors import DatasetError, ImageError
 from pipeline.files import atomic_path, home
@@ -21,6 +23,31 @@ def data_root(root: Path | str | None = None) -> Path:
     """Return the folder of the datasets: `root`, else ``COVDP_DATA``, else ``data/cache``."""
     chosen = root or os.environ.get("COVDP_DATA")
     return Path(chosen).expanduser() if chosen else home()
+
+
+class Asking(NamedTuple):
+    """How a server is asked: see `obtain`."""
+
+    progress: bool = True
+    attempts: int = 3
+    pause: float = 0.5
+
+
+def find_own(name: str, target: Path, root: Path) -> Path:
+    """Return `target`, a file or folder of the user's own, if it is there and inside `root`.
+
+    Raises
+    ------
+    DatasetError
+        When it is not, with the way out.
+    """
+    stay_inside(target, root, name)
+    if not present(target):
+        raise DatasetError(
+            f"{name} is your own dataset but {target} does not exist; put it there, correct "
+            "path in the card, or name the data root with --data-root or COVDP_DATA"
+        )
+    return target
 
 
 def obtain(

@@ -6,13 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 import numpy as np
+from pydantic import Field
+from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, LabelArray
-from pipeline.datasets.cards import FORMATS, Card
+from pipeline.datasets.cards import Card, goes_down
 from pipeline.datasets.doors import open_regular
+from pipeline.datasets.download import Asking, find_own, present
 from pipeline.datasets.source import SPLITS, ImageSource, Rows
 from pipeline.errors import DatasetError, ImageError, MismatchError
 
@@ -28,7 +31,70 @@ OTHERS = (
 """Ends of file names of images that no card of folders can name: not to be passed by in silence."""
 
 
-def open_folder(card: Card, path: Path) -> ImageSource:
+Format: TypeAlias = Literal["PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000"]
+
+FORMATS: dict[Format, tuple[str, ...]] = {
+    "PNG": (".png",),
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "TIFF": (".tif", ".tiff"),
+    "BMP": (".bmp",),
+    "GIF": (".gif",),
+    "WEBP": (".webp",),
+    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
+    "JPEG2000": (".jp2", ".j2k", ".j2c", ".jpx"),
+}
+"""What a card may name, with the ends of file names. Pillow decodes all of it in this process; a
+format for which it would start another program (EPS) must never stand here."""
+
+
+class FolderCard(Card):
+    """What a card of kind ``folder`` says.
+
+    With `size`, images are made square as `fit` says and resized; without, they are taken as they
+    are.
+
+    Attributes
+    ----------
+    pattern : str
+        Where images lie, with ``{class}`` and, if there are splits, ``{split}``.
+    formats : tuple of str
+        The formats that are read, out of `FORMATS`.
+    fit : {"crop", "pad", "stretch"}
+        How an image becomes square: its central square, all of it on black, or distorted.
+    """
+
+    pattern: str = "{class}/*"
+    formats: tuple[Format, ...] = Field(("PNG", "JPEG"), min_length=1)
+    fit: Literal["crop", "pad", "stretch"] = "crop"
+
+    @check(mode="after")
+    def _keys_fit(self) -> Self:
+        if "fit" in self.model_fields_set and not self.size:
+            raise ValueError("key 'fit' needs size, the side in pixels that images are made to fit")
+        if "{class}" not in self.pattern or not goes_down(self.pattern):
+            raise ValueError(
+                "pattern must be relative, without '..', and contain {class}, as in "
+                f"'{{class}}/*.png', found {self.pattern!r}"
+            )
+        if any("**" in part and part != "**" for part in Path(self.pattern).parts):
+            raise ValueError("'**' in pattern must be a folder of its own, as in '{class}/**/*'")
+        for name in self.classes:
+            if not goes_down(self.pattern.replace("{class}", name)):
+                raise ValueError(f"class {name!r} would lead out of the folder")
+        return self
+
+
+def fetch_folder(card: FolderCard, root: Path, size: int | None, asking: Asking) -> Path:
+    """Return the folder, which is always the user's own."""
+    return find_own(card.name, root / (card.path or card.name), root)
+
+
+def has_folder(card: FolderCard, root: Path, size: int | None) -> bool:
+    """Tell whether the folder is there."""
+    return present(root / (card.path or card.name))
+
+
+def open_folder(card: FolderCard, path: Path) -> ImageSource:
     """Open a folder: list the images of each class and check the header of each.
 
     Gray is Rec. 601 luma, as Pillow computes it. Images are ordered by class, then by path.
@@ -54,7 +120,7 @@ def open_folder(card: Card, path: Path) -> ImageSource:
     return ImageSource(card, shape, labels, reader, _facts(card, list(sides.values())))
 
 
-def _shape(card: Card, path: Path, sides: dict[Path, tuple[int, int]]) -> tuple[int, int]:
+def _shape(card: FolderCard, path: Path, sides: dict[Path, tuple[int, int]]) -> tuple[int, int]:
     """Return the height and width of all images as they will be read."""
     if card.size:
         return card.size, card.size
@@ -68,7 +134,7 @@ def _shape(card: Card, path: Path, sides: dict[Path, tuple[int, int]]) -> tuple[
     return next(iter(shapes))
 
 
-def _facts(card: Card, sides: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+def _facts(card: FolderCard, sides: Sequence[tuple[int, int]]) -> tuple[str, ...]:
     """Say what part of the images is not used."""
     if not card.size or card.fit != "crop":
         return ()
@@ -82,7 +148,7 @@ def _facts(card: Card, sides: Sequence[tuple[int, int]]) -> tuple[str, ...]:
 
 
 def read_folder(
-    card: Card,
+    card: FolderCard,
     shape: tuple[int, ...],
     files: dict[str, tuple[Path, ...]],
     split: str,
@@ -98,7 +164,7 @@ def read_folder(
         yield block
 
 
-def _find(card: Card, path: Path, split: str, name: str) -> list[Path]:
+def _find(card: FolderCard, path: Path, split: str, name: str) -> list[Path]:
     """Return the images of one class and split, ordered by path, links followed."""
     pattern = card.pattern.replace("{class}", glob.escape(name)).replace("{split}", split)
     found = sorted(file for file in path.glob(pattern) if not file.name.startswith("."))
@@ -127,7 +193,7 @@ def _followed(file: Path, root: Path) -> Path:
 
 
 def _check_disjoint(
-    card: Card, path: Path, files: dict[str, tuple[Path, ...]], labels: dict[str, LabelArray]
+    card: FolderCard, path: Path, files: dict[str, tuple[Path, ...]], labels: dict[str, LabelArray]
 ) -> None:
     """Raise unless every class has an image and every image one class."""
     counts = sum(np.bincount(part, minlength=len(card.classes)) for part in labels.values())
@@ -146,7 +212,7 @@ def _check_disjoint(
         )
 
 
-def _header(file: Path, card: Card) -> tuple[int, int]:
+def _header(file: Path, card: FolderCard) -> tuple[int, int]:
     """Return height and width of an image from its header alone."""
     with _opened(file, card) as image:
         if image.mode not in EIGHT_BIT:
@@ -162,7 +228,7 @@ def _header(file: Path, card: Card) -> tuple[int, int]:
         return image.height, image.width
 
 
-def _decode(file: Path, card: Card) -> ImageArray:
+def _decode(file: Path, card: FolderCard) -> ImageArray:
     """Return one image, (h, w) or (h, w, 3)."""
     with _opened(file, card) as image:
         plain = image.convert("L" if card.channels == 1 else "RGB")
@@ -188,7 +254,7 @@ def _fitted(image: "Image.Image", size: int, fit: str) -> "Image.Image":
 
 
 @contextmanager
-def _opened(file: Path, card: Card) -> Iterator["Image.Image"]:
+def _opened(file: Path, card: FolderCard) -> Iterator["Image.Image"]:
     """Open an image; whatever a damaged file makes Pillow raise becomes one `ImageError`.
 
     Only the decoders of the card's formats look at it, whatever its name says.
@@ -208,5 +274,5 @@ def _opened(file: Path, card: Card) -> Iterator["Image.Image"]:
         raise ImageError(f"{file} is not a readable image ({reason})") from error
 
 
-def _either(card: Card) -> str:
+def _either(card: FolderCard) -> str:
     return " or ".join(card.formats)

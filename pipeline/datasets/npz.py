@@ -9,11 +9,16 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
+from pydantic import Field, PositiveInt
+from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, LabelArray
-from pipeline.datasets.cards import Card
+from pipeline.datasets.cards import LARGEST as LARGEST_FILE
+from pipeline.datasets.cards import Card, Record
+from pipeline.datasets.download import Asking, find_own, obtain, present
 from pipeline.datasets.members import Array, Members, open_members
 from pipeline.datasets.source import (
     SPLITS,
@@ -34,7 +39,89 @@ MANY = 1_000_000
 """Images that any file may have; a file of more has a byte or more for each, or it is no such."""
 
 
-def open_npz(card: Card, path: Path) -> ImageSource:
+class RemoteFile(Record):
+    """One downloadable ``.npz``: its images' side in pixels, its address, its digest."""
+
+    size: PositiveInt
+    url: str = Field(pattern=r"^https?://\S+$")
+    md5: str = Field(pattern=r"^[0-9a-f]{32}$")
+
+
+class NpzCard(Card):
+    """What a card of kind ``npz`` says.
+
+    Attributes
+    ----------
+    files : tuple of RemoteFile
+        What can be downloaded, one file for each size; the first is the default.
+    findings : tuple of str
+        Several labels an image, as an ``(n, len(findings))`` array of 0 and 1: an image without any
+        finding is in class 0, an image with at least one in class 1.
+    """
+
+    files: tuple[RemoteFile, ...] = ()
+    findings: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes that may be asked for, the default first."""
+        return tuple(file.size for file in self.files)
+
+    def most_bytes(self, side: int) -> int:
+        """Return how many bytes a file of these images may have: twice what they have unpacked."""
+        if self.images is None:
+            return LARGEST_FILE
+        an_image = side * side * self.channels + 8 * max(1, len(self.findings))
+        return 2 * self.images.total * an_image + (1 << 20)
+
+    def place(self, root: Path, size: int | None) -> Path:
+        """Return where the file of a size lies: `path`, ``NAME.npz`` or ``NAME_SIZE.npz``."""
+        suffix = f"_{size}" if size and size != self.sizes[0] else ""
+        return root / (self.path or f"{self.name}{suffix}.npz")
+
+    @property
+    def own(self) -> bool:
+        """Whether the files are the user's own."""
+        return self.local
+
+    @check(mode="after")
+    def _keys_fit(self) -> Self:
+        if self.local == bool(self.files):
+            raise ValueError("kind 'npz' needs either local = true or [[files]] to download")
+        if self.size:
+            raise ValueError("key 'size' is not for kind 'npz': the file has the size")
+        if self.path and self.files:
+            raise ValueError("key 'path' is for a folder or for an npz with local = true")
+        if self.findings and len(self.classes) != 2:
+            raise ValueError("findings need two classes: without and with a finding")
+        return self
+
+
+def fetch_npz(card: NpzCard, root: Path, size: int | None, asking: Asking) -> Path:
+    """Return the file of a size, downloaded unless it is the user's own."""
+    target = card.place(root, size)
+    for file in card.files:
+        if file.size == size:
+            most = card.most_bytes(file.size)
+            return obtain(file.url, target, file.md5, most=most, **asking._asdict())
+    return find_own(card.name, target, root)
+
+
+def has_npz(card: NpzCard, root: Path, size: int | None) -> bool:
+    """Tell whether the file of a size is on disk."""
+    return present(card.place(root, size))
+
+
+def origin_of_npz(card: NpzCard, ours: bool) -> str:
+    """Say where the images come from."""
+    if card.local:
+        return "files of your own, no digest to check"
+    if not ours:
+        return "files from the addresses in your card, compared with its digests"
+    return "official files, digest checked"
+
+
+def open_npz(card: NpzCard, path: Path) -> ImageSource:
     """Open a ``.npz``: read all labels and the images' headers, no image.
 
     Raises
@@ -91,7 +178,7 @@ def _splits(members: Members, path: Path) -> list[str]:
     return splits
 
 
-def _shape(members: Members, split: str, card: Card, path: Path) -> tuple[int, ...]:
+def _shape(members: Members, split: str, card: NpzCard, path: Path) -> tuple[int, ...]:
     """Return the shape of a split's images, as many as the file can hold."""
     where = f"{path}, {split}_images"
     found = members.header(f"{split}_images")
@@ -111,7 +198,7 @@ def _shape(members: Members, split: str, card: Card, path: Path) -> tuple[int, .
     return found.shape
 
 
-def _labels(members: Members, split: str, n: int, card: Card, path: Path) -> LabelArray:
+def _labels(members: Members, split: str, n: int, card: NpzCard, path: Path) -> LabelArray:
     """Return a split's labels; with findings, 1 where an image has at least one."""
     where = f"{path}, {split}_labels"
     found = members.header(f"{split}_labels")

@@ -2,32 +2,88 @@
 
 import difflib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pipeline.datasets.cards import Card, Kind, load_card
-from pipeline.datasets.doors import stay_inside
-from pipeline.datasets.download import data_root, obtain, present
-from pipeline.datasets.folder import open_folder
-from pipeline.datasets.npz import open_npz
+from pipeline.datasets.cards import Card, read_card
+from pipeline.datasets.download import Asking, data_root
+from pipeline.datasets.folder import FolderCard, fetch_folder, has_folder, open_folder
+from pipeline.datasets.npz import NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz
 from pipeline.datasets.source import ImageSource
-from pipeline.datasets.tiles import open_tiles, pictures_folder
-from pipeline.datasets.vision import MARKERS, fetch_vision, open_vision
+from pipeline.datasets.tiles import TilesCard, fetch_tiles, has_tiles, open_tiles
+from pipeline.datasets.vision import (
+    VisionCard,
+    fetch_vision,
+    has_vision,
+    open_vision,
+    origin_of_vision,
+)
 from pipeline.errors import DatasetError
 from pipeline.files import resource
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way in which images are stored: all that differs from another is here.
+
+    Attributes
+    ----------
+    card : type of Card
+        The keys that its cards have besides those of all.
+    fetch : callable
+        ``fetch(card, root, size, asking)``: where a dataset lies, got first if it is not there.
+    present : callable
+        ``present(card, root, size)``: whether it is there, by a look at names.
+    open : callable
+        ``open(card, path)``: the images of what `fetch` returned.
+    origin : callable
+        ``origin(card, ours)``: one line on where the images come from, and what was checked of
+        them; `ours` for a card of ``data/``.
+    """
+
+    card: type[Card]
+    fetch: Callable[[Any, Path, int | None, Asking], Path]
+    present: Callable[[Any, Path, int | None], bool]
+    open: Callable[[Any, Path], ImageSource]
+    origin: Callable[[Any, bool], str]
+
+
+KINDS: dict[str, Kind] = {
+    "tiles": Kind(
+        TilesCard,
+        fetch_tiles,
+        has_tiles,
+        open_tiles,
+        lambda card, ours: "shipped with scikit-image, cut on the fly",
+    ),
+    "npz": Kind(NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz),
+    "folder": Kind(
+        FolderCard,
+        fetch_folder,
+        has_folder,
+        open_folder,
+        lambda card, ours: "a folder of your own, no digest to check",
+    ),
+    "torchvision": Kind(VisionCard, fetch_vision, has_vision, open_vision, origin_of_vision),
+}
+"""What ``kind`` of a card may be."""
+
+
+def load_card(path: Path) -> Card:
+    """Read and validate one card; see `read_card`."""
+    return read_card(path, {name: kind.card for name, kind in KINDS.items()})
+
 
 DATASETS: dict[str, Card] = {
     path.stem: load_card(path) for path in sorted(resource("data").glob("*.toml"))
 }
 """Every dataset with a card in ``data/``."""
 
-OPENERS: dict[Kind, Callable[[Card, Path], ImageSource]] = {
-    "tiles": open_tiles,
-    "npz": open_npz,
-    "folder": open_folder,
-    "torchvision": open_vision,
-}
-"""How each kind of dataset is opened once it is on disk."""
+
+def origin(card: Card) -> str:
+    """Say how the images of a card came here, and which files were compared with a digest."""
+    return KINDS[card.kind].origin(card, DATASETS.get(card.name) == card)
 
 
 class Row(NamedTuple):
@@ -97,30 +153,8 @@ def fetch(
         When the size is not offered, a file of one's own is missing, a digest is wrong or the
         download fails, naming the URL, the target and the way out.
     """
-    chosen = _size(card, size)
-    where = data_root(root)
-    if card.kind == "torchvision":
-        return fetch_vision(card, where, progress=progress, attempts=attempts, pause=pause)
-    target = _location(card, where, chosen)
-    if card.own:
-        stay_inside(target, where, card.name)
-    for file in card.files:
-        if file.size == chosen:
-            return obtain(
-                file.url,
-                target,
-                file.md5,
-                most=card.most_bytes(file.size),
-                progress=progress,
-                attempts=attempts,
-                pause=pause,
-            )
-    if not present(target):
-        raise DatasetError(
-            f"{card.name} is your own dataset but {target} does not exist; put it there, correct "
-            "path in the card, or name the data root with --data-root or COVDP_DATA"
-        )
-    return target
+    asking = Asking(progress, attempts, pause)
+    return KINDS[card.kind].fetch(card, data_root(root), _size(card, size), asking)
 
 
 def open_dataset(
@@ -143,7 +177,7 @@ def open_dataset(
 
 def open_fetched(card: Card, path: Path) -> ImageSource:
     """Open a dataset where `fetch` said it lies; from here on the files may be at fault."""
-    return OPENERS[card.kind](card, path)
+    return KINDS[card.kind].open(card, path)
 
 
 def overview(root: Path | str | None = None) -> tuple[Row, ...]:
@@ -171,23 +205,10 @@ def _size(card: Card, size: int | None) -> int | None:
     raise DatasetError(f"{card.name} is not offered in size {size}; {way}")
 
 
-def _location(card: Card, root: Path, size: int | None) -> Path:
-    """Return where a dataset of one file or folder lies."""
-    if card.kind == "tiles":
-        return pictures_folder()
-    if card.path:
-        return root / card.path
-    if card.kind == "folder":
-        return root / card.name
-    suffix = f"_{size}" if size and size != card.sizes[0] else ""
-    return root / f"{card.name}{suffix}.npz"
-
-
 def _on_disk(card: Card, root: Path) -> str:
     """Return "yes" or "no", or which of several sizes are on disk."""
-    if card.torchvision:
-        return "yes" if any(root.glob(MARKERS[card.torchvision])) else "no"
+    present = KINDS[card.kind].present
     if len(card.sizes) > 1:
-        found = [size for size in card.sizes if present(_location(card, root, size))]
+        found = [size for size in card.sizes if present(card, root, size)]
         return ", ".join(map(str, found)) or "no"
-    return "yes" if present(_location(card, root, None)) else "no"
+    return "yes" if present(card, root, _size(card, None)) else "no"

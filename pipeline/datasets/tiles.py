@@ -7,11 +7,14 @@ so that they are not independent; they show how the pipeline works, not how tiss
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Self
 
 import numpy as np
+from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import Card
+from pipeline.datasets.cards import Card, no_path
+from pipeline.datasets.download import Asking
 from pipeline.datasets.source import ImageSource, read_memory
 from pipeline.errors import DatasetError
 
@@ -19,6 +22,29 @@ PICTURES = {"ihc": "ihc.png", "retina": "retina.jpg", "cell": "cell.png"}
 """Class to file: stained colon tissue, the back of an eye, a living cell."""
 CONTRAST = 8
 """A tile is kept when its intensities span at least this much: no tile of plain background."""
+
+
+class TilesCard(Card):
+    """What a card of kind ``tiles`` says: nothing of its own."""
+
+    @property
+    def own(self) -> bool:
+        """False: everybody has them."""
+        return False
+
+    @check(mode="after")
+    def _keys_fit(self) -> Self:
+        return no_path(self)
+
+
+def fetch_tiles(card: TilesCard, root: Path, size: int | None, asking: Asking) -> Path:
+    """Return the folder of the pictures, which need no fetching."""
+    return pictures_folder()
+
+
+def has_tiles(card: TilesCard, root: Path, size: int | None) -> bool:
+    """Tell whether the pictures are there."""
+    return pictures_folder().exists()
 
 
 def pictures_folder() -> Path:
@@ -29,7 +55,7 @@ def pictures_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "data"
 
 
-def open_tiles(card: Card, path: Path) -> ImageSource:
+def open_tiles(card: TilesCard, path: Path) -> ImageSource:
     """Cut the pictures in `path` into square tiles, one class a picture, all in split train."""
     unknown = set(card.classes) - set(PICTURES)
     if unknown or not card.size:

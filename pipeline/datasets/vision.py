@@ -13,16 +13,17 @@ import tempfile
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets.archives import LARGEST, unpack
-from pipeline.datasets.cards import Card
+from pipeline.datasets.cards import Card, no_path
 from pipeline.datasets.doors import open_regular, stay_inside
-from pipeline.datasets.download import obtain, present, verify
+from pipeline.datasets.download import Asking, obtain, present, verify
 from pipeline.datasets.extras import from_sets
 from pipeline.datasets.source import ImageSource, check_labels, check_shape, read_memory
 from pipeline.errors import CovdpError, DatasetError
@@ -35,6 +36,29 @@ MARKERS = {
 }
 """What is on disk, relative to the data root, when a dataset is; known without torch."""
 _PLAIN = {"_reconstruct", "_frombuffer", "ndarray", "dtype", "encode"}
+
+
+class VisionCard(Card):
+    """What a card of kind ``torchvision`` says.
+
+    Attributes
+    ----------
+    torchvision : str
+        The name of the class in ``torchvision.datasets``.
+    """
+
+    torchvision: Literal["MNIST", "KMNIST", "FashionMNIST", "CIFAR10"] | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether the files are the user's own."""
+        return self.local
+
+    @check(mode="after")
+    def _keys_fit(self) -> Self:
+        if not self.torchvision:
+            raise ValueError("kind 'torchvision' needs torchvision = \"MNIST\" or the like")
+        return no_path(self)
 
 
 class Layout(NamedTuple):
@@ -69,7 +93,7 @@ def torchvision_datasets() -> Any:
     return from_sets("torchvision.datasets")
 
 
-def layout(card: Card) -> Layout:
+def layout(card: VisionCard) -> Layout:
     """Return where torchvision keeps and gets the files of a dataset."""
     dataset = getattr(torchvision_datasets(), str(card.torchvision))
     if card.torchvision == "CIFAR10":
@@ -84,9 +108,19 @@ def layout(card: Card) -> Layout:
     return Layout(unpacked, archives, tuple(dataset.mirrors))
 
 
-def fetch_vision(
-    card: Card, root: Path, *, progress: bool = True, attempts: int = 3, pause: float = 0.5
-) -> Path:
+def has_vision(card: VisionCard, root: Path, size: int | None) -> bool:
+    """Tell whether files of the dataset are on disk; known without torch."""
+    return any(root.glob(MARKERS[str(card.torchvision)]))
+
+
+def origin_of_vision(card: VisionCard, ours: bool) -> str:
+    """Say where the images come from."""
+    if card.local:
+        return "files of your own, no digest to check"
+    return "official files, compared with the digests that torchvision publishes of them"
+
+
+def fetch_vision(card: VisionCard, root: Path, size: int | None, asking: Asking) -> Path:
     """Return `root` once it holds the dataset, unpacked or as archives, with the right digests.
 
     Raises
@@ -109,33 +143,22 @@ def fetch_vision(
             "or name the data root with --data-root or COVDP_DATA"
         )
     for name, md5 in files.archives.items():
-        _obtain(files.mirrors, root / name, md5, progress, attempts, pause)
+        _obtain(files.mirrors, root / name, md5, asking)
     return root
 
 
-def _obtain(
-    mirrors: tuple[str, ...], target: Path, md5: str, progress: bool, attempts: int, pause: float
-) -> None:
+def _obtain(mirrors: tuple[str, ...], target: Path, md5: str, asking: Asking) -> None:
     """Download one archive from the first mirror that gives it."""
     for mirror in mirrors:
         try:
-            url = mirror + target.name
-            obtain(
-                url,
-                target,
-                md5,
-                most=LARGEST,
-                progress=progress,
-                attempts=attempts,
-                pause=pause,
-            )
+            obtain(mirror + target.name, target, md5, most=LARGEST, **asking._asdict())
             return
         except DatasetError:
             if mirror == mirrors[-1]:
                 raise
 
 
-def open_vision(card: Card, path: Path) -> ImageSource:
+def open_vision(card: VisionCard, path: Path) -> ImageSource:
     """Open a dataset that lies under `path`; splits are train and test.
 
     Raises
@@ -157,7 +180,7 @@ def open_vision(card: Card, path: Path) -> ImageSource:
     return ImageSource(card, shapes.pop(), labels, partial(read_memory, arrays))
 
 
-def _unpacked(card: Card, path: Path, stack: ExitStack) -> Path:
+def _unpacked(card: VisionCard, path: Path, stack: ExitStack) -> Path:
     """Return a root with the unpacked files: `path`, or a temporary folder that `stack` removes."""
     files = layout(card)
     if (old := path / str(card.torchvision) / "processed").exists():
@@ -184,7 +207,7 @@ def _unpacked(card: Card, path: Path, stack: ExitStack) -> Path:
     return folder
 
 
-def _check(card: Card, root: Path, name: str) -> Path:
+def _check(card: VisionCard, root: Path, name: str) -> Path:
     """Return where a file really is, if it is a regular one of a plausible size, in the root."""
     if card.local:
         stay_inside(root / name, root, name)
@@ -198,7 +221,7 @@ def _check(card: Card, root: Path, name: str) -> Path:
     return real
 
 
-def _parse(card: Card, folder: Path, split: str, where: str) -> tuple[Any, Any]:
+def _parse(card: VisionCard, folder: Path, split: str, where: str) -> tuple[Any, Any]:
     """Return images and labels of one split as torchvision reads them."""
     dataset = getattr(torchvision_datasets(), str(card.torchvision))
     try:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from pipeline import __version__
 from pipeline.config import ExperimentConfig
-from pipeline.datasets import DATASETS, Card, find_card
+from pipeline.datasets import Card, find_card, origin
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import DatasetError
 from pipeline.experiments.engine import ClassData, all_cells, distance_name, stream_seed
@@ -45,7 +45,7 @@ def write_run(
         ClassCount(label, source.classes[label], counts[label])
         for label in labels_of(config, source)
     )
-    note = _note(card, _origin(card))
+    note = _note(card, origin(card))
     return _write(
         config, note, classes, source.shape, root, out, started, seconds, facts=source.facts
     )
@@ -150,20 +150,6 @@ def _write(
 
 def _note(card: Card, origin: str) -> DatasetNote:
     return DatasetNote(card.name, card.title, card.licence, card.url, origin)
-
-
-def _origin(card: Card) -> str:
-    """Say how the images came here, and which of their files were compared with a digest."""
-    if card.kind == "tiles":
-        return "shipped with scikit-image, cut on the fly"
-    if card.own:
-        what = "a folder" if card.kind == "folder" else "files"
-        return f"{what} of your own, no digest to check"
-    if DATASETS.get(card.name) != card:
-        return "files from the addresses in your card, compared with its digests"
-    if card.kind == "torchvision":
-        return "official files, compared with the digests that torchvision publishes of them"
-    return "official files, digest checked"
 
 
 def command(

@@ -2,11 +2,11 @@
 
 None of it is read from the records, and none of it is assumed: a wrong prior costs accuracy at
 small n·μ, never privacy. The figures for images, here and in a descriptor's `typical` and
-`contrasts`, were set by hand after looking at public ones
-(photographs of scikit-image, MedMNIST, microscopy tiles). They are coarse facts on all of them:
-contrast varies by orders of magnitude between pictures and moves log R along Id (each feature
-scales with it), while the ratios of the features' variances hardly vary; gradients are weaker than
-intensities, second derivatives weaker still; features correlate weakly.
+`contrasts`, were set by hand after looking at public ones (photographs of scikit-image, MedMNIST,
+microscopy tiles). They are coarse facts on all of them: contrast varies by orders of magnitude
+between pictures and moves log R along Id (each feature scales with it), while the ratios of the
+features' variances hardly vary; gradients are weaker than intensities, second derivatives weaker
+still; features correlate weakly.
 Next on the path: ``plan.py``.
 """
 

@@ -198,20 +198,21 @@ def _apart(mechanism: Mechanism) -> tuple[Points, Points, Callable[[Points], Flo
 
 
 def gaussian_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score ⟨x, c − c'⟩ in the surrounding space."""
+    """Score ⟨x, c − c'⟩/σ² in the surrounding space."""
     left, right, embed = _apart(mechanism)
-    axis = embed(left) - embed(right)
+    axis = (embed(left) - embed(right)) / mechanism.sigma**2
     return Neighbours(left, right, None, lambda y: embed(y) @ axis)
 
 
 def laplace_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score ‖x − c'‖ − ‖x − c‖ in the surrounding space: σ times the log ratio."""
+    """Score (‖x − c'‖ − ‖x − c‖)/σ in the surrounding space."""
     left, right, embed = _apart(mechanism)
+    sigma = mechanism.sigma
     a, b = embed(left), embed(right)
 
     def score(y: Points) -> FloatArray:
         x = embed(y)
-        return np.asarray(np.linalg.norm(x - b, axis=-1) - np.linalg.norm(x - a, axis=-1))
+        return np.asarray(np.linalg.norm(x - b, axis=-1) - np.linalg.norm(x - a, axis=-1)) / sigma
 
     return Neighbours(left, right, None, score)
 

@@ -115,12 +115,25 @@ class HardenedDraw(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """The two inputs of a mechanism, its footpoint, and a score; larger means more like `left`."""
+    """Two inputs of a mechanism that are as far apart as Δ allows, and what tells them apart.
+
+    Attributes
+    ----------
+    left, right : array
+        The inputs: statistics, or records (`Family.statistic`).
+    base : array, or None
+        The footpoint.
+    score : callable
+        ln p(y)/q(y) of outputs y, up to a constant: p is the law from `left`, q that from `right`.
+    exact : bool
+        Whether it is that; else something that rises with it.
+    """
 
     left: Points
     right: Points
     base: Points | None
     score: Callable[[Points], FloatArray]
+    exact: bool = True
 
 
 class Price(Protocol):

@@ -86,15 +86,16 @@ def generalized_gaussian_price(
 
 
 def generalized_gaussian_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score Σ |x_j − v'_j|^N − |x_j − v_j|^N: σ^N times the log ratio, N the degree."""
-    manifold = mechanism.manifold
+    """Score Σ (|x_j − v'_j|^N − |x_j − v_j|^N)/σ^N, N the degree."""
+    manifold, sigma = mechanism.manifold, mechanism.sigma
     degree = mechanism.degree if isinstance(mechanism, WrappedGeneralizedGaussian) else 2.0
     base, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
     v = manifold.log(base, left)
 
     def score(y: Points) -> FloatArray:
         x = manifold.log(base, y)
-        return np.asarray((np.abs(x + v) ** degree - np.abs(x - v) ** degree).sum(axis=-1))
+        ratio = (np.abs(x + v) / sigma) ** degree - (np.abs(x - v) / sigma) ** degree
+        return np.asarray(ratio.sum(axis=-1))
 
     return Neighbours(left, right, base, score)
 

@@ -215,14 +215,15 @@ def k_norm_gradient(
 
 
 def neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score ‖grad F'(y)‖ − ‖grad F(y)‖: σ times the log ratio, but for a constant.
+    """Score (‖grad F'(y)‖ − ‖grad F(y)‖)/σ: the log ratio, but for a constant.
 
     The replaced record moves from one end of a diameter of the domain to the other, so that the
     gradients differ by (log_y x − log_y x')/n, of norm D/n on that diameter. The other record sits
     at one end: that makes the normalising constants differ too, unless the manifold is flat. On
     Hadamard manifolds D = n·Δ; on positive curvature the domain is the ball B_r(p0), and D = 2r.
     """
-    manifold, reach = mechanism.manifold, RECORDS * mechanism.sensitivity / 2.0
+    manifold, sigma = mechanism.manifold, mechanism.sigma
+    reach = RECORDS * mechanism.sensitivity / 2.0
     if isinstance(mechanism, KNormGradient) and math.isfinite(mechanism.radius):
         reach = mechanism.radius * (1.0 - 1e-9)  # within the ball, whatever the rounding
     base, end, other = opposite(manifold, reach)
@@ -230,7 +231,7 @@ def neighbours(mechanism: Mechanism) -> Neighbours:
     left, right = np.stack([*rest, end]), np.stack([*rest, other])
 
     def score(y: Points) -> FloatArray:
-        return gradient_norm(right, manifold, y) - gradient_norm(left, manifold, y)
+        return (gradient_norm(right, manifold, y) - gradient_norm(left, manifold, y)) / sigma
 
     return Neighbours(left, right, base, score)
 

@@ -85,19 +85,19 @@ def _landmarks(manifold: Manifold) -> bool:
 
 
 def neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score Σ_j |y_j − c'_j| − |y_j − c_j|: σ times the log ratio before centring and scaling.
+    """Score Σ_j (|y_j − c'_j| − |y_j − c_j|)/σ: the log ratio before centring and scaling.
 
     The regular polygon is rotated, so that every landmark moves by Δ and neither centre nor size
     changes. Centring and scaling the output lose little while the noise is small against the shape.
     """
-    polygon = mechanism.manifold.origin
+    polygon, sigma = mechanism.manifold.origin, mechanism.sigma
     angle = math.asin(mechanism.sensitivity * math.sqrt(len(polygon)) / 2.0)
     left, right = np.exp(1j * angle) * polygon, np.exp(-1j * angle) * polygon
 
     def score(y: Points) -> FloatArray:
-        return np.asarray((np.abs(y - right) - np.abs(y - left)).sum(axis=-1))
+        return np.asarray((np.abs(y - right) - np.abs(y - left)).sum(axis=-1)) / sigma
 
-    return Neighbours(left, right, None, score)
+    return Neighbours(left, right, None, score, exact=False)
 
 
 LANDMARK_LAPLACE = Family(

@@ -1,7 +1,7 @@
 """Two neighbouring data sets on which a mechanism leaks most, and the score that tells them apart.
 
 In: a calibrated mechanism. Out: `Neighbours`: the two inputs, exactly as far apart as the
-mechanism's sensitivity allows, and its log-likelihood ratio (or what rises with it) as a score. The
+mechanism's sensitivity allows, and its log-likelihood ratio as a score. The
 pairs here serve several families; a family carries its own in its file. The audit draws from them.
 
 Points lie around p0, a public point that is not the manifold's origin, along a direction u that is
@@ -40,20 +40,21 @@ def opposite(manifold: Manifold, reach: float) -> tuple[Points, Points, Points]:
 
 
 def wrapped_gaussian(mechanism: Mechanism) -> Neighbours:
-    """Score ⟨log_{p0} y, u⟩: the log ratio of the two normal laws, but for a factor."""
+    """Score ⟨log_{p0} y, u⟩·Δ/σ²: the log ratio of the two normal laws."""
     manifold = mechanism.manifold
     base, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
-    return Neighbours(left, right, base, lambda y: manifold.log(base, y) @ diagonal(manifold.dim))
+    axis = diagonal(manifold.dim) * mechanism.sensitivity / mechanism.sigma**2
+    return Neighbours(left, right, base, lambda y: manifold.log(base, y) @ axis)
 
 
 def wrapped_laplace(mechanism: Mechanism) -> Neighbours:
-    """Score ‖x − v'‖ − ‖x − v‖ with x = log_{p0} y: σ times the log ratio."""
-    manifold = mechanism.manifold
+    """Score (‖x − v'‖ − ‖x − v‖)/σ with x = log_{p0} y."""
+    manifold, sigma = mechanism.manifold, mechanism.sigma
     base, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
     v = manifold.log(base, left)
 
     def score(y: Points) -> FloatArray:
         x = manifold.log(base, y)
-        return np.asarray(np.linalg.norm(x + v, axis=-1) - np.linalg.norm(x - v, axis=-1))
+        return np.asarray(np.linalg.norm(x + v, axis=-1) - np.linalg.norm(x - v, axis=-1)) / sigma
 
     return Neighbours(left, right, base, score)

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from pipeline.arrays import FloatArray
 from pipeline.errors import UndefinedError
 from pipeline.geometry import Manifold
 from pipeline.geometry.area import area_of
@@ -172,10 +173,14 @@ def riemannian_laplace(
 
 
 def neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score dist(y, c') − dist(y, c): σ times the log ratio on a homogeneous manifold."""
-    manifold = mechanism.manifold
+    """Score (dist(y, c') − dist(y, c))/σ: the log ratio on a homogeneous manifold."""
+    manifold, sigma = mechanism.manifold, mechanism.sigma
     _, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
-    return Neighbours(left, right, None, lambda y: manifold.dist(y, right) - manifold.dist(y, left))
+
+    def score(y: Points) -> FloatArray:
+        return np.asarray(manifold.dist(y, right) - manifold.dist(y, left)) / sigma
+
+    return Neighbours(left, right, None, score, exact=manifold.homogeneous)
 
 
 RL = Family(

@@ -198,7 +198,7 @@ def summary(run: Run) -> list[Any]:
     return list(findings(run)[1:])
 
 
-CONTENT: Mapping[str, Callable[[Run], Content]] = {
+CONTENT: dict[str, Callable[[Run], Content]] = {
     "summary": summary,
     "facts": facts_about("images"),
     "missing": facts_about("missing"),

@@ -1,0 +1,52 @@
+"""Members that nobody needs, each in a file of its own: what a new one costs.
+
+One file here, one line in `TOYS`: in the package that line stands in the registry itself, and the
+README has a row. `pytest -p tests.toys` runs any test of the suite with them registered.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.references import REFERENCES
+
+from pipeline.datasets.registry import KINDS
+from pipeline.descriptors import DESCRIPTORS
+from pipeline.geometry import MANIFOLDS
+from pipeline.mechanisms import MECHANISMS
+from pipeline.report.content import CONTENT
+from tests.toys.dataset_kind import RAW
+from tests.toys.descriptor import EDGE2, edge2_features
+from tests.toys.manifold import Cylinder, Decibel
+from tests.toys.mechanism import HUBER
+from tests.toys.reportlet import quiet_classes
+
+TOYS: tuple[tuple[dict[str, Any], str, Any], ...] = (
+    (MANIFOLDS, "spd-decibel", Decibel),
+    (MANIFOLDS, "cylinder", Cylinder),
+    (DESCRIPTORS, "edge2", EDGE2),
+    (MECHANISMS, "huber", HUBER),
+    (KINDS, "raw", RAW),
+    (CONTENT, "quiet_classes", quiet_classes),
+    (REFERENCES, "edge2", edge2_features),
+)
+"""Registry, name and member."""
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    """Register all of them, and take them out again."""
+    for registry, name, member in TOYS:
+        assert name not in registry
+        registry[name] = member
+    try:
+        yield
+    finally:
+        for registry, name, _ in TOYS:
+            del registry[name]
+
+
+def pytest_configure() -> None:
+    """Register them for a whole run, before any test is collected."""
+    for registry, name, member in TOYS:
+        registry[name] = member

@@ -4,20 +4,13 @@ import math
 from typing import Any
 
 import numpy as np
+from sample_manifolds import MEDIUM
 
-from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.family import Mechanism, Points
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
 
-SPACES: dict[str, Manifold] = {
-    "spd-log-euclidean": MANIFOLDS["spd-log-euclidean"](k=3),
-    "spd-log-cholesky": MANIFOLDS["spd-log-cholesky"](k=3),
-    "spd-affine-invariant": MANIFOLDS["spd-affine-invariant"](k=3),
-    "hyperbolic": MANIFOLDS["hyperbolic"](dim=3),
-    "sphere": MANIFOLDS["sphere"](dim=2),
-    "kendall": MANIFOLDS["kendall"](landmarks=5),
-}
+SPACES = MEDIUM
 BUDGETS: dict[str, tuple[Budget, Budget]] = {
     "pure": (PureDP(0.5), PureDP(2.0)),
     "approx": (ApproxDP(0.5, 1e-6), ApproxDP(2.0, 1e-6)),
@@ -32,12 +25,12 @@ CASES = [
     for space in SPACES
     if space in family.manifolds
 ]
-LEAVES = ("extrinsic-gaussian", "euclidean-laplace")  # their output may leave the manifold
 
 
 def knobs(name: str, space: str) -> dict[str, Any]:
     """Return what a family needs besides budget, sensitivity and manifold."""
-    return {"radius": 0.3} if name == "kng" and space in ("sphere", "kendall") else {}
+    curved = SPACES[space].curvature[1] > 0.0
+    return {"radius": 0.3} if curved and "radius" in MECHANISMS[name].options else {}
 
 
 def make(
@@ -52,9 +45,10 @@ def make(
 
 
 def statistic(name: str, space: str, seed: int = 60) -> Points:
-    """Return a point near the origin, or the records that kng takes in its place."""
+    """Return a point near the origin, or the records that a family takes in its place."""
     rng, manifold = np.random.default_rng(seed), SPACES[space]
-    count = 6 if name == "kng" else 1
+    records = MECHANISMS[name].statistic == "records"
+    count = 6 if records else 1
     tangent = 0.1 * rng.standard_normal((count, manifold.dim)) / math.sqrt(manifold.dim)
     points = manifold.exp(manifold.origin, tangent)
-    return points if name == "kng" else points[0]
+    return points if records else points[0]

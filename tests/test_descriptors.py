@@ -10,47 +10,21 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-import scipy.ndimage
-import skimage.color
 import skimage.data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from references import FIRST, REFERENCES, SECOND
 
-from pipeline.descriptors import DESCRIPTORS, Descriptor, describe, domain, kernels, require, verify
+from pipeline.descriptors import DESCRIPTORS, describe, kernels
 from pipeline.errors import ConfigError, DatasetError
 
 ETA = 1e-6
-FIRST = np.outer([1, 2, 1], [1, 0, -1])
-SECOND = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1])
-
-
-def features(image, name):
-    """φ of every pixel, (k, h·w), by scipy.ndimage and scikit-image.
-
-    The filters run on whole numbers (gray levels, or luminance in steps of 10⁻⁴) and are scaled
-    afterwards: else rounding makes a derivative of 1e-17 out of 0, and any angle at all of it.
-    """
-    height, width = image.shape[:2]
-    steps = 10_000 if image.ndim == 3 else 1
-    whole = np.rint(skimage.color.rgb2gray(image) * 255 * steps) if image.ndim == 3 else image
-    gray = whole.astype(float)
-    shapes = [FIRST / 4, FIRST.T / 4, SECOND / 32, SECOND.T / 32]
-    found = [np.abs(scipy.ndimage.correlate(gray, shape, mode="reflect")) for shape in shapes]
-    if name != "oct5":
-        gray, found = gray / 255, [feature / (255 * steps) for feature in found]
-    if name == "oct5":
-        maps = [gray, *found]
-    else:
-        y, x = np.mgrid[0:height, 0:width] / np.reshape([height - 1, width - 1], (2, 1, 1))
-        colours = np.moveaxis(image / 255, -1, 0) if image.ndim == 3 else [gray]
-        maps = [x, y, *colours, *found, np.hypot(*found[:2]), np.arctan2(*found[:2])]
-    return np.stack([np.ravel(feature) for feature in maps])
 
 
 def oracle(image, name):
     """Return the descriptor by np.cov."""
-    phi = features(image, name)
+    phi = REFERENCES[name](image)
     return np.reshape(np.cov(phi, bias=True), (len(phi), -1)) + ETA * np.eye(len(phi))
 
 
@@ -218,7 +192,8 @@ def test_medical_images(request, dataset):
     root = request.getfixturevalue("samples" if dataset.endswith("subset") else "shared")
     with np.load(root / f"{dataset}.npz") as archive:
         images = archive["test_images"][:60]
-    fitting = [name for name in DESCRIPTORS if images.ndim == 2 + (name == "grid11") + 1]
+    channels = 1 if images.ndim == 3 else 3
+    fitting = [name for name, spec in DESCRIPTORS.items() if spec.channels == channels]
     assert fitting
     for name in fitting:
         assert_close(describe(images, name), [oracle(image, name) for image in images], name)
@@ -236,7 +211,7 @@ def test_range_of_derivatives():
     """Gain 1: over all 3×3 patches derivatives reach 1 and no more, magnitude √5/2, not √2."""
     bits = np.array(list(product([0, 255], repeat=9)), np.uint8).reshape(-1, 3, 3)
     patches = np.pad(bits, ((0, 0), (2, 2), (2, 2)), mode="edge")
-    found = np.stack([features(patch, "grid9").reshape(9, 7, 7)[:, 3, 3] for patch in patches])
+    found = np.stack([REFERENCES["grid9"](patch).reshape(9, 7, 7)[:, 3, 3] for patch in patches])
     assert found[:, 3:5].max() == 1
     assert math.isclose(found[:, 7].max(), math.sqrt(5) / 2, rel_tol=1e-14)
 
@@ -248,7 +223,7 @@ def test_features_stay_in_their_ranges(name):
     assert len(spec.features) == len(spec.ranges) == spec.k
     assert len(spec.units(9, 9)) == spec.k
     images = pictures(shape_for(name, 25, 26), np.random.default_rng(7))
-    phi = np.concatenate([features(image, name) for image in images], axis=1)
+    phi = np.concatenate([REFERENCES[name](image) for image in images], axis=1)
     assert (phi.min(axis=1) >= 0).all()
     assert (phi.max(axis=1) <= np.array(spec.ranges) * (1 + 1e-12)).all()
     assert (phi.max(axis=1) >= 0.9 * np.array(spec.ranges)).all()
@@ -281,38 +256,6 @@ def test_bad_inputs(images, name, eta, error, words):
     with pytest.raises(error, match=words) as caught:
         describe(images, name, eta)
     assert "\n" not in str(caught.value)
-
-
-def add_halves(images, moments):
-    """Moments of (1, I of the left half, I of the right half), in plain NumPy."""
-    for image, total in zip(images[..., 0].astype(float), moments, strict=True):
-        half = image.shape[1] // 2
-        left, right = image[:, :half].ravel(), image[:, half:].ravel()
-        phi = np.stack([np.ones(left.size), left, right])
-        total += np.tril(phi @ phi.T) * 2
-
-
-def test_own_descriptor_is_one_entry(monkeypatch):
-    """A new entry of the registry is all that describe, domain, verify and require need."""
-    mine = Descriptor(
-        name="halves",
-        features=("left", "right"),
-        channels=1,
-        ranges=(1.0, 1.0),
-        norm_bound=2.0,
-        units=lambda height, width: (255, 255),
-        kernel=add_halves,
-        exact=False,
-    )
-    monkeypatch.setitem(DESCRIPTORS, "halves", mine)
-    images = np.random.default_rng(8).integers(0, 256, (50, 12, 10), dtype=np.uint8)
-    found = describe(images, "halves")
-    left, right = images[..., :5].reshape(50, -1) / 255, images[..., 5:].reshape(50, -1) / 255
-    wanted = [np.cov([a, b], bias=True) + ETA * np.eye(2) for a, b in zip(left, right, strict=True)]
-    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
-    limit = domain("halves", height=12, width=10)
-    require(verify(found, np.zeros(50, np.int64), limit, ("only",)))
-    assert limit.dimension == 3
 
 
 def test_registry_is_frozen_and_named():

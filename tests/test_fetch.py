@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.datasets import DATASETS, Card, data_root, fetch, open_dataset, transfer
+from pipeline.datasets import DATASETS, data_root, fetch, open_dataset, transfer
 from pipeline.datasets.download import obtain
+from pipeline.datasets.npz import NpzCard
 from pipeline.errors import DatasetError
 from pipeline.files import home
 
@@ -73,14 +74,14 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
-def card(server: Server, name: str = "toy", md5: str = MD5) -> Card:
+def card(server: Server, name: str = "toy", md5: str = MD5) -> NpzCard:
     """Return a card whose 28 px file the server gives at /NAME.npz and 64 px at /NAME_64.npz."""
     files = [
         {"size": 28, "url": f"{server.address}/{name}.npz", "md5": md5},
         {"size": 64, "url": f"{server.address}/{name}_64.npz", "md5": md5},
     ]
     fields = {"name": name, "kind": "npz", "channels": 1, "classes": ["a"], "files": files}
-    return Card.model_validate(fields)
+    return NpzCard.model_validate(fields)
 
 
 def test_download_is_whole_and_used_again(server: Server, tmp_path: Path) -> None:

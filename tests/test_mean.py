@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from sample_manifolds import MEDIUM, one_each
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, ConvergenceError, DomainError
@@ -19,14 +20,7 @@ from pipeline.geometry import (
     sym_log,
 )
 
-ALL: list[Manifold] = [
-    MANIFOLDS["spd-log-euclidean"](k=3),
-    MANIFOLDS["spd-log-cholesky"](k=3),
-    MANIFOLDS["spd-affine-invariant"](k=3),
-    MANIFOLDS["hyperbolic"](dim=3),
-    MANIFOLDS["sphere"](dim=3),
-    MANIFOLDS["kendall"](landmarks=5),
-]
+ALL = list(one_each(MEDIUM | {"sphere": MANIFOLDS["sphere"](dim=3)}).values())
 HADAMARD = [one for one in ALL if one.hadamard]
 AFFINE = MANIFOLDS["spd-affine-invariant"](k=5)
 every = pytest.mark.parametrize("manifold", ALL, ids=lambda one: one.name)

@@ -9,8 +9,8 @@ To add your own, write one file with a kernel, and one entry of `DESCRIPTORS`:
   model of thirty lines. `describe` runs kernels on threads: ``kernels.compiled`` makes them fast
   and releases the interpreter lock, plain NumPy works too.
 - `ranges` and `norm_bound` are what every privacy scale rests on: give them with their proof.
-- `typical` and `contrasts` may be left out. They say what public images look like: the adaptive mean
-  is more accurate for it, and no privacy rests on it.
+- `typical` and `contrasts` may be left out. They say what public images look like, which makes the
+  adaptive mean more accurate; no privacy rests on them.
 
 `describe`, `domain`, `verify`, releases and the tests that loop over `DESCRIPTORS` need nothing
 else.

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.references import REFERENCES
+from references import REFERENCES
 
 from pipeline.datasets.registry import KINDS
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
 from pipeline.report.content import CONTENT
-from tests.toys.dataset_kind import RAW
-from tests.toys.descriptor import EDGE2, edge2_features
-from tests.toys.manifold import Cylinder, Decibel
-from tests.toys.mechanism import HUBER
-from tests.toys.reportlet import quiet_classes
+from toys.dataset_kind import RAW
+from toys.descriptor import EDGE2, edge2_features
+from toys.manifold import Cylinder, Decibel
+from toys.mechanism import HUBER
+from toys.reportlet import quiet_classes
 
 TOYS: tuple[tuple[dict[str, Any], str, Any], ...] = (
     (MANIFOLDS, "spd-decibel", Decibel),

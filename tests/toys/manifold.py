@@ -7,8 +7,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry import Hyperbolic
 from pipeline.geometry.covariances import SPECTRAL, Covariances, Facts, Place
+from pipeline.geometry.hyperbolic import Hyperbolic
 from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.spd import Spd
 from pipeline.geometry.vectors import check_size, check_vectors, superscript

@@ -1,0 +1,27 @@
+"""Manifolds of the sizes that tests use: a small one of every member, and some of more interest."""
+
+from collections.abc import Mapping
+
+from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.geometry.covariances import covariances_of
+from pipeline.mechanisms.family import small
+
+SPD = [name for name, kind in MANIFOLDS.items() if covariances_of(kind) is not None]
+"""The metrics that know covariance descriptors."""
+
+
+def one_each(chosen: Mapping[str, Manifold]) -> dict[str, Manifold]:
+    """Return a member of every kind: the chosen one, or its small one."""
+    return {name: chosen.get(name) or small(kind) for name, kind in MANIFOLDS.items()}
+
+
+MEDIUM = one_each(
+    {
+        "spd-log-euclidean": MANIFOLDS["spd-log-euclidean"](k=3),
+        "spd-log-cholesky": MANIFOLDS["spd-log-cholesky"](k=3),
+        "spd-affine-invariant": MANIFOLDS["spd-affine-invariant"](k=3),
+        "hyperbolic": MANIFOLDS["hyperbolic"](dim=3),
+        "kendall": MANIFOLDS["kendall"](landmarks=5),
+    }
+)
+"""Name → one of a few dimensions."""

@@ -33,7 +33,7 @@ def arrays(seed: int = 0, *channels: int) -> Arrays:
 
 def toy(folder: Path, content: Arrays, card: str = NPZ) -> ImageSource:
     """Write arrays and a card, and open them."""
-    np.savez_compressed(folder / "toy.npz", allow_pickle=True, **content)
+    np.savez_compressed(folder / "toy.npz", **content)
     (folder / "toy.toml").write_text(card)
     return open_dataset(folder / "toy.toml", folder)
 
@@ -145,7 +145,7 @@ def test_damaged_file_is_one_line(tmp_path: Path, damage: str, compressed: bool)
     """A file that is no zip, cut, with a bit flipped or rows short never passes in silence."""
     path = tmp_path / "toy.npz"
     content = arrays()
-    (np.savez_compressed if compressed else np.savez)(path, allow_pickle=True, **content)
+    (np.savez_compressed if compressed else np.savez)(path, **content)
     whole = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
         middle = archive.getinfo("train_images.npy").header_offset + 600

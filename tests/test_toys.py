@@ -1,0 +1,208 @@
+"""What a new member costs: one file and one line. Toys of every kind go through the whole house.
+
+Draws here are compared with proven bounds or not at all: no false alarm.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toys
+
+from pipeline.audit import all_cases, audit
+from pipeline.cli import main
+from pipeline.config import load_config
+from pipeline.datasets import open_dataset
+from pipeline.descriptors import describe, domain, require, verify
+from pipeline.errors import PrivacyError
+from pipeline.experiments.run import run_experiment
+from pipeline.geometry import MANIFOLDS
+from pipeline.ledger import init_ledger
+from pipeline.mean import Ball, SinglePlan, private_mean
+from pipeline.mechanisms import LATTICE, MECHANISMS
+from pipeline.privacy import GDP, PureDP
+from pipeline.publish import load_release, settle
+from pipeline.report.page import build_section
+from pipeline.report.sources import load_runs
+from pipeline.results import read_rows
+
+TESTS = Path(__file__).parent
+LAWS = ("laws_manifold", "laws_mechanism", "mean", "private_mean", "descriptors", "audit")
+CARD = 'kind = "raw"\nchannels = 1\nheight = 12\nwidth = 10\nclasses = ["well", "ill"]\n'
+EXPERIMENT = """\
+name = "toys"
+title = "Toys"
+dataset = "{card}"
+descriptor = "edge2"
+manifold = "spd-decibel"
+budgets = [1.0]
+repetitions = 3
+seed = 1
+[[mechanisms]]
+series = "Huber"
+mechanism = "huber"
+[[mechanisms]]
+series = "EWG, footpoint of Huber"
+mechanism = "ewg"
+footpoint = "all"
+footpoint_mechanism = "huber"
+[[mechanisms]]
+series = "adaptive"
+mechanism = "ewg"
+footpoint = "adaptive"
+"""
+RELEASE = """\
+name = "toys"
+population = "ward"
+dataset = "{card}"
+labels_and_class_sizes_are_public = true
+descriptor = "edge2"
+manifold = "spd-decibel"
+mechanism = "{mechanism}"
+budget = 1.0
+run_key = "one"
+"""
+
+
+@pytest.fixture(autouse=True)
+def toys_are_members() -> Iterator[None]:
+    """Register all of them, and nothing else."""
+    with toys.registered():
+        yield
+
+
+@pytest.fixture
+def ward(tmp_path: Path) -> Path:
+    """Return a folder with a card and images of the toy kind."""
+    rng = np.random.default_rng(1)
+    (tmp_path / "ward").mkdir()
+    for name, n in (("well", 40), ("ill", 20)):
+        rng.integers(0, 256, (n, 12, 10), dtype=np.uint8).tofile(tmp_path / "ward" / f"{name}.raw")
+    (tmp_path / "ward.toml").write_text(CARD + "public = true\n")
+    return tmp_path
+
+
+def refused(capsys: pytest.CaptureFixture[str], *tokens: object) -> str:
+    """Return the one line with which a command refuses."""
+    assert main([str(token) for token in tokens]) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    return line
+
+
+@pytest.mark.slow
+def test_all_laws_run_over_the_toys() -> None:
+    """Every law of the suite that loops over members holds for the toys, and each has many."""
+    names = [name for _, name, _ in toys.TOYS]
+    chosen = [name for name in names if name not in ("raw", "quiet_classes")]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "toys", "-p", "no:cacheprovider", "-q", "-rA"]
+        + ["-k", " or ".join(sorted(set(chosen))), "--deselect", "tests/test_toys.py"]
+        + [str(TESTS / f"test_{name}.py") for name in LAWS],
+        env={**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}"},
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    passed = [line for line in done.stdout.splitlines() if line.startswith("PASSED")]
+    for name, least in (("decibel", 60), ("cylinder", 60), ("huber", 20), ("edge2", 10)):
+        assert sum(name in line for line in passed) >= least, name
+
+
+def test_an_experiment_runs_on_toys(ward: Path) -> None:
+    """Kind, descriptor, manifold and mechanism of toys: rows of every series, and a section."""
+    (ward / "toys.toml").write_text(EXPERIMENT.format(card=ward / "ward.toml"))
+    rows = read_rows(run_experiment(load_config(ward / "toys.toml"), ward, ward / "out"))
+    assert set(rows["series"]) == {"Huber", "EWG, footpoint of Huber", "adaptive"}
+    assert set(rows["distance"]) == {"decibel"}
+    assert set(rows["status"]) == {"ok"}
+    assert len(rows["error"]) == 3 * 2 * 3
+    assert np.isfinite(rows["error"]).all()
+    (run,) = load_runs(ward / "out")
+    words = {"title": "Few", "caption": "", "template": "lines.html.j2"}
+    section = build_section(run, {"reportlet": [{"name": "quiet_classes", **words}]})
+    assert section.reportlets[0].content == ["ill: 20"]
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "ewg"])
+def test_a_hardened_release_runs_on_toys(ward: Path, mechanism: str) -> None:
+    """A release on the toys pays once, certifies ρ, and lies in the toys' region."""
+    text = RELEASE.format(card=ward / "ward.toml", mechanism=mechanism)
+    (ward / "release.toml").write_text(text)
+    book = init_ledger(ward / "ledger.sqlite")
+    book.set_budget("ward", GDP(1.0))
+    released = json.loads(settle(load_release(ward / "release.toml"), book, ward))
+    facts = domain("edge2", height=12, width=10, manifold="spd-decibel")
+    space = MANIFOLDS["spd-decibel"](k=2)
+    for row in released["classes"]:
+        assert row["rho"] <= 0.5
+        far = float(space.dist(space.origin, np.array(row["point"])))
+        assert far <= facts.radius + 1e-3
+    (row,) = book.show("ward")
+    assert row.spent == GDP(1.0)
+
+
+def test_toys_are_refused_where_they_offer_nothing(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without an area no law of distances, without `hardened` no release: one line each."""
+    space, rng = MANIFOLDS["cylinder"](3), np.random.default_rng(2)
+    points = space.exp(space.origin, 0.1 * rng.standard_normal((9, 3)))
+    args = {"domain": Ball(1.0, "cylinder"), "manifold": "cylinder"}
+    for name in ("rl", "kng"):
+        assert "cylinder" not in MECHANISMS[name].manifolds
+        with pytest.raises(PrivacyError, match=f"{name} has no privacy guarantee on cylinder"):
+            private_mean(points, PureDP(5.0), plan=SinglePlan(name), rng=rng, **args)
+    for name, noise in (("ewl", rng), ("huber", rng), ("ewg", LATTICE)):
+        budget = GDP(1.0) if name == "ewg" else PureDP(5.0)
+        release, nonprivate = private_mean(points, budget, plan=SinglePlan(name), rng=noise, **args)
+        assert space.check(release.point).shape == (4,)
+        assert np.isfinite(nonprivate.error)
+    text = RELEASE.format(card=ward / "ward.toml", mechanism="huber")
+    (ward / "release.toml").write_text(text)
+    line = refused(capsys, "release", "--config", ward / "release.toml", "--out", ward / "out")
+    assert "huber has no hardened noise" in line
+    (ward / "release.toml").write_text(text.replace("spd-decibel", "cylinder"))
+    assert "spd-decibel" not in refused(capsys, "release", "--config", ward / "release.toml")
+    (ward / "ward.toml").write_text(CARD.replace("height", "hieght"))
+    line = refused(capsys, "run", "--dataset", ward / "ward.toml")
+    assert "key 'hieght' is not known; did you mean 'height'" in line
+    (ward / "ward.toml").write_text(CARD.replace('"raw"', '"npz"'))
+    line = refused(capsys, "run", "--dataset", ward / "ward.toml")
+    assert "key 'height' belongs to kind 'raw', not to 'npz'" in line
+
+
+def test_toys_are_listed_and_audited(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`covdp mechanisms` has a row of the toy; the audit has its cases, and finds them sound."""
+    assert main(["mechanisms", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {"cylinder", "spd-decibel"} <= set(rows["huber"]["manifolds"])
+    assert "cylinder" in rows["ewg"]["manifolds"]
+    cases = [case for case in all_cases("huber") if case.manifold.name == "cylinder"]
+    assert {case.budget.name for case in cases} == set(MECHANISMS["huber"].definitions)
+    found = [finding for group in audit(cases, trials=20_000, seed=1) for finding in group]
+    assert all(finding.good for finding in found)
+    assert max(finding.tightness for finding in found) > 0.5
+
+
+def test_the_bound_of_toys_holds_on_toys(ward: Path) -> None:
+    """Descriptors of the toy kind's images, black ones among them, lie within the toy's radius."""
+    source = open_dataset(ward / "ward.toml", ward)
+    images = np.concatenate([*source.chunks(), np.zeros((1, 12, 10), np.uint8)])
+    facts = domain("edge2", height=12, width=10, manifold="spd-decibel")
+    rows = verify(describe(images, "edge2"), np.zeros(len(images), np.int64), facts)
+    require(rows)
+    assert rows[0].ratio > 0.5
+
+
+def test_nothing_of_the_toys_stays() -> None:
+    """They leave as they came: a registry that had one of them already would be an error."""
+    with pytest.raises(AssertionError), toys.registered():
+        pass
+    assert all(name in registry for registry, name, _ in toys.TOYS)

@@ -24,7 +24,7 @@ from pipeline.mean import (
 )
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.family import small
+from pipeline.mechanisms.capabilities import small
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, PureDP
 

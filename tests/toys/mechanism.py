@@ -13,6 +13,7 @@ from scipy import special
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
+from pipeline.mechanisms.capabilities import hadamard, laplace_price
 from pipeline.mechanisms.family import (
     Draws,
     Family,
@@ -20,8 +21,6 @@ from pipeline.mechanisms.family import (
     Neighbours,
     Points,
     check_size,
-    hadamard,
-    laplace_price,
 )
 from pipeline.mechanisms.neighbours import opposite
 from pipeline.mechanisms.radial import directions

@@ -11,10 +11,16 @@ endif
 # --no-build-isolation, below, spares a second environment for the one package that builds this one
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
   --constraint constraints.txt
+OLDEST := .venv-oldest
+# the tests without torchvision, a browser and a PostgreSQL server
+TESTING := pytest pytest-timeout pytest-xdist hypothesis mpmath psutil pyriemann playwright pyyaml
+QUICK := $(patsubst %,tests/test_%.py,cli config flows npz folder fetch descriptors laws_manifold \
+  laws_mechanism laws_privacy calibration private_mean results figures report publish ledger \
+  printing mcmc linalg)
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contracts check tests bench mutants format constraints clean
+.PHONY: help run test lint types contracts check tests oldest bench mutants format constraints clean
 
 help:  ## Show what there is to do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -40,6 +46,13 @@ tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL fi
 	@$(BIN)/python -m tests.components
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
+oldest:  ## The quick part of the suite with the oldest dependencies that are supported
+	@test -e $(OLDEST)/.made || { $(PYTHON) -m venv $(OLDEST) && $(OLDEST)/bin/python -m pip install \
+	  --quiet --disable-pip-version-check --constraint tests/oldest.txt hatchling $(TESTING) && \
+	  $(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+	  --constraint tests/oldest.txt --editable . && touch $(OLDEST)/.made; }
+	@$(OLDEST)/bin/python -m pytest --quiet $(QUICK)
+
 bench: $(VENV)/.dev  ## Ours against peers, side by side in one run
 	@$(BIN)/python -m tests.benchmarks
 
@@ -54,7 +67,7 @@ constraints: $(VENV)/.dev  ## Write constraints.txt from the environment that pa
 	@$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | grep -E '^[A-Za-z0-9_.-]+==' > constraints.txt
 
 clean:  ## Remove the environment and all outputs
-	rm -rf $(VENV) reports/output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) reports/output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 $(VENV)/pyvenv.cfg:
 	@echo "Making the environment in $(VENV) (once; a minute, for the tests some more)"

@@ -1,6 +1,7 @@
 """What is built to be given away: everything covdp reads, nothing of whoever builds it."""
 
 import ast
+import re
 import shutil
 import sys
 import tarfile
@@ -15,9 +16,12 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from pipeline import __version__
+from pipeline.cli.version import version
 
+VERSIONS = sys.modules["pipeline.cli.version"]
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ("pipeline", "flows", "data", "reports", "pyproject.toml", "README.md", "LICENSE")
 PLANTED = (
@@ -101,3 +105,53 @@ def test_the_citation_is_of_this_version() -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (cited["version"], cited["license"]) == (__version__, "Apache-2.0")
     assert cited["authors"]
+
+
+def test_the_change_log_tells_of_this_version() -> None:
+    """Its newest dated entry is that of the version, on the day that the citation gives."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.findall(r"^## (\S+) \((\S+)\)$", text, flags=re.M)[0]
+    assert newest == (__version__, str(cited["date-released"]))
+
+
+def test_the_oldest_dependencies_are_the_lower_bounds() -> None:
+    """tests/oldest.txt pins each dependency to the lower bound that pyproject.toml gives."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = (ROOT / "tests" / "oldest.txt").read_text().splitlines()
+    pinned = {canonicalize_name(name): Version(at) for name, at in (x.split("==") for x in lines)}
+    for item in map(Requirement, project["dependencies"]):
+        least = [Version(x.version) for x in item.specifier if x.operator == ">="]
+        assert least == [pinned[canonicalize_name(item.name)]], item.name
+
+
+def test_the_claimed_pythons_begin_with_the_least() -> None:
+    """Classifiers name the Pythons that were tested, from the least that installs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [x.rsplit(" ", 1)[1] for x in project["classifiers"] if ":: Python ::" in x]
+    assert named == ["3.11", "3.12", "3.13"]
+    assert project["requires-python"] == f">={named[0]}"
+
+
+def test_a_version_without_git_is_a_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit is git's in a checkout, pip's note elsewhere; without either nothing is said."""
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        monkeypatch.setenv("GIT_DIR", str(tmp_path))  # as in a hook of another repository
+        assert re.fullmatch(rf"{re.escape(__version__)} \(commit [0-9a-f]{{12}}\)", version())
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setattr(VERSIONS, "project_root", lambda: tmp_path)
+    assert version() == __version__  # an empty .git is no repository
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert version() == __version__  # there is no git
+    monkeypatch.setattr(VERSIONS, "project_root", lambda: None)
+    for noted, said in (
+        ('{"vcs_info": {"commit_id": "0123456789abcdef"}}', " (commit 0123456789ab)"),
+        ('{"archive_info": {}}', ""),
+        ("not JSON", ""),
+        (None, ""),
+    ):
+        found = type("Distribution", (), {"read_text": lambda self, name, noted=noted: noted})
+        monkeypatch.setattr(VERSIONS.metadata, "distribution", lambda name, one=found: one())
+        assert version() == __version__ + said

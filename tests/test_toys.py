@@ -5,6 +5,7 @@ Draws here are compared with proven bounds or not at all: no false alarm.
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import toys
+from scipy import integrate, special, stats
 
 from pipeline.audit import all_cases, audit
 from pipeline.cli import main
@@ -21,7 +23,7 @@ from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain, require, verify
 from pipeline.errors import PrivacyError
 from pipeline.experiments.run import run_experiment
-from pipeline.geometry import MANIFOLDS
+from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.ledger import init_ledger
 from pipeline.mean import Ball, SinglePlan, private_mean
 from pipeline.mechanisms import LATTICE, MECHANISMS
@@ -199,6 +201,32 @@ def test_the_bound_of_toys_holds_on_toys(ward: Path) -> None:
     rows = verify(describe(images, "edge2"), np.zeros(len(images), np.int64), facts)
     require(rows)
     assert rows[0].ratio > 0.5
+
+
+@pytest.mark.parametrize("dim", [1, 3, 15])
+def test_the_toy_draws_its_law(dim: int) -> None:
+    """Radii have density ∝ t^{d−1}·e^{−H(t)} (Kolmogorov-Smirnov at p > 1e-8), and its mean."""
+    space = FlatChart(MANIFOLDS["spd-log-euclidean"].of_dimension(dim))
+    noise = MECHANISMS["huber"].calibrate(PureDP(2.0), sensitivity=1.0, manifold=space)
+    drawn = noise.sample(space.origin, size=20_000, rng=np.random.default_rng(dim)).points
+    t = np.linspace(0.0, dim + 60.0, 200_001)
+    density = t ** (dim - 1) * np.exp(-special.huber(1.0, t))
+    law = integrate.cumulative_trapezoid(density, t, initial=0.0)
+    radii = np.linalg.norm(drawn, axis=1) / noise.sigma
+    assert stats.kstest(radii, lambda x: np.interp(x, t, law / law[-1])).pvalue > 1e-8
+    mean = noise.sigma * integrate.trapezoid(t * density, t) / law[-1]
+    assert noise.expected_error() == pytest.approx(mean, rel=1e-6)
+
+
+def test_the_guide_shows_the_toy_as_it_is() -> None:
+    """CONTRIBUTING.md holds the toy mechanism's code, and its links lead to files."""
+    guide = (TESTS.parent / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```python\n(.*?)```", guide, flags=re.S)
+    assert (TESTS / "toys" / "mechanism.py").read_text(encoding="utf-8").endswith(shown)
+    assert "class WrappedHuber" in shown
+    links = re.findall(r"\]\(([^)#:]+)\)", guide)
+    assert len(links) == 5
+    assert all((TESTS.parent / ".github" / link).is_file() for link in links)
 
 
 def test_nothing_of_the_toys_stays() -> None:

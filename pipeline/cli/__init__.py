@@ -16,15 +16,15 @@ from typing import Literal
 
 from cyclopts import App, CycloptsError, Group
 
-from pipeline import __version__
 from pipeline.cli import catalogue, experiments, releases
 from pipeline.cli.signals import answered
+from pipeline.cli.version import version
 from pipeline.errors import CovdpError
 
 app = App(
     name="covdp",
     help="Differentially private mean covariance descriptors of medical images.",
-    version=__version__,
+    version=version,
     help_format="markdown",
     help_epilogue="Start with `covdp run`, which needs no network.",
 )

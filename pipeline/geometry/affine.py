@@ -117,6 +117,7 @@ class AffineInvariant(Spd):
     name: ClassVar[str] = "spd-affine-invariant"
     metric: ClassVar[str] = "affine-invariant"
     covariances: ClassVar[Covariances] = SPECTRAL
+    walk_reach: ClassVar[float] = math.inf  # the condition number sets the bound instead
     flat: ClassVar[bool] = False
     curvature: ClassVar[tuple[float, float]] = (-0.5, 0.0)
 

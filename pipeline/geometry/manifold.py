@@ -19,6 +19,7 @@ for it and raises where it is absent; nothing compares names.
 ``embed``, ``unembed``  to and from a vector space of dimension ``embedding_dim``, and ``stretch``:
                         how far an embedded mean moves at most for each unit of distance
 ``nearest``             nearest point to a vector around it, as embedded
+``walk_reach``          how far from the origin the rounding of an inductive mean was measured
 ``normal_chart``        the manifold seen from its origin, points as coordinates
 ``covariances``         what is known on it of covariance descriptors (``covariances.py``)
 ======================  ===========================================================================

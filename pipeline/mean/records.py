@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pipeline.errors import DomainError
+from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import (
     FrechetMean,
     InductiveMean,
@@ -83,6 +83,7 @@ class Records:
     @cached_property
     def inductive(self) -> InductiveMean:
         """A mean that moves by at most D/n with one record: the Fréchet mean where it is flat."""
+        self.check_walk()
         if self.space.flat:
             return InductiveMean(self.centre + (self.placed - self.centre).mean(axis=0), 0.0)
         return inductive_mean(self.placed, self.space, condition=self.region.condition)
@@ -97,6 +98,19 @@ class Records:
         margin.
         """
         return self.region.diameter + 2.0 * self.n * self.inductive.rounding
+
+    def check_walk(self) -> None:
+        """Raise `PrivacyError` unless the rounding of their inductive mean has a bound.
+
+        It was measured on some manifolds (``geometry/inductive.py``), up to a distance.
+        """
+        reach: float | None = getattr(self.space, "walk_reach", None)
+        if self.space.flat or (reach is not None and self.domain.radius <= reach):
+            return
+        raise PrivacyError(
+            f"the rounding of an inductive mean is not bounded on {self.space.name} for records "
+            f"within {self.domain.radius:g} of the origin; use the Fréchet mean, or measure it"
+        )
 
     def on_manifold(self, points: Point) -> Point:
         """Return points of `space` as points of the manifold."""

@@ -72,6 +72,7 @@ def view(records: Records) -> View:
             f"the adaptive mean is private on Hadamard manifolds, found {space.name}, which has "
             "positive curvature; use a mechanism made for it"
         )
+    records.check_walk()  # the whole region may be covered
     frame = build_frame(prior)
     shells = shell_bins(prior, frame, records.region.diameter)
     start = place(space, frame, records.centre)

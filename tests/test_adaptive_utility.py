@@ -125,7 +125,7 @@ def test_five_times_nearer_on_real_classes(
     points = points_of(images_of(name, label, request), manifold)
     ready = adaptive(points, domain=facts, manifold=manifold)
     cells = [(300, 200), (1000, 300), (2000, 400), (4000, 1200)]
-    cells = [cell for cell in cells if cell[0] <= ready.ready.records.n / 2]
+    cells = [cell for cell in cells if cell[0] <= ready.records.n / 2]
     assert cells
     for information, size in cells:
         found = trial(ready, facts.radius, information / ready.records.n, size=size)

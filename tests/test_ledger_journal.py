@@ -267,6 +267,7 @@ def test_thousands_of_releases_are_verified_at_once(tmp_path: Path) -> None:
                 "kind": "charge",
                 **at,
                 "run_key": str(i),
+                "group": 1,
                 "contents": {},
                 "cost": cost,
                 "identity": str(i),

@@ -89,7 +89,8 @@ def test_isolation_of_the_server_does_not_matter(address: str, level: str) -> No
         until(lambda: waiting(other))
         # the first spends while the second waits
         charge = {"kind": "charge", "at": now(), "population": "chest", "run_key": "first"}
-        first.write({**charge, "cost": budget_fields(COST), "contents": {}, "identity": "first"})
+        paid = {"cost": budget_fields(COST), "group": 1, "contents": {}, "identity": "first"}
+        first.write({**charge, **paid})
     second.join()
     assert len(done) == 1
     assert "has nothing left" in str(done[0])

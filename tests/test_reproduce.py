@@ -20,7 +20,8 @@ from pipeline.experiments.run import run_experiment
 from pipeline.experiments.steps import check
 from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
 from pipeline.report import build_report
-from pipeline.report.claims import claims, published, totals, verdict
+from pipeline.report.claims import claims, verdict
+from pipeline.report.listed import published, totals
 from pipeline.report.sources import load_run
 from pipeline.results import read_record, read_rows, write_record
 

@@ -35,6 +35,13 @@ SECRET = "covdp:a secret of this test"
 COVDP = [sys.executable, "-m", "pipeline.cli"]
 
 
+@pytest.fixture(autouse=True)
+def own_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a command start a server of its own, whatever another test has used before."""
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
+
+
 @pytest.fixture
 def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with a config, card and images, and a ledger that pays for one release."""

@@ -18,9 +18,10 @@ from pipeline.figures import (
     steps,
     tightness,
 )
-from pipeline.report.claims import claims, published, times, totals
+from pipeline.report.claims import claims
 from pipeline.report.findings import findings
 from pipeline.report.gaps import gaps
+from pipeline.report.listed import published, times, totals
 from pipeline.report.sources import Run
 from pipeline.results import RunRecord, summarise, unique
 

@@ -1,0 +1,73 @@
+"""Tables beside the figures: printed numbers and ours, seconds a draw, totals of compositions."""
+
+from typing import Any
+
+import numpy as np
+
+from pipeline.figures import letter, number
+from pipeline.report.reasons import printed
+from pipeline.report.sources import Run
+from pipeline.results import summarise
+
+
+def published(run: Run) -> list[dict[str, str]] | None:
+    """Return the paper's printed numbers beside ours: quantity, theirs, ours, their ratio."""
+    if run.rows is None or run.record.status != "ok":
+        return None
+    lines = []
+    for item in run.record.config.get("published", ()):
+        ours = printed(item, run)
+        unit = f" {item['unit']}" if item["unit"] else ""
+        lines.append(
+            {
+                "quantity": item["quantity"],
+                "paper": number(item["value"]) + unit,
+                "ours": number(ours) + unit if np.isfinite(ours) else "not run",
+                "ratio": number(item["value"] / ours) if ours > 0 else "–",
+            }
+        )
+    return lines
+
+
+def times(run: Run) -> list[dict[str, str]] | None:
+    """Return seconds a draw: median, mean and standard error of each class and series."""
+    if run.rows is None or run.record.config.get("kind") != "timing":
+        return None
+    table = summarise(run.rows, value="seconds")
+    lines = []
+    for row in range(len(table["count"])):
+        mine = (run.rows["label"] == table["label"][row]) & (
+            run.rows["series"] == table["series"][row]
+        )
+        lines.append(
+            {
+                "class": str(table["class_name"][row]),
+                "series": str(table["series"][row]),
+                "median": number(float(np.median(run.rows["seconds"][mine]))),
+                "mean": number(float(table["mean"][row])),
+                "se": number(float(table["se"][row])),
+            }
+        )
+    return lines
+
+
+def totals(run: Run) -> dict[str, Any] | None:
+    """Return the table of compositions: noise and definition down, number of queries across."""
+    if run.rows is None or not run.record.config.get("composition"):
+        return None
+    rows = run.rows
+    queries = sorted({int(n) for n in rows["n"]})
+    keys = dict.fromkeys(zip(rows["series"], rows["definition"], strict=True))
+    lines = []
+    for series, definition in keys:
+        mine = (rows["series"] == series) & (rows["definition"] == definition)
+        cells = []
+        for count in queries:
+            at = mine & (rows["n"] == count)
+            parts = {"": "budget", ", δ = ": "delta", ", τ = ": "tau"}
+            values = {text: float(rows[name][at][0]) for text, name in parts.items()}
+            told = [text + number(value) for text, value in values.items() if np.isfinite(value)]
+            cells.append("".join(told))
+        name = f"{definition} {letter(str(definition))}"
+        lines.append({"series": series, "definition": name, "cells": cells})
+    return {"queries": queries, "lines": lines}

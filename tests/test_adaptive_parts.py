@@ -507,7 +507,7 @@ def test_the_posterior_is_that_of_enumeration(chain: Chain) -> None:
         noise = rng.uniform(0.02, 0.3, bins)
         counts = rng.choice(levels, bins) + noise * rng.standard_normal(bins)
         mean, variance = np.empty(bins), np.empty(bins)
-        posterior(counts, noise, levels, table, chain.first, mean, variance)
+        posterior(counts, noise, levels, WIDTH, table, chain.first, mean, variance)
         expected = enumerated(counts, noise, levels, table, chain.first)
         np.testing.assert_allclose(mean, expected[0], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(variance, expected[1], rtol=1e-6, atol=1e-12)

@@ -29,6 +29,7 @@ from pipeline.mean import Ball, Domain, Prepared
 from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import GDP
 from tests.sample_means import adaptive, drawn
+from tests.tuning.factors import published
 
 pytestmark = pytest.mark.slow
 
@@ -60,10 +61,7 @@ def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
     """Return E dist of the papers' release and its standard error, 0 where it is exact."""
     manifold, n, mean = ready.records.manifold, ready.records.n, ready.records.inductive.point
     if manifold.flat:
-        sigma = 2.0 * radius / (n * math.sqrt(0.9) * mu)
-        d = manifold.dim
-        chi = math.sqrt(2.0) * math.exp(math.lgamma((d + 1) / 2.0) - math.lgamma(d / 2.0))
-        return sigma * chi, 0.0
+        return published(radius, n, mu, manifold.dim), 0.0
     first, second = (
         MECHANISMS["ewg"].calibrate(
             GDP(math.sqrt(share) * mu), sensitivity=2.0 * radius / n, manifold=manifold

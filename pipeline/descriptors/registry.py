@@ -57,9 +57,11 @@ class Descriptor:
         2 if x = column/(w − 1) and y = row/(h − 1) lead the features, else 0.
     typical : tuple of float
         ln of the typical variance of each feature over its largest possible one, on public images;
-        empty where nobody has looked.
+        empty where nobody has looked. Here set by hand, between those of `tiles`, up to 3.3 lower,
+        and of X-rays and ultrasound, up to 1.5 higher; those of `grid11` are those of `grid9`.
     contrasts : tuple of (tuple of float, float)
-        Contrasts between the log-variances, orthogonal, and the scale of each.
+        Contrasts between the log-variances, orthogonal, and the scale of each, of which only ratios
+        matter. Here the same on `tiles`, PneumoniaMNIST and BreastMNIST within a fifth.
     """
 
     name: str

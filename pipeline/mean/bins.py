@@ -1,7 +1,8 @@
 """The fixed public bins: where along the line, how far off it, and what clipping there would cost.
 
 A record falls into one bin of each histogram. ``over`` tables say by how much the records of a bin
-reach beyond each possible cut on average. Next on the path: ``smoothing.py``.
+reach beyond each possible cut on average. The constants were set by hand: ``python -m
+tests.tuning`` tries others on public images. Next on the path: ``smoothing.py``.
 """
 
 import math
@@ -21,6 +22,8 @@ RATIO, FINE = 1.35, 1.1
 """Ratio of neighbouring shells, and of neighbouring radii that are weighed against each other."""
 FAR = 14.0
 """Records this many times `Prior.least` off the line are far: the survey counts them apart."""
+CUTS = 4
+"""Places in a step along the line where an interval may end."""
 AHEAD = 2.0
 """Length along the line that counts as one off it in the size of far records."""
 
@@ -101,7 +104,7 @@ def line_bins(prior: Prior, span: tuple[float, float], start: float) -> LineBins
     middle = middle[(middle > span[0]) & (middle < span[1])]
     edges = np.concatenate([lower, middle, upper])
     ends = np.concatenate([[span[0]], edges, [span[1]]])
-    cuts = np.arange(span[0], span[1] + step / 4, step / 4)
+    cuts = np.arange(span[0], span[1] + step / CUTS, step / CUTS)
     below, above = _reach(-ends[::-1], -cuts)[::-1], _reach(ends, cuts)
     first, last = len(lower) + 1, len(upper) + 1
     below[:first] = np.maximum(cuts - ends[:first, None], 0.0)

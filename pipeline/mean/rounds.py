@@ -38,9 +38,14 @@ from pipeline.mechanisms.noise import Noise, Noised
 from pipeline.privacy import Budget
 
 CAUTION = 0.3
-"""Share of the predicted squared bias that counts as noise when an observation is weighed."""
+"""Share of the predicted squared bias that counts as noise in an observation's weight; by hand."""
 SURPRISE = 4.0
-"""Standard deviations by which two counts of the same records may differ by chance."""
+"""Standard deviations by which two counts of the same records may differ by chance; by hand."""
+ALONG = 2.0
+"""Standard deviation of the mean along the line, in steps of the prior.
+
+By hand: on `tiles` it is 4, on PneumoniaMNIST and BreastMNIST 1.
+"""
 ROOT = math.sqrt(2.0)
 
 
@@ -122,7 +127,7 @@ def _draw(source: _Source) -> _State:
     shares, spread = survey.vector * ROOT, source.steps[0].sigma * ROOT
     many = len(shares) - (len(off.edges) + 1 - off.far)
     line = smooth(shares[:many], np.full(many, spread), LINE) if along is not None else None
-    belief = view.frame.belief((2.0 * prior.step) ** 2, prior.doubt**2)
+    belief = view.frame.belief((ALONG * prior.step) ** 2, prior.doubt**2)
     state = _State(records.centre, belief, (survey.rho,), math.inf)
     for step in range(1, len(source.steps), 2):
         state = _round(source, state, step, line, shares[many:])

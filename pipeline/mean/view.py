@@ -17,6 +17,11 @@ from pipeline.mean.plan import Shares
 from pipeline.mean.prior import Prior
 from pipeline.mean.records import Records
 
+SURVEYED = Shares()
+"""Shares of the budget where a line is surveyed; by hand, see ``python -m tests.tuning``."""
+UNSURVEYED = Shares(0.01, (0.02, 0.02), (0.15, 0.80))
+"""The same without a line; by hand, and not at its best: see there."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class View:
@@ -91,4 +96,4 @@ def default_shares(prior: Prior) -> Shares:
     single release with the share of the last mean, 0.66 where a line is surveyed and D is smaller
     than 2r, 0.80 without a line.
     """
-    return Shares(0.01, (0.02, 0.02), (0.15, 0.80)) if prior.line is None else Shares()
+    return UNSURVEYED if prior.line is None else SURVEYED

@@ -1,0 +1,154 @@
+"""The script behind the numbers of the adaptive mean: it changes what it says, and only that."""
+
+import ast
+import inspect
+import math
+from dataclasses import replace
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.arrays import FloatArray
+from pipeline.mean import (
+    AdaptivePlan,
+    Ball,
+    Domain,
+    Records,
+    admit,
+    bins,
+    choice,
+    clipping,
+    draw,
+    prepare,
+    prior,
+    release,
+    rounds,
+    smoothing,
+    view,
+)
+from pipeline.privacy import GDP
+from tests.tuning.factors import published
+from tests.tuning.flatness import Effect, Paired, Tried, relative
+from tests.tuning.images import Class, images_of, records_of, some
+from tests.tuning.numbers import NUMBERS, Number, changed, trying
+
+NO_TRIAL = {"ROOT"}
+"""Upper-case names of the modules that are no tuned numbers: √2."""
+
+
+@cache
+def known(case: str) -> Records:
+    """Return 200 tiles, as each kind of number needs them."""
+    images = some(images_of(Class("tiles", 0), None), 200)
+    if case == "curved":
+        return records_of(images, descriptor="oct5", manifold="spd-affine-invariant")
+    found = records_of(images, descriptor="oct5")
+    if case == "unlisted":
+        facts: Any = found.domain
+        return Records(found.manifold, replace(facts, typical=(), contrasts=()), found.placed)
+    if case != "ball":
+        return found
+    around = Ball(found.domain.radius, found.manifold.name)
+    return admit(found.stored, domain=around, manifold=found.manifold)
+
+
+def means(number: Number, value: float | None = None) -> FloatArray:
+    """Return private means at several n·μ with noise that is always the same."""
+    base = known(number.case)
+    if value is None:
+        return drawn(base, base.domain)
+    with trying(number, value, base.domain) as domain:
+        return drawn(base, domain)
+
+
+def drawn(base: Records, domain: Domain) -> FloatArray:
+    """Return private means of the same records with another domain."""
+    fresh = Records(base.manifold, domain, base.placed)
+    ready = prepare(fresh, AdaptivePlan(), rng=None)
+    return np.stack(
+        [
+            draw(ready, GDP(information / 200), noise=Paired(seed)).release.outputs[0]
+            for seed, information in enumerate((20.0, 60.0, 200.0, 1000.0, 1000.0))
+        ]
+    )
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number.title)
+def test_a_changed_number_changes_the_mean(number: Number) -> None:
+    """No trial is of a name that nothing reads, or that a compiled loop has frozen."""
+    usual = means(number)
+    np.testing.assert_allclose(means(number, number.value), usual, rtol=1e-9, atol=1e-9)
+    ends = [means(number, value) for value in (number.trials[0], number.trials[-1])]
+    assert any(not np.array_equal(found, usual) for found in ends)
+    assert np.array_equal(means(number), usual)
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number.title)
+def test_trials_lie_on_both_sides_and_can_be_put(number: Number) -> None:
+    """Every trial makes a constant; but for the counts, some are smaller and some larger."""
+    for value in number.trials:
+        number.put(value)
+    assert min(number.trials) < number.value < max(number.trials)
+
+
+@pytest.mark.parametrize("module", [bins, choice, prior, rounds, smoothing, view])
+def test_every_tuned_number_is_tried(module: ModuleType) -> None:
+    """A constant that one of these modules gets is tried too, or named as no tuned one."""
+    tree = ast.parse(inspect.getsource(module))
+    targets = [
+        node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+    ]
+    own = {name.id for t in targets for name in ast.walk(t) if isinstance(name, ast.Name)}
+    assert own - NO_TRIAL == {number.constant for number in NUMBERS if number.home is module}
+
+
+def test_a_change_reaches_importers_and_ends() -> None:
+    """Modules that import a constant by name see the change; one of the same name does not."""
+    before = (bins.AHEAD, smoothing.LEAST, prior.LEAST, release.LEAST)
+    with changed(bins, "AHEAD", 9.0), changed(smoothing, "LEAST", 8.0):
+        assert choice.AHEAD == clipping.AHEAD == bins.AHEAD == 9.0
+        assert (8.0, *before[2:]) == (smoothing.LEAST, prior.LEAST, release.LEAST)
+    assert before == (bins.AHEAD, smoothing.LEAST, prior.LEAST, release.LEAST)
+    assert choice.AHEAD == clipping.AHEAD == bins.AHEAD
+
+
+def test_relative_changes_of_pairs() -> None:
+    """Errors a tenth larger are +10 % without any doubt; unpaired noise shows in the error."""
+    old = np.random.default_rng(0).gamma(4.0, size=500)
+    change, error = relative(1.1 * old, old)
+    assert change == pytest.approx(0.1)
+    assert error == pytest.approx(0.0, abs=1e-12)
+    assert relative(old[::-1], old)[1] == pytest.approx(old.std() * math.sqrt(2 / 500) / 4, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("sets", "verdict"),
+    [
+        ([(-0.10, 0.01), (-0.08, 0.01)], "not best, on all sets: 2 has 9.0 % less"),
+        ([(-0.20, 0.01), (0.02, 0.01)], "on average 2 has 9.0 % less"),
+        ([(-0.02, 0.004), (-0.02, 0.004)], "on average 2 has 2.0 % less"),
+        ([(-0.30, 0.2), (-0.30, 0.2)], "best within noise"),
+        ([(0.30, 0.01), (0.30, 0.01)], "best within noise"),
+    ],
+)
+def test_a_verdict_needs_size_sets_and_certainty(
+    sets: list[tuple[float, float]], verdict: str
+) -> None:
+    """Not best is what is 3 % worse than another value on average and worse on every set."""
+    named = {f"set {i}": found for i, found in enumerate(sets)}
+    spread = math.hypot(*(error for _, error in sets)) / len(sets)
+    effect = Effect(2.0, sum(change for change, _ in sets) / len(sets), spread, named)
+    assert Tried(NUMBERS[0], (effect,)).verdict == verdict
+
+
+def test_the_published_error_is_that_of_its_noise() -> None:
+    """E‖N(0, σ²I₁₅)‖ with σ = 2r/(n√0.9·μ), by simulation: within 5 standard errors."""
+    sizes = np.linalg.norm(np.random.default_rng(1).standard_normal((20_000, 15)), axis=1)
+    sigma = 2.0 * 30.0 / (500 * math.sqrt(0.9) * 0.2)
+    wanted, spread = sigma * sizes.mean(), sigma * sizes.std() / math.sqrt(20_000)
+    assert abs(published(30.0, 500, 0.2, 15) - wanted) < 5.0 * spread

@@ -1,0 +1,133 @@
+"""Measure what can be measured, try every other number, and print tables; see `tests.tuning`."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pipeline.files import atomic_path
+from tests.tuning import __doc__ as usage
+from tests.tuning.factors import BUDGETS, Factors, factors
+from tests.tuning.flatness import Tried, flatness
+from tests.tuning.images import HELD_OUT, SET_ON, Class, classes_of
+from tests.tuning.measured import Measured, measured
+from tests.tuning.numbers import NUMBERS
+
+SCREEN = Console(width=150)
+
+
+def arguments() -> argparse.Namespace:
+    """Return what was asked for."""
+    parser = argparse.ArgumentParser(
+        "python -m tests.tuning",
+        description=usage,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "words", nargs="*", metavar="word", help="only numbers with a word of these"
+    )
+    parser.add_argument("--quick", action="store_true", help="coarse, in less than a minute")
+    parser.add_argument("--factors", action="store_true", help="the table of errors instead")
+    parser.add_argument("--data-root", type=Path, help="folder of image files; none is downloaded")
+    parser.add_argument("--json", type=Path, help="write all figures there as well")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    return parser.parse_args()
+
+
+def show_measured(found: list[Measured]) -> Table:
+    """Return the table of what was measured."""
+    names = list(dict.fromkeys(name for row in found for name in row.sets))
+    table = Table("number", "in the code", *names, title="Measured")
+    for row in found:
+        cells = [f"{row.sets[name]:.3g}" if name in row.sets else "" for name in names]
+        table.add_row(row.title, f"{row.value:.3g}", *cells)
+    return table
+
+
+def show_tried(found: list[Tried]) -> Table:
+    """Return the table of trials: relative change of the mean error ± its standard error."""
+    table = Table(
+        "number", "in the code", "tried: change of the error, %", "verdict", title="Tried"
+    )
+    for row in found:
+        cells = [
+            f"{effect.value:.3g}: {100 * effect.change:+.1f} ± {100 * effect.error:.1f}".replace(
+                " ", "\u00a0"
+            )
+            for effect in row.effects
+        ]
+        table.add_row(row.number.title, f"{row.number.value:.3g}", "   ".join(cells), row.verdict)
+    return table
+
+
+def show_factors(title: str, found: list[Factors]) -> Table:
+    """Return the table of errors: published over ours."""
+    table = Table("images", "descriptor", "n", *(f"μ = {mu:g}" for mu in BUDGETS), title=title)
+    for row in found:
+        cells = [
+            f"{factor:.3g} ± {factor * error:.1g}"
+            for factor, error in zip(row.factors, row.errors, strict=True)
+        ]
+        table.add_row(row.name, row.descriptor, f"{row.n:,}", *cells)
+    return table
+
+
+def make_factors(asked: argparse.Namespace, known: list[Class]) -> dict[str, Any]:
+    """Print both groups of the README's table."""
+    others, missing = classes_of(HELD_OUT, asked.data_root)
+    draws, out = 30 if asked.quick else 300, {}
+    for title, group in (("The numbers were set on these", known), ("Not on these", others)):
+        found = list(factors(group, asked.data_root, draws=draws, jobs=asked.jobs))
+        SCREEN.print(show_factors(f"{title}; {draws} draws", found))
+        out[title] = [row._asdict() for row in found]
+    SCREEN.print(f"Not in the data root: {', '.join(missing)}")
+    return out
+
+
+def make_numbers(asked: argparse.Namespace, known: list[Class]) -> dict[str, Any]:
+    """Print what is measured and what is tried."""
+    chosen = tuple(
+        number
+        for number in NUMBERS
+        if not asked.words or any(word in number.title for word in asked.words)
+    )
+    direct = measured(known, asked.data_root)
+    SCREEN.print(show_measured(direct))
+    tried = []
+    with SCREEN.status("") as status:
+        for row in flatness(chosen, known, asked.data_root, quick=asked.quick, jobs=asked.jobs):
+            tried.append(row)
+            status.update(f"{len(tried)} of {len(chosen)}")
+    SCREEN.print(show_tried(tried))
+    return {
+        "measured": [row._asdict() for row in direct],
+        "tried": [
+            {
+                "number": row.number.title,
+                "value": row.number.value,
+                "verdict": row.verdict,
+                "effects": [effect._asdict() for effect in row.effects],
+            }
+            for row in tried
+        ],
+    }
+
+
+def main() -> None:
+    """Do what was asked."""
+    asked = arguments()
+    known, missing = classes_of(SET_ON, asked.data_root)
+    if missing:
+        SCREEN.print(f"Without {', '.join(missing)}: not in the data root")
+    out = (make_factors if asked.factors else make_numbers)(asked, known)
+    if asked.json:
+        with atomic_path(asked.json) as temporary:
+            temporary.write_text(json.dumps(out, indent=2), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

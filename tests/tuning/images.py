@@ -1,0 +1,130 @@
+"""The images: public ones that the numbers were set on, and others that they were not.
+
+`tiles` comes with scikit-image. The others are used if their files are in the data root.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import FloatArray, ImageArray, LabelArray
+from pipeline.datasets import DATASETS, SPLITS, data_root, find_card, open_dataset, overview
+from pipeline.datasets.tiles import PICTURES, pictures_folder
+from pipeline.descriptors import describe, domain
+from pipeline.geometry import find_manifold
+from pipeline.mean import Records, admit
+
+SET_ON = ("tiles", "pneumoniamnist", "breastmnist")
+"""What the adaptive mean was measured on, in README and tests, when its numbers were set."""
+CARDS = Path(__file__).parent / "cards"
+VOLUMES = {"adrenalmnist3d": ("normal", "hyperplasia")}
+"""MedMNIST's volumes, `NAME.npz` in the data root, and their classes: the middle slice of each."""
+HELD_OUT = (
+    *(name for name in DATASETS if name not in SET_ON),
+    *sorted(str(path) for path in CARDS.glob("*.toml")),
+    *VOLUMES,
+)
+"""All other sets, and samples by cards beside this file."""
+MOST = 1500
+"""Records of a class, at most, where numbers are tried: a choice of fixed seed."""
+
+
+class Class(NamedTuple):
+    """The images of one class of one set."""
+
+    card: str
+    label: int
+
+    @property
+    def name(self) -> str:
+        """Set and class in words."""
+        names = VOLUMES.get(self.card) or find_card(self.card).classes
+        return f"{Path(self.card).stem}, {names[self.label]}"
+
+
+def classes_of(cards: tuple[str, ...], root: Path | None) -> tuple[list[Class], list[str]]:
+    """Return the classes of all sets whose files are there, and the sets that are not.
+
+    Nothing is downloaded.
+    """
+    disk = {row.name: row.on_disk.split(", ")[0] for row in overview(root)}
+    here = [card for card in cards if _present(card, disk, root)]
+    found = [
+        Class(card, label)
+        for card in here
+        for label, count in enumerate(_counts(card, root))
+        if count
+    ]
+    return found, [Path(card).stem for card in cards if card not in here]
+
+
+def _present(card: str, disk: dict[str, str], root: Path | None) -> bool:
+    """Whether the files of a set are there, in the size that is used."""
+    if card in disk:
+        return disk[card] in ("yes", "28")
+    if card in VOLUMES:
+        return (data_root(root) / f"{card}.npz").exists()
+    return (data_root(root) / str(find_card(card).path)).exists()
+
+
+def _counts(card: str, root: Path | None) -> tuple[int, ...]:
+    """Return how many images each class has."""
+    if card in VOLUMES:
+        return tuple(np.bincount(_volumes(card, root)[1]).tolist())
+    return open_dataset(card, root).counts()
+
+
+def _volumes(card: str, root: Path | None) -> tuple[ImageArray, LabelArray]:
+    """Return all volumes of a set and their labels."""
+    with np.load(data_root(root) / f"{card}.npz") as content:
+        parts = [[content[f"{split}_{what}"] for split in SPLITS] for what in ("images", "labels")]
+    return np.concatenate(parts[0]), np.concatenate(parts[1])[:, 0].astype(np.int64)
+
+
+@cache
+def images_of(one: Class, root: Path | None) -> ImageArray:
+    """Return all images of a class, all splits."""
+    if one.card in VOLUMES:
+        volumes, labels = _volumes(one.card, root)
+        return np.ascontiguousarray(volumes[labels == one.label][:, volumes.shape[1] // 2])
+    return np.concatenate(list(open_dataset(one.card, root).chunks(label=one.label)))
+
+
+@cache
+def colour_tiles() -> tuple[ImageArray, ...]:
+    """Return tiles in colour, 28×28, of the pictures behind `tiles` that have colour."""
+    from PIL import Image
+
+    found = []
+    for name in ("ihc", "retina"):
+        with Image.open(pictures_folder() / PICTURES[name]) as picture:
+            bands = np.asarray(picture.convert("RGB"))
+        windows = np.lib.stride_tricks.sliding_window_view(bands, (28, 28), axis=(0, 1))
+        tiles = windows[::14, ::14].reshape(-1, 3, 28, 28).transpose(0, 2, 3, 1)
+        found.append(np.ascontiguousarray(tiles[np.ptp(tiles, axis=(1, 2, 3)) >= 8]))
+    return tuple(found)
+
+
+def gray(images: ImageArray) -> ImageArray:
+    """Return colour images in gray, Rec. 601 luma, as `tiles` are made."""
+    luma: FloatArray = images @ np.array([0.299, 0.587, 0.114])
+    return np.rint(luma).astype(np.uint8)
+
+
+def records_of(
+    images: ImageArray, *, descriptor: str, manifold: str = "spd-log-euclidean"
+) -> Records:
+    """Return the records of images."""
+    height, width = images.shape[1:3]
+    points: FloatArray = describe(images, descriptor)
+    facts = domain(descriptor, height=height, width=width, manifold=manifold)
+    return admit(points, domain=facts, manifold=find_manifold(manifold, points))
+
+
+def some(images: ImageArray, most: int = MOST) -> ImageArray:
+    """Return at most `most` of the images."""
+    if len(images) <= most:
+        return images
+    return images[np.sort(np.random.default_rng(0).permutation(len(images))[:most])]

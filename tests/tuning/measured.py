@@ -1,0 +1,217 @@
+"""What the numbers of the prior stand for, measured on the images: beside each what the code has.
+
+Where the prior speaks of one class, the figure of a set is the average of its classes.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import FloatArray, ImageArray
+from pipeline.descriptors import DESCRIPTORS
+from pipeline.geometry.linalg import vecd
+from pipeline.mean import CovarianceDomain, Records, choice, prior, rounds, smoothing
+from pipeline.mean.clipping import shell_counts
+from pipeline.mean.view import View, view
+from tests.tuning.images import Class, colour_tiles, images_of, records_of
+
+FILLED = 0.01
+"""A bin with at least this share of the records counts as filled."""
+
+
+class Measured(NamedTuple):
+    """One number: what the code has, and what the sets say."""
+
+    title: str
+    value: float
+    sets: dict[str, float]
+
+
+def measured(classes: list[Class], root: Path | None) -> list[Measured]:
+    """Measure all that can be, on classes of gray images and on tiles in colour."""
+    groups: dict[str, list[ImageArray]] = defaultdict(list)
+    for one in classes:
+        groups[one.card].append(images_of(one, root))
+    known = {
+        name: [records_of(images, descriptor="oct5") for images in group]
+        for name, group in groups.items()
+    }
+    colour = {"tiles in colour": list(colour_tiles())}
+    return [
+        *_typical("oct5", dict(groups)),
+        *_typical("grid9", dict(groups)),
+        *_typical("grid11", colour),
+        *_shape(known),
+        *_place(known),
+        *_chains(known),
+        _directions(known),
+        _curvature(),
+    ]
+
+
+def _by_set(
+    known: dict[str, list[Records]], measure: Callable[[Records], FloatArray]
+) -> dict[str, FloatArray]:
+    """Return the average over the classes of each set."""
+    return {
+        name: np.mean([measure(records) for records in group], axis=0)
+        for name, group in known.items()
+    }
+
+
+def _typical(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[Measured]:
+    """Return medians of ln(variance/largest possible variance), feature by feature."""
+
+    def medians(records: Records) -> FloatArray:
+        facts = records.domain
+        assert isinstance(facts, CovarianceDomain)
+        variances = np.diagonal(records.stored, axis1=1, axis2=2) - facts.eta
+        shares = np.maximum(variances, 1e-12) / np.array(facts.variances)
+        return np.asarray(np.median(np.log(shares), axis=0))
+
+    known = {
+        name: [records_of(images, descriptor=descriptor) for images in group]
+        for name, group in groups.items()
+    }
+    found = _by_set(known, medians)
+    return [
+        Measured(
+            f"{descriptor}.typical {i + 1}",
+            value,
+            {name: float(values[i]) for name, values in found.items()},
+        )
+        for i, value in enumerate(DESCRIPTORS[descriptor].typical)
+    ]
+
+
+def _deviations(records: Records, axes: FloatArray) -> FloatArray:
+    """Return the standard deviation of one class along each of some axes of R^d."""
+    return np.asarray((records.placed @ axes).std(axis=0))
+
+
+def _shape(known: dict[str, list[Records]]) -> list[Measured]:
+    """Return scales, roots of deviations within a class; only their ratios matter.
+
+    They are brought to the size of those in the code, set by set.
+    """
+    contrasts = DESCRIPTORS["oct5"].contrasts
+    axes = np.zeros((15, len(contrasts)))
+    for i, (weights, _) in enumerate(contrasts):
+        axes[:5, i] = np.array(weights) / np.linalg.norm(weights)
+    others = np.eye(15)[:, 5:]
+
+    def scales(records: Records) -> FloatArray:
+        rest = np.sqrt(np.mean(_deviations(records, others) ** 2))
+        return np.asarray(np.sqrt(np.append(_deviations(records, axes), rest)))
+
+    values = np.array([*(scale for _, scale in contrasts), prior.OTHERS])
+    titles = [*(f"oct5.contrasts {i + 1}" for i in range(len(contrasts))), "prior.OTHERS"]
+    sets = {
+        name: found * np.exp(np.mean(np.log(values / found)))
+        for name, found in _by_set(known, scales).items()
+    }
+    return [
+        Measured(title, float(value), {name: float(found[i]) for name, found in sets.items()})
+        for i, (title, value) in enumerate(zip(titles, values, strict=True))
+    ]
+
+
+def _place(known: dict[str, list[Records]]) -> list[Measured]:
+    """Return how far the means of classes lie from the prior's centre: along the line, off it."""
+
+    def squares(records: Records) -> FloatArray:
+        seen, usual = view(records), records.prior
+        off = records.frechet.point - records.centre
+        along = off @ seen.frame.into[:, :1]
+        off = off - along @ seen.frame.into[:, :1].T
+        rest = off @ np.linalg.solve(seen.frame.belief(1.0, 1.0), off) / seen.frame.others
+        return np.array([float(along[0] / usual.step) ** 2, rest])
+
+    found = {name: np.sqrt(values) for name, values in _by_set(known, squares).items()}
+    return [
+        Measured(title, value, {name: float(values[i]) for name, values in found.items()})
+        for i, (title, value) in enumerate(
+            [("rounds.ALONG", rounds.ALONG), ("prior.DOUBT", prior.DOUBT)]
+        )
+    ]
+
+
+def _transitions(histogram: Callable[[View], FloatArray], records: Records) -> FloatArray:
+    """Return first, rises, empty bins before the last, drops, filled bins before the last."""
+    filled = histogram(view(records)) >= FILLED
+    before, after = filled[:-1], filled[1:]
+    rise, drop = np.sum(~before & after), np.sum(before & ~after)
+    return np.array([filled[0], rise, np.sum(~before), drop, np.sum(before)], dtype=float)
+
+
+def _shells(seen: View) -> FloatArray:
+    """Return the shares in shells around the mean of the class."""
+    away = (seen.records.placed - seen.records.frechet.point) @ seen.frame.into
+    size = np.linalg.norm(away[:, seen.frame.lines :], axis=1)
+    return shell_counts(size, seen.bins[1]) / seen.records.n
+
+
+def _line(seen: View) -> FloatArray:
+    """Return the shares along the line."""
+    along = seen.bins[0]
+    assert along is not None
+    return seen.counts[: len(along.edges) + 1] / seen.records.n
+
+
+def _chains(known: dict[str, list[Records]]) -> list[Measured]:
+    """Return how often histograms without noise begin filled, rise and drop."""
+    out = []
+    for title, chain, histogram in [
+        ("LINE", smoothing.LINE, _line),
+        ("SHELLS", smoothing.SHELLS, _shells),
+    ]:
+        found = _by_set(known, partial(_transitions, histogram))
+        rates = {
+            name: np.array([m[0], m[1] / max(m[2], 1.0), m[3] / max(m[4], 1.0)])
+            for name, m in found.items()
+        }
+        out += [
+            Measured(
+                f"smoothing.{title} {field}",
+                getattr(chain, field),
+                {name: float(values[i]) for name, values in rates.items()},
+            )
+            for i, field in enumerate(smoothing.Chain._fields)
+        ]
+    return out
+
+
+def _directions(known: dict[str, list[Records]]) -> Measured:
+    """Return the share of clipped lengths that does not cancel, the radius holding 4 of 5."""
+
+    def share(records: Records) -> FloatArray:
+        frame = view(records).frame
+        away = (records.placed - records.frechet.point) @ frame.into[:, frame.lines :]
+        size = np.linalg.norm(away, axis=1)
+        beyond = np.maximum(1.0 - np.quantile(size, 0.8) / np.maximum(size, 1e-12), 0.0)
+        clipped = (away * beyond[:, None]) @ frame.back[frame.lines :]
+        total = np.linalg.norm(clipped, axis=1).mean()
+        return np.array([np.linalg.norm(clipped.mean(axis=0)) / total])
+
+    sets = {name: float(values[0]) for name, values in _by_set(known, share).items()}
+    return Measured("choice.DIRECTIONS", choice.DIRECTIONS, sets)
+
+
+def _curvature() -> Measured:
+    """Return the curvature of the average plane of SPD(5) over the largest, 1/2: no images.
+
+    K(X, Y) = ‖[X, Y]‖²/4 for orthonormal X, Y at the identity, up to its sign.
+    """
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((2, 20_000, 5, 5))
+    x, y = (wide + wide.swapaxes(-1, -2)) / 2.0
+    x /= np.linalg.norm(vecd(x), axis=-1)[:, None, None]
+    y -= np.sum(x * y, axis=(-1, -2))[:, None, None] * x
+    y /= np.linalg.norm(vecd(y), axis=-1)[:, None, None]
+    bracket = x @ y - y @ x
+    average = np.sum(bracket**2, axis=(-1, -2)).mean() / 4.0
+    return Measured("choice.TYPICAL", choice.TYPICAL, {"random planes": float(average / 0.5)})

@@ -15,9 +15,9 @@ from rich.console import Console
 from flows.runners import check_runner, task_runner
 from flows.server import start_server
 from pipeline.config import ExperimentConfig
-from pipeline.experiments.outcome import Outcome, outcome
-from pipeline.experiments.steps import check
-from pipeline.files import make_folder, project_root
+from pipeline.datasets import find_card
+from pipeline.experiments.run import Run
+from pipeline.files import make_folder, owner_only, project_root
 
 Result = TypeVar("Result")
 
@@ -27,46 +27,41 @@ def default_out(name: str) -> Path:
     return (project_root() or Path.cwd()) / "reports" / "output" / name
 
 
-def run_experiment(
-    config: ExperimentConfig, *, root: Path | None, out: Path | None, runner: str
-) -> dict[str, Path]:
-    """Run one experiment under Prefect and return the paths of its results and its report.
-
-    A terminal shows our own progress; Prefect's log stays quiet unless PREFECT_LOGGING_LEVEL asks.
-    """
-    check(config)
-    folder = make_folder(out or default_out(config.run_name)).resolve()
-    check_runner(runner)
-    with prefect() as ready:
-        from flows.experiment import experiment
-
-        flow = experiment.with_options(task_runner=task_runner(runner))
-        ready()
-        results = aside(lambda: flow(config, root and root.resolve(), folder))
-    return {"results": results, "report": folder / "report.html"}
-
-
-def run_reproduction(
+def run_experiments(
     configs: Sequence[ExperimentConfig],
     *,
     root: Path | None,
     out: Path | None,
-    options: Sequence[str] | None = None,
-) -> Outcome:
-    """Run published experiments under Prefect and return what came of each.
+    name: str,
+    runner: str,
+    needs_data: bool = False,
+) -> tuple[tuple[Run, ...], Path]:
+    """Run experiments under Prefect and return the runs and their one report.
 
-    `options` made `configs`; they stand in the commands for what could not be run.
+    A terminal shows our own progress; Prefect's log stays quiet unless PREFECT_LOGGING_LEVEL asks.
+    What is written about images of one's own is readable by oneself alone.
+
+    Parameters
+    ----------
+    name : str
+        Of the folder that results go to where `out` names none.
+    runner : str
+        threads, dask, or the address of a Dask scheduler.
+    needs_data : bool
+        Whether images that cannot be had are an error.
     """
-    for config in configs:
-        if config.source is None and config.composition is None:
-            check(config)
-    folder = make_folder(out or default_out("reproduce")).resolve()
-    with prefect() as ready:
-        from flows.reproduce import reproduce
+    check_runner(runner)
+    own = any(find_card(config.dataset).own for config in configs if config.on_images)
+    with owner_only(own):
+        folder = make_folder(out or default_out(name)).resolve()
+        runs = tuple(Run(config, root and root.resolve(), folder) for config in configs)
+        with prefect() as ready:
+            from flows.experiments import experiments
 
-        ready()
-        report = aside(lambda: reproduce(list(configs), root and root.resolve(), folder))
-    return outcome(configs, folder, report, root=root, out=out, options=options)
+            flow = experiments.with_options(task_runner=task_runner(runner))
+            ready()
+            page = aside(lambda: flow(runs, folder, needs_data=needs_data))
+    return runs, page
 
 
 @contextmanager

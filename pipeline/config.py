@@ -1,33 +1,19 @@
-"""What a run is told, as frozen records read from TOML: every choice here is public.
+"""What a run is told, as frozen records read from TOML: every choice here is public."""
 
-A key that is not known is refused with the closest one that is, so a misspelt budget can never
-fall back to a default.
-"""
-
-import difflib
-from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from pipeline.errors import ConfigError
 from pipeline.mean import Plan, SinglePlan, adaptive_plan
 from pipeline.privacy import Budget, budget_from
-from pipeline.toml import read_toml
+from pipeline.toml import Record
 
-Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(gt=0, lt=1)]
-MAIN = Path(__file__).parent / "experiments" / "main.toml"
-"""The experiment that `covdp run` runs when it is given none."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
-
-
-class Record(BaseModel):
-    """A frozen record that forbids unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class SeriesConfig(Record):
@@ -165,6 +151,12 @@ class TargetConfig(Record):
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
 
 
+class TargetsConfig(Record):
+    """The datasets of one file; each makes a run of its own."""
+
+    datasets: tuple[TargetConfig, ...] = Field(min_length=1)
+
+
 class CompositionConfig(Record):
     """A table of total budgets: what m queries cost together."""
 
@@ -202,11 +194,44 @@ class ExperimentConfig(Record):
     repetitions: int = Field(100, ge=2)
     seed: int = Field(ge=0, lt=2**63)
     mechanisms: tuple[SeriesConfig, ...] = Field(min_length=1)
+    _words: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is typed after `covdp` to load this again, but for the dataset; () if not known."""
+        return self._words
+
+    def loaded_by(self, *words: str) -> Self:
+        """Return this config with the `words` that loaded it."""
+        told = self.model_copy()
+        told._words = words
+        return told
+
+    @property
+    def dataset_name(self) -> str:
+        """Name of the dataset: that of its card, wherever the card lies."""
+        return Path(self.dataset).stem
 
     @property
     def run_name(self) -> str:
         """Name of the run of this experiment on this dataset, and of its files."""
-        return f"{self.name}-{Path(self.dataset).stem}"
+        return f"{self.name}-{self.dataset_name}"
+
+    @property
+    def on_images(self) -> bool:
+        """Whether the experiment runs on images, not on records of its own making."""
+        return self.source is None and self.composition is None
+
+    @property
+    def simulated(self) -> tuple[tuple[str, int, int], ...]:
+        """Manifold, dimension and number of records of each simulated class, by label."""
+        source = self.source
+        return tuple(product(self.manifolds, source.dimensions, source.n)) if source else ()
+
+    @property
+    def manifolds(self) -> tuple[str, ...]:
+        """The manifolds that the experiment runs on."""
+        return (self.source and self.source.manifolds) or (self.manifold,)
 
     def budget(self, value: float, series: SeriesConfig | None = None) -> Budget:
         """Return the budget of one row, in the definition of its series or of the experiment."""
@@ -225,70 +250,6 @@ class ExperimentConfig(Record):
         labels = [series.series for series in self.mechanisms]
         if len(set(labels)) < len(labels):
             raise ConfigError(f"series labels must differ from each other, found {labels}")
+        if (self.kind == "composition") != (self.composition is not None):
+            raise ConfigError(f"a [composition] is what kind composition is, found {self.kind!r}")
         return self
-
-
-def known(kind: str, name: str, registry: Iterable[str], see: str) -> None:
-    """Raise `ConfigError` with the closest known name when `name` is not in `registry`."""
-    names = list(registry)
-    if name not in names:
-        raise ConfigError(f"unknown {kind} {name!r}{_closest(name, names)}; {see} lists them")
-
-
-def load_config(
-    path: Path | None,
-    *,
-    dataset: str | None = None,
-    descriptor: str | None = None,
-    seed: int | None = None,
-) -> ExperimentConfig:
-    """Read and check an experiment's TOML file; the built-in main job when `path` is None.
-
-    Raises
-    ------
-    ConfigError
-        One line with the file, the key, the value and the way out.
-    """
-    source = path or MAIN
-    fields = read_toml(source, ConfigError, "config")
-    given = {"dataset": dataset, "descriptor": descriptor, "seed": seed}
-    fields |= {key: value for key, value in given.items() if value is not None}
-    return parse(ExperimentConfig, fields, str(source))
-
-
-def parse(model: type[Model], fields: Mapping[str, Any], source: str) -> Model:
-    """Validate `fields` as `model`; the first fault becomes a `ConfigError` naming `source`."""
-    try:
-        return model.model_validate(dict(fields))
-    except ValidationError as error:
-        found = error.errors(include_url=False)
-    first = min(found, key=lambda fault: fault["type"] != "extra_forbidden")  # the likely slip
-    where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        raise ConfigError(f"{source}: unknown key {where!r}{_closest_field(model, first['loc'])}")
-    message = first["msg"].removeprefix("Value error, ")
-    value = f", found {first['input']!r}" if where and first["type"] != "missing" else ""
-    raise ConfigError(": ".join(part for part in (source, where, message) if part) + value)
-
-
-def _closest(name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def _closest_field(model: type[BaseModel], location: tuple[int | str, ...]) -> str:
-    """Suggest a field name for the last part of `location`, in `model` or in a nested record."""
-    nested = NESTED.get(str(location[0]), model) if len(location) > 1 else model
-    return _closest(str(location[-1]), list(nested.model_fields))
-
-
-NESTED: dict[str, type[Record]] = {
-    "mechanisms": SeriesConfig,
-    "source": SourceConfig,
-    "figure": FigureConfig,
-    "published": PublishedConfig,
-    "claims": ClaimConfig,
-    "composition": CompositionConfig,
-    "datasets": TargetConfig,
-}
-"""The records inside an experiment, by key."""

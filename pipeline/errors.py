@@ -17,6 +17,9 @@ A message gives the rule, the value and the way out. In a release it never quote
 from private data.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class CovdpError(Exception):
     """Base of all errors that a user can act on."""
@@ -68,3 +71,18 @@ class BudgetError(LedgerError):
 
 class OutputError(CovdpError, OSError):
     """A folder or file that cannot be written or read back."""
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """Return ``did you mean 'x'? `` with the nearest of `names`, "" when none is near."""
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
+def require_known(
+    kind: str, name: str, names: Iterable[str], way: str, fault: type[CovdpError] = ConfigError
+) -> None:
+    """Raise `fault` with the nearest name and the `way` out when `name` is not among `names`."""
+    names = list(names)
+    if name not in names:
+        raise fault(f"unknown {kind} {name!r}; {closest(name, names)}{way}")

@@ -1,17 +1,30 @@
-"""TOML that somebody wrote: read, or one line that says where it is wrong and quotes none of it.
+"""TOML that somebody wrote: read and checked, or one line that says where it is wrong.
 
-Any file may be named as a config or a card, and what a run raises may be kept in logs.
+A file that is no TOML is not quoted: any file may be named as a config or a card, and what a run
+raises may be kept in logs. A key that is not known is refused with the nearest one that is, so a
+misspelt budget can never fall back to a default.
 """
 
 import re
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
-from pipeline.errors import CovdpError
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pipeline.errors import ConfigError, CovdpError, closest
+
+Model = TypeVar("Model", bound=BaseModel)
 
 LARGEST = 1 << 20
 """Bytes; a file of settings has a few thousand."""
+
+
+class Record(BaseModel):
+    """A frozen record that forbids unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
@@ -34,3 +47,50 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
         found = re.search(r"\(at (line \d+, column \d+|end of document)\)$", str(error))
         place = f"at {found[1]}" if found else "see https://toml.io"
     raise fault(f"the {what} {path} is not valid TOML: {place}")  # outside: no cause to quote
+
+
+def parse(
+    model: type[Model],
+    fields: Mapping[str, Any],
+    source: Path,
+    fault: type[CovdpError] = ConfigError,
+) -> Model:
+    """Validate `fields` as `model`; the first fault becomes one `fault` that names `source`."""
+    try:
+        return model.model_validate(dict(fields))
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+    first = min(found, key=lambda one: one["type"] != "extra_forbidden")  # it may hide another
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        raise fault(f"{source}: key {place!r} is missing")
+    if first["type"] == "extra_forbidden":
+        *way, key = map(str, first["loc"])
+        others = [name for name in _keys(model, way) if way or name not in fields]
+        raise fault(f"{source}: {unknown_key(place, key, others)}")
+    reason = first["msg"].removeprefix("Value error, ")
+    value = f"key {place!r}: {reason}, found {first['input']!r}" if place else reason
+    raise fault(f"{source}: {value}")
+
+
+def unknown_key(place: str, key: str, others: Iterable[str]) -> str:
+    """Say that a key is not known, and which of the `others` may be meant."""
+    others = sorted(others)
+    hint = closest(key, others).strip() or f"other keys: {', '.join(others)}"
+    return f"key {place!r} is not known; {hint}"
+
+
+def _keys(model: type[BaseModel], way: list[str]) -> list[str]:
+    """Return the keys of the table that `way` leads to, down from `model`."""
+    for part in way:
+        if part in model.model_fields:
+            model = next(_tables(model.model_fields[part].annotation), model)
+    return list(model.model_fields)
+
+
+def _tables(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the records inside an annotation such as ``tuple[Record, ...] | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _tables(part)

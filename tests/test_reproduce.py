@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pipeline.experiments.records import command
 
 from pipeline.cli import main
 from pipeline.config import MAIN, ExperimentConfig, parse
@@ -14,7 +15,6 @@ from pipeline.datasets.download import obtain
 from pipeline.errors import ConfigError, CovdpError
 from pipeline.experiments.outcome import outcome
 from pipeline.experiments.promises import guarantees, statement, uncertified
-from pipeline.experiments.records import command
 from pipeline.experiments.registry import EXPERIMENTS, QUICK, choose, load_experiment
 from pipeline.experiments.run import run_experiment
 from pipeline.experiments.steps import check
@@ -236,9 +236,9 @@ def test_a_folder_that_was_there_stays_when_a_download_fails(tmp_path: Path) -> 
 
 def test_a_step_without_data_has_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Done is a green tick; not run is a yellow circle."""
+    from flows.progress import Steps
     from rich.console import Console
 
-    from flows.progress import Steps
     from pipeline import progress
 
     log = Console(file=io.StringIO(), record=True, color_system="standard", width=80)

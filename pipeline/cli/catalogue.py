@@ -73,13 +73,13 @@ def mechanisms(name: str | None = None, /, *, how: Printing = PLAIN) -> None:
     name
         One mechanism, with all that is known of it.
     """
-    from pipeline.config import known
+    from pipeline.errors import require_known
     from pipeline.geometry import MANIFOLDS
     from pipeline.mechanisms import MECHANISMS
 
     begin(how)
     if name is not None:
-        known("mechanism", name, MECHANISMS, "`covdp mechanisms`")
+        require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
     chosen = [family for key, family in MECHANISMS.items() if name in (None, key)]
     facts = [_mechanism(family) for family in chosen]
     if how.json:

@@ -1,21 +1,54 @@
 """Commands on public images: run, reproduce, report."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cyclopts import Parameter
 
 from pipeline.cli.options import PLAIN, DataRoot, Out, Printing, begin, print_json, print_paths
 
+if TYPE_CHECKING:
+    from pipeline.experiments.run import Run
 
-def run(
-    *,
-    dataset: str | None = None,
-    config: Path | None = None,
-    descriptor: str | None = None,
-    data_root: DataRoot = None,
-    out: Out = None,
-    seed: int | None = None,
-    runner: str = "threads",
-    how: Printing = PLAIN,
-) -> None:
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Changes:
+    """What `run` and `reproduce` change of an experiment, and where they run it.
+
+    Parameters
+    ----------
+    dataset
+        A name from `covdp datasets`, or a card of your own (a TOML file), in place of the
+        experiment's.
+    descriptor
+        The descriptor, in place of the experiment's: oct5 or grid9 for gray images, grid11 for
+        colour.
+    seed
+        Seed of all random streams, in place of the experiment's.
+    repetitions
+        Repetitions, in place of the experiment's; a series with a number of its own keeps it where
+        it is smaller.
+    runner
+        Where tasks run: threads, dask, or the address of a Dask scheduler.
+    """
+
+    dataset: str | None = None
+    descriptor: str | None = None
+    seed: int | None = None
+    repetitions: int | None = None
+    data_root: DataRoot = None
+    out: Out = None
+    runner: str = "threads"
+
+
+AS_IT_IS = Changes()
+"""No option given."""
+
+
+def run(*, config: Path | None = None, changes: Changes = AS_IT_IS, how: Printing = PLAIN) -> None:
     """Run every configured mechanism on every class, and write Parquet and a report.
 
     The report shows sample images, true means and errors: images of your own need `public = true`
@@ -30,85 +63,94 @@ def run(
 
     Parameters
     ----------
-    dataset
-        A name from `covdp datasets`, or a card of your own (a TOML file).
     config
-        An experiment in TOML; the built-in main job when left out.
-    descriptor
-        The descriptor, in place of the config's: oct5 or grid9 for gray images, grid11 for colour.
-    seed
-        Seed of all random streams, in place of the config's.
-    runner
-        Where tasks run: threads, dask, or the address of a Dask scheduler.
+        An experiment in TOML, anywhere; the built-in main job when left out.
     """
-    from flows.launch import run_experiment
-    from pipeline.config import load_config
-    from pipeline.datasets import find_card
-    from pipeline.files import owner_only
+    from pipeline.experiments.registry import MAIN
 
     begin(how)
-    chosen = load_config(config, dataset=dataset, descriptor=descriptor, seed=seed)
-    with owner_only(find_card(chosen.dataset).own):
-        paths = run_experiment(chosen, root=data_root, out=out, runner=runner)
-    print_paths(paths, how)
+    runs, page = _start([config or MAIN], changes, needs_data=True)
+    results = runs[0].table if len(runs) == 1 else page.parent / "results"
+    print_paths({"results": results, "report": page}, how)
 
 
 def reproduce(
-    *names: str,
+    *experiments: str,
     quick: bool = False,
     chains: bool = True,
-    dataset: str | None = None,
-    data_root: DataRoot = None,
-    out: Out = None,
+    changes: Changes = AS_IT_IS,
     how: Printing = PLAIN,
 ) -> None:
-    """Run the papers' experiments by name, or all of them, and write Parquet and one report.
+    """Run experiments by name or file, or all the papers' ones, and write Parquet and one report.
 
     What was interrupted goes on where it stopped. A dataset that cannot be had is neither done nor
     failed: it is listed with the command that gets and runs it, and the rest goes on. The exit code
-    is 2 if an experiment given by name could not run on any of its datasets, otherwise 0; after
-    `all`, missing data alone is never an error.
+    is 2 if an experiment that was asked for could not run on any of its datasets, otherwise 0;
+    after `all`, missing data alone is never an error. Images of your own must say public = true.
 
     ```
     covdp reproduce ew-simulation tg-timing
     covdp reproduce all --quick
+    covdp reproduce my-experiment.toml --seed 7 --repetitions 20
     covdp reproduce ew-octmnist --dataset pneumoniamnist --data-root ~/medmnist
     ```
 
     Parameters
     ----------
-    names
-        Names of experiments (the README lists them), or `all`.
+    experiments
+        Names of experiments (the README lists them), files of your own (TOML), or `all`.
     quick
         At most 10 repetitions; all else stays as published.
     chains
         Run the published Markov chains too, which take most of the time.
-    dataset
-        A dataset for the experiments on images, in place of their own; a card of your own must say
-        public = true, as for `covdp run`.
     """
-    from flows.launch import run_reproduction
-    from pipeline.datasets import find_card
     from pipeline.errors import DatasetError
-    from pipeline.experiments.registry import choose
-    from pipeline.files import owner_only
+    from pipeline.experiments.outcome import outcome
 
     begin(how)
-    configs = choose(names, quick=quick, chains=chains, dataset=dataset)
-    on_images = (item for item in configs if item.source is None and item.composition is None)
-    with owner_only(any(find_card(item.dataset).own for item in on_images)):
-        options = [*["--quick"] * quick, *["--no-chains"] * (not chains)]
-        found = run_reproduction(configs, root=data_root, out=out, options=options)
+    runs, page = _start(experiments, changes, quick=quick, chains=chains)
+    found = outcome(runs, page, changes.out)
     if how.json:
         print_json({**found.paths, "runs": found.runs})
     else:
         print("".join(f"{line}\n" for line in found.lines if not how.quiet), end="")
         print_paths(found.paths, how)
-    if found.without and "all" not in names:
+    if found.without and "all" not in experiments:
         where = "the commands above get them"
         if how.json or how.quiet:
             where = "the report has the commands that get them"
         raise DatasetError(f"no data at all for {', '.join(found.without)}; {where}")
+
+
+def _start(
+    sources: Sequence[str | Path],
+    changes: Changes,
+    *,
+    quick: bool = False,
+    chains: bool = True,
+    needs_data: bool = False,
+) -> tuple[tuple["Run", ...], Path]:
+    """Load experiments, run them, and return the runs and the report."""
+    from flows.launch import run_experiments
+    from pipeline.experiments.registry import load_experiments
+
+    configs = load_experiments(
+        *sources,
+        dataset=changes.dataset,
+        descriptor=changes.descriptor,
+        seed=changes.seed,
+        repetitions=changes.repetitions,
+        quick=quick,
+        chains=chains,
+    )
+    return run_experiments(
+        configs,
+        root=changes.data_root,
+        out=changes.out,
+        name=configs[0].run_name if needs_data else "reproduce",
+        runner=changes.runner,
+        needs_data=needs_data,
+    )
 
 
 def report(folder: Path, *, out: Path | None = None, how: Printing = PLAIN) -> None:

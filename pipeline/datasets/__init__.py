@@ -12,6 +12,7 @@ from pipeline.datasets.cards import Card
 from pipeline.datasets.download import data_root
 from pipeline.datasets.registry import (
     DATASETS,
+    beside,
     fetch,
     find_card,
     load_card,
@@ -28,6 +29,7 @@ __all__ = [
     "Card",
     "ImageSource",
     "Splits",
+    "beside",
     "data_root",
     "fetch",
     "find_card",

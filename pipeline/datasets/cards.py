@@ -3,25 +3,18 @@
 A card is named by its file: ``data/pneumoniamnist.toml`` is the dataset ``pneumoniamnist``.
 """
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self, TypeVar, get_args
+from typing import Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import Field, NonNegativeInt, PositiveInt
 from pydantic import model_validator as check
 
-from pipeline.errors import DatasetError
-from pipeline.toml import read_toml
+from pipeline.errors import DatasetError, closest
+from pipeline.toml import Record, parse, read_toml, unknown_key
 
 LARGEST = 1 << 36
 """Bytes that a download may have where its card does not say how many images it has: 64 GiB."""
-
-
-class Record(BaseModel):
-    """A frozen record that forbids unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Images(Record):
@@ -142,58 +135,24 @@ def read_card(path: Path, kinds: Mapping[str, type[Card]]) -> Card:
     model = kinds.get(str(found.get("kind")))
     if model is None:
         raise DatasetError(f"{path}: {_no_kind(found, kinds)}")
-    try:
-        card = model.model_validate({"name": path.stem, **found})
-    except ValidationError as error:
-        raise DatasetError(f"{path}: {_first_reason(error, model, kinds)}") from error
+    for key in found.keys() - model.model_fields.keys():
+        owners = [kind for kind, other in kinds.items() if key in other.model_fields]
+        if owners:
+            kinds_of = "' or '".join(owners)
+            raise DatasetError(
+                f"{path}: key '{key}' belongs to kind '{kinds_of}', not to '{found['kind']}'"
+            )
+    card = parse(model, {"name": path.stem, **found}, path, DatasetError)
     return card if card.title else card.model_copy(update={"title": card.name})
 
 
 def _no_kind(found: Mapping[str, object], kinds: Mapping[str, type[Card]]) -> str:
     """Return what is wrong with a card whose kind is missing, misspelt or not known."""
-    known = sorted({key for model in kinds.values() for key in model.model_fields} - {"name"})
+    known = {key for model in kinds.values() for key in model.model_fields} - {"name"}
     if strange := [key for key in found if key not in known]:
-        return _unknown(strange[0], strange[0], known)
+        return unknown_key(strange[0], strange[0], known - found.keys())
     if "kind" not in found:
         return f"key 'kind' is missing; it is one of {', '.join(kinds)}"
-    close = difflib.get_close_matches(str(found["kind"]), kinds, n=1)
-    hint = f"; did you mean '{close[0]}'?" if close else ""
-    return f"key 'kind' must be one of {', '.join(kinds)}, found {found['kind']!r}{hint}"
-
-
-def _first_reason(
-    error: ValidationError, model: type[Card], kinds: Mapping[str, type[Card]]
-) -> str:
-    """Return one thing that is wrong with a card; a misspelt key before the one it hides."""
-    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "missing":
-        return f"key '{place}' is missing"
-    if first["type"] == "extra_forbidden":
-        key, nested = str(first["loc"][-1]), len(first["loc"]) > 1
-        owners = [kind for kind, other in kinds.items() if key in other.model_fields]
-        if owners and not nested:
-            mine = next(kind for kind, other in kinds.items() if other is model)
-            kinds_of = "' or '".join(owners)
-            return f"key '{key}' belongs to kind '{kinds_of}', not to '{mine}'"
-        inner = _nested(model, str(first["loc"][0])) if nested else model
-        return _unknown(place, key, sorted(set(inner.model_fields) - {"name"}))
-    reason = first["msg"].removeprefix("Value error, ")
-    return f"key '{place}': {reason}, found {first['input']!r}" if place else reason
-
-
-def _nested(model: type[Card], key: str) -> type[BaseModel]:
-    """Return the record, or the kind of records, that a key of a card holds."""
-    found = [model.model_fields[key].annotation]
-    while found:
-        one = found.pop()
-        if isinstance(one, type) and issubclass(one, BaseModel):
-            return one
-        found += get_args(one)
-    return model
-
-
-def _unknown(place: str, key: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(known)}"
-    return f"key '{place}' is not known; {hint}"
+    hint = closest(str(found["kind"]), kinds).strip()
+    text = f"key 'kind' must be one of {', '.join(kinds)}, found {found['kind']!r}"
+    return f"{text}; {hint}" if hint else text

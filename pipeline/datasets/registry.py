@@ -1,6 +1,5 @@
 """Names: which datasets there are, how one is fetched and opened."""
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from pipeline.datasets.vision import (
     open_vision,
     origin_of_vision,
 )
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, require_known
 from pipeline.files import resource
 
 
@@ -105,17 +104,22 @@ def find_card(name: str | Path) -> Card:
     DatasetError
         When there is no such dataset, with the closest name.
     """
-    known = DATASETS.get(str(name))
-    if known is not None:
-        return known
     if str(name).endswith(".toml"):
         return load_card(Path(name))
-    close = difflib.get_close_matches(str(name), DATASETS, n=1, cutoff=0.5)
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    raise DatasetError(
-        f"unknown dataset '{name}'; {hint}`covdp datasets` lists the known ones, and the path of "
-        "a card of your own is a dataset too (data/README.md)"
+    way = (
+        "`covdp datasets` lists the known ones, and the path of a card of your own is a dataset "
+        "too (data/README.md)"
     )
+    require_known("dataset", str(name), DATASETS, way, DatasetError)
+    return DATASETS[str(name)]
+
+
+def beside(dataset: str, file: Path) -> str:
+    """Return a dataset as a `file` names it: a card that is not here is looked for beside it."""
+    card = file.parent / dataset
+    if not dataset.endswith(".toml") or Path(dataset).exists() or not card.exists():
+        return dataset
+    return str(card)
 
 
 def fetch(

@@ -5,15 +5,15 @@ definition that has one for that noise, and m of them are composed by that defin
 carries the total in `budget`, the number of queries in `n`, and in `error` the noise of one query.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipeline import __version__
 from pipeline.config import CompositionConfig, ExperimentConfig, SeriesConfig
-from pipeline.errors import PrivacyError
+from pipeline.errors import ConfigError, PrivacyError
 from pipeline.experiments.engine import stream_seed
+from pipeline.experiments.run import Run
 from pipeline.geometry import FlatChart
 from pipeline.geometry.spd import LogEuclidean
 from pipeline.mechanisms import MECHANISMS, Mechanism
@@ -24,6 +24,7 @@ from pipeline.privacy import (
     main_parameter,
     repeat,
 )
+from pipeline.results import RowWriter
 
 LINE = FlatChart(LogEuclidean(k=1))
 """The real line."""
@@ -44,32 +45,35 @@ class Entry(NamedTuple):
         return f"{self.queries}/{self.series.series}/{self.definition}"
 
 
-def entries(config: ExperimentConfig, table: CompositionConfig) -> list[Entry]:
+def table_of(config: ExperimentConfig) -> CompositionConfig:
+    """Return the table that is filled; raise `ConfigError` where there is none."""
+    if config.composition is None:
+        raise ConfigError(f"{config.name} has no [composition], so no table is filled; add one")
+    return config.composition
+
+
+def entries(config: ExperimentConfig) -> list[Entry]:
     """Return the cells of the table, without those whose noise has no cost in a definition."""
+    table = table_of(config)
     return [
         Entry(label, series, definition, queries, one)
         for label, queries in enumerate(table.queries)
         for series in config.mechanisms
         for definition in table.definitions
-        for one in [cost(calibrated(config, table, series), series, definition, config)]
-        if one is not None
+        if (one := cost(series, definition, config)) is not None
     ]
 
 
-def calibrated(
-    config: ExperimentConfig, table: CompositionConfig, series: SeriesConfig
-) -> Mechanism:
+def calibrated(config: ExperimentConfig, series: SeriesConfig) -> Mechanism:
     """Return the noise of one query: Rao budget θ, sensitivity 1."""
     family, budget = MECHANISMS[series.mechanism], RaoDP(config.budgets[0])
-    options = {"degree": table.degree} if "degree" in family.options else {}
+    options = {"degree": table_of(config).degree} if "degree" in family.options else {}
     return family.calibrate(budget, sensitivity=1.0, manifold=LINE, **options)
 
 
-def cost(
-    mechanism: Mechanism, series: SeriesConfig, definition: str, config: ExperimentConfig
-) -> Budget | None:
+def cost(series: SeriesConfig, definition: str, config: ExperimentConfig) -> Budget | None:
     """Return what one query costs in a definition, None where nothing is known of it."""
-    degree = config.composition.degree if config.composition else None
+    mechanism = calibrated(config, series)
     try:
         return MECHANISMS[series.mechanism].price(
             mechanism.sigma,
@@ -77,54 +81,55 @@ def cost(
             DEFINITIONS[definition],
             delta=config.delta,
             alpha=config.alpha,
-            degree=degree,
+            degree=table_of(config).degree,
         )
     except PrivacyError:  # Gaussian noise is not pure DP, say
         return None
 
 
-def fill(
-    config: ExperimentConfig,
-    table: CompositionConfig,
-    pending: Sequence[Entry],
-    write: Callable[[Entry, dict[str, Any]], Any],
-) -> None:
-    """Compute the `pending` cells and hand each one's columns to `write`."""
-    for entry in pending:
-        mechanism = calibrated(config, table, entry.series)
-        total = repeat(entry.one, entry.queries)
-        seed = stream_seed(config, entry.key)
-        draws = mechanism.sample(
-            np.zeros(1), size=config.repetitions, rng=np.random.default_rng(seed)
-        )
-        rows = {
-            "experiment": config.name,
-            "dataset": config.dataset,
-            "label": entry.label,
-            "class_name": f"m = {entry.queries}",
-            "n": entry.queries,
-            "manifold": "real line",
-            "dim": 1,
-            "descriptor": "none",
-            "mechanism": entry.series.mechanism,
-            "series": entry.series.series,
-            "sampler": "exact",
-            "definition": entry.definition,
-            "budget": main_parameter(total),
-            "delta": getattr(total, "delta", np.nan),
-            "tau": getattr(total, "tau", np.nan),
-            "alpha": getattr(total, "alpha", np.nan) if entry.definition == "rdp" else np.nan,
-            "sensitivity": 1.0,
-            "sigma": mechanism.sigma,
-            "footpoint": "origin",
-            "repetition": np.arange(config.repetitions),
-            "distance": "absolute value",
-            "seed": seed,
-            "error": np.abs(draws.points[:, 0]),
-            "expected_error": mechanism.expected_error() or np.nan,
-            "acceptance": 1.0,
-            "status": "ok",
-            "seconds": 0.0,
-            "version": __version__,
-        }
-        write(entry, rows)
+def fill_table(run: Run) -> None:
+    """Compute every cell of the table that is not on disk yet, and join them."""
+    config = run.config
+    found = {entry.key: entry for entry in entries(config)}
+    metadata = {"config": config.model_dump_json(), "version": __version__}
+    with RowWriter(run.table, list(found), metadata) as writer:
+        for key in writer.pending():
+            writer.write(key, columns(config, found[key]))
+
+
+def columns(config: ExperimentConfig, entry: Entry) -> dict[str, Any]:
+    """Return the rows of one cell."""
+    mechanism = calibrated(config, entry.series)
+    total = repeat(entry.one, entry.queries)
+    seed = stream_seed(config, entry.key)
+    draws = mechanism.sample(np.zeros(1), size=config.repetitions, rng=np.random.default_rng(seed))
+    return {
+        "experiment": config.name,
+        "dataset": config.dataset_name,
+        "label": entry.label,
+        "class_name": f"m = {entry.queries}",
+        "n": entry.queries,
+        "manifold": "real line",
+        "dim": 1,
+        "descriptor": "none",
+        "mechanism": entry.series.mechanism,
+        "series": entry.series.series,
+        "sampler": "exact",
+        "definition": entry.definition,
+        "budget": main_parameter(total),
+        "delta": getattr(total, "delta", np.nan),
+        "tau": getattr(total, "tau", np.nan),
+        "alpha": getattr(total, "alpha", np.nan) if entry.definition == "rdp" else np.nan,
+        "sensitivity": 1.0,
+        "sigma": mechanism.sigma,
+        "footpoint": "origin",
+        "repetition": np.arange(config.repetitions),
+        "distance": "absolute value",
+        "seed": seed,
+        "error": np.abs(draws.points[:, 0]),
+        "expected_error": mechanism.expected_error() or np.nan,
+        "acceptance": 1.0,
+        "status": "ok",
+        "seconds": 0.0,
+        "version": __version__,
+    }

@@ -68,7 +68,7 @@ def all_cells(config: ExperimentConfig, labels: Iterable[int]) -> list[Cell]:
 
 def stream_seed(config: ExperimentConfig, key: str) -> int:
     """Return the seed of one stream, a function of the experiment's seed and of public names."""
-    words = [zlib.crc32(part.encode()) for part in (config.name, config.dataset, key)]
+    words = [zlib.crc32(part.encode()) for part in (config.name, config.dataset_name, key)]
     state = np.random.SeedSequence([config.seed, *words]).generate_state(1, np.uint64)
     return int(state[0])
 
@@ -150,7 +150,7 @@ def describe_cell(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict
     delta = series.delta or config.delta
     return {
         "experiment": config.name,
-        "dataset": config.dataset,
+        "dataset": config.dataset_name,
         "label": data.label,
         "class_name": data.name,
         "n": n,

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.config import ExperimentConfig
-from pipeline.experiments.records import command
-from pipeline.experiments.steps import run_folder
+from pipeline.experiments.logbook import command
+from pipeline.experiments.run import Run
 from pipeline.results import read_record
 
 
@@ -31,40 +30,30 @@ class Outcome(NamedTuple):
     paths: Mapping[str, Path]
 
 
-def outcome(
-    configs: Sequence[ExperimentConfig],
-    folder: Path,
-    page: Path,
-    *,
-    root: Path | None,
-    out: Path | None,
-    options: Sequence[str] | None = None,
-) -> Outcome:
-    """Read what the runs of `configs` left in `folder`.
+def outcome(runs: Sequence[Run], page: Path, out: Path | None) -> Outcome:
+    """Read what the runs left behind.
 
     Parameters
     ----------
     page : Path
         The report.
-    root, out : Path, optional
-        The data root and the folder of results as they were given, for the commands.
-    options : sequence of str, optional
-        The other options as they were given.
+    out : Path, optional
+        The folder of results as it was given, for the commands.
     """
-    lines, ran, runs = list[str](), dict[str, bool](), list[Mapping[str, Any]]()
-    for config in configs:
-        record = read_record(run_folder(config, folder) / "run.json")
+    lines, ran, told = list[str](), dict[str, bool](), list[Mapping[str, Any]]()
+    for run in runs:
+        record = read_record(run.log)
         done = record.status == "ok"
-        ran[config.name] = ran.get(config.name, False) or done
+        ran[run.config.name] = ran.get(run.config.name, False) or done
         reason = fetch = None
         if not done:
-            reason, fetch = (*record.notes, record.status)[0], command(config, root, out, options)
+            reason, fetch = (*record.notes, record.status)[0], command(run, out)
             lines.append(f"not run  {record.run}: {reason}")
             lines.append(f"         gets and runs it: {fetch}")
-        runs.append({"run": record.run, "done": done, "reason": reason, "command": fetch})
+        told.append({"run": record.run, "done": done, "reason": reason, "command": fetch})
     missing = len(lines) // 2
-    summary = f"{len(configs) - missing} run, {missing} not run"
+    summary = f"{len(runs) - missing} run, {missing} not run"
     lines.append(f"summary  {summary}: no data" if missing else f"summary  {summary}")
     without = tuple(name for name, done in ran.items() if not done)
-    paths = {"results": folder / "results", "report": page}
-    return Outcome(tuple(lines), without, tuple(runs), paths)
+    paths = {"results": page.parent / "results", "report": page}
+    return Outcome(tuple(lines), without, tuple(told), paths)

@@ -1,14 +1,12 @@
 """Pictures of private outlines: six of each series, as coordinates that the report draws."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import ExperimentConfig
 from pipeline.experiments.engine import Cell, ClassData, Setting, draw_cell, stream_seed
 from pipeline.experiments.outlines import smooth
 from pipeline.files import atomic_path, make_folder
@@ -18,16 +16,14 @@ COUNT = 6
 """Private outlines of each series in the picture."""
 
 
-def draw_outlines(
-    config: ExperimentConfig, classes: Sequence[tuple[ClassData, Setting]], folder: Path
-) -> Path:
+def draw_outlines(data: ClassData, setting: Setting, folder: Path) -> Path:
     """Write ``outlines.json``: six private means of each exact series, ten records and the mean.
 
-    The series are drawn at the first budget, on the first class, from streams of their own. Each
+    The series are drawn at the first budget, on one class, from streams of their own. Each
     outline is turned onto the mean, which is post-processing. So is smoothing: series that are
     aligned stand there once more, smoothed, where the source says over which span.
     """
-    data, setting = classes[0]
+    config = setting.config
     records = admit(data.points, domain=setting.domain, manifold=setting.manifold)
     mean = records.frechet.point
     span = config.source.smoothing if config.source else None

@@ -79,16 +79,10 @@ def unit(config: ExperimentConfig) -> str:
     return "image" if config.source is None else "record"
 
 
-def manifolds(config: ExperimentConfig) -> tuple[str, ...]:
-    """Return the manifolds that an experiment runs on."""
-    return (config.source and config.source.manifolds) or (config.manifold,)
-
-
 def _positive(config: ExperimentConfig) -> bool:
     """Tell whether an experiment runs on a manifold of positive curvature."""
-    source = config.source
-    return source is not None and any(
-        build_manifold(name, source.dimensions[0]).curvature[1] > 0 for name in manifolds(config)
+    return any(
+        build_manifold(name, dimension).curvature[1] > 0 for name, dimension, _ in config.simulated
     )
 
 

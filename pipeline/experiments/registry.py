@@ -1,87 +1,123 @@
-"""Names: which published experiments there are, and the configs each one comes to."""
+"""Names: which published experiments there are; and the loader of these and of one's own files."""
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import MAIN, ExperimentConfig, TargetConfig, known, parse
-from pipeline.datasets import find_card
+from pipeline.config import ExperimentConfig, TargetsConfig
+from pipeline.datasets import beside, find_card
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import ConfigError
-from pipeline.toml import read_toml
+from pipeline.errors import ConfigError, require_known
+from pipeline.experiments.checks import check
+from pipeline.toml import parse, read_toml
 
 QUICK = 10
 """Most repetitions of a quick run."""
 
+MAIN = Path(__file__).with_name("main.toml")
+"""The experiment that `covdp run` runs when it is given none."""
 
-def load_experiment(path: Path) -> tuple[ExperimentConfig, ...]:
-    """Return the configs in one TOML file: one for each of its `datasets`.
-
-    Raises
-    ------
-    ConfigError
-        One line with the file, the key, the value and the way out.
-    """
-    fields = read_toml(path, ConfigError, "experiment")
-    given = fields.pop("datasets", [{"name": "simulated"}])
-    targets = [parse(TargetConfig, target, str(path)) for target in given]
-    return tuple(parse(ExperimentConfig, fields | _changes(x), str(path)) for x in targets)
-
-
-def _changes(target: TargetConfig) -> dict[str, Any]:
-    fields = target.model_dump(exclude_unset=True, exclude={"name"})
-    return {**fields, "dataset": target.name}
-
-
-EXPERIMENTS: Mapping[str, tuple[ExperimentConfig, ...]] = {
-    path.stem: load_experiment(path)
-    for path in sorted(MAIN.parent.glob("*.toml"))
-    if path.name != MAIN.name
+EXPERIMENTS: Mapping[str, Path] = {
+    path.stem: path for path in sorted(MAIN.parent.glob("*.toml")) if path != MAIN
 }
-"""Every published experiment: its configs, one a dataset."""
+"""Every published experiment and its file."""
 
 
-def choose(
-    names: Sequence[str],
-    *,
+def load_experiments(
+    *sources: str | Path,
+    dataset: str | None = None,
+    descriptor: str | None = None,
+    seed: int | None = None,
+    repetitions: int | None = None,
     quick: bool = False,
     chains: bool = True,
-    dataset: str | None = None,
-) -> list[ExperimentConfig]:
-    """Return the configs to run, in the order of the names.
+) -> tuple[ExperimentConfig, ...]:
+    """Return the configs to run: one for each experiment and dataset, in the order of `sources`.
 
     Parameters
     ----------
-    names : sequence of str
-        Keys of `EXPERIMENTS`, or ``all``.
+    sources : str or Path
+        Names of `EXPERIMENTS`, ``all`` of them, or the path of a TOML file, anywhere.
+    dataset, descriptor : str, optional
+        Of the experiments on images, in place of their own.
+    seed, repetitions : int, optional
+        In place of the file's; a series with a number of its own keeps it where it is smaller.
     quick : bool
         At most `QUICK` repetitions; everything else stays.
     chains : bool
         Whether the published Markov chains are run.
-    dataset : str, optional
-        The dataset of the experiments on images, in place of their own.
 
     Raises
     ------
     ConfigError, DatasetError
-        For a name that is not known, or a dataset where no experiment takes images.
+        One line with the file, the key, the value and the way out: before anything is computed.
     """
-    if not names:
-        raise ConfigError(f"give the name of an experiment, or all: {', '.join(EXPERIMENTS)}")
-    chosen = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
-    for name in chosen:
-        known("experiment", name, EXPERIMENTS, "`covdp reproduce` without a name")
-    configs = [config for name in chosen for config in _on(EXPERIMENTS[name], dataset)]
-    if dataset is not None and all(_own_data(config) for config in configs):
+    if not sources:
+        raise ConfigError(f"give an experiment's name or file, or all: {', '.join(EXPERIMENTS)}")
+    chosen = list(EXPERIMENTS) if "all" in sources else list(dict.fromkeys(sources))
+    asked = {"descriptor": descriptor, "seed": seed, "repetitions": repetitions}
+    given = {key: value for key, value in asked.items() if value is not None}
+    read = [_read(source, given) for source in chosen]
+    for option, value in (("--dataset", dataset), ("--descriptor", descriptor)):
+        if value is not None and not any(configs[0].on_images for configs in read):
+            who = ", ".join(configs[0].name for configs in read)
+            raise ConfigError(f"{who} makes its own records and takes no {option}; leave it out")
+    options = [*["--quick"] * quick, *["--no-chains"] * (not chains)]
+    caps = [QUICK] if quick else []
+    caps += [] if repetitions is None else [repetitions]
+    found = [
+        _limited(config, caps, chains).loaded_by(*config.words, *options)
+        for configs in read
+        for config in _on(configs, dataset)
+    ]
+    names = [config.run_name for config in found]
+    for config in found:
+        check(config)
+        if names.count(config.run_name) > 1:
+            raise ConfigError(
+                f"two runs are called {config.run_name} and would write the same files; change "
+                "name in one of the files, or run them one by one"
+            )
+    return tuple(found)
+
+
+def _read(source: str | Path, given: Mapping[str, Any]) -> list[ExperimentConfig]:
+    """Return the configs in one file, one for each of its datasets, changed as is `given`."""
+    if isinstance(source, Path) or source.endswith(".toml"):
+        path = Path(source).absolute()
+        words = ["run"] if path == MAIN else ["reproduce", str(path)]
+    else:
+        way = "`covdp reproduce` lists them, and the path of a TOML file is an experiment too"
+        require_known("experiment", source, ["all", *EXPERIMENTS], way)
+        path, words = EXPERIMENTS[source], ["reproduce", source]
+    fields = read_toml(path, ConfigError, "experiment")
+    own = bool({"source", "composition"} & fields.keys())
+    changes = {key: value for key, value in given.items() if not own or key != "descriptor"}
+    words += [word for key, value in changes.items() for word in (f"--{key}", str(value))]
+    configs = [
+        parse(ExperimentConfig, {**fields, **target, **changes}, path)
+        for target in _targets(fields, path, own)
+    ]
+    return [
+        config.model_copy(update={"dataset": beside(config.dataset, path)}).loaded_by(*words)
+        for config in configs
+    ]
+
+
+def _targets(fields: dict[str, Any], path: Path, own: bool) -> list[dict[str, Any]]:
+    """Take the datasets out of `fields` and return what is different on each."""
+    if "datasets" not in fields:
+        return [{"dataset": fields.get("dataset", "simulated")}] if own else [{}]
+    if own or "dataset" in fields:
         raise ConfigError(
-            f"{', '.join(chosen)} makes its own records and takes no --dataset; leave it out"
+            f"{path}: [[datasets]] stands in place of dataset, [source] and [composition]; "
+            "keep one of them"
         )
-    return [_limited(config, quick, chains) for config in configs]
-
-
-def _own_data(config: ExperimentConfig) -> bool:
-    return config.source is not None or config.composition is not None
+    targets = parse(TargetsConfig, {"datasets": fields.pop("datasets")}, path).datasets
+    return [
+        {**target.model_dump(exclude_unset=True, exclude={"name"}), "dataset": target.name}
+        for target in targets
+    ]
 
 
 def _on(configs: Sequence[ExperimentConfig], dataset: str | None) -> list[ExperimentConfig]:
@@ -90,44 +126,36 @@ def _on(configs: Sequence[ExperimentConfig], dataset: str | None) -> list[Experi
     A dataset of the experiment's own list runs as published there. Another one takes the first
     variant whose descriptor is made for images of that many channels.
     """
-    if dataset is None or _own_data(configs[0]):
+    if dataset is None or not configs[0].on_images:
         return list(configs)
     if own := [config for config in configs if config.dataset == dataset]:
         return own
     card = find_card(dataset)
+    for config in configs:
+        require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
     fit = [c for c in configs if DESCRIPTORS[c.descriptor].channels == card.channels]
     if not fit:
         raise ConfigError(
             f"{configs[0].name} takes {DESCRIPTORS[configs[0].descriptor].channels}-channel images,"
-            f" {dataset} has {card.channels}; choose another dataset"
+            f" {dataset} has {card.channels}; choose another dataset or --descriptor"
         )
     classes = fit[0].classes
     if classes is not None:
         classes = tuple(label for label in classes if label < len(card.classes))
     changes = {"dataset": dataset, "classes": classes, "splits": None, "published": ()}
-    return [fit[0].model_copy(update={**changes, "beyond": True})]
+    return [fit[0].model_copy(update={**changes, "beyond": bool(fit[0].paper)})]
 
 
-def made_by(config: ExperimentConfig) -> list[str]:
-    """Return the options of `covdp reproduce` that made `config` from the published experiment."""
-    for quick, chains in product((False, True), (True, False)):
-        for published in EXPERIMENTS.get(config.name, ()):
-            made = _limited(published, quick, chains)
-            if (made.mechanisms, made.repetitions) == (config.mechanisms, config.repetitions):
-                return [*["--quick"] * quick, *["--no-chains"] * (not chains)]
-    return []
-
-
-def _limited(config: ExperimentConfig, quick: bool, chains: bool) -> ExperimentConfig:
-    """Return the config with fewer repetitions, or without chains, as asked."""
+def _limited(config: ExperimentConfig, caps: Sequence[int], chains: bool) -> ExperimentConfig:
+    """Return the config with at most as many repetitions as `caps` say, or without chains."""
     series = config.mechanisms
     if not chains:
         series = tuple(item for item in series if item.sampler != "chain")
-    if not quick:
-        return config.model_copy(update={"mechanisms": series})
     short = tuple(
-        item.model_copy(update={"repetitions": item.repetitions and min(item.repetitions, QUICK)})
+        item.model_copy(update={"repetitions": min(item.repetitions, *caps)})
+        if caps and item.repetitions
+        else item
         for item in series
     )
-    repetitions = min(config.repetitions, QUICK)
+    repetitions = min([config.repetitions, *caps])
     return config.model_copy(update={"mechanisms": short, "repetitions": repetitions})

@@ -1,11 +1,10 @@
 """Records that are simulated: every class of an experiment that needs no images.
 
-In: a `SourceConfig`. Out: for each class its records, and the setting they live in. Each class has
-a random stream of its own. Next on the path: `engine`.
+In: a config with a `SourceConfig`. Out: for each label its records, and the setting they live in.
+Each class has a random stream of its own. Next on the path: `engine`.
 """
 
 import math
-from itertools import product
 from typing import Any, cast
 
 import numpy as np
@@ -14,8 +13,9 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SourceConfig
 from pipeline.errors import ConfigError
-from pipeline.experiments.engine import ClassData, Setting, stream_seed
+from pipeline.experiments.engine import Setting, stream_seed
 from pipeline.experiments.outlines import outlines, template
+from pipeline.experiments.run import Run
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Ball
 from pipeline.mean.domain import center_of
@@ -30,28 +30,49 @@ def build_manifold(name: str, dimension: int) -> Manifold:
     return cast(Manifold, of_dimension(dimension))
 
 
-def simulate(config: ExperimentConfig, source: SourceConfig) -> list[tuple[ClassData, Setting]]:
-    """Return every class of a simulated experiment, labels counted from 0."""
-    names = source.manifolds or (config.manifold,)
-    out = []
-    for label, (name, dimension, n) in enumerate(product(names, source.dimensions, source.n)):
-        manifold = build_manifold(name, dimension)
-        rng = np.random.default_rng(stream_seed(config, f"{label}/points"))
-        center = manifold.origin
-        if source.kind == "outlines":
-            center = template(manifold.point_shape[0])
-        radius = source.radius
-        if source.kind == "spectrum":
-            radius *= math.sqrt(manifold.point_shape[0])
-        ball = Ball(radius, name, center)
-        points = SOURCES[source.kind](manifold, ball, source, n, rng)
-        setting = Setting(config, ball, manifold)
-        out.append((ClassData(label, _title(config, manifold, n, source), points), setting))
-    return out
+def simulated_setting(config: ExperimentConfig, label: int) -> Setting:
+    """Return what is public of one simulated class."""
+    return Setting(config, *_bounds(config, label))
 
 
-def _title(config: ExperimentConfig, manifold: Manifold, n: int, source: SourceConfig) -> str:
+def simulate(config: ExperimentConfig, label: int) -> NDArray[Any]:
+    """Return the records of one class, shape (n, *point_shape), from a stream of its own."""
+    source, (_, _, n) = source_of(config), config.simulated[label]
+    ball, manifold = _bounds(config, label)
+    rng = np.random.default_rng(stream_seed(config, f"{label}/points"))
+    return SOURCES[source.kind](manifold, ball, source, n, rng)
+
+
+def _bounds(config: ExperimentConfig, label: int) -> tuple[Ball, Manifold]:
+    """Return the ball that the records of a class lie in, and its manifold."""
+    source, (name, dimension, _) = source_of(config), config.simulated[label]
+    manifold = build_manifold(name, dimension)
+    shape, center = manifold.point_shape, manifold.origin
+    if source.kind == "outlines":
+        center = template(shape[0])
+    radius = source.radius
+    if source.kind == "spectrum":
+        radius *= math.sqrt(shape[0])
+    return Ball(radius, name, center), manifold
+
+
+def simulate_classes(run: Run) -> None:
+    """Simulate the records of every class of a run."""
+    for label in run.labels:
+        run.keep(label, simulate(run.config, label))
+
+
+def source_of(config: ExperimentConfig) -> SourceConfig:
+    """Return what a simulated experiment simulates; raise `ConfigError` for another."""
+    if config.source is None:
+        raise ConfigError(f"{config.name} has no [source], so nothing is simulated; add one")
+    return config.source
+
+
+def class_title(config: ExperimentConfig, label: int) -> str:
     """Return what tells this class from the others of its experiment: by k where the paper does."""
+    source, (name, dimension, n) = source_of(config), config.simulated[label]
+    manifold = build_manifold(name, dimension)
     if config.figure.x == "k":
         return f"k = {manifold.point_shape[0]}"
     parts = [manifold.title]

@@ -1,12 +1,11 @@
 """The manifolds by name. Next on the path: ``mean.py``."""
 
-import difflib
 from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, require_known
 from pipeline.geometry.affine import AffineInvariant
 from pipeline.geometry.hyperbolic import Hyperbolic
 from pipeline.geometry.kendall import Kendall
@@ -35,10 +34,8 @@ def find_manifold(manifold: Manifold | str, points: Point) -> Manifold:
     """
     if not isinstance(manifold, str):
         return manifold
-    kind = MANIFOLDS.get(manifold)
-    make = getattr(kind, "of_shape", None)
+    require_known("manifold", manifold, MANIFOLDS, f"known are {', '.join(MANIFOLDS)}")
+    make = getattr(MANIFOLDS[manifold], "of_shape", None)
     if make is None:
-        close = difflib.get_close_matches(manifold, MANIFOLDS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ConfigError(f"unknown manifold {manifold!r}; {hint}known are {', '.join(MANIFOLDS)}")
+        raise ConfigError(f"{manifold} is not made from a shape; give the manifold, not its name")
     return cast(Manifold, make(np.shape(points)[1:]))

@@ -8,17 +8,17 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.config import Positive, Record, known, parse
-from pipeline.datasets import find_card
+from pipeline.config import Positive
+from pipeline.datasets import beside, find_card
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import ConfigError, LedgerError
+from pipeline.errors import ConfigError, LedgerError, require_known
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
 from pipeline.ledger import clean_name, clean_run_key
 from pipeline.mean import Plan, read_shares, release_plan
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.privacy import Budget, budget_from, for_group_as_written
-from pipeline.toml import read_toml
+from pipeline.toml import Record, parse, read_toml
 
 
 class ReleaseConfig(Record):
@@ -93,20 +93,17 @@ class ReleaseConfig(Record):
                 "a release states the size of each class and keeps every label, so both must be "
                 "public: say so with labels_and_class_sizes_are_public = true, or do not release"
             )
-        known("descriptor", self.descriptor, DESCRIPTORS, "the README")
-        known(
-            "manifold",
-            self.manifold,
-            [m for m in MANIFOLDS if covariances_of(MANIFOLDS[m])],
-            "README",
-        )
+        require_known("descriptor", self.descriptor, DESCRIPTORS, "the README lists them")
+        spd = [name for name, kind in MANIFOLDS.items() if covariances_of(kind)]
+        require_known("manifold", self.manifold, spd, "the README lists them")
         if self.mechanism == "auto":
             if self.shares is not None:
                 read_shares(self.shares)
             return self
         if self.shares is not None:
             raise ConfigError(f'shares need mechanism = "auto", found {self.mechanism!r}')
-        known("mechanism", self.mechanism, ["auto", *MECHANISMS], "`covdp mechanisms`")
+        way = "`covdp mechanisms` lists them"
+        require_known("mechanism", self.mechanism, ["auto", *MECHANISMS], way)
         if reason := refusal(self.mechanism, self.definition, self.manifold):
             raise ConfigError(reason)
         if MECHANISMS[self.mechanism].embedded:
@@ -159,9 +156,7 @@ def load_release(
     if run_key is not None:
         fields["run_key"] = run_key
     fields.setdefault("run_key", f"{(at or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d}")
-    card = Path(str(fields.get("dataset", "")))
-    if card.suffix == ".toml" and not card.exists() and (path.parent / card).exists():
-        fields["dataset"] = str(path.parent / card)
-    config = parse(ReleaseConfig, fields, str(path))
+    config = parse(ReleaseConfig, fields, path)
+    config = config.model_copy(update={"dataset": beside(config.dataset, path)})
     find_card(config.dataset)
     return config

@@ -1,0 +1,68 @@
+"""What is refused before anything is computed: names and combinations that mean nothing."""
+
+from pipeline.config import ExperimentConfig
+from pipeline.datasets import Card, find_card
+from pipeline.descriptors import DESCRIPTORS
+from pipeline.errors import ConfigError, require_known
+from pipeline.experiments.sources import build_manifold
+from pipeline.geometry import MANIFOLDS
+from pipeline.geometry.covariances import covariances_of
+from pipeline.mechanisms import MECHANISMS, refusal
+from pipeline.privacy import DEFINITIONS
+
+
+def check(config: ExperimentConfig) -> None:
+    """Refuse, before anything is computed, names and combinations that mean nothing.
+
+    Raises
+    ------
+    ConfigError, DatasetError
+        One line: what was asked, why it means nothing, what to choose.
+    """
+    for series in config.mechanisms:
+        for name in (series.mechanism, series.footpoint_mechanism):
+            require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
+    if config.composition is not None:
+        for definition in config.composition.definitions:
+            require_known("definition", definition, DEFINITIONS, "the README lists them")
+        return
+    for manifold in config.manifolds:
+        require_known("manifold", manifold, MANIFOLDS, "the README lists them")
+    for manifold, dimension, _ in config.simulated:
+        build_manifold(manifold, dimension)
+    if config.on_images:
+        _check_images(config)
+    for manifold in config.manifolds:
+        _check_combinations(config, manifold)
+
+
+def _check_images(config: ExperimentConfig) -> None:
+    require_public(find_card(config.dataset))
+    require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
+    if covariances_of(MANIFOLDS[config.manifold]) is None:
+        spd = ", ".join(name for name, kind in MANIFOLDS.items() if covariances_of(kind))
+        raise ConfigError(
+            f"covariance descriptors are SPD matrices and do not lie on {config.manifold!r}; "
+            f"choose one of {spd}"
+        )
+
+
+def _check_combinations(config: ExperimentConfig, manifold: str) -> None:
+    for series in config.mechanisms:
+        names = [(series.mechanism, series.sampler)]
+        if series.footpoint != "origin":
+            names.append((series.footpoint_mechanism, "exact"))
+        for name, sampler in names:
+            reason = refusal(name, series.definition or config.definition, manifold, sampler)
+            if reason is not None:
+                raise ConfigError(f"series {series.series!r}: {reason}")
+
+
+def require_public(card: Card) -> None:
+    """Refuse images that nobody has declared public: what a run writes tells of them."""
+    if not card.public:
+        raise ConfigError(
+            f"a run writes sample pictures of {card.name}, its true means and the errors against "
+            "them, so its card must say public = true, if that is so; images that must not leak "
+            "are for `covdp release`, which does not need it"
+        )

@@ -1,0 +1,161 @@
+"""The record of a run, ``runs/<run>/run.json``: what was run, on what, how long it took."""
+
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pipeline import __version__
+from pipeline.config import ExperimentConfig
+from pipeline.datasets import Card, find_card, origin
+from pipeline.descriptors import DESCRIPTORS
+from pipeline.errors import DatasetError
+from pipeline.experiments.engine import all_cells, distance_name, stream_seed
+from pipeline.experiments.images import open_images
+from pipeline.experiments.promises import guarantees, statement
+from pipeline.experiments.run import Run
+from pipeline.experiments.sources import build_manifold, class_title
+from pipeline.geometry import MANIFOLDS
+from pipeline.results import (
+    ClassCount,
+    DatasetNote,
+    RunRecord,
+    collect_versions,
+    machine,
+    read_record,
+    write_record,
+    write_rows,
+)
+
+Steps = Sequence[tuple[str, float]]
+"""Each step with its wall-clock seconds."""
+
+
+def write_log(run: Run, started: datetime, seconds: Steps) -> Path:
+    """Write the record of a run that has its rows."""
+    config = run.config
+    if not config.on_images:
+        note = DatasetNote(config.dataset, "made by the experiment itself", origin="simulated")
+        sizes = [(class_title(config, label), config.simulated[label][2]) for label in run.labels]
+        counts = tuple(ClassCount(label, *size) for label, size in enumerate(sizes))
+        return _write(run, note, counts, started, seconds)
+    source = open_images(run)
+    n = source.counts(config.splits)
+    counts = tuple(ClassCount(label, source.classes[label], n[label]) for label in run.labels)
+    note = _note(source.card, origin(source.card))
+    return _write(run, note, counts, started, seconds, shape=source.shape, facts=source.facts)
+
+
+def write_missing(run: Run, started: datetime, reason: DatasetError) -> Path:
+    """Write rows with status `data not available`, and a record that says how to get the data.
+
+    Raises
+    ------
+    DatasetError
+        When there is a table of an earlier run of this name that had its data: it stays.
+    """
+    config = run.config
+    if run.log.is_file() and read_record(run.log).status == "ok":
+        raise DatasetError(f"{reason}; {run.table} of an earlier run stays as it is") from reason
+    card = find_card(config.dataset)
+    cells = all_cells(config, run.labels)
+    manifold = MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k)
+    columns: dict[str, ArrayLike] = {
+        "experiment": config.name,
+        "dataset": config.dataset_name,
+        "label": [cell.label for cell in cells],
+        "class_name": [card.classes[cell.label] for cell in cells],
+        "n": 0,
+        "manifold": config.manifold,
+        "descriptor": config.descriptor,
+        "mechanism": [cell.series.mechanism for cell in cells],
+        "series": [cell.series.series for cell in cells],
+        "sampler": [cell.series.sampler for cell in cells],
+        "definition": [cell.series.definition or config.definition for cell in cells],
+        "budget": [cell.value for cell in cells],
+        "sensitivity": np.inf,
+        "footpoint": [cell.series.footpoint for cell in cells],
+        "repetition": 0,
+        "distance": [distance_name(cell.series, manifold) for cell in cells],
+        "seed": np.array([stream_seed(config, cell.key) for cell in cells], dtype=np.uint64),
+        "status": "data not available",
+        "version": __version__,
+    }
+    write_rows(run.table, columns, metadata={})
+    _write(run, _note(card, ""), (), started, (), reason=str(reason))
+    return run.table
+
+
+def _write(
+    run: Run,
+    note: DatasetNote,
+    classes: tuple[ClassCount, ...],
+    started: datetime,
+    seconds: Steps,
+    *,
+    shape: tuple[int, ...] = (),
+    facts: Sequence[str] = (),
+    reason: str = "",
+) -> Path:
+    config, sizes = run.config, {item.name: item.n for item in classes}
+    paper = config.paper and f"Reproduces {config.paper}."
+    record = RunRecord(
+        experiment=config.name,
+        title=config.title,
+        dataset=note,
+        classes=classes,
+        image_shape=shape,
+        config=config.model_dump(mode="json"),
+        command=command(run),
+        baseline=config.baseline,
+        seed=config.seed,
+        versions=collect_versions(),
+        machine=machine(),
+        steps=tuple(seconds),
+        privacy=statement(config, sizes) if sizes else {},
+        guarantees=guarantees(config, sizes) if sizes else {},
+        unit=_unit(config),
+        notes=tuple(filter(None, (reason, paper, *facts, *config.open))),
+        status="data not available" if reason else "ok",
+        started=started.isoformat(timespec="milliseconds"),
+        finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
+    )
+    return write_record(run.log, record)
+
+
+def _note(card: Card, origin: str) -> DatasetNote:
+    return DatasetNote(card.name, card.title, card.licence, card.url, origin)
+
+
+def command(run: Run, out: Path | None = None) -> str:
+    """Return what to type to run the same again, "" where that is not known.
+
+    Parameters
+    ----------
+    out : Path, optional
+        The folder of results, where one was named.
+    """
+    config = run.config
+    if not config.words:
+        return ""
+    words = ["covdp", *config.words]
+    words += ["--dataset", config.dataset] if config.on_images else []
+    for option, folder in (("--data-root", config.on_images and run.root), ("--out", out)):
+        words += [option, str(folder)] if folder else []
+    return shlex.join(words)
+
+
+def _unit(config: ExperimentConfig) -> str:
+    """Return what one record is."""
+    if config.composition is not None:
+        return "query"
+    if config.source is None:
+        return "image"
+    if config.source.kind == "outlines":
+        return "outline"
+    spaces = [build_manifold(name, dimension) for name, dimension, _ in config.simulated]
+    kinds = {"matrix" if len(space.point_shape) == 2 else "point" for space in spaces}
+    return kinds.pop() if len(kinds) == 1 else "record"

@@ -15,10 +15,13 @@ from prefect import flow, tags, task
 from prefect.futures import as_completed
 from rich.console import Console
 
+from flows.launch import default_out
 from pipeline import progress
 from pipeline.errors import CovdpError
+from pipeline.experiments.registry import load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import Step, run_experiment
+from pipeline.files import make_folder
 from pipeline.report import build_report
 from pipeline.results import read_record
 
@@ -50,6 +53,16 @@ def experiments(runs: Sequence[Run], out: Path, *, needs_data: bool = False) -> 
     if failed:
         raise failed[0]
     return page
+
+
+@flow(name="reproduce")
+def reproduce(
+    names: Sequence[str] = ("all",), root: Path | None = None, out: Path | None = None
+) -> Path:
+    """Run published experiments by name, as a deployment may; return the path of the report."""
+    folder = make_folder(out or default_out("reproduce")).resolve()
+    runs = [Run(config, root, folder) for config in load_experiments(*names)]
+    return experiments.fn(runs, folder)
 
 
 def perform(run: Run, step: Step, *, shown: bool) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.cli import app, main
-from pipeline.config import MAIN
+from pipeline.experiments.registry import MAIN
 
 
 def fails(capsys: pytest.CaptureFixture[str], *tokens: str) -> str:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import MAIN, load_config
 from pipeline.errors import CovdpError
+from pipeline.experiments.registry import MAIN, load_experiments
 
 TEXT = MAIN.read_text(encoding="utf-8")
 
@@ -15,7 +15,7 @@ def refused(tmp_path: Path, text: str) -> str:
     path = tmp_path / "experiment.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(CovdpError) as caught:
-        load_config(path)
+        load_experiments(path)
     line = str(caught.value)
     assert "\n" not in line
     assert "experiment.toml" in line
@@ -24,7 +24,7 @@ def refused(tmp_path: Path, text: str) -> str:
 
 def test_main_job_is_the_published_setting_and_ours() -> None:
     """The built-in job: two mechanisms, as published and with D/n, and the adaptive mean."""
-    config = load_config(None)
+    (config,) = load_experiments(MAIN)
     pairs = {(series.mechanism, series.sensitivity) for series in config.mechanisms[:-1]}
     assert config.mechanisms[-1].footpoint == "adaptive"
     assert pairs == {(name, rule) for name in ("ewg", "rl") for rule in ("radius", "diameter")}
@@ -34,7 +34,7 @@ def test_main_job_is_the_published_setting_and_ours() -> None:
 
 def test_options_replace_what_the_file_says() -> None:
     """A dataset and a seed given on the command line win over the file."""
-    config = load_config(None, dataset="breastmnist", seed=3)
+    (config,) = load_experiments(MAIN, dataset="breastmnist", seed=3)
     assert (config.dataset, config.seed, config.run_name) == ("breastmnist", 3, "main-breastmnist")
 
 
@@ -70,4 +70,4 @@ def test_a_slip_is_refused_with_the_way_out(tmp_path: Path, old: str, new: str, 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     """A file that is not there is one line with its path."""
     with pytest.raises(CovdpError, match=r"cannot read .*nothing\.toml"):
-        load_config(tmp_path / "nothing.toml")
+        load_experiments(tmp_path / "nothing.toml")

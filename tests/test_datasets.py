@@ -66,7 +66,7 @@ def test_medmnist_cards_are_those_of_the_package(
             "kind = 'npz'\n[[files]]\nsize = 28\nulr = 'x'",
             "key 'files.0.ulr' is not known; did you mean 'url'",
         ),
-        ("zzz = 1", "key 'zzz' is not known; known keys: channels"),
+        ("zzz = 1", "key 'zzz' is not known; other keys: channels"),
         ("knid = 'npz'", "key 'knid' is not known; did you mean 'kind'"),
         ("channels = 1", "key 'kind' is missing; it is one of tiles, npz, folder, torchvision"),
         ("kind = 'nzp'", "key 'kind' must be one of .*, found 'nzp'; did you mean 'npz'"),

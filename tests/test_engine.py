@@ -19,9 +19,10 @@ from pipeline.experiments.engine import (
     prepare_series,
     run_cells,
 )
-from pipeline.experiments.registry import EXPERIMENTS, choose
-from pipeline.experiments.run import run_experiment
-from pipeline.experiments.sources import build_manifold, simulate
+from pipeline.experiments.registry import load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.sources import build_manifold, class_title, simulate, simulated_setting
+from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS, NormalChart, unvecd
 from pipeline.mean import SinglePlan, admit
 from pipeline.mean.sensitivity import frechet_sensitivity
@@ -30,34 +31,32 @@ from pipeline.mechanisms.sensitivity import gradient_sensitivity, laplace_sensit
 from pipeline.results import RowWriter, Table, read_rows
 
 ROOT = Path(__file__).resolve().parents[1]
-SIMULATED = [name for name, configs in EXPERIMENTS.items() if configs[0].source is not None]
+SIMULATED = [config.name for config in load_experiments("all") if config.source is not None]
 
 
 def tiny(name: str, **changes: object) -> ExperimentConfig:
     """Return a published experiment without chains, three repetitions a cell."""
-    config = choose([name], quick=True, chains=False)[0]
+    config = load_experiments(name, quick=True, chains=False)[0]
     series = tuple(x.model_copy(update={"repetitions": None}) for x in config.mechanisms)
     return config.model_copy(update={"repetitions": 3, "mechanisms": series, **changes})
 
 
 def run(config: ExperimentConfig, out: Path) -> Table:
     """Run `config` and return its rows."""
-    return read_rows(run_experiment(config, None, out))
+    return read_rows(run_experiment(Run(config, None, out)))
 
 
 @pytest.mark.parametrize("name", [name for name in SIMULATED if name not in ("tg-timing",)])
 def test_simulated_records_lie_in_their_ball_and_repeat(name: str) -> None:
     """Every class lies within its public radius, on its manifold, and is the same each time."""
-    config = EXPERIMENTS[name][0]
+    config = load_experiments(name)[0]
     small = config.source.model_copy(update={"n": (12,)})
-    for (data, setting), (again, _) in zip(
-        simulate(config, small), simulate(config, small), strict=True
-    ):
-        manifold = setting.manifold
-        manifold.check(data.points)
-        reach = manifold.dist(setting.domain.center, data.points)
-        assert (reach <= setting.domain.radius * (1 + 1e-9)).all()
-        np.testing.assert_array_equal(data.points, again.points)
+    config = config.model_copy(update={"source": small})
+    for label in range(len(config.simulated)):
+        points, (_, ball, manifold) = simulate(config, label), simulated_setting(config, label)
+        manifold.check(points)
+        assert (manifold.dist(ball.center, points) <= ball.radius * (1 + 1e-9)).all()
+        np.testing.assert_array_equal(points, simulate(config, label))
 
 
 def test_rl_is_undefined_exactly_where_its_density_does_not_exist(tmp_path: Path) -> None:
@@ -153,9 +152,9 @@ def test_one_row_is_recomputed_alone(tmp_path: Path) -> None:
 
 def test_sphere_sensitivities_are_the_proven_ones() -> None:
     """KNG, RL and the embedded mechanisms on the sphere have the bounds of their proofs."""
-    config = EXPERIMENTS["kng-sphere"][0]
-    data, setting = simulate(config, config.source)[0]
-    radius, n = setting.domain.radius, len(data.points)
+    config = load_experiments("kng-sphere")[0]
+    setting, (_, _, n) = simulated_setting(config, 0), config.simulated[0]
+    radius = setting.domain.radius
     bounds = {
         series.series: frechet_sensitivity(
             setting.domain, n, series.plan, MECHANISMS[series.mechanism], setting.manifold
@@ -200,17 +199,16 @@ def test_k_norm_gradient_draws_on_every_space_of_its_paper() -> None:
 )
 def test_every_error_says_in_which_distance(name: str, names: set[str]) -> None:
     """Rows name the distance of their error: that of the manifold, or of matrices and vectors."""
-    config = EXPERIMENTS[name][0]
-    of = config.source.manifolds or (config.manifold,)
-    spaces = [build_manifold(name, config.source.dimensions[0]) for name in of]
+    config = load_experiments(name)[0]
+    spaces = [build_manifold(name, dimension) for name, dimension, _ in config.simulated]
     found = {distance_name(item, space) for item in config.mechanisms for space in spaces}
     assert found == names
 
 
 def test_classes_are_named_by_k_where_the_paper_has_k() -> None:
     """SPD(k) of the tangent Gaussian's paper is k = 2, 5, …; the others keep d."""
-    config = EXPERIMENTS["tg-burnin"][0]
-    names = [data.name for data, _ in simulate(config, config.source)]
+    config = load_experiments("tg-burnin")[0]
+    names = [class_title(config, label) for label in range(len(config.simulated))]
     assert names == ["k = 2", "k = 5", "k = 10", "k = 20", "k = 30"]
 
 
@@ -223,9 +221,11 @@ def test_an_impossible_dimension_is_refused() -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from pipeline.experiments.registry import choose
-from pipeline.experiments.run import run_experiment
-run_experiment(choose(["tg-synthetic"], quick=True, chains=False)[0], None, Path(sys.argv[1]))
+from pipeline.experiments.registry import load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.steps import run_experiment
+config = load_experiments("tg-synthetic", quick=True, chains=False)[0]
+run_experiment(Run(config, None, Path(sys.argv[1])))
 """
 
 
@@ -247,7 +247,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_table(
     kept = len(list((tmp_path / "killed" / "results").glob(".*.parts/*.arrow")))
     assert kept >= 20
     assert not list((tmp_path / "killed" / "results").glob("*.parquet"))
-    config = choose(["tg-synthetic"], quick=True, chains=False)[0]
+    config = load_experiments("tg-synthetic", quick=True, chains=False)[0]
     write, written = RowWriter.write, list[str]()
     monkeypatch.setattr(
         RowWriter, "write", lambda self, key, rows: written.append(key) or write(self, key, rows)

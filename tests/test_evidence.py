@@ -15,7 +15,7 @@ from scipy import stats
 
 from pipeline.config import ClaimConfig
 from pipeline.descriptors import describe, domain
-from pipeline.experiments.registry import choose
+from pipeline.experiments.registry import load_experiments
 from pipeline.figures import number
 from pipeline.report.claims import claims, verdict, verdicts
 from pipeline.report.evidence import RATE, check_cells, smaller
@@ -216,7 +216,7 @@ def test_a_bar_of_ours_must_say_so() -> None:
     for extra in ({"within": 1.5}, {"within": 1.5, "factor": 2.0, "ours": "Ours."}):
         with pytest.raises(ValidationError, match="ours must say"):
             ClaimConfig(**PLACE, **extra)
-    for config in choose(["all"]):
+    for config in load_experiments("all"):
         for claim in config.claims:
             assert claim.place
             assert claim.factor >= 1 or claim.column == "ratio"

@@ -1,5 +1,7 @@
 """The main flow, on the embedded images and on real ones, under one Prefect test server."""
 
+import importlib
+import inspect
 import json
 import os
 import re
@@ -10,10 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
-from pipeline.config import MAIN, ExperimentConfig, load_config
+from pipeline.config import ExperimentConfig
 from pipeline.errors import DomainError
-from pipeline.experiments import steps
+from pipeline.experiments import images
+from pipeline.experiments.registry import MAIN, load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.steps import run_experiment
 from pipeline.files import project_root
 from pipeline.results import read_bound, read_rows
 
@@ -21,16 +27,16 @@ from pipeline.results import read_bound, read_rows
 def small(dataset: str, **changes: object) -> ExperimentConfig:
     """Return the main job with few budgets and repetitions."""
     few = {"budgets": (0.2, 1.0), "repetitions": 20}
-    return load_config(None, dataset=dataset).model_copy(update={**few, **changes})
+    return load_experiments(MAIN, dataset=dataset)[0].model_copy(update={**few, **changes})
 
 
 @pytest.fixture(scope="module")
 def tiles_run(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of one run of the main flow on the embedded images."""
-    from flows.experiment import experiment
+    from flows.experiments import experiments
 
     out = tmp_path_factory.mktemp("tiles")
-    experiment(small("tiles"), None, out)
+    experiments([Run(small("tiles"), None, out)], out)
     return out
 
 
@@ -48,6 +54,17 @@ def test_flow_writes_results_record_and_report(tiles_run: Path) -> None:
     assert "<title>" in (tiles_run / "report.html").read_text(encoding="utf-8")
     assert not list(tiles_run.rglob("*.npy"))
     assert not [path for path in tiles_run.rglob("*") if path.name.endswith((".part", ".parts"))]
+
+
+def test_deployments_give_their_flows_what_they_take() -> None:
+    """Each entrypoint of prefect.yaml is a flow that its parameters are enough for."""
+    root = project_root()
+    assert root is not None
+    listed = yaml.safe_load((root / "flows" / "prefect.yaml").read_text(encoding="utf-8"))
+    for deployment in listed["deployments"]:
+        path, name = deployment["entrypoint"].split(":")
+        module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+        inspect.signature(getattr(module, name).fn).bind(**deployment["parameters"])
 
 
 @pytest.mark.slow
@@ -76,19 +93,15 @@ def test_bound_holds_and_says_how_tight(tiles_run: Path) -> None:
 @pytest.mark.slow
 def test_a_row_is_recomputed_from_its_own_columns(tiles_run: Path) -> None:
     """A cell recomputed alone from the seed in its rows gives the same errors, bit for bit."""
-    from pipeline.experiments.engine import ClassData, Setting, all_cells, run_cells
-    from pipeline.geometry import MANIFOLDS
+    from pipeline.experiments.engine import all_cells, run_cells
+    from pipeline.experiments.steps import read_class
 
-    config, again = small("tiles"), tiles_run / "again"
-    steps.describe_classes(config, None, again)
-    points = np.load(again / "runs" / "main-tiles" / "descriptors" / "2.npy")
-    source = steps.open_images(config, None)
-    manifold = MANIFOLDS["spd-log-euclidean"](k=5)
-    setting = Setting(config, steps.public_domain(config, source), manifold)
+    run = Run(small("tiles"), None, tiles_run / "again")
+    images.describe_classes(run)
+    data, setting = read_class(run, 2)
     rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
-    for cell in all_cells(config, [2]):
+    for cell in all_cells(run.config, [2]):
         columns: list[dict[str, Any]] = []
-        data = ClassData(2, source.classes[2], points)
         run_cells(data, setting, [cell], lambda _, found: columns.append(found))  # noqa: B023
         mine = (rows["label"] == 2) & (rows["series"] == cell.series.series)
         mine &= rows["budget"] == cell.value
@@ -100,13 +113,12 @@ def test_a_violated_bound_stops_the_run_before_any_noise(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """With a radius that is too small the run ends at verify, and no row is written."""
-    config = small("tiles")
-    true = steps.public_domain(config, steps.open_images(config, None))
+    run = Run(small("tiles"), None, tmp_path)
+    true = images.public_domain(run)
     wrong = type(true)(**{**vars(true), "radius": 5.0})
-    monkeypatch.setattr(steps, "public_domain", lambda *_: wrong)
-    steps.describe_classes(config, None, tmp_path)
+    monkeypatch.setattr(images, "public_domain", lambda *_: wrong)
     with pytest.raises(DomainError, match="radius"):
-        steps.verify_bound(config, None, tmp_path)
+        run_experiment(run)
     assert not (tmp_path / "results").exists()
 
 

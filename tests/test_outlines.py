@@ -8,8 +8,9 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.experiments.outlines import outlines, smooth, template
-from pipeline.experiments.registry import choose
-from pipeline.experiments.run import run_experiment
+from pipeline.experiments.registry import load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.steps import run_experiment
 
 
 def test_smoothing_is_a_local_line() -> None:
@@ -54,10 +55,10 @@ def test_a_span_that_cannot_be_is_refused(span: float) -> None:
 
 def test_pictures_hold_raw_and_smoothed_outlines(tmp_path: Path) -> None:
     """Aligned series are drawn raw and smoothed, from the same draws; the others raw only."""
-    (config,) = choose(["kng-shapes"], quick=True, chains=False)
+    (config,) = load_experiments("kng-shapes", quick=True, chains=False)
     assert config.source is not None
     assert config.source.smoothing is not None
-    run_experiment(config.model_copy(update={"repetitions": 2}), None, tmp_path)
+    run_experiment(Run(config.model_copy(update={"repetitions": 2}), None, tmp_path))
     drawn = json.loads((tmp_path / "runs" / config.run_name / "outlines.json").read_text("utf-8"))
     aligned = {item.series for item in config.mechanisms if item.aligned}
     smoothed = {name.removesuffix(", smoothed") for name in drawn if name.endswith(", smoothed")}

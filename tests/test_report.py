@@ -10,7 +10,7 @@ import pytest
 from sample_runs import SERIES, write_sample
 
 from pipeline.errors import ConfigError, OutputError
-from pipeline.experiments.registry import EXPERIMENTS
+from pipeline.experiments.registry import load_experiments
 from pipeline.figures import digits, number
 from pipeline.files import resource
 from pipeline.report import build_release_report, build_report
@@ -369,7 +369,7 @@ def test_a_figure_is_headed_by_its_axis(tmp_path: Path, x: str, value: str, name
 def test_what_is_open_has_no_tick(tmp_path: Path) -> None:
     """What is not decided is marked as open, what is only told as told, neither as found true."""
     record = write_sample(tmp_path, images=False)
-    claim = EXPERIMENTS["ew-simulation"][0].claims[0].model_copy(update={"left": "absent"})
+    claim = load_experiments("ew-simulation")[0].claims[0].model_copy(update={"left": "absent"})
     path = tmp_path / "runs" / record.run / "run.json"
     fields = claim.model_dump(mode="json")
     write_record(path, replace(record, config={**record.config, "claims": [fields]}))

@@ -7,23 +7,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipeline.experiments.records import command
 
 from pipeline.cli import main
-from pipeline.config import MAIN, ExperimentConfig, parse
+from pipeline.config import ExperimentConfig
 from pipeline.datasets.download import obtain
 from pipeline.errors import ConfigError, CovdpError
+from pipeline.experiments.logbook import command
 from pipeline.experiments.outcome import outcome
 from pipeline.experiments.promises import guarantees, statement, uncertified
-from pipeline.experiments.registry import EXPERIMENTS, QUICK, choose, load_experiment
-from pipeline.experiments.run import run_experiment
-from pipeline.experiments.steps import check
+from pipeline.experiments.registry import EXPERIMENTS, MAIN, QUICK, load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.steps import run_experiment
 from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
 from pipeline.report import build_report
 from pipeline.report.claims import claims, verdict
 from pipeline.report.listed import published, totals
 from pipeline.report.sources import load_run
 from pipeline.results import read_record, read_rows, write_record
+from pipeline.toml import parse
 
 NAMES = [
     "ew-simulation",
@@ -46,23 +47,19 @@ NAMES = [
 def test_every_published_experiment_is_there() -> None:
     """The registry has the published names, and every config names its paper and its seed."""
     assert sorted(EXPERIMENTS) == sorted(NAMES)
-    for configs in EXPERIMENTS.values():
-        for config in configs:
-            assert config.paper
-            assert config.open
-            if config.source is None and config.composition is None:
-                check(config)
+    for config in load_experiments("all"):
+        assert config.paper
+        assert config.open
 
 
 def test_statements_and_baselines_name_series_that_exist() -> None:
     """Claims, printed numbers and baselines point at series and classes of their experiment."""
-    for configs in EXPERIMENTS.values():
-        for config in configs:
-            series = {item.series for item in config.mechanisms}
-            named = {x for item in config.claims for x in (item.left, item.right, item.beside)}
-            assert named - {""} <= series
-            assert {item.series for item in config.published if item.series} <= series
-            assert not config.baseline or config.baseline in series
+    for config in load_experiments("all"):
+        series = {item.series for item in config.mechanisms}
+        named = {x for item in config.claims for x in (item.left, item.right, item.beside)}
+        assert named - {""} <= series
+        assert {item.series for item in config.published if item.series} <= series
+        assert not config.baseline or config.baseline in series
 
 
 @pytest.mark.parametrize(
@@ -83,12 +80,14 @@ def test_a_slip_in_an_experiment_is_refused(tmp_path: Path, old: str, new: str, 
     path = tmp_path / "slip.toml"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(CovdpError, match=words):
-        load_experiment(path)
+        load_experiments(path)
 
 
 def test_quick_changes_repetitions_only() -> None:
     """A quick run differs from the published one in numbers of repetitions and in nothing else."""
-    for full, short in zip(choose(["all"]), choose(["all"], quick=True), strict=True):
+    for full, short in zip(
+        load_experiments("all"), load_experiments("all", quick=True), strict=True
+    ):
         assert short.repetitions == min(full.repetitions, QUICK)
         a, b = full.model_dump(), short.model_dump()
         for fields in (a, b):
@@ -100,7 +99,9 @@ def test_quick_changes_repetitions_only() -> None:
 
 def test_chains_can_be_left_out() -> None:
     """Without chains every other series stays."""
-    for full, short in zip(choose(["all"]), choose(["all"], chains=False), strict=True):
+    for full, short in zip(
+        load_experiments("all"), load_experiments("all", chains=False), strict=True
+    ):
         kept = [item.series for item in full.mechanisms if item.sampler != "chain"]
         assert [item.series for item in short.mechanisms] == kept
 
@@ -108,27 +109,27 @@ def test_chains_can_be_left_out() -> None:
 def test_names_and_datasets_that_mean_nothing_are_refused() -> None:
     """An unknown name gets the closest one; simulated experiments take no dataset."""
     with pytest.raises(ConfigError, match="did you mean 'ew-simulation'"):
-        choose(["ew-simulations"])
+        load_experiments("ew-simulations")
     with pytest.raises(ConfigError, match="give the name"):
-        choose([])
+        load_experiments()
     with pytest.raises(ConfigError, match="no --dataset"):
-        choose(["ew-simulation"], dataset="breastmnist")
+        load_experiments("ew-simulation", dataset="breastmnist")
     with pytest.raises(ConfigError, match="3"):
-        choose(["ew-octmnist"], dataset="pathmnist")
+        load_experiments("ew-octmnist", dataset="pathmnist")
 
 
 def test_a_dataset_is_put_in_place_of_the_published_one() -> None:
     """The variant whose descriptor fits the channels runs, on the classes the dataset has."""
-    (config,) = choose(["ew-octmnist"], dataset="pneumoniamnist")
+    (config,) = load_experiments("ew-octmnist", dataset="pneumoniamnist")
     assert config.beyond
-    assert not choose(["ew-octmnist"])[0].beyond
-    assert choose(["ew-octmnist"], dataset="organamnist")[0].beyond
+    assert not load_experiments("ew-octmnist")[0].beyond
+    assert load_experiments("ew-octmnist", dataset="organamnist")[0].beyond
     assert config.run_name == "ew-octmnist-pneumoniamnist"
-    (gray,) = choose(["tg-standard"], dataset="breastmnist")
+    (gray,) = load_experiments("tg-standard", dataset="breastmnist")
     assert (gray.descriptor, gray.classes) == ("grid9", (0, 1))
-    (listed,) = choose(["tg-medmnist"], dataset="octmnist")
-    assert listed == next(x for x in EXPERIMENTS["tg-medmnist"] if x.dataset == "octmnist")
-    (colour,) = choose(["tg-medmnist"], dataset="dermamnist")
+    (listed,) = load_experiments("tg-medmnist", dataset="octmnist")
+    assert listed == load_experiments("tg-medmnist")[1]
+    (colour,) = load_experiments("tg-medmnist", dataset="dermamnist")
     assert colour.descriptor == "grid11"
 
 
@@ -142,8 +143,8 @@ def missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Experiment
         file.model_copy(update={"url": "http://nowhere.invalid/x.npz"}) for file in card.files
     )
     monkeypatch.setitem(DATASETS, "octmnist", card.model_copy(update={"files": files}))
-    config = choose(["ew-octmnist"])[0]
-    run_experiment(config, tmp_path / "data", tmp_path / "out")
+    config = load_experiments("ew-octmnist")[0]
+    run_experiment(Run(config, tmp_path / "data", tmp_path / "out"))
     return config, tmp_path / "out"
 
 
@@ -170,7 +171,7 @@ def test_results_stay_when_their_data_have_gone(missing: tuple[ExperimentConfig,
     table = out / "results" / "ew-octmnist-octmnist.parquet"
     table.write_bytes(b"earlier")
     with pytest.raises(CovdpError, match="of an earlier run stays as it is"):
-        run_experiment(config, out.parent / "data", out)
+        run_experiment(Run(config, out.parent / "data", out))
     assert table.read_bytes() == b"earlier"
 
 
@@ -184,20 +185,24 @@ def test_missing_data_is_neither_done_nor_failed(
 
     One dataset that ran is enough for an experiment.
     """
-    import flows.launch
+    import pipeline.experiments.outcome
+    from flows import launch
 
     config, out = missing
     assert not (tmp_path / "data").exists()
-    found = outcome([config], out, out / "report.html", root=tmp_path / "data", out=out)
+    run = Run(config, tmp_path / "data", out)
+    found = outcome([run], out / "report.html", out)
     assert found.without == ("ew-octmnist",)
     assert found.lines[0].startswith(
         "not run  ew-octmnist-octmnist: cannot download http://nowhere"
     )
-    assert found.lines[1].endswith(command(config, tmp_path / "data", out))
-    listed = outcome([config], out, out / "report.html", root=None, out=None, options=["--quick"])
+    assert found.lines[1].endswith(command(run, out))
+    quick, *_ = load_experiments("ew-octmnist", quick=True)
+    listed = outcome([Run(quick, None, out)], out / "report.html", None)
     assert listed.lines[1].endswith("covdp reproduce ew-octmnist --quick --dataset octmnist")
     assert found.lines[2] == "summary  0 run, 1 not run: no data"
-    monkeypatch.setattr(flows.launch, "run_reproduction", lambda *_, **__: found)
+    monkeypatch.setattr(launch, "run_experiments", lambda *_, **__: ((run,), out / "report.html"))
+    monkeypatch.setattr(pipeline.experiments.outcome, "outcome", lambda *_: found)
     assert main(["reproduce", "ew-octmnist"]) == 2
     said = capsys.readouterr()
     assert said.err == "covdp: no data at all for ew-octmnist; the commands above get them\n"
@@ -208,14 +213,13 @@ def test_missing_data_is_neither_done_nor_failed(
     assert main(["reproduce", "all"]) == 0
     capsys.readouterr()
     assert main(["reproduce", "all", "--json"]) == 0
-    (run,) = json.loads(capsys.readouterr().out)["runs"]
-    assert (run["run"], run["done"]) == ("ew-octmnist-octmnist", False)
-    assert run["command"] == command(config, tmp_path / "data", out)
+    (told,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (told["run"], told["done"]) == ("ew-octmnist-octmnist", False)
+    assert told["command"] == command(run, out)
     other = config.model_copy(update={"dataset": "breastmnist"})
-    path = out / "runs" / config.run_name / "run.json"
-    record = replace(read_record(path), status="ok")
-    write_record(out / "runs" / other.run_name / "run.json", record)
-    both = outcome([config, other], out, out / "report.html", root=None, out=None)
+    runs = [run, replace(run, config=other)]
+    write_record(runs[1].log, replace(read_record(run.log), status="ok"))
+    both = outcome(runs, out / "report.html", None)
     assert both.without == ()
     assert both.lines[-1] == "summary  1 run, 1 not run: no data"
 
@@ -236,7 +240,6 @@ def test_a_folder_that_was_there_stays_when_a_download_fails(tmp_path: Path) -> 
 
 def test_a_step_without_data_has_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Done is a green tick; not run is a yellow circle."""
-    from flows.progress import Steps
     from rich.console import Console
 
     from pipeline import progress
@@ -244,10 +247,9 @@ def test_a_step_without_data_has_no_tick(monkeypatch: pytest.MonkeyPatch) -> Non
     log = Console(file=io.StringIO(), record=True, color_system="standard", width=80)
     monkeypatch.setattr(progress, "console", lambda: log)
     monkeypatch.setattr(progress, "is_verbose", lambda: True)
-    clock = Steps()
-    with clock.step("one"):
+    with progress.step("one"):
         pass
-    with clock.step("two") as step:
+    with progress.step("two") as step:
         step.skipped = "not run: no data"
     told = log.export_text(styles=True)
     assert "\x1b[32m✓\x1b[0m one" in told
@@ -268,19 +270,19 @@ def test_the_command_of_a_run_has_its_options(
     name: str, quick: bool, chains: bool, words: str
 ) -> None:
     """What a page says to type makes the same config again, folders quoted for a shell."""
-    config = choose([name], quick=quick, chains=chains)[0]
+    config = load_experiments(name, quick=quick, chains=chains)[0]
     root = None if config.source else Path("/my data")
-    told = command(config, root, Path("out"))
+    told = command(Run(config, root, Path("/there")), Path("out"))
     assert told.startswith(f"covdp reproduce {words}")
     assert told.endswith("--out out")
     assert ("--data-root '/my data'" in told) == (root is not None)
-    again = choose([name], quick="--quick" in told, chains="--no-chains" not in told)[0]
+    again = load_experiments(name, quick="--quick" in told, chains="--no-chains" not in told)[0]
     assert again == config
 
 
 def test_each_series_has_its_own_promise() -> None:
     """Definition and δ of each series; nothing is certified for chains, labels or altered noise."""
-    config = choose(["tg-medmnist"])[0]
+    config = load_experiments("tg-medmnist")[0]
     words = guarantees(config, {"a": 100})
     assert words["RL exact, 2r/n"] == "0.9-DP, pure: δ = 0"
     assert words["TanG, δ = 1e-7, 2r/n"] == "(0.9, 1e-07)-DP"
@@ -289,17 +291,17 @@ def test_each_series_has_its_own_promise() -> None:
     assert "0.9-DP, pure" in told["Guarantee"]
     most = max(success(ApproxDP(0.9, 1e-5)), success(PureDP(0.9)))
     assert f"at most {most} %" in told["In plain words"]
-    mixed = statement(choose(["ew-simulation"])[0], {"a": 100})
+    mixed = statement(load_experiments("ew-simulation")[0], {"a": 100})
     assert success(PureDP(2.0)) > success(GDP(2.0))
     assert f"at most {success(PureDP(2.0))} %" in mixed["In plain words"]
-    sphere = choose(["kng-sphere"])[0]
+    sphere = load_experiments("kng-sphere")[0]
     found = guarantees(sphere, {"a": 100})
     assert "2 times" in found["Manifold Laplace as published"]
     assert found["Manifold Laplace, Δ/ε"] == "1-DP, pure: δ = 0"
     embedded = next(x for x in sphere.mechanisms if x.series == "Euclidean Laplace as published")
     alone = embedded.model_copy(update={"scale": 1.0})
     assert "2r/n does not bound" in uncertified(sphere, alone)
-    synthetic = choose(["tg-synthetic"])[0]
+    synthetic = load_experiments("tg-synthetic")[0]
     classical = next(x for x in synthetic.mechanisms if not x.analytic)
     assert not uncertified(synthetic, classical)
     wide = synthetic.model_copy(update={"budgets": (1.5,)})
@@ -310,8 +312,8 @@ def test_each_series_has_its_own_promise() -> None:
 
 def test_composition_table_follows_the_rules(tmp_path: Path) -> None:
     """Totals are those of `repeat`: θ√m under Rao DP, mε under pure DP, and Laplace only there."""
-    config = choose(["rao-composition"])[0]
-    rows = read_rows(run_experiment(config, None, tmp_path))
+    config = load_experiments("rao-composition")[0]
+    rows = read_rows(run_experiment(Run(config, None, tmp_path)))
     laplace = rows["series"] == "Laplace"
     for m in (1, 10, 100):
         at = laplace & (rows["n"] == m)
@@ -337,10 +339,10 @@ def test_composition_table_follows_the_rules(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_timing_rows_hold_seconds_and_the_paper_stands_beside(tmp_path: Path) -> None:
     """Each timed call is a row; the report's lines compare our seconds with the printed ones."""
-    config = choose(["ew-timing"], quick=True)[0]
+    config = load_experiments("ew-timing", quick=True)[0]
     source = config.source.model_copy(update={"dimensions": (3,)})
     config = config.model_copy(update={"source": source})
-    rows = read_rows(run_experiment(config, None, tmp_path))
+    rows = read_rows(run_experiment(Run(config, None, tmp_path)))
     assert (rows["seconds"] > 0).all()
     assert set(rows["series"]) == {item.series for item in config.mechanisms}
     run = load_run(
@@ -355,12 +357,12 @@ def test_timing_rows_hold_seconds_and_the_paper_stands_beside(tmp_path: Path) ->
 @pytest.mark.slow
 def test_statements_are_judged_by_the_rows(tmp_path: Path) -> None:
     """A statement and its opposite cannot both agree; a series that was not run is said so."""
-    config = choose(["ew-simulation"], chains=False)[0]
+    config = load_experiments("ew-simulation", chains=False)[0]
     claim = config.claims[0]
     opposite = claim.model_copy(update={"left": claim.right, "right": claim.left})
     absent = claim.model_copy(update={"left": "nobody"})
     config = config.model_copy(update={"budgets": (0.4, 0.5), "claims": (claim, opposite, absent)})
-    run_experiment(config, None, tmp_path)
+    run_experiment(Run(config, None, tmp_path))
     run = load_run(
         tmp_path / "runs" / config.run_name, tmp_path / "results" / f"{config.run_name}.parquet"
     )
@@ -379,9 +381,9 @@ def test_statements_are_judged_by_the_rows(tmp_path: Path) -> None:
 
 def test_real_images_run_under_a_published_experiment(shared: Path, tmp_path: Path) -> None:
     """ew-octmnist on breastmnist gives a row for every cell and the radius 31 beside ours."""
-    config = choose(["ew-octmnist"], dataset="breastmnist", quick=True, chains=False)[0]
+    config = load_experiments("ew-octmnist", dataset="breastmnist", quick=True, chains=False)[0]
     config = config.model_copy(update={"budgets": (0.5, 1.0)})
-    rows = read_rows(run_experiment(config, shared, tmp_path))
+    rows = read_rows(run_experiment(Run(config, shared, tmp_path)))
     assert set(rows["status"]) == {"ok"}
     assert len(rows["seed"]) == 2 * 2 * 10 * len(config.mechanisms)
 
@@ -389,13 +391,14 @@ def test_real_images_run_under_a_published_experiment(shared: Path, tmp_path: Pa
 @pytest.mark.slow
 def test_flow_writes_one_report_of_several(prefect_server: None, tmp_path: Path) -> None:
     """The flow runs its experiments and leaves one page with a section for each."""
-    from flows.reproduce import reproduce
+    from flows.experiments import experiments
 
     few = [
         config.model_copy(update={"repetitions": 3})
-        for config in choose(["rao-composition", "tg-burnin", "kng-shapes"], chains=False)
+        for config in load_experiments("rao-composition", "tg-burnin", "kng-shapes", chains=False)
     ]
-    page = reproduce(few, None, tmp_path).read_text(encoding="utf-8")
+    runs = [Run(config, None, tmp_path) for config in few]
+    page = experiments(runs, tmp_path).read_text(encoding="utf-8")
     for config in few:
         assert f'id="{config.run_name}"' in page
         assert (tmp_path / "results" / f"{config.run_name}.parquet").is_file()
@@ -409,4 +412,4 @@ def test_a_target_is_checked_too() -> None:
     from pipeline.config import TargetConfig
 
     with pytest.raises(ConfigError, match="did you mean 'descriptor'"):
-        parse(TargetConfig, {"name": "x", "descripter": "oct5"}, "file.toml")
+        parse(TargetConfig, {"name": "x", "descripter": "oct5"}, Path("file.toml"))

@@ -53,15 +53,16 @@ def load_experiments(
         One line with the file, the key, the value and the way out: before anything is computed.
     """
     if not sources:
-        raise ConfigError(f"give an experiment's name or file, or all: {', '.join(EXPERIMENTS)}")
+        names = ", ".join(EXPERIMENTS)
+        raise ConfigError(f"give the name of an experiment, its file, or all: {names}")
     chosen = list(EXPERIMENTS) if "all" in sources else list(dict.fromkeys(sources))
     asked = {"descriptor": descriptor, "seed": seed, "repetitions": repetitions}
     given = {key: value for key, value in asked.items() if value is not None}
     read = [_read(source, given) for source in chosen]
     for option, value in (("--dataset", dataset), ("--descriptor", descriptor)):
         if value is not None and not any(configs[0].on_images for configs in read):
-            who = ", ".join(configs[0].name for configs in read)
-            raise ConfigError(f"{who} makes its own records and takes no {option}; leave it out")
+            names = ", ".join(configs[0].name for configs in read)
+            raise ConfigError(f"{names} makes its own records and takes no {option}; leave it out")
     options = [*["--quick"] * quick, *["--no-chains"] * (not chains)]
     caps = [QUICK] if quick else []
     caps += [] if repetitions is None else [repetitions]
@@ -70,10 +71,10 @@ def load_experiments(
         for configs in read
         for config in _on(configs, dataset)
     ]
-    names = [config.run_name for config in found]
+    runs = [config.run_name for config in found]
     for config in found:
         check(config)
-        if names.count(config.run_name) > 1:
+        if runs.count(config.run_name) > 1:
             raise ConfigError(
                 f"two runs are called {config.run_name} and would write the same files; change "
                 "name in one of the files, or run them one by one"

@@ -214,7 +214,7 @@ def _rules(run: Run) -> list[Verdict]:
     if run.rows is None or not run.record.config.get("composition"):
         return []
     rows, out = run.rows, []
-    for name in dict.fromkeys(rows["definition"]):
+    for name in dict.fromkeys(rows["definition"][rows["n"] == 1]):
         powers = RULES.get(name, {"budget": 1.0, "delta": 1.0})
         mine = rows["definition"] == name
         one, same = mine & (rows["n"] == 1), True

@@ -13,6 +13,8 @@ import pytest
 
 from pipeline.config import ExperimentConfig
 from pipeline.experiments.engine import (
+    ClassData,
+    Setting,
     all_cells,
     distance_name,
     draw_cell,
@@ -39,6 +41,12 @@ def tiny(name: str, **changes: object) -> ExperimentConfig:
     config = load_experiments(name, quick=True, chains=False)[0]
     series = tuple(x.model_copy(update={"repetitions": None}) for x in config.mechanisms)
     return config.model_copy(update={"repetitions": 3, "mechanisms": series, **changes})
+
+
+def simulated(config: ExperimentConfig, label: int) -> tuple[ClassData, Setting]:
+    """Return one class of an experiment without images."""
+    data = ClassData(label, class_title(config, label), simulate(config, label))
+    return data, simulated_setting(config, label)
 
 
 def run(config: ExperimentConfig, out: Path) -> Table:
@@ -140,10 +148,9 @@ def test_one_row_is_recomputed_alone(tmp_path: Path) -> None:
     """A single cell, run alone, gives the rows it has in the whole table, bit for bit."""
     config = tiny("ew-simulation", budgets=(0.5, 1.0))
     rows = run(config, tmp_path)
-    classes = simulate(config, config.source)
     cell = all_cells(config, [2])[-1]
     found: list[dict[str, object]] = []
-    run_cells(*classes[2], [cell], lambda _, columns: found.append(columns))
+    run_cells(*simulated(config, 2), [cell], lambda _, columns: found.append(columns))
     mine = (rows["label"] == 2) & (rows["series"] == cell.series.series)
     mine &= rows["budget"] == cell.value
     assert set(rows["seed"][mine]) == {found[0]["seed"]}
@@ -175,7 +182,7 @@ def test_k_norm_gradient_draws_on_every_space_of_its_paper() -> None:
     """KNG accepts on the sphere, on SPD(2) and on shapes, and stays in the ball where it must."""
     for name in ("kng-sphere", "kng-spd", "kng-shapes"):
         config = tiny(name)
-        data, setting = simulate(config, config.source)[0]
+        data, setting = simulated(config, 0)
         cell = all_cells(config, [0])[0]
         rng = np.random.default_rng(3)
         records = admit(data.points, domain=setting.domain, manifold=setting.manifold)

@@ -18,11 +18,12 @@ from scipy import integrate, special, stats
 
 from pipeline.audit import all_cases, audit
 from pipeline.cli import main
-from pipeline.config import load_config
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain, require, verify
 from pipeline.errors import PrivacyError
-from pipeline.experiments.run import run_experiment
+from pipeline.experiments.registry import load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.ledger import init_ledger
 from pipeline.mean import Ball, SinglePlan, private_mean
@@ -120,7 +121,8 @@ def test_all_laws_run_over_the_toys() -> None:
 def test_an_experiment_runs_on_toys(ward: Path) -> None:
     """Kind, descriptor, manifold and mechanism of toys: rows of every series, and a section."""
     (ward / "toys.toml").write_text(EXPERIMENT.format(card=ward / "ward.toml"))
-    rows = read_rows(run_experiment(load_config(ward / "toys.toml"), ward, ward / "out"))
+    (config,) = load_experiments(ward / "toys.toml")
+    rows = read_rows(run_experiment(Run(config, ward, ward / "out")))
     assert set(rows["series"]) == {"Huber", "EWG, footpoint of Huber", "adaptive"}
     assert set(rows["distance"]) == {"decibel"}
     assert set(rows["status"]) == {"ok"}

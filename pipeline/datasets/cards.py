@@ -135,9 +135,8 @@ def read_card(path: Path, kinds: Mapping[str, type[Card]]) -> Card:
     model = kinds.get(str(found.get("kind")))
     if model is None:
         raise DatasetError(f"{path}: {_no_kind(found, kinds)}")
-    for key in found.keys() - model.model_fields.keys():
-        owners = [kind for kind, other in kinds.items() if key in other.model_fields]
-        if owners:
+    for key in [key for key in found if key not in model.model_fields]:
+        if owners := [kind for kind, other in kinds.items() if key in other.model_fields]:
             kinds_of = "' or '".join(owners)
             raise DatasetError(
                 f"{path}: key '{key}' belongs to kind '{kinds_of}', not to '{found['kind']}'"

@@ -17,7 +17,7 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import LARGEST as LARGEST_FILE
-from pipeline.datasets.cards import Card, Record
+from pipeline.datasets.cards import Card
 from pipeline.datasets.download import Asking, find_own, obtain, present
 from pipeline.datasets.members import Array, Members, open_members
 from pipeline.datasets.source import (
@@ -30,6 +30,7 @@ from pipeline.datasets.source import (
     regroup,
 )
 from pipeline.errors import DatasetError
+from pipeline.toml import Record
 
 BLOCK = 1 << 23
 """Bytes of images that are unpacked at a time."""

@@ -14,6 +14,7 @@ from pipeline.toml import Record
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 class SeriesConfig(Record):

@@ -86,3 +86,9 @@ def require_known(
     names = list(names)
     if name not in names:
         raise fault(f"unknown {kind} {name!r}; {closest(name, names)}{way}")
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says as one line, and what a terminal would obey as its escape."""
+    said = " ".join(str(error).split())
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in said)

@@ -5,9 +5,9 @@ A card is named by its file: ``data/pneumoniamnist.toml`` is the dataset ``pneum
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt
 from pydantic import model_validator as check
 
 from pipeline.errors import DatasetError, closest
@@ -71,7 +71,7 @@ class Card(Record):
     local: bool = False
     public: bool = Field(False, strict=True)
     path: str | None = None
-    size: PositiveInt | None = None
+    size: Annotated[int, Field(ge=1, strict=True)] | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -87,6 +87,12 @@ class Card(Record):
     def _classes_are_disjoint(self) -> Self:
         if len(set(self.classes)) != len(self.classes) or not all(self.classes):
             raise ValueError(f"classes must have different, non-empty names, found {self.classes}")
+        for name in self.classes:
+            if not name.isprintable() or name != name.strip():
+                raise ValueError(
+                    "a class is named on one line without invisible characters and blanks around "
+                    f"it, found {name!a}"
+                )
         return self
 
     @check(mode="after")
@@ -107,10 +113,10 @@ def no_path(card: AnyCard) -> AnyCard:
 
 
 def goes_down(path: str) -> bool:
-    """Return whether `path` is relative and goes down only."""
+    """Return whether `path` is printable and relative, and goes down only."""
     parts = path.replace("\\", "/").split("/")
     rooted = Path(path).anchor or path.startswith(("/", "\\", "~"))
-    return not (rooted or ".." in parts or "\0" in path)
+    return not (rooted or ".." in parts or not path.isprintable())
 
 
 def read_card(path: Path, kinds: Mapping[str, type[Card]]) -> Card:

@@ -22,7 +22,7 @@ from pipeline.ledger.charges import (
 from pipeline.ledger.database import Database, transaction
 from pipeline.ledger.fields import budget_fields, now
 from pipeline.ledger.journal import Event, Journal, append, read_journal
-from pipeline.ledger.names import clean_name, clean_run_key
+from pipeline.ledger.names import check_unlike, clean_name, clean_run_key
 from pipeline.ledger.records import Entry, PopulationRow, Reservation, Stored
 from pipeline.ledger.state import State, budget_event, extend, replay
 from pipeline.privacy.composition import for_group_as_written
@@ -106,6 +106,7 @@ class Ledger:
             epsilon_of(budget, level)  # refuses what certifies nothing
             line = f"{budget!r}, shown at δ = {level:g}"
             if old is None:
+                check_unlike(population, book.state.totals)
                 line = f"opened with {line}"
             else:
                 check_change(old, budget)

@@ -270,7 +270,6 @@ def test_thousands_of_releases_are_verified_at_once(tmp_path: Path) -> None:
                 "group": 1,
                 "contents": {},
                 "cost": cost,
-                "group": 1,
                 "identity": str(i),
             }
             for i in range(3000)

@@ -4,10 +4,9 @@ import glob
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -15,37 +14,19 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import Card, goes_down
-from pipeline.datasets.doors import open_regular
 from pipeline.datasets.download import Asking, find_own, present
+from pipeline.datasets.pictures import FORMATS, Format, decode, either, header
 from pipeline.datasets.source import SPLITS, ImageSource, Rows, check_extent
 from pipeline.errors import DatasetError, ImageError, MismatchError
 
 if TYPE_CHECKING:
-    from PIL import Image
+    pass
 
-EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
-"""Pillow's modes with intensities 0..255; others would be clipped, not rescaled."""
 OTHERS = (
     ".dcm", ".dicom", ".nii", ".nii.gz", ".nrrd", ".mha", ".mhd", ".svs", ".ndpi", ".mrxs", ".czi",
     ".heic", ".heif", ".avif", ".jxl", ".tga", ".psd", ".eps", ".svg", ".exr",
 )  # fmt: skip
 """Ends of file names of images that no card of folders can name: not to be passed by in silence."""
-
-
-Format: TypeAlias = Literal["PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000"]
-
-FORMATS: dict[Format, tuple[str, ...]] = {
-    "PNG": (".png",),
-    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
-    "TIFF": (".tif", ".tiff"),
-    "BMP": (".bmp",),
-    "GIF": (".gif",),
-    "WEBP": (".webp",),
-    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
-    "JPEG2000": (".jp2", ".j2k", ".j2c", ".jpx"),
-}
-"""What a card may name, with the ends of file names. Pillow decodes all of it in this process; a
-format for which it would start another program (EPS) must never stand here."""
 
 
 class FolderCard(Card):
@@ -115,7 +96,7 @@ def open_folder(card: FolderCard, path: Path) -> ImageSource:
         files[split] = tuple(file for group in groups for file in group)
         labels[split] = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     _check_disjoint(card, path, files, labels)
-    sides = {file: _header(file, card) for group in files.values() for file in group}
+    sides = {file: header(file, card) for group in files.values() for file in group}
     shape = _shape(card, path, sides) + ((3,) if card.channels == 3 else ())
     check_extent(shape, str(path))
     reader = partial(read_folder, card, shape, files)
@@ -162,7 +143,7 @@ def read_folder(
         wanted = rows[start : start + size]
         block = np.empty((len(wanted), *shape), np.uint8)
         for image, row in zip(block, wanted, strict=True):
-            image[...] = _decode(files[split][row], card)
+            image[...] = decode(files[split][row], card)
         yield block
 
 
@@ -234,7 +215,7 @@ def _check_disjoint(
     for name, count in zip(card.classes, np.atleast_1d(counts), strict=True):
         if count == 0:
             raise MismatchError(
-                f"{path}: class '{name}' has no {_either(card)} image at "
+                f"{path}: class '{name}' has no {either(card)} image at "
                 f"'{card.pattern}'; correct classes, pattern, formats or path in the card"
             )
     seen = [file for group in files.values() for file in group]
@@ -244,69 +225,3 @@ def _check_disjoint(
             f"{twice} lies in two classes or splits, or a link repeats it; make '{card.pattern}' "
             "tell them apart"
         )
-
-
-def _header(file: Path, card: FolderCard) -> tuple[int, int]:
-    """Return height and width of an image from its header alone."""
-    with _opened(file, card) as image:
-        if image.mode not in EIGHT_BIT:
-            raise ImageError(
-                f"{file}: images must have 8 bits a channel, found mode {image.mode}; rescale "
-                "to 0..255 and save again"
-            )
-        pages = getattr(image, "n_frames", 1)
-        if pages > 1 and image.format != "MPO":  # a JPEG with a preview is one image
-            raise ImageError(
-                f"{file}: one file must be one image, found {pages}; save each in a file of its own"
-            )
-        return image.height, image.width
-
-
-def _decode(file: Path, card: FolderCard) -> ImageArray:
-    """Return one image, (h, w) or (h, w, 3)."""
-    with _opened(file, card) as image:
-        plain = image.convert("L" if card.channels == 1 else "RGB")
-        return np.asarray(_fitted(plain, card.size, card.fit) if card.size else plain)
-
-
-def _fitted(image: "Image.Image", size: int, fit: str) -> "Image.Image":
-    """Return an image of `size` pixels a side: cropped, padded with black, or stretched."""
-    from PIL import Image
-
-    if fit == "crop":
-        side = min(image.size)
-        left, top = (image.width - side) // 2, (image.height - side) // 2
-        image = image.crop((left, top, left + side, top + side))
-    if fit != "pad":
-        return image.resize((size, size), Image.Resampling.BICUBIC)
-    longest = max(image.size)
-    width, height = (max(1, round(side * size / longest)) for side in image.size)
-    black = Image.new(image.mode, (size, size))
-    small = image.resize((width, height), Image.Resampling.BICUBIC)
-    black.paste(small, ((size - width) // 2, (size - height) // 2))
-    return black
-
-
-@contextmanager
-def _opened(file: Path, card: FolderCard) -> Iterator["Image.Image"]:
-    """Open an image; whatever a damaged file makes Pillow raise becomes one `ImageError`.
-
-    Only the decoders of the card's formats look at it, whatever its name says.
-    """
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with open_regular(file) as stream, Image.open(stream, formats=card.formats) as image:
-            yield image
-    except ImageError:
-        raise
-    except UnidentifiedImageError as error:
-        raise ImageError(f"{file} is not a readable image ({_either(card)} is asked)") from error
-    except Exception as error:  # decoders raise whatever they stumble over
-        said = " ".join(str(error).replace(str(file), "file").split())[:200]
-        reason = said or type(error).__name__
-        raise ImageError(f"{file} is not a readable image ({reason})") from error
-
-
-def _either(card: FolderCard) -> str:
-    return " or ".join(card.formats)

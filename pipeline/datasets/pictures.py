@@ -97,4 +97,5 @@ def _opened(file: Path, card: "FolderCard") -> Iterator["Image.Image"]:
 
 
 def either(card: "FolderCard") -> str:
+    """Return the formats a card names, as words."""
     return " or ".join(card.formats)

@@ -117,9 +117,17 @@ def find_card(name: str | Path) -> Card:
 def beside(dataset: str, file: Path) -> str:
     """Return a dataset as a `file` names it: a card that is not here is looked for beside it."""
     card = file.parent / dataset
-    if not dataset.endswith(".toml") or Path(dataset).exists() or not card.exists():
+    if not dataset.endswith(".toml") or _is_there(Path(dataset)) or not _is_there(card):
         return dataset
     return str(card)
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is such a file; a name that no file can have is none."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def fetch(

@@ -22,7 +22,7 @@ from cronsim import CronSim, CronSimError
 
 from flows.attached import start_attached
 from flows.launch_release import check_release, use_ledger
-from pipeline.errors import BudgetError, ConfigError, CovdpError
+from pipeline.errors import BudgetError, ConfigError, CovdpError, one_line
 from pipeline.privacy.ledger import open_ledger
 from pipeline.publish import ReleaseConfig, ledger_address
 
@@ -72,7 +72,7 @@ def serve_release(
         except BudgetError:
             raise
         except CovdpError as error:
-            print(f"covdp: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+            print(f"covdp: {one_line(error)}", file=sys.stderr, flush=True)
             continue
         _release(config, told, folder, root)
 
@@ -125,7 +125,7 @@ def _release(config: Path, told: ReleaseConfig, folder: Path, root: Path | None)
     except BudgetError:
         sys.exit(2)
     except CovdpError as error:
-        print(f"covdp: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        print(f"covdp: {one_line(error)}", file=sys.stderr, flush=True)
 
 
 def _key(planned: datetime) -> str:

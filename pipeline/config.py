@@ -22,6 +22,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 MAIN = Path(__file__).parent / "experiments" / "main.toml"
 """The experiment that `covdp run` runs when it is given none."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 class Record(BaseModel):

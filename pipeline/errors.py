@@ -68,3 +68,9 @@ class BudgetError(LedgerError):
 
 class OutputError(CovdpError, OSError):
     """A folder or file that cannot be written or read back."""
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says as one line, and what a terminal would obey as its escape."""
+    said = " ".join(str(error).split())
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in said)

@@ -33,4 +33,6 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"\(at (line \d+, column \d+|end of document)\)$", str(error))
         place = f"at {found[1]}" if found else "see https://toml.io"
+    except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets
+        place = "no settings are as long or as deep"
     raise fault(f"the {what} {path} is not valid TOML: {place}")  # outside: no cause to quote

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.cli import app, main
+from pipeline.cli import main
+from pipeline.cli.commands import app
 from pipeline.config import MAIN
 
 
@@ -102,6 +103,11 @@ def test_meaningless_configs_are_refused(
     path.write_text(MAIN.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
     assert words in fails(capsys, "run", "--config", str(path), "--out", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_terminal_obeys_no_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What a name would make a terminal do is shown as its escape."""
+    assert r"\x1b[2J" in fails(capsys, "report", str(tmp_path / "\x1b[2J\n"))
 
 
 def test_unwritable_folder_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

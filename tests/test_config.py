@@ -50,6 +50,8 @@ def test_options_replace_what_the_file_says() -> None:
         ('series = "RL with D/n"', 'series = "EWG with D/n"', "differ"),
         ('sensitivity = "radius"', 'sensitivity = "radios"', "radius"),
         ("seed =", "seed = oops #", "not valid TOML"),
+        ("seed =", f"seed = {'9' * 5000} #", "no settings are as long"),
+        ("seed =", f"deep = {'[' * 100_000}{']' * 100_000}\nseed =", "no settings are as long"),
         (
             'footpoint = "subsample"',
             'footpoint = "subsample"\nshares = [0.2, 0.1, 0.7]',

@@ -13,7 +13,8 @@ import pytest
 import yaml
 from container import instructions
 
-from pipeline.cli import app, main
+from pipeline.cli import main
+from pipeline.cli.commands import app
 from pipeline.cli.releases import serve
 
 ROOT = Path(__file__).resolve().parents[1]

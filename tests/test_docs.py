@@ -29,7 +29,7 @@ def test_readme_names_every_member(registry: dict[str, object]) -> None:
 
 def test_readme_commands_exist() -> None:
     """Every `make` target and `covdp` command of the README exists."""
-    from pipeline.cli import app
+    from pipeline.cli.commands import app
 
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"`make ([a-z]+)", README)) <= targets

@@ -1,5 +1,6 @@
 """A folder of images is hostile ground: nothing in it runs, hangs or leads out."""
 
+import json
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -94,6 +95,66 @@ def test_images_that_no_card_can_name_are_not_passed_by(root: Path) -> None:
     (root / "ward/dog/1.DCM").write_bytes(b"DICM")
     refused(root, r"class 'dog' has 1 image\(s\) of a format")
     assert ward(root, 'pattern = "{class}/*.png"\n').counts() == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["IM0001", "1.2.840.113619.2.5", "README"])
+def test_files_without_a_suffix_are_not_passed_by(root: Path, name: str) -> None:
+    """DICOM files often have none: refused, unless the pattern leaves them out."""
+    (root / "ward/dog" / name).write_bytes(bytes(128) + b"DICM")
+    refused(root, r"class 'dog' has 1 .*without a suffix.*narrower pattern")
+    assert ward(root, 'pattern = "{class}/*.png"\n').counts() == (1, 1)
+    (root / "ward/dog" / name).unlink()
+    (root / "ward/dog/notes.txt").write_text("told apart by its name")
+    assert ward(root).counts() == (1, 1)
+
+
+def test_folders_in_a_class_are_not_passed_by(root: Path) -> None:
+    """A folder among the images may hold others: refused, or read by a pattern that goes down."""
+    (root / "ward/dog/patient.a").mkdir()
+    os.link(root / "store/0.png", root / "ward/dog/patient.a/1.png")
+    refused(root, r"class 'dog' has 1 .*or folders.*narrower pattern")
+    assert ward(root, 'pattern = "{class}/**/*"\n').counts() == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "closed"),
+    [
+        ("{class}/*.png", "dog"),
+        ("{class}/**/*.png", "dog/deeper"),
+        ("**/{class}/*.png", "dog"),
+        ("{split}/{class}/*", "train/cat"),
+    ],
+)
+def test_a_folder_that_cannot_be_listed_is_not_passed_by(
+    root: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, closed: str
+) -> None:
+    """Glob says nothing of a folder without permission, so its images would be missing."""
+    (root / "ward" / closed).mkdir(parents=True, exist_ok=True)
+    scan = os.scandir
+
+    def listed(path: str) -> object:
+        if Path(path) == root / "ward" / closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", listed)
+    refused(root, r"cannot be listed \(Permission denied\)", f'pattern = "{pattern}"\n')
+
+
+def test_a_size_that_no_image_has_is_one_line(root: Path) -> None:
+    """More pixels than any detector has are refused before memory is asked for."""
+    refused(root, "have 1 to 134,217,728 bytes, found 1,000,000", "size = 1_000_000_000\n")
+    refused(root, "size", "size = true\n")
+
+
+@pytest.mark.parametrize("name", ["cat\n", "c\u200bat", " cat", "\u202ecat", "c\x1b[2Jat"])
+def test_names_of_classes_are_plain(root: Path, name: str) -> None:
+    """A class that would break a line, or is not what it looks like, is refused with its escape."""
+    text = CARD.replace('"cat"', json.dumps(name))
+    (root / "ward.toml").write_text(text)
+    with pytest.raises(DatasetError, match=r"class is named on one line|would lead") as caught:
+        load_card(root / "ward.toml")
+    assert str(caught.value).isprintable()
 
 
 def test_pages_are_not_dropped(root: Path) -> None:

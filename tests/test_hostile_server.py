@@ -138,6 +138,18 @@ SERVERS: dict[str, tuple[Talk, str]] = {
         "packs the file as 'gzip', unasked",
     ),
     "packs by deflate": (said("Content-Encoding: Deflate\r\n", PACKED), "as 'Deflate', unasked"),
+    "sends to no address": (
+        lambda connection: connection.sendall(
+            b"HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"
+        ),
+        "Invalid IPv6",
+    ),
+    "sends to a file": (
+        lambda connection: connection.sendall(
+            b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n"
+        ),
+        "No connection adapters",
+    ),
     "packs twice": (said("Content-Encoding: identity, gzip\r\n", PACKED), "unasked"),
 }
 

@@ -349,6 +349,17 @@ def test_names_that_look_alike_are_refused(lite: Ledger, name: str) -> None:
     assert lite.show()[0].releases == 0
 
 
+@pytest.mark.parametrize("name", ["Ward-7 b", "ward-7  b", "WARD-7B"])
+def test_an_account_is_not_opened_beside_its_double(lite: Ledger, name: str) -> None:
+    """A name that differs from another in case and blanks alone would be a second budget."""
+    lite.set_budget("ward-7 b", GDP(1.0))
+    with pytest.raises(LedgerError, match=r"easily taken for 'ward-7 b'"):
+        lite.set_budget(name, GDP(1.0))
+    lite.set_budget("ward-7 b", GDP(2.0))
+    lite.set_budget("ward-7 c", GDP(1.0))
+    assert [row.population for row in lite.show()] == ["ward-7 b", "ward-7 c"]
+
+
 @pytest.mark.parametrize(
     "name", ["ward-7", "Zürich 3", "病棟7", "ward-病棟", "Ωμέγα", "отделение-7"]
 )

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from pipeline import progress
-from pipeline.cli import app, main
+from pipeline.cli import main
+from pipeline.cli.commands import app
 from pipeline.datasets import DATASETS
 from pipeline.errors import LedgerError
 from pipeline.mechanisms import MECHANISMS

@@ -123,6 +123,9 @@ def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:
         ("budget = 0.5", 'budget = 0.5\ndefinition = "pure"', "gdp"),
         ('population = "ward-7"', "", "population"),
         ('name = "nightly"', 'name = "../up"', "name"),
+        ("budget = 0.5", "budget = 0.5\nimages_per_person = true", "valid integer"),
+        ("budget = 0.5", "budget = 0.5\nsmallest_class = true", "valid integer"),
+        ("budget = 0.5", "budget = 0.5\nsize = 0", "greater than or equal to 1"),
     ],
 )
 def test_unsafe_configs_are_refused(ward: Path, old: str, new: str, words: str) -> None:

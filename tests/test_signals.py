@@ -20,6 +20,27 @@ with answered(), silence():
 """
 
 
+IMPORT = """
+import os, signal, sys
+
+class Press:
+    def find_spec(self, name, path, target=None):
+        if name == "cyclopts":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Press())
+from pipeline.cli import main
+sys.exit(main(["datasets"]))
+"""
+
+
+def test_ctrl_c_is_answered_while_commands_are_imported() -> None:
+    """The first second of a command is spent on imports: one line there as well."""
+    found = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, timeout=60)
+    assert (found.returncode, found.stdout) == (130, b"")
+    assert found.stderr.splitlines() == [b"covdp: interrupted; the same command starts it again"]
+
+
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", -signal.SIGTERM)])
 @pytest.mark.parametrize("state", ["open", "closed"])
 def test_a_signal_is_answered_in_silence(name: str, code: int, state: str) -> None:

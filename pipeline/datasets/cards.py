@@ -5,7 +5,7 @@ A card is named by its file: ``data/pneumoniamnist.toml`` is the dataset ``pneum
 
 import difflib
 from pathlib import Path
-from typing import Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 from pydantic import model_validator as check
@@ -122,7 +122,7 @@ class Card(Record):
     local: bool = False
     public: bool = Field(False, strict=True)
     path: str | None = None
-    size: PositiveInt | None = None
+    size: Annotated[int, Field(ge=1, strict=True)] | None = None
     findings: tuple[str, ...] = ()
     pattern: str = "{class}/*"
     formats: tuple[Format, ...] = Field(("PNG", "JPEG"), min_length=1)
@@ -167,6 +167,12 @@ class Card(Record):
     def _classes_are_disjoint(self) -> Self:
         if len(set(self.classes)) != len(self.classes) or not all(self.classes):
             raise ValueError(f"classes must have different, non-empty names, found {self.classes}")
+        for name in self.classes:
+            if not name.isprintable() or name != name.strip():
+                raise ValueError(
+                    "a class is named on one line without invisible characters and blanks around "
+                    f"it, found {name!a}"
+                )
         if self.findings and len(self.classes) != 2:
             raise ValueError("findings need two classes: without and with a finding")
         return self
@@ -192,10 +198,10 @@ class Card(Record):
 
 
 def _plain(path: str) -> bool:
-    """Return whether `path` is relative and goes down only."""
+    """Return whether `path` is printable and relative, and goes down only."""
     parts = path.replace("\\", "/").split("/")
     rooted = Path(path).anchor or path.startswith(("/", "\\", "~"))
-    return not (rooted or ".." in parts or "\0" in path)
+    return not (rooted or ".." in parts or not path.isprintable())
 
 
 def load_card(path: Path) -> Card:

@@ -1,6 +1,7 @@
 """Images in folders, one class a folder or as the card's pattern says."""
 
 import glob
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import numpy as np
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import FORMATS, Card
 from pipeline.datasets.doors import open_regular
-from pipeline.datasets.source import SPLITS, ImageSource, Rows
+from pipeline.datasets.source import SPLITS, ImageSource, Rows, check_extent
 from pipeline.errors import DatasetError, ImageError, MismatchError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def open_folder(card: Card, path: Path) -> ImageSource:
     _check_disjoint(card, path, files, labels)
     sides = {file: _header(file, card) for group in files.values() for file in group}
     shape = _shape(card, path, sides) + ((3,) if card.channels == 3 else ())
+    check_extent(shape, str(path))
     reader = partial(read_folder, card, shape, files)
     return ImageSource(card, shape, labels, reader, _facts(card, list(sides.values())))
 
@@ -100,20 +102,52 @@ def read_folder(
 
 def _find(card: Card, path: Path, split: str, name: str) -> list[Path]:
     """Return the images of one class and split, ordered by path, links followed."""
+    _check_listed(card, path, split, name)
     pattern = card.pattern.replace("{class}", glob.escape(name)).replace("{split}", split)
     found = sorted(file for file in path.glob(pattern) if not file.name.startswith("."))
     suffixes = tuple(end for kind in card.formats for end in FORMATS[kind])
     images = [file for file in found if file.name.lower().endswith(suffixes)]
-    known = (*OTHERS, *(end for ends in FORMATS.values() for end in ends))
-    if passed := sum(file.name.lower().endswith(known) for file in found) - len(images):
+    others = (file for file in found if not file.name.lower().endswith(suffixes))
+    if passed := sum(_may_be_images(file, "**" in card.pattern) for file in others):
         raise DatasetError(
             f"{path}: class '{name}' has {passed} image(s) of a format that the card does not "
-            f"name (it names {', '.join(card.formats)}); add it to formats, one of "
-            f"{', '.join(FORMATS)}, or convert them, or leave them out by a narrower pattern"
+            f"name (it names {', '.join(card.formats)}), or files without a suffix, or folders; "
+            f"add it to formats, one of {', '.join(FORMATS)}, or convert or rename them, "
+            "or leave them out by a narrower pattern"
         )
     depth = len(Path(card.path or card.name).parts)
     root = (path.parents[depth - 1] if depth else path).resolve()
     return [_followed(file, root) for file in images]
+
+
+def _may_be_images(file: Path, descends: bool) -> bool:
+    """Return whether a file that is not read would be missed.
+
+    Without a suffix are DICOM files, often named by a number; a folder may hold images, which a
+    pattern that descends finds by itself.
+    """
+    if os.path.isdir(file):  # noqa: PTH112 (Path.is_dir raises on a loop of links)
+        return not descends
+    known = (*OTHERS, *(end for ends in FORMATS.values() for end in ends))
+    return file.name.lower().endswith(known) or not any(map(str.isalpha, file.suffix))
+
+
+def _check_listed(card: Card, path: Path, split: str, name: str) -> None:
+    """Raise unless all folders in which images of a class may lie can be listed; glob is silent."""
+    folders = Path(card.pattern).parts[:-1]
+    plain = list(itertools.takewhile(lambda part: not glob.has_magic(part), folders))
+    start = path.joinpath(*(p.replace("{class}", name).replace("{split}", split) for p in plain))
+    for _ in os.walk(start, onerror=_refuse_unlisted):
+        if plain == list(folders):
+            break
+
+
+def _refuse_unlisted(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise ImageError(
+            f"{error.filename} cannot be listed ({error.strerror}); make it readable, or leave it "
+            "out by a narrower pattern"
+        ) from error
 
 
 def _followed(file: Path, root: Path) -> Path:

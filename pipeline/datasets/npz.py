@@ -19,6 +19,7 @@ from pipeline.datasets.source import (
     SPLITS,
     ImageSource,
     Rows,
+    check_extent,
     check_label_shape,
     check_labels,
     check_shape,
@@ -28,8 +29,6 @@ from pipeline.errors import DatasetError
 
 BLOCK = 1 << 23
 """Bytes of images that are unpacked at a time."""
-LARGEST = 1 << 27
-"""Bytes of the largest image: more pixels than any detector has."""
 MANY = 1_000_000
 """Images that any file may have; a file of more has a byte or more for each, or it is no such."""
 
@@ -98,11 +97,8 @@ def _shape(members: Members, split: str, card: Card, path: Path) -> tuple[int, .
     check_shape(found.shape, found.dtype, card.channels, where)
     if found.fortran:
         raise DatasetError(f"{where}: stored column first; save np.ascontiguousarray(images)")
-    n, pixels = found.shape[0], math.prod(found.shape[1:])
-    if not 1 <= pixels <= LARGEST:
-        raise DatasetError(
-            f"{where}: an image must have 1 to {LARGEST:,} bytes, found {pixels:,}; cut it to tiles"
-        )
+    check_extent(found.shape[1:], where)
+    n = found.shape[0]
     if n > max(MANY, members.size):
         raise DatasetError(
             f"{where}: {n:,} images are more than the file has bytes ({members.size:,}), so it "

@@ -15,6 +15,8 @@ from pipeline.errors import DatasetError, MismatchError
 CHUNK = 1 << 28
 """Bytes of images in a chunk where nobody asks for a number of images."""
 SPLITS = ("train", "val", "test")
+LARGEST = 1 << 27
+"""Bytes of the largest image: more pixels than any detector has."""
 Splits: TypeAlias = str | tuple[str, ...] | None
 """One split, several in the order they are named, or None for all."""
 Rows: TypeAlias = NDArray[np.int64]
@@ -165,6 +167,15 @@ def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
             held, count = [joined[whole:]], count - whole
     if count:
         yield np.concatenate(held)
+
+
+def check_extent(shape: tuple[int, ...], where: str) -> None:
+    """Raise unless one image of `shape` has a size that an image may have."""
+    if not 1 <= (pixels := math.prod(shape)) <= LARGEST:
+        raise MismatchError(
+            f"{where}: an image must have 1 to {LARGEST:,} bytes, found {pixels:,}; cut it to "
+            "tiles, or name a smaller size"
+        )
 
 
 def check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], channels: int, where: str) -> None:

@@ -60,7 +60,7 @@ def transfer(url: str, part: Path, *, most: int, progress: bool) -> None:
         status = error.response.status_code if error.response is not None else 500
         final = status < 500 and status not in (408, 429)
         raise TransferError(str(error).partition(" for url")[0], final=final) from error
-    except (RequestException, BrokenError) as error:
+    except (RequestException, BrokenError, ValueError) as error:  # an address sent to is none
         cause = getattr(error.args[0], "reason", error) if error.args else error
         final = isinstance(cause.__cause__, socket.gaierror)  # no such host, or no network at all
         reason = " ".join(str(cause).split()) or type(cause).__name__

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from pipeline.adaptive import read_shares
-from pipeline.config import Positive, Record, known, parse
+from pipeline.config import Count, Positive, Record, known, parse
 from pipeline.datasets import find_card
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, LedgerError
@@ -29,7 +29,7 @@ class ReleaseConfig(Record):
     title: str = "Private mean covariance descriptors"
     population: str = Field(min_length=1, description="whose budget in the ledger pays")
     dataset: str
-    size: int | None = None
+    size: Count | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     labels_and_class_sizes_are_public: bool = Field(
         False, strict=True, description="the declaration that a release rests on; it must be true"
@@ -49,9 +49,9 @@ class ReleaseConfig(Record):
         "hardened", description="float accepts, in writing, noise that is not safe to publish"
     )
     run_key: str | None = Field(None, description="which run this is; the date (UTC) when left out")
-    images_per_person: int | None = Field(None, ge=1, description="most images of one person")
-    smallest_class: int = Field(
-        2, ge=1, description="fewest images of a class; 1 accepts a class that is a single image"
+    images_per_person: Count | None = Field(None, description="most images of one person")
+    smallest_class: Count = Field(
+        2, description="fewest images of a class; 1 accepts a class that is a single image"
     )
 
     @property

@@ -24,7 +24,7 @@ from pipeline.privacy.ledger.charges import (
 from pipeline.privacy.ledger.database import Database, transaction
 from pipeline.privacy.ledger.fields import budget_fields, now
 from pipeline.privacy.ledger.journal import Event, Journal, append, read_journal
-from pipeline.privacy.ledger.names import clean_name, clean_run_key
+from pipeline.privacy.ledger.names import check_unlike, clean_name, clean_run_key
 from pipeline.privacy.ledger.records import Entry, PopulationRow, Reservation, Stored
 from pipeline.privacy.ledger.state import State, budget_event, extend, replay
 from pipeline.privacy.profiles import epsilon_of
@@ -106,6 +106,7 @@ class Ledger:
             epsilon_of(budget, level)  # refuses what certifies nothing
             line = f"{budget!r}, shown at δ = {level:g}"
             if old is None:
+                check_unlike(population, book.state.totals)
                 line = f"opened with {line}"
             else:
                 check_change(old, budget)

@@ -9,6 +9,7 @@ dropped, and the rest is composed (NFC).
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from pipeline.errors import LedgerError
 
@@ -46,6 +47,16 @@ def clean_name(what: str, value: str) -> str:
     return name
 
 
+def check_unlike(population: str, others: Iterable[str]) -> None:
+    """Raise `LedgerError` when a new name is another's but for the case of letters or blanks."""
+    for other in others:
+        if _spelt(other) == _spelt(population):
+            raise LedgerError(
+                f"the population {population!r} is easily taken for {other!r}, which has an "
+                "account; use that one, or a name that differs in more than case and blanks"
+            )
+
+
 def clean_run_key(value: str) -> str:
     """Return a run key as `clean_name` does, or raise `LedgerError` when no file can have it."""
     key = clean_name("run key", value)
@@ -60,6 +71,10 @@ def clean_run_key(value: str) -> str:
     if fault:
         raise LedgerError(f"a run key names files, so it {fault}; choose another")
     return key
+
+
+def _spelt(name: str) -> str:
+    return "".join(name.casefold().split())
 
 
 def _plain(letter: str) -> bool:

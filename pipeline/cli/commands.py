@@ -1,0 +1,68 @@
+"""What `covdp` can do: its commands, grouped as the help shows them.
+
+experiments   run, reproduce, report: on public images
+catalogue     datasets, mechanisms, audit: what there is, and whether it keeps its word
+releases      release, ledger, serve: on private images
+completion    what a shell needs to complete all of these
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from cyclopts import App, Group
+
+from pipeline import __version__
+from pipeline.cli import catalogue, experiments, releases
+
+app = App(
+    name="covdp",
+    help="Differentially private mean covariance descriptors of medical images.",
+    version=__version__,
+    help_format="markdown",
+    help_epilogue="Start with `covdp run`, which needs no network.",
+)
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print a script that makes a shell complete commands and options.
+
+    ```
+    eval "$(covdp completion bash)"
+    covdp completion zsh > ~/.zfunc/_covdp
+    covdp completion fish > ~/.config/fish/completions/covdp.fish
+    ```
+
+    Parameters
+    ----------
+    shell
+        The shell the script is for.
+    """
+    print(app.generate_completion(shell=shell))
+
+
+book = App(
+    name="ledger",
+    help="The account of privacy budgets: what was spent, what is left, for how long it lasts.",
+    help_epilogue="",
+)
+book.command(releases.init)
+book.command(releases.set_budget)
+book.command(releases.show_ledger, name="show")
+book.command(releases.history)
+
+HELP: Mapping[str, tuple[Callable[..., None] | App, ...]] = {
+    "On public images": (experiments.run, experiments.reproduce, experiments.report),
+    "On private images": (releases.release, book, releases.serve),
+    "What there is": (catalogue.datasets, catalogue.mechanisms, catalogue.audit),
+    "The program itself": (completion, app["--help"], app["--version"]),
+}
+"""What stands under which heading of the help."""
+
+for number, (title, commands) in enumerate(HELP.items()):
+    group = Group(title, sort_key=number)
+    for command in commands:
+        if isinstance(command, App):
+            command.group = group
+        else:
+            app.command(command, group=group, help_epilogue="")
+app.command(book)

@@ -47,7 +47,6 @@ EQUALITY = (
 )
 """What else may be seen from outside, as the statement says."""
 
-
 FIRST_KEYS = frozenset(
     {"name", "title", "population", "dataset", "size", "splits", "descriptor", "eta", "manifold"}
     | {"labels_and_class_sizes_are_public", "definition", "budget", "mechanism", "shares", "noise"}

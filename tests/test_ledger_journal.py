@@ -269,6 +269,7 @@ def test_thousands_of_releases_are_verified_at_once(tmp_path: Path) -> None:
                 "run_key": str(i),
                 "contents": {},
                 "cost": cost,
+                "group": 1,
                 "identity": str(i),
             }
             for i in range(3000)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -411,6 +412,15 @@ def test_a_card_is_found_beside_the_config(ward: Path) -> None:
     """A card named without a folder is looked for where the config lies."""
     config = told(ward, str(ward / "ward.toml"), "ward.toml")
     assert Path(config.dataset) == ward / "ward.toml"
+
+
+def test_a_card_whose_name_no_file_can_have_is_one_line(ward: Path) -> None:
+    """A name that is too long for the system is a card that is not there."""
+    text = (ward / "release.toml").read_text(encoding="utf-8")
+    changed = re.sub(r"(?m)^dataset = .*$", f'dataset = "{"x" * 5000}.toml"', text)
+    (ward / "release.toml").write_text(changed, encoding="utf-8")
+    with pytest.raises(DatasetError, match="cannot read the card"):
+        load_release(ward / "release.toml")
 
 
 def test_a_folder_that_cannot_take_the_files_is_refused(tmp_path: Path) -> None:

@@ -149,8 +149,16 @@ def load_release(
         fields["run_key"] = run_key
     fields.setdefault("run_key", f"{(at or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d}")
     card = Path(str(fields.get("dataset", "")))
-    if card.suffix == ".toml" and not card.exists() and (path.parent / card).exists():
+    if card.suffix == ".toml" and not _is_there(card) and _is_there(path.parent / card):
         fields["dataset"] = str(path.parent / card)
     config = parse(ReleaseConfig, fields, str(path))
     find_card(config.dataset)
     return config
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is such a file; a name that no file can have is none."""
+    try:
+        return path.exists()
+    except OSError:
+        return False

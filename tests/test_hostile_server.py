@@ -181,6 +181,21 @@ def test_honest_servers_are_heard(
     assert (tmp_path / "x").read_bytes() == BODY
 
 
+def test_the_password_of_an_address_is_not_shown(
+    serve: Callable[[Talk], str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither in the error nor in what is logged before another attempt."""
+    caplog.set_level("INFO")
+    said_busy = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    url = serve(lambda connection: connection.sendall(said_busy))
+    private = url.replace("://", "://ward:SECRET@") + "?token=SECRET"
+    with pytest.raises(DatasetError, match="503") as caught:
+        obtain(private, tmp_path / "toy.npz", MD5, progress=False, attempts=2, pause=0.01)
+    assert url in str(caught.value)
+    assert "trying again" in caplog.text
+    assert "SECRET" not in str(caught.value) + caplog.text
+
+
 def test_a_full_disk_is_said_before_it_is_full(
     tmp_path: Path, serve: Callable[[Talk], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 
 from pipeline.datasets.cards import LARGEST
 from pipeline.datasets.doors import stay_inside
@@ -102,9 +103,16 @@ def obtain(
                 folder.rmdir()
         reason = getattr(error, "strerror", None) or str(error)
         raise DatasetError(
-            f"cannot download {url} to {target} ({reason}); put the file there yourself, "
-            "or name the folder that has it with --data-root or COVDP_DATA"
+            f"cannot download {without_password(url)} to {target} ({reason}); "
+            "put the file there yourself, or name the folder that has it with --data-root or "
+            "COVDP_DATA"
         ) from error
+
+
+def without_password(url: str) -> str:
+    """Return a URL as it may be shown: no user, no password, no query."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
 
 
 def present(path: Path) -> bool:
@@ -172,7 +180,7 @@ def _repeat(attempt: Callable[[], None], url: str, attempts: int, pause: float) 
         except TransferError as error:
             if error.final or number == attempts:
                 raise
-            LOGGER.info("%s: %s; trying again", url, error)
+            LOGGER.info("%s: %s; trying again", without_password(url), error)
             time.sleep(pause * 2 ** (number - 1))
 
 

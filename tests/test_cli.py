@@ -187,6 +187,10 @@ def test_unusable_images_end_in_one_line_and_leave_no_half_file(
         assert (out / "report.html").is_file()
         modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in [out, *out.rglob("*")]}
         assert modes == {(True, 0o700), (False, 0o600)}
+        elsewhere = tmp_path / "pages" / "mine.html"
+        assert main(["report", str(out), "--out", str(elsewhere)]) == 0
+        assert elsewhere.stat().st_mode & 0o777 == 0o600
+        assert elsewhere.parent.stat().st_mode & 0o777 == 0o700
     else:
         assert word in fails(capsys, *tokens)
         halves = (".parquet", ".part", ".html", ".npy")

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.errors import ConfigError
 from pipeline.figures import PALETTE, digits, javascript, listing, number, own_ids
-from pipeline.files import atomic_path, make_folder, resource
+from pipeline.files import atomic_path, make_folder, owner_only, resource
 from pipeline.report.content import CONTENT, key_numbers, subject
 from pipeline.report.finding import Finding
 from pipeline.report.findings import findings
@@ -51,7 +51,7 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
         Folder of results: ``runs/*/run.json``, with ``bound.parquet`` and ``samples/*.png`` beside
         it, and ``results/*.parquet``. Nothing else is read.
     target : Path, optional
-        The HTML file; ``out/report.html`` by default.
+        The HTML file; ``out/report.html`` by default. For its owner alone if `out` is.
 
     Raises
     ------
@@ -70,9 +70,11 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
         script=javascript(),
     )
     path = target or out / "report.html"
-    make_folder(path.parent)
-    with atomic_path(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+    closed = out.stat().st_mode & 0o077 == 0
+    with owner_only(closed):
+        make_folder(path.parent)
+        with atomic_path(path) as temporary:
+            temporary.write_text(page, encoding="utf-8")
     return path
 
 

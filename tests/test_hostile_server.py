@@ -196,6 +196,17 @@ def test_the_password_of_an_address_is_not_shown(
     assert "SECRET" not in str(caught.value) + caplog.text
 
 
+@pytest.mark.parametrize("host", ["[x", "a b", "host:99999", "host:no", ""])
+def test_an_address_that_is_none_is_one_line_without_its_password(
+    tmp_path: Path, host: str
+) -> None:
+    """What cannot be read as an address is refused, and its password is not quoted either."""
+    url = f"http://ward:SECRET@{host}/toy.npz"
+    with pytest.raises(DatasetError, match="cannot download") as caught:
+        obtain(url, tmp_path / "toy.npz", MD5, progress=False, attempts=1)
+    assert "SECRET" not in str(caught.value)
+
+
 def test_a_full_disk_is_said_before_it_is_full(
     tmp_path: Path, serve: Callable[[Talk], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,13 +3,13 @@
 import glob
 import logging
 import os
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 from pipeline.datasets.cards import LARGEST
 from pipeline.datasets.doors import stay_inside
@@ -101,7 +101,8 @@ def obtain(
         for folder in made:  # innermost first; one that another run has filled stays
             with suppress(OSError):
                 folder.rmdir()
-        reason = getattr(error, "strerror", None) or str(error)
+        told = getattr(error, "strerror", None) or str(error)
+        reason = told.replace(url, without_password(url))
         raise DatasetError(
             f"cannot download {without_password(url)} to {target} ({reason}); "
             "put the file there yourself, or name the folder that has it with --data-root or "
@@ -111,8 +112,7 @@ def obtain(
 
 def without_password(url: str) -> str:
     """Return a URL as it may be shown: no user, no password, no query."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+    return re.sub(r"//[^/?#]*@", "//", url).partition("?")[0]  # also of a URL that is none
 
 
 def present(path: Path) -> bool:

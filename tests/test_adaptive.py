@@ -28,7 +28,7 @@ from pipeline.mean import (
     Shares,
     rounds,
     step_costs,
-    steps,
+    vector_mean,
 )
 from pipeline.mean.choice import Clip, choose
 from pipeline.mean.clipping import clipped_sum, mean_units, shell_counts, sizes, survey_counts
@@ -340,7 +340,7 @@ def test_a_sensitivity_too_small_is_seen(
     name: str, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With Δ = 0.9/n in place of 1/n, each kind of step breaks its bound."""
-    monkeypatch.setattr(steps, "mean_sensitivity", lambda n: 0.9 / n)
+    monkeypatch.setattr(vector_mean, "mean_sensitivity", lambda n: 0.9 / n)
     manifold, facts, candidates = ends(name) if whole else setting(name)
     ready = adaptive(candidates[:1], domain=facts, manifold=manifold)
     middle = float(ready.records.prior.centre @ view_of(ready).frame.into[:, 0])
@@ -374,7 +374,7 @@ def test_summation_moves_a_mean_by_more_than_one_nth_and_less_than_its_sensitivi
         total = clipped_sum(seen, size, np.zeros(1), 0, 0.0, 0.0, 1.0)
         moved.append(Fraction(float(total[0] / (n * 2.0))))
     move = moved[0] - moved[1]
-    assert (1 + Fraction(1, 10**9)) / n < move <= Fraction(steps.mean_sensitivity(n))
+    assert (1 + Fraction(1, 10**9)) / n < move <= Fraction(vector_mean.mean_sensitivity(n))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 1000, 10**6, 10**9])
@@ -383,7 +383,9 @@ def test_the_margin_is_what_two_sums_may_err(n: int) -> None:
     unit = Fraction(2) ** -53
     least = (1 + 1000 * unit) / n + 2 * n * unit
     assert (
-        least <= Fraction(steps.mean_sensitivity(n)) <= least + Fraction(10) ** -12 + 4 * n * unit
+        least
+        <= Fraction(vector_mean.mean_sensitivity(n))
+        <= least + Fraction(10) ** -12 + 4 * n * unit
     )
 
 

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
-from pipeline.descriptors.domain import Domain
+from pipeline.descriptors.diameter import DescriptorDomain
 from pipeline.geometry import (
     MANIFOLDS,
     FlatChart,
@@ -57,7 +57,7 @@ SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 SPACES = [*SPD, "hyperbolic"]
 
 
-def facts_of(name: str, descriptor: str = "oct5") -> Domain:
+def facts_of(name: str, descriptor: str = "oct5") -> DescriptorDomain:
     """Return the public facts of descriptors of 28×28 images."""
     return domain(descriptor, height=28, width=28, manifold=name)
 

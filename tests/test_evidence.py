@@ -21,7 +21,7 @@ from pipeline.report.claims import claims, verdict, verdicts
 from pipeline.report.evidence import RATE, check_cells, smaller
 from pipeline.report.findings import findings
 from pipeline.report.reasons import grid, law, scale
-from pipeline.report.sources import Run, load_run
+from pipeline.report.runs import FinishedRun, load_run
 from pipeline.results import Table, summarise
 
 PLACE: dict[str, Any] = {"says": "a is better", "place": "Figure 1", "left": "a", "right": "b"}
@@ -47,7 +47,7 @@ def rows_of(cells: dict[tuple[str, int], np.ndarray], **columns: object) -> Tabl
     return table
 
 
-def run_of(tmp_path: Path, rows: Table, *stated: ClaimConfig, **config: object) -> Run:
+def run_of(tmp_path: Path, rows: Table, *stated: ClaimConfig, **config: object) -> FinishedRun:
     """Return a run with these rows and claims."""
     record = write_sample(tmp_path, images=False)
     run = load_run(tmp_path / "runs" / record.run, tmp_path / "results" / f"{record.run}.parquet")

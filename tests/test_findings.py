@@ -10,11 +10,11 @@ import pytest
 from sample_runs import OURS, PAPER, SERIES, Bound, write_sample
 
 from pipeline.report.findings import findings
-from pipeline.report.sources import Run, load_run, load_runs
+from pipeline.report.runs import FinishedRun, load_run, load_runs
 from pipeline.results import Table, read_bound, read_rows, write_bound, write_rows
 
 
-def run_of(out: Path, change: Callable[[Table], Table] = lambda rows: rows) -> Run:
+def run_of(out: Path, change: Callable[[Table], Table] = lambda rows: rows) -> FinishedRun:
     """Write a sample, change its rows, and load it."""
     record = write_sample(out, images=False)
     path = out / "results" / f"{record.run}.parquet"

@@ -389,7 +389,7 @@ def span(manifold: str, n: int) -> float:
     diameter = float(mpmath.sqrt(max(terms))) * float(1 + MARGIN) + 2e-6 * math.sqrt(k)
     if manifold == "spd-log-euclidean":
         return diameter
-    # a matrix of doubles is off by (4 + 16k)·u of its largest eigenvalue (descriptors/domain.py),
+    # a matrix of doubles is off by (4 + 16k)·u of its largest eigenvalue (descriptors/diameter.py),
     # the walk by 1e-9 a step up to condition 1e11 and 1e-10 a look (geometry/inductive.py)
     condition = float(trace) + k
     off = (4 + 16 * k) * 2.0**-53 * condition

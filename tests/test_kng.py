@@ -18,7 +18,7 @@ from pipeline.geometry import MANIFOLDS, Manifold, frechet_mean, gradient_norm, 
 from pipeline.mechanisms import MECHANISMS, ChainSettings, kng
 from pipeline.mechanisms.family import Points
 from pipeline.mechanisms.kng import KNormGradient
-from pipeline.mechanisms.sensitivity import convexity
+from pipeline.mechanisms.positive_curvature import convexity
 from pipeline.mechanisms.spd_laplace import log_jacobian
 from pipeline.privacy import PureDP
 

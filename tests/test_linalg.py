@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import factoring, kernels, loops
+from pipeline.geometry import compiling, factoring, loops
 from pipeline.geometry.linalg import (
     assemble,
     cholesky,
@@ -194,9 +194,9 @@ def test_results_do_not_depend_on_threads_or_chunks(
 ) -> None:
     """A stack gives the same bits in one piece, in pieces, and with any number of threads."""
     a = sym_exp(3.0 * symmetric(4001, k=4))
-    monkeypatch.setattr(kernels, "THREADS", 1)
+    monkeypatch.setattr(compiling, "THREADS", 1)
     expected = np.concatenate([sym_log(a[:777]), sym_log(a[777:778]), sym_log(a[778:])])
-    monkeypatch.setattr(kernels, "THREADS", threads)
+    monkeypatch.setattr(compiling, "THREADS", threads)
     np.testing.assert_array_equal(sym_log(a), expected)
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import MANIFOLDS, kernels, unvecd
+from pipeline.geometry import MANIFOLDS, compiling, unvecd
 from pipeline.geometry.area import area_of
 from pipeline.mechanisms import MECHANISMS, ChainSettings, mcmc
 from pipeline.mechanisms.radial import RadialLaw
@@ -142,7 +142,7 @@ def test_chains_depend_on_their_seed_alone(name: str, monkeypatch: pytest.Monkey
 
     first = run(46)
     assert np.array_equal(first, run(46))
-    monkeypatch.setattr(kernels, "THREADS", 3)
+    monkeypatch.setattr(compiling, "THREADS", 3)
     assert np.array_equal(first, run(46))
     assert not np.array_equal(first, run(47))
 

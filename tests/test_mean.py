@@ -12,10 +12,10 @@ from pipeline.geometry import (
     MANIFOLDS,
     Manifold,
     Point,
+    compiling,
     frechet_mean,
     gradient,
     gradient_norm,
-    kernels,
     sym_exp,
     sym_log,
 )
@@ -241,7 +241,7 @@ def test_threads_do_not_change_the_mean(monkeypatch: pytest.MonkeyPatch) -> None
     x = graded(3000, rng=np.random.default_rng(14))
     results = []
     for threads in (1, 2, 5):
-        monkeypatch.setattr(kernels, "THREADS", threads)
+        monkeypatch.setattr(compiling, "THREADS", threads)
         results.append((frechet_mean(x, AFFINE), gradient_norm(x[:300], AFFINE, x[:7])))
     for mean, norms in results[1:]:
         np.testing.assert_array_equal(mean.point, results[0][0].point)

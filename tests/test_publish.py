@@ -195,7 +195,7 @@ KILLER = """
 import os, signal, sys
 from pathlib import Path
 from pipeline.ledger import Ledger, open_ledger
-import pipeline.publish.settle, pipeline.publish.files
+import pipeline.publish.settle, pipeline.publish.committed
 from pipeline.publish import load_release, write_document
 module = sys.modules["pipeline.publish.settle"]
 ward, point = Path(sys.argv[1]), sys.argv[2]

@@ -17,7 +17,7 @@ from pipeline.report import build_release_report, build_report
 from pipeline.report.findings import findings
 from pipeline.report.gaps import gaps
 from pipeline.report.page import build_section, load_spec
-from pipeline.report.sources import load_runs
+from pipeline.report.runs import load_runs
 from pipeline.results import (
     DatasetNote,
     RunRecord,

@@ -22,7 +22,7 @@ from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
 from pipeline.report import build_report
 from pipeline.report.claims import claims, verdict
 from pipeline.report.listed import published, totals
-from pipeline.report.sources import load_run
+from pipeline.report.runs import load_run
 from pipeline.results import read_record, read_rows, write_record
 from pipeline.toml import parse
 

@@ -11,7 +11,7 @@ import pytest
 from pipeline.errors import PrivacyError
 from pipeline.geometry import MANIFOLDS, Manifold, frechet_mean, gradient_norm
 from pipeline.mechanisms.family import Points
-from pipeline.mechanisms.sensitivity import (
+from pipeline.mechanisms.positive_curvature import (
     arithmetic_sensitivity,
     chord,
     convexity,

@@ -31,7 +31,7 @@ from pipeline.mechanisms import LATTICE, MECHANISMS
 from pipeline.privacy import GDP, PureDP
 from pipeline.publish import load_release, settle
 from pipeline.report.page import build_section
-from pipeline.report.sources import load_runs
+from pipeline.report.runs import load_runs
 from pipeline.results import read_rows
 
 TESTS = Path(__file__).parent

@@ -20,22 +20,22 @@ but for the adaptive mean, which is audited from the records on.
 
 Read in this order: ``bounds.py`` (from counts to bounds), ``transcript.py`` (the adaptive mean's
 pair and score; those of a mechanism stand in its own file), ``cases.py`` (what is audited),
-``run.py``, ``controls.py`` (mechanisms broken on purpose, which it must catch), ``command.py``.
+``trials.py``, ``controls.py`` (mechanisms broken on purpose, which it must catch), ``command.py``.
 """
 
 from pipeline.audit.bounds import lower_bounds
 from pipeline.audit.cases import Case, Claim, all_cases, claims
 from pipeline.audit.command import AuditRun, run_audit
 from pipeline.audit.controls import CONTROLS
-from pipeline.audit.run import FALSE_ALARM, Finding, audit
+from pipeline.audit.trials import FALSE_ALARM, AuditFinding, audit
 
 __all__ = [
     "CONTROLS",
     "FALSE_ALARM",
+    "AuditFinding",
     "AuditRun",
     "Case",
     "Claim",
-    "Finding",
     "all_cases",
     "audit",
     "claims",

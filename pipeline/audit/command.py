@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from pipeline import __version__
 from pipeline.audit.cases import all_cases
 from pipeline.audit.controls import CONTROLS
-from pipeline.audit.run import FALSE_ALARM, Finding, audit
+from pipeline.audit.trials import FALSE_ALARM, AuditFinding, audit
 from pipeline.files import make_folder, project_root
 from pipeline.privacy import main_parameter
 from pipeline.progress import counted
@@ -90,7 +90,7 @@ def run_audit(
 TIGHTEST = "Audit: the tightest lower bound of each case"
 
 
-def columns(findings: Sequence[Finding]) -> dict[str, list[Any]]:
+def columns(findings: Sequence[AuditFinding]) -> dict[str, list[Any]]:
     """Return the columns of `AUDIT_SCHEMA`."""
     rows = [
         (
@@ -121,7 +121,7 @@ def columns(findings: Sequence[Finding]) -> dict[str, list[Any]]:
     }
 
 
-def _table(findings: Sequence[Finding], title: str) -> Table:
+def _table(findings: Sequence[AuditFinding], title: str) -> Table:
     """Return a table of bounds beside what is claimed; it fits in 80 columns."""
     table = Table(
         "guarantee",

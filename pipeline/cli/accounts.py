@@ -16,7 +16,7 @@ LETTERS = {"gdp": "μ", "zcdp": "ρ"}
 """Letter of an account's budget, by definition; ε for all others."""
 
 
-class Account(NamedTuple):
+class AccountState(NamedTuple):
     """One account, what another release would cost, and how many of those it pays for."""
 
     row: PopulationRow
@@ -32,7 +32,7 @@ class Account(NamedTuple):
 
 def read_accounts(
     ledger: Ledger, population: str | None, budget: float | None = None
-) -> list[Account]:
+) -> list[AccountState]:
     """Return the accounts asked for, each with how long it lasts.
 
     Parameters
@@ -47,10 +47,10 @@ def read_accounts(
     """
     rows = ledger.show(population)
     if budget is None:
-        return [Account(row, row.latest, row.releases_left) for row in rows]
+        return [AccountState(row, row.latest, row.releases_left) for row in rows]
     costs = [_like(row.budget, budget) for row in rows]
     return [
-        Account(row, cost, ledger.releases_left(row.population, cost))
+        AccountState(row, cost, ledger.releases_left(row.population, cost))
         for row, cost in zip(rows, costs, strict=True)
     ]
 
@@ -63,7 +63,7 @@ def _like(budget: Budget, value: float) -> Budget:
     return budget_from(budget.name, value, **second)
 
 
-def show_accounts(accounts: Sequence[Account], how: Printing) -> None:
+def show_accounts(accounts: Sequence[AccountState], how: Printing) -> None:
     """Print a small table an account: budget and ε, spent, left and in all; then how long it lasts.
 
     What is spent is rounded up and what is left is rounded down, to six digits; verbose has all.
@@ -94,7 +94,7 @@ def _table(row: PopulationRow, digits: int) -> Table:
     return table
 
 
-def _pace(account: Account, digits: int) -> str:
+def _pace(account: AccountState, digits: int) -> str:
     """Return how many releases were paid, and for how many more nights the account lasts."""
     row, count = account.row, account.releases_left
     paid = f"{row.releases or 'no'} release{'s' * (row.releases != 1)} paid"

@@ -14,8 +14,8 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import Card, goes_down
+from pipeline.datasets.decoding import FORMATS, Format, decode, either, header
 from pipeline.datasets.download import Asking, find_own, present
-from pipeline.datasets.pictures import FORMATS, Format, decode, either, header
 from pipeline.datasets.source import SPLITS, ImageSource, Rows, check_extent
 from pipeline.errors import DatasetError, ImageError, MismatchError
 

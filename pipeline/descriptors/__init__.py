@@ -1,11 +1,11 @@
 """Descriptors: images in, symmetric positive definite matrices and a proven bound on them out.
 
-Read `registry` (what there is), `describe` (images to matrices), `domain` (how far apart two of
+Read `registry` (what there is), `describe` (images to matrices), `diameter` (how far apart two of
 them can be), `verify` (does that hold on these data); `kernels` is the engine room.
 """
 
 from pipeline.descriptors.describe import describe
-from pipeline.descriptors.domain import Domain, domain
+from pipeline.descriptors.diameter import DescriptorDomain, domain
 from pipeline.descriptors.registry import DESCRIPTORS, Descriptor
 from pipeline.descriptors.verify import Bound, require, verify
 
@@ -13,7 +13,7 @@ __all__ = [
     "DESCRIPTORS",
     "Bound",
     "Descriptor",
-    "Domain",
+    "DescriptorDomain",
     "describe",
     "domain",
     "require",

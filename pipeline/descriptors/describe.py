@@ -1,4 +1,4 @@
-"""From images to covariance descriptors. Next on the path: `domain`, which bounds them."""
+"""From images to covariance descriptors. Next on the path: `diameter`, which bounds them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

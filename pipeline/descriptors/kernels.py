@@ -16,14 +16,13 @@ All compiled code is in this one file because numba's cache notices changes of a
 file only: a helper changed elsewhere would leave stale machine code behind.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, ImageArray
+from pipeline.geometry.compiling import compiled
 
 BLOCK = 128
 """Pixels whose products are summed before the sum is widened: int32 holds BLOCK · 4095²."""
@@ -32,12 +31,6 @@ STRIP = 4096
 
 IntArray = NDArray[Any]
 Views = tuple[IntArray, IntArray, IntArray, IntArray, IntArray]
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def compiled(function: F) -> F:
-    """Return `function` compiled, cached on disk and free of the interpreter lock."""
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
 
 
 @compiled

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import FloatArray, LabelArray, check_square
-from pipeline.descriptors.domain import Domain
+from pipeline.descriptors.diameter import DescriptorDomain
 from pipeline.errors import DatasetError, DomainError
 from pipeline.geometry import MANIFOLDS
 
@@ -31,13 +31,13 @@ class Bound(NamedTuple):
     least_eigenvalue: float
     largest_trace: float
     ok: bool
-    """largest ≤ r, least eigenvalue ≥ η and trace ≤ T + kη, up to `Domain.rounding`."""
+    """largest ≤ r, least eigenvalue ≥ η and trace ≤ T + kη, up to `DescriptorDomain.rounding`."""
 
 
 def verify(
     descriptors: FloatArray,
     labels: LabelArray,
-    domain: Domain,
+    domain: DescriptorDomain,
     classes: Sequence[str] | None = None,
 ) -> tuple[Bound, ...]:
     """Return, for each class, the largest distance to Id next to the proven radius.
@@ -51,7 +51,7 @@ def verify(
         As made by `describe` with the descriptor, size and η of `domain`.
     labels : int array, shape (n,)
         Class of each descriptor.
-    domain : Domain
+    domain : DescriptorDomain
         The bounds.
     classes : sequence of str, optional
         Names, one a label from 0 on. Left out: one row for each label that occurs.
@@ -91,7 +91,9 @@ def verify(
     )
 
 
-def _distances(matrices: FloatArray, eigenvalues: FloatArray, domain: Domain) -> FloatArray:
+def _distances(
+    matrices: FloatArray, eigenvalues: FloatArray, domain: DescriptorDomain
+) -> FloatArray:
     """Return dist(R, Id) of each matrix, infinite if floats cannot tell it positive definite."""
     out = np.full(len(matrices), np.inf)
     positive = eigenvalues[:, 0] > 1e-15 * domain.k * eigenvalues[:, -1]
@@ -107,7 +109,7 @@ def _bound(
     distances: FloatArray,
     eigenvalues: FloatArray,
     traces: FloatArray,
-    domain: Domain,
+    domain: DescriptorDomain,
 ) -> Bound:
     largest = float(np.max(distances, initial=0.0))
     least = float(np.min(eigenvalues, initial=np.inf))

@@ -12,7 +12,7 @@ import numpy as np
 from pipeline import __version__
 from pipeline.config import CompositionConfig, ExperimentConfig, SeriesConfig
 from pipeline.errors import ConfigError, PrivacyError
-from pipeline.experiments.engine import stream_seed
+from pipeline.experiments.montecarlo import stream_seed
 from pipeline.experiments.run import Run
 from pipeline.geometry import FlatChart
 from pipeline.geometry.spd import LogEuclidean
@@ -30,7 +30,7 @@ LINE = FlatChart(LogEuclidean(k=1))
 """The real line."""
 
 
-class Entry(NamedTuple):
+class TableEntry(NamedTuple):
     """One cell of the table: noise, definition, number of queries, cost of one query."""
 
     label: int
@@ -52,11 +52,11 @@ def table_of(config: ExperimentConfig) -> CompositionConfig:
     return config.composition
 
 
-def entries(config: ExperimentConfig) -> list[Entry]:
+def entries(config: ExperimentConfig) -> list[TableEntry]:
     """Return the cells of the table, without those whose noise has no cost in a definition."""
     table = table_of(config)
     return [
-        Entry(label, series, definition, queries, one)
+        TableEntry(label, series, definition, queries, one)
         for label, queries in enumerate(table.queries)
         for series in config.mechanisms
         for definition in table.definitions
@@ -97,7 +97,7 @@ def fill_table(run: Run) -> None:
             writer.write(key, columns(config, found[key]))
 
 
-def columns(config: ExperimentConfig, entry: Entry) -> dict[str, Any]:
+def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
     """Return the rows of one cell."""
     mechanism = calibrated(config, entry.series)
     total = repeat(entry.one, entry.queries)

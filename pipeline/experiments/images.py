@@ -8,9 +8,9 @@ from itertools import chain
 import numpy as np
 
 from pipeline.datasets import ImageSource, find_card, open_dataset
-from pipeline.descriptors import DESCRIPTORS, Domain, describe, domain, require, verify
+from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe, domain, require, verify
 from pipeline.experiments.checks import require_public
-from pipeline.experiments.engine import Setting
+from pipeline.experiments.montecarlo import Setting
 from pipeline.experiments.run import Run
 from pipeline.figures import montage
 from pipeline.files import atomic_path, make_folder
@@ -41,7 +41,7 @@ def fetch_images(run: Run) -> None:
         source.chunks(run.config.splits, label)
 
 
-def public_domain(run: Run) -> Domain:
+def public_domain(run: Run) -> DescriptorDomain:
     """Return the bound on the descriptors: a function of the config and of the images' size."""
     config, (height, width) = run.config, open_images(run).shape[:2]
     return domain(

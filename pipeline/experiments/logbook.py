@@ -13,8 +13,8 @@ from pipeline.config import ExperimentConfig
 from pipeline.datasets import Card, find_card, origin
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import DatasetError
-from pipeline.experiments.engine import all_cells, distance_name, stream_seed
 from pipeline.experiments.images import open_images
+from pipeline.experiments.montecarlo import all_cells, distance_name, stream_seed
 from pipeline.experiments.promises import guarantees, statement
 from pipeline.experiments.run import Run
 from pipeline.experiments.sources import build_manifold, class_title

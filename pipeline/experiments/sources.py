@@ -1,7 +1,7 @@
 """Records that are simulated: every class of an experiment that needs no images.
 
 In: a config with a `SourceConfig`. Out: for each label its records, and the setting they live in.
-Each class has a random stream of its own. Next on the path: `engine`.
+Each class has a random stream of its own. Next on the path: `montecarlo`.
 """
 
 import math
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SourceConfig
 from pipeline.errors import ConfigError
-from pipeline.experiments.engine import Setting, stream_seed
-from pipeline.experiments.outlines import outlines, template
+from pipeline.experiments.montecarlo import Setting, stream_seed
 from pipeline.experiments.run import Run
+from pipeline.experiments.shapes import outlines, template
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Ball
 from pipeline.mean.domain import center_of

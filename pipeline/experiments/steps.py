@@ -21,7 +21,6 @@ from pipeline import __version__
 from pipeline.datasets import find_card
 from pipeline.errors import DatasetError
 from pipeline.experiments.composition import fill_table
-from pipeline.experiments.engine import Cell, ClassData, Setting, all_cells, run_cells
 from pipeline.experiments.images import (
     describe_classes,
     fetch_images,
@@ -29,6 +28,7 @@ from pipeline.experiments.images import (
     verify_bound,
 )
 from pipeline.experiments.logbook import write_log, write_missing
+from pipeline.experiments.montecarlo import Cell, ClassData, Setting, all_cells, run_cells
 from pipeline.experiments.pictures import draw_outlines
 from pipeline.experiments.run import Run
 from pipeline.experiments.sources import class_title, simulate_classes, simulated_setting

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UndefinedError
-from pipeline.experiments.engine import Cell, ClassData, Setting, describe_cell
+from pipeline.experiments.montecarlo import Cell, ClassData, Setting, describe_cell
 from pipeline.mean import SinglePlan, admit, calibrate
 from pipeline.mean.single import Calibrated
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError
 from pipeline.geometry import loops
+from pipeline.geometry.compiling import SHARE, spread
 from pipeline.geometry.covariances import SPECTRAL, Covariances
-from pipeline.geometry.kernels import SHARE, spread
 from pipeline.geometry.linalg import assemble, cholesky, polar, sym_eig, unvecd, vecd
 from pipeline.geometry.normal_chart import NormalChart
 from pipeline.geometry.spd import Spd

@@ -12,7 +12,7 @@ import numpy as np
 from numba.extending import intrinsic
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.kernels import compiled
+from pipeline.geometry.compiling import compiled
 
 
 def _emit_fma(typing_context: Any, x: Any, y: Any, z: Any) -> Any:

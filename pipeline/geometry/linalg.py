@@ -22,7 +22,7 @@ import numpy as np
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import factoring, loops
-from pipeline.geometry.kernels import spread
+from pipeline.geometry.compiling import spread
 
 
 def vecd(matrices: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.kernels import compiled
+from pipeline.geometry.compiling import compiled
 
 Indices: TypeAlias = NDArray[Any]
 SWEEPS = 30

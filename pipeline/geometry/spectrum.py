@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.kernels import compiled
+from pipeline.geometry.compiling import compiled
 
 HALVINGS = 80
 """Bisections of ln λ: from 200 to below the rounding of doubles."""

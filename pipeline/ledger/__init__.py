@@ -53,16 +53,16 @@ Not covered: whoever can write to the database can forge it, since the key is in
 whole old copy gives back what was spent since. SQLite's locks need a local disk; several machines
 need PostgreSQL.
 
-Read in this order: ``records.py`` (what goes in and out), ``book.py`` (the protocol), ``names.py``,
+Read in this order: ``entries.py`` (what goes in and out), ``book.py`` (the protocol), ``names.py``,
 ``accounts.py`` (sums and refusals), ``charges.py``, ``state.py`` and ``journal.py`` (where it is
-written), ``tables.py``, ``fields.py``, ``database.py`` (connections, locks, time limits, errors),
+written), ``schema.py``, ``fields.py``, ``database.py`` (connections, locks, time limits, errors),
 ``opening.py``, ``takeover.py`` (ledgers of the format before).
 """
 
 from pipeline.ledger.book import Ledger
+from pipeline.ledger.entries import Entry, PopulationRow, Reservation, Stored
 from pipeline.ledger.names import clean_name, clean_run_key
 from pipeline.ledger.opening import init_ledger, open_ledger
-from pipeline.ledger.records import Entry, PopulationRow, Reservation, Stored
 
 __all__ = [
     "Entry",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pipeline.errors import BudgetError, LedgerError, PrivacyError
-from pipeline.ledger.records import PopulationRow
+from pipeline.ledger.entries import PopulationRow
 from pipeline.privacy.composition import (
     compose,
     fits,

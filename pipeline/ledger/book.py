@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection, insert
 
 from pipeline.errors import LedgerError
-from pipeline.ledger import tables
+from pipeline.ledger import schema
 from pipeline.ledger.accounts import Account, check_affordable, check_change
 from pipeline.ledger.charges import (
     check_contents,
@@ -20,10 +20,10 @@ from pipeline.ledger.charges import (
     find_release,
 )
 from pipeline.ledger.database import Database, transaction
+from pipeline.ledger.entries import Entry, PopulationRow, Reservation, Stored
 from pipeline.ledger.fields import budget_fields, now
 from pipeline.ledger.journal import Event, Journal, append, read_journal
 from pipeline.ledger.names import check_unlike, clean_name, clean_run_key
-from pipeline.ledger.records import Entry, PopulationRow, Reservation, Stored
 from pipeline.ledger.state import State, budget_event, extend, replay
 from pipeline.privacy.composition import for_group_as_written
 from pipeline.privacy.definitions import ApproxDP, Budget
@@ -229,7 +229,7 @@ class Ledger:
             found = book.release(name)
             if isinstance(found, Reservation):
                 row = {"identity": name, "result": result}
-                book.connection.execute(insert(tables.results).values(row))
+                book.connection.execute(insert(schema.results).values(row))
                 event = {"kind": "result", "at": now(), "identity": name, "digest": digest}
                 found = book.write(event).release(name)
         if not isinstance(found, Stored):

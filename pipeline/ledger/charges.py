@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, text
 
 from pipeline.errors import LedgerError
+from pipeline.ledger.entries import Reservation, Stored
 from pipeline.ledger.fields import damaged
 from pipeline.ledger.journal import Journal
-from pipeline.ledger.records import Reservation, Stored
 from pipeline.ledger.state import State, replay
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, insert, text, update
 
-from pipeline.ledger import tables
+from pipeline.ledger import schema
 from pipeline.ledger.fields import damaged
 
 Event: TypeAlias = dict[str, Any]
@@ -32,7 +32,7 @@ class Journal:
 def start_journal(connection: Connection, key: bytes, event: Event) -> Journal:
     """Write the first row and the seal, and return the journal."""
     row = {"name": SEAL, "value": seal(key, 0, "")}
-    connection.execute(insert(tables.meta).values(row))
+    connection.execute(insert(schema.meta).values(row))
     return append(connection, key, Journal((), ""), event)
 
 
@@ -43,10 +43,10 @@ def append(connection: Connection, key: bytes, journal: Journal, *events: Event)
         line = json.dumps(event, sort_keys=True)
         mac = chain(key, mac, number, line)
         rows.append({"number": number, "event": line, "mac": mac})
-    connection.execute(insert(tables.journal), rows)
+    connection.execute(insert(schema.journal), rows)
     whole = Journal((*journal.events, *events), mac)
     sealed = {"value": seal(key, len(whole.events), mac)}
-    connection.execute(update(tables.meta).where(tables.meta.c.name == SEAL).values(sealed))
+    connection.execute(update(schema.meta).where(schema.meta.c.name == SEAL).values(sealed))
     return whole
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy import Connection, insert, inspect, text
 
 from pipeline.errors import LedgerError
-from pipeline.ledger import tables
+from pipeline.ledger import schema
 from pipeline.ledger.book import Ledger
 from pipeline.ledger.database import TIMEOUT, Database, create_file, locate, transaction
 from pipeline.ledger.fields import now, read_key
@@ -38,20 +38,20 @@ def init_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
     database = locate(address, timeout)
     create_file(database)
     with transaction(database) as connection:
-        if not inspect(connection).has_table(tables.meta.name):
+        if not inspect(connection).has_table(schema.meta.name):
             _check_empty(connection, database)
             key = secrets.token_bytes(32)
-            tables.TABLES.create_all(connection, checkfirst=False)
+            schema.TABLES.create_all(connection, checkfirst=False)
             rows = {"format": FORMAT, "key": key.hex()}
             values = [{"name": name, "value": value} for name, value in rows.items()]
-            connection.execute(insert(tables.meta), values)
+            connection.execute(insert(schema.meta), values)
             start_journal(connection, key, {"kind": "ledger", "at": now(), "format": FORMAT})
     return open_ledger(address, timeout=timeout)
 
 
 def _check_empty(connection: Connection, database: Database) -> None:
     """Raise `LedgerError` where a new ledger might take the place of a damaged one."""
-    names = (tables.journal.name, tables.results.name)
+    names = (schema.journal.name, schema.results.name)
     held = any(inspect(connection).has_table(name) for name in names)
     if held or (database.file and database.file.stat().st_size):
         raise LedgerError(

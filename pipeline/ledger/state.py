@@ -6,9 +6,9 @@ from datetime import datetime
 
 from pipeline.errors import LedgerError
 from pipeline.ledger.accounts import Account
+from pipeline.ledger.entries import Entry
 from pipeline.ledger.fields import budget_fields, damaged, now, read_budget, read_time
 from pipeline.ledger.journal import Event
-from pipeline.ledger.records import Entry
 from pipeline.privacy.definitions import Budget
 
 

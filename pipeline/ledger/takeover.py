@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, text, update
 
 from pipeline.errors import LedgerError, PrivacyError
-from pipeline.ledger import tables
+from pipeline.ledger import schema
 from pipeline.ledger.fields import budget_fields, damaged, now, read_budget, read_time
 from pipeline.ledger.journal import Event, append, mac_of, start_journal
 from pipeline.ledger.names import clean_name
@@ -61,7 +61,7 @@ def take_over(connection: Connection, key: bytes, new_format: str) -> None:
     events = [event for _, event in sorted(timed, key=lambda one: one[0])]
     for name in _TABLES:
         connection.execute(text(f"DROP TABLE covdp_{name}"))
-    for table in (tables.journal, tables.results):
+    for table in (schema.journal, schema.results):
         table.create(connection)
     first = {"kind": "ledger", "at": now(), "format": new_format, "before": OLD_FORMAT}
     journal = start_journal(connection, key, first)
@@ -73,8 +73,8 @@ def take_over(connection: Connection, key: bytes, new_format: str) -> None:
         if row["committed"] is not None
     ]
     if results:
-        connection.execute(insert(tables.results), results)
-    form = update(tables.meta).where(tables.meta.c.name == "format")
+        connection.execute(insert(schema.results), results)
+    form = update(schema.meta).where(schema.meta.c.name == "format")
     connection.execute(form.values(value=new_format))
 
 

@@ -7,7 +7,7 @@ Read in this order: ``engine.py`` (the whole in one page), ``release.py`` (what 
 ``plan.py``, ``domain.py`` and ``region.py`` with ``spectrum.py`` (what is publicly known),
 ``records.py`` (the door), ``sensitivity.py``, ``single.py``. Then the adaptive mean, noise as wide
 as the records of a class lie and not as any two images could: ``prior.py``, ``frame.py``,
-``bins.py``, ``view.py``, ``steps.py``, ``smoothing.py``, ``choice.py``, ``clipping.py``,
+``bins.py``, ``view.py``, ``vector_mean.py``, ``smoothing.py``, ``choice.py``, ``clipping.py``,
 ``shrinkage.py``, ``rounds.py``.
 """
 
@@ -28,7 +28,7 @@ from pipeline.mean.records import Records, admit
 from pipeline.mean.region import Region, region
 from pipeline.mean.release import NonPrivate, Release, Step, definite
 from pipeline.mean.single import calibrate, footpoints
-from pipeline.mean.steps import mean_sensitivity, step_costs
+from pipeline.mean.vector_mean import mean_sensitivity, step_costs
 
 __all__ = [
     "AdaptivePlan",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.kernels import compiled
+from pipeline.geometry.compiling import compiled
 from pipeline.mean.bins import AHEAD, LineBins, ShellBins
 from pipeline.mean.frame import Frame
 

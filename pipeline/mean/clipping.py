@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.kernels import compiled
+from pipeline.geometry.compiling import compiled
 from pipeline.mean.bins import AHEAD, LineBins, ShellBins
 from pipeline.mean.choice import Clip
 from pipeline.mean.frame import Frame

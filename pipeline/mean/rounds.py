@@ -5,7 +5,7 @@
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
 diameter 1 (``clipping.py``) with Gaussian noise for Δ and its share of the budget
-(``steps.py``); the sets depend on earlier releases only. The shares add up to the budget, and
+(``vector_mean.py``); the sets depend on earlier releases only. The shares add up to the budget, and
 adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem 3.2), zCDP and Rényi DP alike. All
 the rest, estimating from noisy histograms, choosing what to clip, shrinking, projecting, is
 post-processing of released vectors. The number of steps, their sizes and their noise are functions
@@ -32,7 +32,7 @@ from pipeline.mean.records import Records
 from pipeline.mean.release import Step
 from pipeline.mean.shrinkage import shrink
 from pipeline.mean.smoothing import LINE, SHELLS, smooth
-from pipeline.mean.steps import step_costs
+from pipeline.mean.vector_mean import step_costs
 from pipeline.mean.view import View, place, see
 from pipeline.mechanisms.noise import Noise, Noised
 from pipeline.privacy import Budget

@@ -11,9 +11,9 @@ from pipeline.geometry.manifold import Embedded
 from pipeline.mean.domain import CovarianceDomain, Domain
 from pipeline.mean.plan import SinglePlan
 from pipeline.mean.records import MEAN_TOLERANCE, Records
-from pipeline.mean.steps import mean_sensitivity
+from pipeline.mean.vector_mean import mean_sensitivity
 from pipeline.mechanisms import Family
-from pipeline.mechanisms.sensitivity import (
+from pipeline.mechanisms.positive_curvature import (
     chord,
     convexity,
     gradient_sensitivity,
@@ -29,7 +29,7 @@ def sensitivity(records: Records, plan: SinglePlan, family: Family) -> float:
 
     **Inductive mean** (releases; Hadamard). The computed log(origin, S) moves by at most ``span``/n
     (`Records.span`), rounding of the walk included, and summation adds 5nu of it
-    (``steps.py``): no tolerance of an iteration enters.
+    (``vector_mean.py``): no tolerance of an iteration enters.
 
     **Fréchet mean**: `frechet_sensitivity`.
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.kernels import compiled
+from pipeline.geometry.compiling import compiled
 
 LEAST, LADDER = 0.6, 1.5
 """Lowest level, in units of the least noise, and the ratio of neighbouring levels."""

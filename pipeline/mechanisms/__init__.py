@@ -6,7 +6,7 @@
 Read in this order: ``family.py`` (what a mechanism is), ``wrapped.py``, ``riemannian_laplace.py``
 with its exact laws ``radial.py`` and ``spd_laplace.py``, ``kng.py``. ``embedded.py`` and
 ``landmarks.py`` hold the baselines of the papers, ``mcmc.py`` their Markov chains,
-``sensitivity.py`` the constants that curvature changes, ``noise.py`` the Gaussian noise of a
+``positive_curvature.py`` the constants that curvature changes, ``noise.py`` the Gaussian noise of a
 release.
 """
 

@@ -47,9 +47,9 @@ from pipeline.mechanisms.family import (
 )
 from pipeline.mechanisms.mcmc import ChainSettings, diagnose
 from pipeline.mechanisms.neighbours import RECORDS, opposite
+from pipeline.mechanisms.positive_curvature import convexity, largest_radius
 from pipeline.mechanisms.rejection import accept
 from pipeline.mechanisms.riemannian_laplace import require_existence, tangent_laplace
-from pipeline.mechanisms.sensitivity import convexity, largest_radius
 from pipeline.mechanisms.walk import geodesic_chains
 from pipeline.privacy import Budget, laplace_sigma
 

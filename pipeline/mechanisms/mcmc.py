@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry.kernels import compiled, spread
+from pipeline.geometry.compiling import compiled, spread
 from pipeline.mechanisms.family import Diagnostics
 from pipeline.mechanisms.radial import directions
 from pipeline.mechanisms.spd_laplace import rotate

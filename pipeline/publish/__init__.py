@@ -9,8 +9,8 @@
 Between `settle` and the rest only the committed bytes pass.
 """
 
+from pipeline.publish.committed import check_folder, read_document, write_document
 from pipeline.publish.config import ReleaseConfig, load_release
-from pipeline.publish.files import check_folder, read_document, write_document
 from pipeline.publish.ledgers import ledger_address
 from pipeline.publish.settle import settle
 from pipeline.results import write_release as write_parquet

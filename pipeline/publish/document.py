@@ -13,7 +13,7 @@ import numpy as np
 from pipeline import __version__
 from pipeline.arrays import FloatArray
 from pipeline.datasets import ImageSource
-from pipeline.descriptors import DESCRIPTORS, Domain, describe
+from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe
 from pipeline.geometry import MANIFOLDS
 from pipeline.ledger import Reservation
 from pipeline.mean import mean
@@ -42,7 +42,7 @@ class Public:
     """What everybody may know before anything is drawn."""
 
     config: ReleaseConfig
-    domain: Domain
+    domain: DescriptorDomain
     classes: tuple[tuple[int, str, int], ...]
 
     def query(self) -> str:

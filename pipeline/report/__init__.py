@@ -11,6 +11,6 @@ Order and captions stand in ``reports/report.toml``, the looks in ``reports/temp
 """
 
 from pipeline.report.page import build_report
-from pipeline.report.release import build_release_report
+from pipeline.report.release_page import build_release_report
 
 __all__ = ["build_release_report", "build_report"]

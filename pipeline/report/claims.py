@@ -21,7 +21,7 @@ from pipeline.report.evidence import (
 )
 from pipeline.report.finding import Finding
 from pipeline.report.reasons import REASONS, rows_of
-from pipeline.report.sources import Run
+from pipeline.report.runs import FinishedRun
 from pipeline.results import Table, summarise
 
 AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
@@ -55,14 +55,14 @@ class Verdict(NamedTuple):
         return Finding(text, self.word in (PART, AGAINST), self.word in (OPEN, VOID, UNRUN))
 
 
-def claims(run: Run) -> list[Finding]:
+def claims(run: FinishedRun) -> list[Finding]:
     """Return one sentence for each statement of the paper, and how they were judged."""
     found = [verdict.finding for verdict in verdicts(run)]
     columns = dict.fromkeys(claim["column"] for claim in run.record.config.get("claims", ()))
     return [*found, *(Finding(HOW[name], told=True) for name in columns if found and name in HOW)]
 
 
-def verdict(run: Run) -> list[Finding]:
+def verdict(run: FinishedRun) -> list[Finding]:
     """Return the headline of a published experiment: how many statements hold, and why not."""
     judged = verdicts(run)
     if not judged:
@@ -85,7 +85,7 @@ def verdict(run: Run) -> list[Finding]:
     return [Finding(text, open=not decided)]
 
 
-def verdicts(run: Run) -> list[Verdict]:
+def verdicts(run: FinishedRun) -> list[Verdict]:
     """Judge every statement of the paper by the rows of a run; none where there was no data."""
     stated = run.record.config.get("claims", ())
     if run.rows is None or run.record.status != "ok":
@@ -189,7 +189,7 @@ def _without(claim: Mapping[str, Any], table: Table) -> int:
     return len(rows_of(claim, every)) - len(rows_of(claim, table))
 
 
-def _fills(claim: Mapping[str, Any], run: Run) -> Verdict:
+def _fills(claim: Mapping[str, Any], run: FinishedRun) -> Verdict:
     """Judge a statement on how much of the bound the largest descriptor of each class fills.
 
     Nothing here is random: the largest of all records is known.
@@ -209,7 +209,7 @@ RULES = {"gdp": {"budget": 0.5}, "rao": {"budget": 0.5}, "mcdp": {"budget": 1.0,
 """Powers of the number of queries by which budgets grow, where it is not 1 for all."""
 
 
-def _rules(run: Run) -> list[Verdict]:
+def _rules(run: FinishedRun) -> list[Verdict]:
     """Compare the totals of a table of compositions with the rules that the paper prints."""
     if run.rows is None or not run.record.config.get("composition"):
         return []

@@ -22,7 +22,7 @@ from pipeline.report.claims import claims
 from pipeline.report.findings import findings
 from pipeline.report.gaps import gaps
 from pipeline.report.listed import published, times, totals
-from pipeline.report.sources import Run
+from pipeline.report.runs import FinishedRun
 from pipeline.results import RunRecord, summarise, unique
 
 Content = Any
@@ -40,12 +40,12 @@ def subject(record: RunRecord) -> str:
     return "images" if record.status == "ok" else "missing"
 
 
-def facts_about(what: str) -> Callable[[Run], Mapping[str, Any] | None]:
+def facts_about(what: str) -> Callable[[FinishedRun], Mapping[str, Any] | None]:
     """Return the function that says what was run and on what, for runs about `what`."""
     return lambda run: _facts(run) if subject(run.record) == what else None
 
 
-def _facts(run: Run) -> Mapping[str, Any]:
+def _facts(run: FinishedRun) -> Mapping[str, Any]:
     """Return label and text pairs, classes, series, notes and the configuration."""
     record = run.record
     pairs: dict[str, str] = {}
@@ -76,7 +76,7 @@ def _heads(record: RunRecord) -> tuple[str, str]:
     return "Class" if record.unit == "image" else "Setting", f"{record.units.capitalize()} n"
 
 
-def _series(run: Run) -> list[dict[str, str]]:
+def _series(run: FinishedRun) -> list[dict[str, str]]:
     """Return what each series is: label, mechanism, sampler, footpoint, and what it guarantees."""
     if run.rows is None:
         return []
@@ -92,7 +92,7 @@ def _series(run: Run) -> list[dict[str, str]]:
     ]
 
 
-def samples(run: Run) -> list[dict[str, Any]] | None:
+def samples(run: FinishedRun) -> list[dict[str, Any]] | None:
     """Return the tiles of each class as data URIs."""
     names = {item.label: item for item in run.record.classes}
     return [
@@ -105,13 +105,13 @@ def samples(run: Run) -> list[dict[str, Any]] | None:
     ]
 
 
-def bound_figure(run: Run) -> Figure | None:
+def bound_figure(run: FinishedRun) -> Figure | None:
     """Return the bound and its tightness."""
     manifold = str(run.record.config.get("manifold", ""))
     return tightness(run.bound, manifold=manifold) if run.bound is not None else None
 
 
-def figure_of(shown: str) -> Callable[[Run], Figure | None]:
+def figure_of(shown: str) -> Callable[[FinishedRun], Figure | None]:
     """Return the function that draws the figure of the rows if `shown` lies along its axis.
 
     Parameters
@@ -120,7 +120,7 @@ def figure_of(shown: str) -> Callable[[Run], Figure | None]:
         What an error is drawn against; "seconds" for times against anything.
     """
 
-    def drawn(run: Run) -> Figure | None:
+    def drawn(run: FinishedRun) -> Figure | None:
         if run.rows is None or run.record.config.get("composition"):
             return None
         chosen: dict[str, Any] = {"x": "budget"} | dict(run.record.config.get("figure") or {})
@@ -136,17 +136,17 @@ def figure_of(shown: str) -> Callable[[Run], Figure | None]:
     return drawn
 
 
-def outline_figure(run: Run) -> Figure | None:
+def outline_figure(run: FinishedRun) -> Figure | None:
     """Return the private outlines."""
     return outlines(run.outlines)
 
 
-def without(status: str) -> Callable[[Run], list[str]]:
+def without(status: str) -> Callable[[FinishedRun], list[str]]:
     """Return the function that lists what has no result for one reason."""
     return lambda run: gaps(run.rows, status) if run.rows is not None else []
 
 
-def numbers(run: Run) -> Mapping[str, Any] | None:
+def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
     """Return the table of numbers: one line a class, series and budget."""
     if not _measured(run) or run.record.config.get("kind") == "timing":
         return None
@@ -170,12 +170,12 @@ def numbers(run: Run) -> Mapping[str, Any] | None:
     }
 
 
-def step_figure(run: Run) -> Figure | None:
+def step_figure(run: FinishedRun) -> Figure | None:
     """Return the time per step."""
     return steps(run.record)
 
 
-def reproduction(run: Run) -> Mapping[str, Any]:
+def reproduction(run: FinishedRun) -> Mapping[str, Any]:
     """Return what is needed to get the same numbers again."""
     record = run.record
     return {
@@ -194,12 +194,12 @@ def _machine(machine: Mapping[str, Any]) -> list[str]:
     return [f"{value} cores" if name == "cores" else str(value) for name, value in machine.items()]
 
 
-def summary(run: Run) -> list[Any]:
+def summary(run: FinishedRun) -> list[Any]:
     """Return what was found beside the headline."""
     return list(findings(run)[1:])
 
 
-CONTENT: dict[str, Callable[[Run], Content]] = {
+CONTENT: dict[str, Callable[[FinishedRun], Content]] = {
     "summary": summary,
     "facts": facts_about("images"),
     "missing": facts_about("missing"),
@@ -229,7 +229,7 @@ CONTENT: dict[str, Callable[[Run], Content]] = {
 """What ``name`` of a reportlet in ``reports/report.toml`` may be."""
 
 
-def key_numbers(run: Run) -> list[tuple[str, str]]:
+def key_numbers(run: FinishedRun) -> list[tuple[str, str]]:
     """Return the few numbers that head a section: text and label."""
     record, rows = run.record, run.rows
     total, count = sum(item.n for item in record.classes), len(record.classes)
@@ -250,7 +250,7 @@ def key_numbers(run: Run) -> list[tuple[str, str]]:
     return out
 
 
-def _measured(run: Run) -> bool:
+def _measured(run: FinishedRun) -> bool:
     """Tell whether the rows are errors of private means."""
     return bool(
         run.rows is not None

@@ -10,13 +10,13 @@ from pipeline.report.claims import verdict
 from pipeline.report.evidence import NOMINAL, STATED, Checked, check_cells, disagreement
 from pipeline.report.finding import Finding
 from pipeline.report.reasons import rows_of
-from pipeline.report.sources import Run
+from pipeline.report.runs import FinishedRun
 from pipeline.results import Table, summarise, unique
 
 __all__ = ["Finding", "findings"]
 
 
-def findings(run: Run) -> list[Finding]:
+def findings(run: FinishedRun) -> list[Finding]:
     """Return what a reader should know first, most important first."""
     found = [Finding(fault, warning=True) for fault in run.faults]
     if run.record.status != "ok":
@@ -38,7 +38,7 @@ def findings(run: Run) -> list[Finding]:
     return [finding for finding in found if finding.text] or [Finding("Nothing was measured.")]
 
 
-def _one_panel(table: Table, run: Run) -> Table:
+def _one_panel(table: Table, run: FinishedRun) -> Table:
     """Return the series that may be compared: those in the panel of the published setting."""
     series = run.record.config.get("mechanisms", ())
     panels = {item["series"]: item.get("panel", "") for item in series}

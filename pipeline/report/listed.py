@@ -6,11 +6,11 @@ import numpy as np
 
 from pipeline.figures import letter, number
 from pipeline.report.reasons import printed
-from pipeline.report.sources import Run
+from pipeline.report.runs import FinishedRun
 from pipeline.results import summarise
 
 
-def published(run: Run) -> list[dict[str, str]] | None:
+def published(run: FinishedRun) -> list[dict[str, str]] | None:
     """Return the paper's printed numbers beside ours: quantity, theirs, ours, their ratio."""
     if run.rows is None or run.record.status != "ok":
         return None
@@ -29,7 +29,7 @@ def published(run: Run) -> list[dict[str, str]] | None:
     return lines
 
 
-def times(run: Run) -> list[dict[str, str]] | None:
+def times(run: FinishedRun) -> list[dict[str, str]] | None:
     """Return seconds a draw: median, mean and standard error of each class and series."""
     if run.rows is None or run.record.config.get("kind") != "timing":
         return None
@@ -51,7 +51,7 @@ def times(run: Run) -> list[dict[str, str]] | None:
     return lines
 
 
-def totals(run: Run) -> dict[str, Any] | None:
+def totals(run: FinishedRun) -> dict[str, Any] | None:
     """Return the table of compositions: noise and definition down, number of queries across."""
     if run.rows is None or not run.record.config.get("composition"):
         return None

@@ -16,7 +16,7 @@ from pipeline.files import atomic_path, make_folder, owner_only, resource
 from pipeline.report.content import CONTENT, key_numbers, subject
 from pipeline.report.finding import Finding
 from pipeline.report.findings import findings
-from pipeline.report.sources import Run, load_runs
+from pipeline.report.runs import FinishedRun, load_runs
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def load_spec(path: Path) -> Mapping[str, Any]:
     return spec
 
 
-def build_section(run: Run, spec: Mapping[str, Any]) -> Section:
+def build_section(run: FinishedRun, spec: Mapping[str, Any]) -> Section:
     """Return the section of one run, without the reportlets that have nothing to show."""
     filled = [(item, CONTENT[item["name"]](run)) for item in spec["reportlet"]]
     return Section(
@@ -149,18 +149,18 @@ def render(
     )
 
 
-def _title(runs: Sequence[Run], spec: Mapping[str, Any]) -> str:
+def _title(runs: Sequence[FinishedRun], spec: Mapping[str, Any]) -> str:
     if len(runs) > 1:
         return str(spec["page"]["title"])
     return ": ".join(filter(None, (runs[0].record.title, _where(runs[0]))))
 
 
-def _where(run: Run) -> str:
+def _where(run: FinishedRun) -> str:
     """Return the dataset of a run on images; simulated records have none."""
     return run.record.dataset.title if subject(run.record) in ("images", "missing") else ""
 
 
-def _statements(runs: Sequence[Run]) -> dict[str, list[tuple[str, str]]]:
+def _statements(runs: Sequence[FinishedRun]) -> dict[str, list[tuple[str, str]]]:
     """Return each label of the statements of privacy with its texts, and for which runs each is.
 
     A text that all runs share stands for no run in particular.

@@ -15,13 +15,13 @@ from pipeline.figures import number
 from pipeline.mechanisms.family import chi_mean
 from pipeline.mechanisms.riemannian_laplace import largest_sigma
 from pipeline.report.evidence import smaller
-from pipeline.report.sources import Run
+from pipeline.report.runs import FinishedRun
 from pipeline.results import Table
 
 Claim = Mapping[str, Any]
 
 
-def printed(item: Claim, run: Run) -> float:
+def printed(item: Claim, run: FinishedRun) -> float:
     """Return our value of one number that the paper prints, NaN where it was not run."""
     if item["column"] == "radius":
         return float(run.bound["radius"].max()) if run.bound is not None else np.nan
@@ -38,7 +38,7 @@ def printed(item: Claim, run: Run) -> float:
     return float(getattr(np, item["statistic"])(values)) if len(values) else np.nan
 
 
-def clock(run: Run, claim: Claim, table: Table) -> str:
+def clock(run: FinishedRun, claim: Claim, table: Table) -> str:
     """Say how both series of a ratio of times compare with the seconds that the paper prints."""
     theirs: dict[str, dict[int, float]] = {}
     ours: dict[str, dict[int, float]] = {}
@@ -68,7 +68,7 @@ def _speed(name: str, factors: list[float]) -> str:
     return f"“{name}” takes {_span([1 / x for x in factors])} times the time"
 
 
-def footpoint(run: Run, claim: Claim, table: Table) -> str:
+def footpoint(run: FinishedRun, claim: Claim, table: Table) -> str:
     """Say how little curvature adds to the error of the wrapped noise, where that settles it."""
     grown, needed = [], []
     for a, b in rows_of(claim, table):
@@ -84,7 +84,7 @@ def footpoint(run: Run, claim: Claim, table: Table) -> str:
     )
 
 
-def scale(run: Run, claim: Claim, table: Table) -> str:
+def scale(run: FinishedRun, claim: Claim, table: Table) -> str:
     """Say where the order rests on a factor that the other series need not have."""
     pairs = rows_of({**claim, "right": claim["beside"]}, table)
     found = [smaller(table, b, a, 1.0, len(pairs)) for a, b in pairs]
@@ -100,7 +100,7 @@ def scale(run: Run, claim: Claim, table: Table) -> str:
     )
 
 
-def grid(run: Run, claim: Claim, table: Table) -> str:
+def grid(run: FinishedRun, claim: Claim, table: Table) -> str:
     """Say how much of the bound any image can fill, where two features are fixed coordinates."""
     config, shape = run.record.config, run.record.image_shape
     descriptor = DESCRIPTORS.get(str(config.get("descriptor")))
@@ -120,7 +120,7 @@ def grid(run: Run, claim: Claim, table: Table) -> str:
     )
 
 
-def law(run: Run, claim: Claim, table: Table) -> str:
+def law(run: FinishedRun, claim: Claim, table: Table) -> str:
     """Say which ratio the exact expectations have, where it is not the one that was asked for."""
     expected = table["expected_error"]
     ratios = [float(expected[b] / expected[a]) for a, b in rows_of(claim, table)]
@@ -133,7 +133,7 @@ def law(run: Run, claim: Claim, table: Table) -> str:
     )
 
 
-def limit(run: Run, claim: Claim, table: Table) -> str:
+def limit(run: FinishedRun, claim: Claim, table: Table) -> str:
     """Say that a law is at the limit of its existence wherever a statement on it fails."""
     pairs = rows_of(claim, table)
     good, bad = list[float](), list[float]()
@@ -174,7 +174,7 @@ def _span(values: list[float]) -> str:
     return " to ".join(dict.fromkeys([number(min(values)), number(max(values))]))
 
 
-REASONS: Mapping[str, Callable[[Run, Claim, Table], str]] = {
+REASONS: Mapping[str, Callable[[FinishedRun, Claim, Table], str]] = {
     "clock": clock,
     "footpoint": footpoint,
     "grid": grid,

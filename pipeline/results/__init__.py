@@ -19,7 +19,7 @@ from pipeline.results.record import (
     read_record,
     write_record,
 )
-from pipeline.results.release import RELEASE_SCHEMA, write_release
+from pipeline.results.released_means import RELEASE_SCHEMA, write_release
 from pipeline.results.rows import (
     RowWriter,
     read_bound,

@@ -1,10 +1,10 @@
 """A report section: the classes with so few images that noise hides them."""
 
-from pipeline.report.sources import Run
+from pipeline.report.runs import FinishedRun
 
 FEW = 30
 
 
-def quiet_classes(run: Run) -> list[str]:
+def quiet_classes(run: FinishedRun) -> list[str]:
     """Return one line a class of fewer than `FEW` records."""
     return [f"{item.name}: {item.n}" for item in run.record.classes if item.n < FEW]

@@ -15,7 +15,7 @@ from pipeline.results import RunRecord, Table, read_bound, read_record, read_row
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """One experiment on one dataset: its record and whatever else it wrote.
 
     Attributes
@@ -43,7 +43,7 @@ class Run:
     faults: tuple[str, ...] = ()
 
 
-def load_runs(out: Path) -> list[Run]:
+def load_runs(out: Path) -> list[FinishedRun]:
     """Return every run under `out`, in the order they were started.
 
     Raises
@@ -58,7 +58,7 @@ def load_runs(out: Path) -> list[Run]:
     return sorted(runs, key=lambda run: run.record.started)
 
 
-def load_run(folder: Path, results: Path) -> Run:
+def load_run(folder: Path, results: Path) -> FinishedRun:
     """Return the run recorded in `folder`, with its rows in the file `results`."""
     faults: list[str] = []
     tables: list[Table | None] = []
@@ -71,7 +71,7 @@ def load_run(folder: Path, results: Path) -> Run:
     pictures = sorted((folder / "samples").glob("*.png"))
     samples = {int(path.stem): path.read_bytes() for path in pictures if path.stem.isdigit()}
     drawn = folder / "outlines.json"
-    return Run(
+    return FinishedRun(
         id=folder.name,
         record=read_record(folder / "run.json"),
         rows=tables[0],

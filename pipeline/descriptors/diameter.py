@@ -24,7 +24,7 @@ UNIT = 2.0**-53
 
 
 @dataclass(frozen=True)
-class Domain:
+class DescriptorDomain:
     """Public facts on the descriptors of all images of one size. Build it with `domain`.
 
     Attributes
@@ -76,7 +76,7 @@ def domain(
     width: int,
     eta: float = 1e-6,
     manifold: str = "spd-log-euclidean",
-) -> Domain:
+) -> DescriptorDomain:
     """Return the proven bounds of a descriptor on images of a size, whatever the images are.
 
     Parameters
@@ -92,7 +92,7 @@ def domain(
 
     Returns
     -------
-    Domain
+    DescriptorDomain
         For 28×28 and η = 1e-6, log-Euclidean: `oct5` r = 30.892, D = 54.081; `grid9` r = 41.447,
         D = 39.491; `grid11` r = 45.821, D = 43.637.
 
@@ -117,7 +117,7 @@ def domain(
     variances = tuple(float(v) for v in spec.variances(height, width))
     trace = math.fsum(variances) * UPWARDS
     radius, diameter = known.bounds(Facts(eta, variances, trace, spec.norm_bound, spec.grid))
-    return Domain(
+    return DescriptorDomain(
         descriptor=descriptor,
         height=height,
         width=width,
@@ -136,7 +136,7 @@ def domain(
 
 
 def _rounding(spec: Descriptor, pixels: int, eta: float, trace: float, known: Covariances) -> float:
-    """Return the bound called `Domain.rounding`.
+    """Return the bound called `DescriptorDomain.rounding`.
 
     With u = 2⁻⁵³, the computed descriptor R̂ has ‖R̂ − R‖_F ≤ 4u(T + kη) if its moments are exact
     (conversion, division and + η each round an entry once), and ≤ (3|S| + 16)·u·B if not: a sum

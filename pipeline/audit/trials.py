@@ -1,6 +1,6 @@
 """Running an audit: draw, score, bound, compare with the claim.
 
-In: `Case` records. Out: `Finding` records, one for each claim. Next on the path: ``controls.py``.
+In: `Case` records. Out: `AuditFinding` records, one for each claim. Next: ``controls.py``.
 """
 
 import math
@@ -22,7 +22,7 @@ LEAST_TRIALS = 1000
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """One claim beside what the audit saw.
 
     Attributes
@@ -71,7 +71,7 @@ class Finding:
 
 def audit(
     cases: Sequence[Case], *, trials: int = 100_000, seed: int = 0
-) -> Iterator[tuple[Finding, ...]]:
+) -> Iterator[tuple[AuditFinding, ...]]:
     """Yield the findings of each case in turn: one for each claim, or the tightest for a fault.
 
     All lower bounds hold together with probability at least 1 − `FALSE_ALARM` (Bonferroni over
@@ -100,7 +100,7 @@ def audit(
     return (_audit_case(case, trials, seed, alpha) for case in cases)
 
 
-def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Finding, ...]:
+def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[AuditFinding, ...]:
     """Draw from both laws of one case and compare what they show with its claims."""
     start = time.perf_counter()
     honest = case.calibrate()
@@ -119,7 +119,7 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Findi
     bounds = lower_bounds(left, right, measures, alpha=alpha)
     seconds = time.perf_counter() - start
     found = tuple(
-        Finding(case, drawn.sigma, size, claim, bound, seconds)
+        AuditFinding(case, drawn.sigma, size, claim, bound, seconds)
         for claim, bound in zip(promised, bounds, strict=True)
     )
     return (max(found, key=lambda finding: finding.tightness),) if case.fault else found

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from pipeline.datasets import registry
+from pipeline.datasets.reading import InOneStream
 from pipeline.errors import CovdpError, DatasetError
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP
@@ -94,9 +95,9 @@ def test_every_failure_over_images_is_withheld(
         if when == "opening":
             raise failure
         source = real.open(card, path)
-        return type(source)(source.card, source.shape, source.by_split, read_badly)
+        return replace(source, read=InOneStream(read_badly, ()))
 
-    def read_badly(split: str, rows: Any, size: int) -> Iterator[Any]:
+    def read_badly(rows: Any, size: int) -> Iterator[Any]:
         logging.getLogger("PIL").error("%s", failure)
         warnings.warn(f"{NAME} is large", UserWarning, stacklevel=1)
         os.write(2, f"libjpeg: {NAME} is corrupt\n".encode())

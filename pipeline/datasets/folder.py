@@ -3,20 +3,22 @@
 import glob
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from pydantic import Field
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, LabelArray
-from pipeline.datasets.cards import Card, goes_down
+from pipeline.datasets.cards import goes_down
 from pipeline.datasets.decoding import FORMATS, Format, decode, either, header
 from pipeline.datasets.download import Asking, find_own, present
-from pipeline.datasets.source import SPLITS, ImageSource, Rows, check_extent
+from pipeline.datasets.own import OwnCard
+from pipeline.datasets.reading import InFiles, Rows
+from pipeline.datasets.source import SPLITS, ImageSource, check_extent, split_codes
 from pipeline.errors import DatasetError, ImageError, MismatchError
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ OTHERS = (
 """Ends of file names of images that no card of folders can name: not to be passed by in silence."""
 
 
-class FolderCard(Card):
+class FolderCard(OwnCard):
     """What a card of kind ``folder`` says.
 
     With `size`, images are made square as `fit` says and resized; without, they are taken as they
@@ -41,18 +43,13 @@ class FolderCard(Card):
         Where images lie, with ``{class}`` and, if there are splits, ``{split}``.
     formats : tuple of str
         The formats that are read, out of `FORMATS`.
-    fit : {"crop", "pad", "stretch"}
-        How an image becomes square: its central square, all of it on black, or distorted.
     """
 
     pattern: str = "{class}/*"
     formats: tuple[Format, ...] = Field(("PNG", "JPEG"), min_length=1)
-    fit: Literal["crop", "pad", "stretch"] = "crop"
 
     @check(mode="after")
     def _keys_fit(self) -> Self:
-        if "fit" in self.model_fields_set and not self.size:
-            raise ValueError("key 'fit' needs size, the side in pixels that images are made to fit")
         if "{class}" not in self.pattern or not goes_down(self.pattern):
             raise ValueError(
                 "pattern must be relative, without '..', and contain {class}, as in "
@@ -99,8 +96,20 @@ def open_folder(card: FolderCard, path: Path) -> ImageSource:
     sides = {file: header(file, card) for group in files.values() for file in group}
     shape = _shape(card, path, sides) + ((3,) if card.channels == 3 else ())
     check_extent(shape, str(path))
-    reader = partial(read_folder, card, shape, files)
-    return ImageSource(card, shape, labels, reader, _facts(card, list(sides.values())))
+    names = [str(file) for group in files.values() for file in group]
+    return ImageSource(
+        card,
+        shape,
+        np.concatenate(list(labels.values())),
+        np.concatenate([split_codes(split, len(part)) for split, part in labels.items()]),
+        InFiles(partial(decode_one, card), names, np.arange(len(names)), np.zeros(len(names), int)),
+        _facts(card, list(sides.values())),
+    )
+
+
+def decode_one(card: FolderCard, file: Path, frames: Rows) -> ImageArray:
+    """Return the image of a file, which holds one, (1, *shape)."""
+    return decode(file, card)[np.newaxis]
 
 
 def _shape(card: FolderCard, path: Path, sides: dict[Path, tuple[int, int]]) -> tuple[int, int]:
@@ -128,23 +137,6 @@ def _facts(card: FolderCard, sides: Sequence[tuple[int, int]]) -> tuple[str, ...
         f"Images are cropped to their central square, which keeps {kept:.0%} of their pixels; "
         'fit = "pad" or "stretch" in the card keeps all.',
     )
-
-
-def read_folder(
-    card: FolderCard,
-    shape: tuple[int, ...],
-    files: dict[str, tuple[Path, ...]],
-    split: str,
-    rows: Rows,
-    size: int,
-) -> Iterator[ImageArray]:
-    """Read rows of one split, decoding only those."""
-    for start in range(0, len(rows), size):
-        wanted = rows[start : start + size]
-        block = np.empty((len(wanted), *shape), np.uint8)
-        for image, row in zip(block, wanted, strict=True):
-            image[...] = decode(files[split][row], card)
-        yield block
 
 
 def _find(card: FolderCard, path: Path, split: str, name: str) -> list[Path]:

@@ -5,6 +5,7 @@ one's own may leave splits out. What a header claims is compared with what the f
 anything of that size is allocated (`members`).
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -20,15 +21,16 @@ from pipeline.datasets.cards import LARGEST as LARGEST_FILE
 from pipeline.datasets.cards import Card
 from pipeline.datasets.download import Asking, find_own, obtain, present
 from pipeline.datasets.members import Array, Members, open_members
+from pipeline.datasets.reading import InOneStream, Rows
 from pipeline.datasets.source import (
     SPLITS,
     ImageSource,
-    Rows,
     check_extent,
     check_label_shape,
     check_labels,
     check_shape,
     regroup,
+    split_codes,
 )
 from pipeline.errors import DatasetError
 from pipeline.toml import Record
@@ -137,14 +139,32 @@ def open_npz(card: NpzCard, path: Path) -> ImageSource:
     if len(different := {shape[1:] for shape in shapes.values()}) != 1:
         raise DatasetError(f"{path}: images of all splits must have one size, found {different}")
     shape = different.pop()
-    return ImageSource(card, shape, labels, partial(read_npz, path, shape))
+    counts = {split: len(labels[split]) for split in splits}
+    return ImageSource(
+        card,
+        shape,
+        np.concatenate(list(labels.values())),
+        np.concatenate([split_codes(split, n) for split, n in counts.items()]),
+        InOneStream(partial(read_npz, path, shape, counts), (path,)),
+    )
 
 
 def read_npz(
-    path: Path, shape: tuple[int, ...], split: str, rows: Rows, size: int
+    path: Path, shape: tuple[int, ...], counts: dict[str, int], rows: Rows, size: int
 ) -> Iterator[ImageArray]:
-    """Read rows of one split; the whole member is unpacked, so that its CRC is checked."""
-    return regroup(_blocks(path, shape, split, rows), size)
+    """Read rows of the splits, one after another, each as many as it has.
+
+    The whole member of a split is unpacked, so that its CRC is checked.
+    """
+    ends = list(itertools.accumulate(counts.values(), initial=0))
+    wanted = [rows[(low <= rows) & (rows < high)] - low for low, high in itertools.pairwise(ends)]
+    blocks = (
+        block
+        for split, part in zip(counts, wanted, strict=True)
+        if len(part)
+        for block in _blocks(path, shape, split, part)
+    )
+    return regroup(blocks, size)
 
 
 def _blocks(path: Path, shape: tuple[int, ...], split: str, rows: Rows) -> Iterator[ImageArray]:

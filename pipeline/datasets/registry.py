@@ -1,7 +1,8 @@
 """Names: which datasets there are, how one is fetched and opened."""
 
+import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from pipeline.datasets.cards import Card, read_card
 from pipeline.datasets.download import Asking, data_root
 from pipeline.datasets.folder import FolderCard, fetch_folder, has_folder, open_folder
 from pipeline.datasets.npz import NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz
+from pipeline.datasets.persons import opaque
 from pipeline.datasets.source import ImageSource
 from pipeline.datasets.tiles import TilesCard, fetch_tiles, has_tiles, open_tiles
 from pipeline.datasets.vision import (
@@ -187,9 +189,15 @@ def open_dataset(
     return open_fetched(card, fetch(card, root, size=size, progress=progress))
 
 
-def open_fetched(card: Card, path: Path) -> ImageSource:
-    """Open a dataset where `fetch` said it lies; from here on the files may be at fault."""
-    return KINDS[card.kind].open(card, path)
+def open_fetched(card: Card, path: Path, key: bytes | None = None) -> ImageSource:
+    """Open a dataset where `fetch` said it lies; from here on the files may be at fault.
+
+    Who is whose is kept as digests under `key`, a random one when left out.
+    """
+    source = KINDS[card.kind].open(card, path)
+    if source.people is None:
+        return source
+    return replace(source, people=opaque(source.people, key or secrets.token_bytes(32)))
 
 
 def overview(root: Path | str | None = None) -> tuple[Row, ...]:

@@ -1,15 +1,16 @@
-"""What every dataset becomes: classes, a shape, labels, and images in uint8 chunks."""
+"""What every dataset becomes: classes, a shape, labels, persons, and images in uint8 chunks."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import Card
+from pipeline.datasets.reading import Reader, Rows
 from pipeline.errors import DatasetError, MismatchError
 
 CHUNK = 1 << 28
@@ -19,85 +20,127 @@ LARGEST = 1 << 27
 """Bytes of the largest image: more pixels than any detector has."""
 Splits: TypeAlias = str | tuple[str, ...] | None
 """One split, several in the order they are named, or None for all."""
-Rows: TypeAlias = NDArray[np.int64]
+Names: TypeAlias = NDArray[np.bytes_]
+"""Opaque keys, (n,): equal for the images of one person, and telling nothing else."""
 
 
-class Reader(Protocol):
-    """Reads rows of one split."""
+class Selection(NamedTuple):
+    """The images that some splits give, in the order in which they are read.
 
-    def __call__(self, split: str, rows: Rows, size: int) -> Iterator[ImageArray]:
-        """Yield the images of `rows` (ascending), `size` at a time, (size, *shape) uint8."""
+    Attributes
+    ----------
+    rows : (m,) int64
+        Which rows of the reader; ascending, but for persons, whose images come one after another.
+    labels : (m,) int64
+        Their classes.
+    units : (m,) int64
+        0, 1, …: which unit of its class an image belongs to, image or person; each unit's images
+        are consecutive.
+    """
+
+    rows: Rows
+    labels: LabelArray
+    units: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """The images of one dataset, read chunk by chunk; records lie in disjoint classes.
+    """The images of one dataset, read chunk by chunk; units lie in disjoint classes.
 
     Attributes
     ----------
     card : Card
         What is known about the dataset.
     shape : tuple of int
-        Shape of one image, (h, w) or (h, w, 3).
-    by_split : mapping of str to (n,) int64
-        The label of each image, by split.
+        Shape of one image, (h, w) or (h, w, 3), or of one volume, (d, h, w).
+    label_of : (n,) int64
+        The label of each image.
+    split_of : (n,) int64
+        The split of each image, an index into `SPLITS`.
     read : Reader
         Where the images come from.
     facts : tuple of str
         What a reader should know of how they were read. They depend on the images: a run tells
         them, a release does not.
+    people : (n,) bytes, optional
+        Whose image each is, where the card's unit is the person: opaque once the source is open
+        (`pipeline.datasets.persons.opaque`).
+    dates : (n,) datetime64[D], optional
+        When each was taken, where card or files say.
+    masks : Reader, optional
+        The region of interest in each image, non-zero inside, where the card names masks.
+    classes_per_person : int
+        In how many classes a person may be; their images in others are left out.
     """
 
     card: Card
     shape: tuple[int, ...]
-    by_split: Mapping[str, LabelArray]
+    label_of: LabelArray
+    split_of: NDArray[np.int64]
     read: Reader
     facts: tuple[str, ...] = ()
+    people: NDArray[Any] | None = field(default=None, repr=False)
+    dates: NDArray[np.datetime64] | None = field(default=None, repr=False)
+    masks: Reader | None = None
+    classes_per_person: int = 1
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Class names; a label is an index into them."""
         return self.card.classes
 
+    @property
+    def unit(self) -> str:
+        """Whose record is protected, "image" or "person"."""
+        return "image" if self.people is None else "person"
+
+    def select(self, split: Splits = None, label: int | None = None) -> Selection:
+        """Return the images of some splits and of one class or all.
+
+        Where the unit is the person and ``classes_per_person`` is 1, a person belongs to the first
+        class, in the card's order, in which they have an image in these splits; their other images
+        are left out. Which images that leaves of a person depends on that person's images alone.
+
+        Raises
+        ------
+        DatasetError
+            When a split or label is unknown or without images.
+        """
+        chosen = self._chosen(split)
+        if label is not None and not 0 <= label < len(self.classes):
+            raise MismatchError(
+                f"label must be 0..{len(self.classes) - 1} in {self.card.name}, found {label}"
+            )
+        self._check(chosen, split, label)
+        if label is not None:
+            mine = chosen.labels == label
+            chosen = Selection(chosen.rows[mine], chosen.labels[mine], chosen.units[mine])
+        return chosen
+
     def chunks(
         self, split: Splits = None, label: int | None = None, size: int | None = None
     ) -> Iterator[ImageArray]:
         """Yield the images of some splits and of one class or all, as uint8 arrays.
 
-        Joined, the chunks hold each chosen image once, in the order of `labels(split)`.
+        Joined, the chunks hold each chosen image once, in the order of `select`.
 
         Parameters
         ----------
         split : str, tuple of str or None
-            Which splits; all, in the order train, val, test, when None.
+            Which splits; all when None.
         label : int, optional
             Only the images of this class.
         size : int, optional
-            Images in a chunk; the last one of a split may have fewer. When left out 4096, or as
-            many as fit in 256 MiB.
+            Images in a chunk; the last one may have fewer. When left out 4096, or as many as fit
+            in 256 MiB.
 
         Raises
         ------
         DatasetError
-            At once when a split or label is unknown or without images; while reading when the
-            file turns out to be damaged.
+            At once when a split or label is unknown or without images; while reading when a file
+            turns out to be damaged.
         """
-        if size is None:
-            size = min(4096, max(1, CHUNK // math.prod(self.shape)))
-        if size < 1:
-            raise DatasetError(f"a chunk must hold at least 1 image, found size {size}")
-        chosen = self._chosen(split)
-        self._check(chosen, label)
-        rows = {
-            part: np.flatnonzero(labels == label) if label is not None else np.arange(len(labels))
-            for part, labels in chosen.items()
-        }
-        return (
-            block
-            for part in chosen
-            if len(rows[part])
-            for block in self.read(part, rows[part], size)
-        )
+        return self.read(self.select(split, label).rows, self._size(size))
 
     def labels(self, split: Splits = None) -> LabelArray:
         """Return the label of each image of some splits, (n,) int64, in the order of `chunks`.
@@ -107,35 +150,68 @@ class ImageSource:
         DatasetError
             When a split is unknown or a class has no image in the chosen splits.
         """
-        chosen = self._chosen(split)
-        self._check(chosen, None)
-        return np.concatenate(list(chosen.values()))
+        return self.select(split).labels
+
+    def persons(self, split: Splits = None, label: int | None = None) -> Names | None:
+        """Return whose image each is, in the order of `chunks`; None where the unit is the image.
+
+        Returns
+        -------
+        (n,) bytes or None
+            Opaque keys, different in each opened source unless it was opened with a key.
+        """
+        if self.people is None:
+            return None
+        found: Names = self.people[self.select(split, label).rows]
+        return found
 
     def counts(self, split: Splits = None) -> tuple[int, ...]:
         """Return how many images each class has in some splits; index = label; zeros included."""
-        labels = np.concatenate(list(self._chosen(split).values()))
+        labels = self._chosen(split).labels
         return tuple(np.bincount(labels, minlength=len(self.classes)).tolist())
 
-    def _chosen(self, split: Splits) -> dict[str, LabelArray]:
-        """Return the labels of the chosen splits, each split once."""
+    def units(self, split: Splits = None) -> tuple[int, ...]:
+        """Return how many units, images or persons, each class has; as `counts`."""
+        chosen = self._chosen(split)
+        many = np.zeros(len(self.classes), np.int64)
+        np.maximum.at(many, chosen.labels, chosen.units + 1)
+        return tuple(many.tolist())
+
+    def _size(self, size: int | None) -> int:
+        if size is None:
+            size = min(4096, max(1, CHUNK // math.prod(self.shape)))
+        if size < 1:
+            raise DatasetError(f"a chunk must hold at least 1 image, found size {size}")
+        return size
+
+    def _chosen(self, split: Splits) -> Selection:
+        """Return what the chosen splits hold, each split once."""
         names = SPLITS if split is None else (split,) if isinstance(split, str) else tuple(split)
         if not names or len(set(names)) != len(names) or not set(names) <= set(SPLITS):
             raise MismatchError(
                 f"split must be one or more of {', '.join(SPLITS)}, each once, found {split!r}"
             )
-        nothing = np.empty(0, np.int64)
-        return {name: self.by_split.get(name, nothing) for name in names}
+        rows = np.flatnonzero(np.isin(self.split_of, [SPLITS.index(name) for name in names]))
+        labels = self.label_of[rows]
+        if self.people is not None:
+            return _by_person(rows, labels, self.people[rows], self.classes_per_person)
+        units = np.empty(len(rows), np.int64)
+        for label in range(len(self.classes)):
+            mine = labels == label
+            units[mine] = np.arange(np.count_nonzero(mine))
+        return Selection(rows, labels, units)
 
-    def _check(self, chosen: dict[str, LabelArray], label: int | None) -> None:
+    def _check(self, chosen: Selection, split: Splits, label: int | None) -> None:
         """Raise when a wanted class has no image in the chosen splits."""
-        if label is not None and not 0 <= label < len(self.classes):
-            raise MismatchError(
-                f"label must be 0..{len(self.classes) - 1} in {self.card.name}, found {label}"
+        counts = np.bincount(chosen.labels, minlength=len(self.classes))
+        names = SPLITS if split is None else (split,) if isinstance(split, str) else split
+        where = f"{self.card.name}, split {'+'.join(names)}"
+        if not counts.any():
+            sizes = ", ".join(
+                f"{part} {np.count_nonzero(self.split_of == SPLITS.index(part))}"
+                for part in SPLITS
+                if part in {SPLITS[code] for code in np.unique(self.split_of)}
             )
-        counts = self.counts(tuple(chosen))
-        where = f"{self.card.name}, split {'+'.join(chosen)}"
-        if not any(counts):
-            sizes = ", ".join(f"{part} {len(v)}" for part, v in self.by_split.items())
             raise MismatchError(f"{where}, has no image; choose another split ({sizes})")
         for wanted in range(len(self.classes)) if label is None else (label,):
             if counts[wanted] == 0:
@@ -145,12 +221,33 @@ class ImageSource:
                 )
 
 
-def read_memory(
-    arrays: Mapping[str, ImageArray], split: str, rows: Rows, size: int
-) -> Iterator[ImageArray]:
-    """Read rows of images that are in memory: the `Reader` of small datasets."""
-    for start in range(0, len(rows), size):
-        yield arrays[split][rows[start : start + size]]
+def _by_person(
+    rows: Rows, labels: LabelArray, people: NDArray[Any], classes_per_person: int
+) -> Selection:
+    """Return the images ordered by class and person, each person in as many classes as allowed.
+
+    More than one class a person is allowed for a price; more than `classes_per_person` are left
+    out in the card's order, again by a rule on that person's own images.
+    """
+    _, first_seen, who = np.unique(people, return_index=True, return_inverse=True)
+    pairs, of_pair = np.unique(who * (labels.max(initial=0) + 1) + labels, return_inverse=True)
+    person_of_pair = pairs // (labels.max(initial=0) + 1)
+    rank = np.arange(len(pairs)) - np.searchsorted(person_of_pair, person_of_pair)
+    kept = (rank < classes_per_person)[of_pair]
+    rows, labels, who = rows[kept], labels[kept], who[kept]
+    order = np.lexsort((np.arange(len(rows)), first_seen[who], labels))
+    rows, labels, who = rows[order], labels[order], who[order]
+    begins = np.ones(len(rows), bool)
+    begins[1:] = (who[1:] != who[:-1]) | (labels[1:] != labels[:-1])
+    number = np.cumsum(begins) - 1
+    start_of_class = np.searchsorted(labels, labels)
+    units = number - number[start_of_class] if len(rows) else number
+    return Selection(rows, labels, units)
+
+
+def split_codes(split: str, n: int) -> NDArray[np.int64]:
+    """Return what `ImageSource.split_of` says of n images of one split."""
+    return np.full(n, SPLITS.index(split), np.int64)
 
 
 def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:

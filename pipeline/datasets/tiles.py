@@ -4,7 +4,6 @@ They are there for the first run, which then needs no network. Neighbouring tile
 so that they are not independent; they show how the pipeline works, not how tissue differs.
 """
 
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
@@ -15,7 +14,8 @@ from pydantic import model_validator as check
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
 from pipeline.datasets.download import Asking
-from pipeline.datasets.source import ImageSource, read_memory
+from pipeline.datasets.reading import InMemory
+from pipeline.datasets.source import ImageSource, split_codes
 from pipeline.errors import DatasetError
 
 PICTURES = {"ihc": "ihc.png", "retina": "retina.jpg", "cell": "cell.png"}
@@ -65,8 +65,9 @@ def open_tiles(card: TilesCard, path: Path) -> ImageSource:
         )
     tiles = [cut(_gray(path / PICTURES[name]), card.size) for name in card.classes]
     labels = np.repeat(np.arange(len(tiles)), [len(group) for group in tiles])
-    reader = partial(read_memory, {"train": np.concatenate(tiles)})
-    return ImageSource(card, (card.size, card.size), {"train": labels}, reader)
+    images = InMemory(np.concatenate(tiles))
+    shape, split = (card.size, card.size), split_codes("train", len(labels))
+    return ImageSource(card, shape, labels, split, images)
 
 
 def cut(picture: ImageArray, side: int) -> ImageArray:

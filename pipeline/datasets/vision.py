@@ -11,7 +11,6 @@ import os
 import pickle
 import tempfile
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -25,7 +24,8 @@ from pipeline.datasets.cards import Card, no_path
 from pipeline.datasets.doors import open_regular, stay_inside
 from pipeline.datasets.download import Asking, obtain, present, verify
 from pipeline.datasets.extras import from_sets
-from pipeline.datasets.source import ImageSource, check_labels, check_shape, read_memory
+from pipeline.datasets.reading import InMemory
+from pipeline.datasets.source import ImageSource, check_labels, check_shape, split_codes
 from pipeline.errors import CovdpError, DatasetError
 
 MARKERS = {
@@ -166,18 +166,20 @@ def open_vision(card: VisionCard, path: Path) -> ImageSource:
     DatasetError
         When torchvision cannot parse the files or they hold other images than the card says.
     """
-    arrays, labels = {}, {}
+    arrays, labels, splits = [], [], []
     with ExitStack() as stack:
         folder = _unpacked(card, path, stack)
         for split in ("train", "test"):
             where = f"{path}, {card.name} {split}"
             images, targets = _parse(card, folder, split, where)
             check_shape(images.shape, images.dtype, card.channels, where)
-            labels[split] = check_labels(targets, len(images), len(card.classes), where)
-            arrays[split] = images
-    if len(shapes := {images.shape[1:] for images in arrays.values()}) != 1:
+            labels.append(check_labels(targets, len(images), len(card.classes), where))
+            splits.append(split_codes(split, len(images)))
+            arrays.append(images)
+    if len(shapes := {images.shape[1:] for images in arrays}) != 1:
         raise DatasetError(f"{path}: images of all splits must have one size, found {shapes}")
-    return ImageSource(card, shapes.pop(), labels, partial(read_memory, arrays))
+    images = InMemory(np.concatenate(arrays))
+    return ImageSource(card, shapes.pop(), np.concatenate(labels), np.concatenate(splits), images)
 
 
 def _unpacked(card: VisionCard, path: Path, stack: ExitStack) -> Path:

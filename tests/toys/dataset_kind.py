@@ -11,8 +11,9 @@ from pipeline.arrays import ImageArray
 from pipeline.datasets import Card, ImageSource
 from pipeline.datasets.doors import open_regular
 from pipeline.datasets.download import Asking, find_own, present
+from pipeline.datasets.reading import InOneStream, Rows
 from pipeline.datasets.registry import Kind
-from pipeline.datasets.source import Rows
+from pipeline.datasets.source import split_codes
 from pipeline.errors import DatasetError
 
 
@@ -48,10 +49,12 @@ def open_raw(card: RawCard, path: Path) -> ImageSource:
             "height, width or channels in the card"
         )
     labels = np.repeat(np.arange(len(sizes)), [size // pixels for size in sizes])
-    return ImageSource(card, card.shape, {"train": labels}, partial(read, card, path))
+    files = tuple(path / f"{name}.raw" for name in card.classes)
+    reader = InOneStream(partial(read, card, path), files)
+    return ImageSource(card, card.shape, labels, split_codes("train", len(labels)), reader)
 
 
-def read(card: RawCard, path: Path, split: str, rows: Rows, size: int) -> Iterator[ImageArray]:
+def read(card: RawCard, path: Path, rows: Rows, size: int) -> Iterator[ImageArray]:
     """Read rows, `size` at a time."""
     parts = []
     for name in card.classes:

@@ -1,0 +1,57 @@
+"""What the cards of one's own files say besides: whose images they are, and how bright.
+
+Next on the path: `folder`, `table`, `dicom` and `nifti`, which read them.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, FiniteFloat
+from pydantic import model_validator as check
+
+from pipeline.datasets.cards import Card, goes_down
+
+
+class OwnCard(Card):
+    """One's own images, in files: the keys that all such kinds have.
+
+    Attributes
+    ----------
+    unit : {"image", "person"}
+        What a record is, and so what is protected: an image, or all images of a person.
+    classes_per_person : int
+        In how many classes a person may be. With 1 a person belongs to the first class, in the
+        card's order, in which they have an image; more are paid for (`pipeline.publish`).
+    window : (low, high), "image" or "header", optional
+        What becomes 0 and 255, in the units of the file: for all images the same, each image's own
+        1st and 99th percentile, or what the file says. Needed above 8 bits.
+    fit : {"crop", "pad", "stretch"}
+        With `size`, how an image becomes square: its central square, all of it on black, or
+        distorted.
+    exclude : str, optional
+        A text file beside the images, a path a line: files that are left out.
+    """
+
+    unit: Literal["image", "person"] = "image"
+    classes_per_person: Annotated[int, Field(ge=1, strict=True)] = 1
+    window: tuple[FiniteFloat, FiniteFloat] | Literal["image", "header"] | None = None
+    fit: Literal["crop", "pad", "stretch"] = "crop"
+    exclude: str | None = None
+
+    @check(mode="after")
+    def _own_keys_fit(self) -> Self:
+        if "fit" in self.model_fields_set and not self.size:
+            raise ValueError("key 'fit' needs size, the side in pixels that images are made to fit")
+        if self.classes_per_person > 1 and self.unit == "image":
+            raise ValueError('classes_per_person needs unit = "person"')
+        if self.classes_per_person > len(self.classes):
+            raise ValueError(
+                f"classes_per_person is at most the number of classes, {len(self.classes)}, found "
+                f"{self.classes_per_person}"
+            )
+        if isinstance(self.window, tuple) and not self.window[0] < self.window[1]:
+            raise ValueError(f"window must be [low, high] with low < high, found {self.window}")
+        if self.exclude is not None and not goes_down(self.exclude):
+            raise ValueError(
+                f"exclude must lie in the folder of the images, found {self.exclude!r}"
+            )
+        return self

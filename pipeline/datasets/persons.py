@@ -1,0 +1,29 @@
+"""Persons: told apart by keyed digests, so that no identifier goes further than this file."""
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+BYTES = 16
+"""Length of a digest: two of 10⁹ persons have the same with probability 10⁻²¹."""
+
+
+def opaque(people: NDArray[np.str_], key: bytes) -> NDArray[np.bytes_]:
+    """Return a keyed digest of each identifier, in hexadecimal, (n,) bytes.
+
+    Without the key a digest tells neither who it is nor, tried out, who it could be.
+
+    Parameters
+    ----------
+    people : (n,) str
+        Identifiers; blanks around one do not count.
+    key : bytes
+        The ledger's, where digests are to be known again, else random; up to 64 bytes.
+    """
+    names, of_name = np.unique(np.char.strip(people), return_inverse=True)
+    digests = [
+        hashlib.blake2b(str(name).encode(), digest_size=BYTES, key=key).hexdigest().encode()
+        for name in names
+    ]
+    return np.array(digests, dtype=f"S{2 * BYTES}")[of_name]

@@ -1,0 +1,172 @@
+"""Where images come from: readers of rows, from memory, from one file, or from many files.
+
+A reader is what a pass over images is shared out by: it can be cut down to some rows, which a
+worker elsewhere then reads without looking at the rest.
+"""
+
+import hashlib
+import itertools
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import ImageArray
+
+Rows: TypeAlias = NDArray[np.int64]
+Decode: TypeAlias = Callable[[Path, Rows], ImageArray]
+"""From a file and the frames wanted of it to those images, (m, *shape) uint8."""
+
+
+class Reader(Protocol):
+    """Reads rows.
+
+    Attributes
+    ----------
+    sequential : bool
+        Whether rows lie in one stream, so that they are asked for in ascending order, and skipping
+        some costs as much as reading them.
+    """
+
+    @property
+    def sequential(self) -> bool: ...  # noqa: D102 (see above)
+
+    def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
+        """Yield the images of `rows`, `size` at a time, (size, *shape) uint8."""
+
+    def stamp(self, rows: Rows) -> bytes:
+        """Return a digest that changes when what these rows are read from does."""
+
+    def only(self, rows: Rows) -> "Reader":
+        """Return a reader of these rows alone, which are 0, 1, … there; it can be pickled."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """Images that are in memory, (n, *shape): the reader of small datasets."""
+
+    images: ImageArray
+    sequential = False
+
+    def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
+        """See `Reader`."""
+        for start in range(0, len(rows), size):
+            yield self.images[rows[start : start + size]]
+
+    def stamp(self, rows: Rows) -> bytes:
+        """See `Reader`."""
+        return hashlib.sha256(self.images[rows].tobytes()).digest()
+
+    def only(self, rows: Rows) -> "InMemory":
+        """See `Reader`."""
+        return InMemory(self.images[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class InOneStream:
+    """Images of files that are read from their start to their end.
+
+    Attributes
+    ----------
+    read : callable
+        ``read(rows, size)``, for ascending rows.
+    files : tuple of Path
+        What is read.
+    kept : (m,) int64, optional
+        The rows that are left of all.
+    """
+
+    read: Callable[[Rows, int], Iterator[ImageArray]]
+    files: tuple[Path, ...]
+    kept: Rows | None = None
+    sequential = True
+
+    def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
+        """See `Reader`."""
+        return self.read(rows if self.kept is None else self.kept[rows], size)
+
+    def stamp(self, rows: Rows) -> bytes:
+        """See `Reader`."""
+        digest = hashlib.sha256(b"".join(map(_state, self.files)))
+        digest.update((rows if self.kept is None else self.kept[rows]).tobytes())
+        return digest.digest()
+
+    def only(self, rows: Rows) -> "InOneStream":
+        """See `Reader`."""
+        kept = rows if self.kept is None else self.kept[rows]
+        return InOneStream(self.read, self.files, kept)
+
+
+@dataclass(frozen=True, eq=False)
+class InFiles:
+    """Images in files of their own, or several in one; decoded side by side, yielded in order.
+
+    Attributes
+    ----------
+    decode : callable
+        See `Decode`; it runs in threads.
+    names : sequence of str
+        The files.
+    file, frame : (n,) int64
+        For each row the index of its file, and which image of that file it is.
+    """
+
+    decode: Decode
+    names: Sequence[str]
+    file: NDArray[np.int64]
+    frame: NDArray[np.int64]
+    sequential = False
+
+    def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
+        """See `Reader`; while a chunk is worked on, the next one is decoded."""
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            ahead: deque[list[Future[ImageArray]]] = deque()
+            try:
+                for start in range(0, len(rows), size):
+                    ahead.append(self._ask(pool, rows[start : start + size]))
+                    if len(ahead) > 1:
+                        yield _joined(ahead.popleft())
+                while ahead:
+                    yield _joined(ahead.popleft())
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _ask(self, pool: ThreadPoolExecutor, rows: Rows) -> list["Future[ImageArray]"]:
+        """Return the images of `rows` to come, those that lie together in a file together."""
+        file = self.file[rows]
+        edges = np.flatnonzero(np.diff(file, prepend=-1, append=-1))
+        return [
+            pool.submit(self.decode, Path(self.names[file[low]]), self.frame[rows[low:high]])
+            for low, high in itertools.pairwise(edges)
+        ]
+
+    def stamp(self, rows: Rows) -> bytes:
+        """See `Reader`: names, sizes and times of the files."""
+        digest = hashlib.sha256()
+        for index in dict.fromkeys(self.file[rows].tolist()):
+            digest.update(_state(Path(self.names[index])))
+        digest.update(self.frame[rows].tobytes())
+        return digest.digest()
+
+    def only(self, rows: Rows) -> "InFiles":
+        """See `Reader`."""
+        wanted, file = np.unique(self.file[rows], return_inverse=True)
+        names = [self.names[index] for index in wanted]
+        return InFiles(self.decode, names, file.astype(np.int64), self.frame[rows])
+
+
+def _joined(parts: list["Future[ImageArray]"]) -> ImageArray:
+    images = [part.result() for part in parts]
+    return images[0] if len(images) == 1 else np.concatenate(images)
+
+
+def _state(file: Path) -> bytes:
+    """Return name, size and time of a file."""
+    found: Any = file.stat()
+    return f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0".encode(errors="surrogateescape")

@@ -48,8 +48,7 @@ def test_chunks_are_the_arrays(
     size: int,
     split: Any,
 ) -> None:
-    """Joined chunks equal the arrays of the file, in the order of the
-    file, for every split, class, chunk and block size."""
+    """Joined chunks equal the arrays of the file, for every split, class, chunk and block size."""
     monkeypatch.setattr("pipeline.datasets.npz.BLOCK", 200)
     content = arrays(1, *channels)
     card = NPZ.replace("channels = 1", "channels = 3") if channels else NPZ

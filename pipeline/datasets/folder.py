@@ -18,7 +18,8 @@ from pipeline.datasets.decoding import FORMATS, Format, decode, either, header
 from pipeline.datasets.download import Asking, find_own, present
 from pipeline.datasets.own import OwnCard
 from pipeline.datasets.reading import InFiles, Rows
-from pipeline.datasets.source import SPLITS, ImageSource, check_extent, split_codes
+from pipeline.datasets.shapes import check_extent
+from pipeline.datasets.source import SPLITS, ImageSource, split_codes
 from pipeline.errors import DatasetError, ImageError, MismatchError
 
 if TYPE_CHECKING:

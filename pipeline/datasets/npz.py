@@ -21,17 +21,9 @@ from pipeline.datasets.cards import LARGEST as LARGEST_FILE
 from pipeline.datasets.cards import Card
 from pipeline.datasets.download import Asking, find_own, obtain, present
 from pipeline.datasets.members import Array, Members, open_members
-from pipeline.datasets.reading import InOneStream, Rows
-from pipeline.datasets.source import (
-    SPLITS,
-    ImageSource,
-    check_extent,
-    check_label_shape,
-    check_labels,
-    check_shape,
-    regroup,
-    split_codes,
-)
+from pipeline.datasets.reading import InOneStream, Rows, regroup
+from pipeline.datasets.shapes import check_extent, check_label_shape, check_labels, check_shape
+from pipeline.datasets.source import SPLITS, ImageSource, split_codes
 from pipeline.errors import DatasetError
 from pipeline.toml import Record
 

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,3 +170,19 @@ def _state(file: Path) -> bytes:
     """Return name, size and time of a file."""
     found: Any = file.stat()
     return f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0".encode(errors="surrogateescape")
+
+
+def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
+    """Yield the same images in the same order, `size` at a time."""
+    held: list[ImageArray] = []
+    count = 0
+    for block in blocks:
+        held.append(block)
+        count += len(block)
+        if count >= size:
+            joined = np.concatenate(held)
+            whole = count - count % size
+            yield from (joined[start : start + size] for start in range(0, whole, size))
+            held, count = [joined[whole:]], count - whole
+    if count:
+        yield np.concatenate(held)

@@ -1,7 +1,7 @@
 """What every dataset becomes: classes, a shape, labels, persons, and images in uint8 chunks."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,8 +16,6 @@ from pipeline.errors import DatasetError, MismatchError
 CHUNK = 1 << 28
 """Bytes of images in a chunk where nobody asks for a number of images."""
 SPLITS = ("train", "val", "test")
-LARGEST = 1 << 27
-"""Bytes of the largest image: more pixels than any detector has."""
 Splits: TypeAlias = str | tuple[str, ...] | None
 """One split, several in the order they are named, or None for all."""
 Names: TypeAlias = NDArray[np.bytes_]
@@ -248,64 +246,3 @@ def _by_person(
 def split_codes(split: str, n: int) -> NDArray[np.int64]:
     """Return what `ImageSource.split_of` says of n images of one split."""
     return np.full(n, SPLITS.index(split), np.int64)
-
-
-def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
-    """Yield the same images in the same order, `size` at a time."""
-    held: list[ImageArray] = []
-    count = 0
-    for block in blocks:
-        held.append(block)
-        count += len(block)
-        if count >= size:
-            joined = np.concatenate(held)
-            whole = count - count % size
-            yield from (joined[start : start + size] for start in range(0, whole, size))
-            held, count = [joined[whole:]], count - whole
-    if count:
-        yield np.concatenate(held)
-
-
-def check_extent(shape: tuple[int, ...], where: str) -> None:
-    """Raise unless one image of `shape` has a size that an image may have."""
-    if not 1 <= (pixels := math.prod(shape)) <= LARGEST:
-        raise MismatchError(
-            f"{where}: an image must have 1 to {LARGEST:,} bytes, found {pixels:,}; cut it to "
-            "tiles, or name a smaller size"
-        )
-
-
-def check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], channels: int, where: str) -> None:
-    """Raise unless (n, *image) is uint8 and (n, h, w) for 1 channel, (n, h, w, 3) for 3."""
-    if dtype != np.uint8:
-        raise DatasetError(
-            f"{where}: images must be uint8 with intensities 0..255, found {dtype}; rescale "
-            "(without NaN) to 0..255, convert with .astype('uint8') and save again"
-        )
-    wanted = "(n, h, w)" if channels == 1 else "(n, h, w, 3)"
-    if len(shape) != (3 if channels == 1 else 4) or (channels == 3 and shape[-1] != 3):
-        raise MismatchError(
-            f"{where}: with {channels} channel(s) images must have shape {wanted}, found {shape}; "
-            "move or drop axes, or correct channels in the card"
-        )
-
-
-def check_label_shape(shape: tuple[int, ...], dtype: np.dtype[Any], n: int, where: str) -> None:
-    """Raise unless labels are n integers of shape (n,) or (n, 1)."""
-    if dtype.kind not in "biu" or shape not in ((n,), (n, 1)):
-        raise DatasetError(
-            f"{where}: labels must be {n} integers, one for each image, of shape ({n},) or "
-            f"({n}, 1), found {dtype} of shape {shape}"
-        )
-
-
-def check_labels(labels: NDArray[Any], n: int, classes: int, where: str) -> LabelArray:
-    """Return labels as (n,) int64 if they are n integers 0..classes-1, else raise."""
-    check_label_shape(labels.shape, labels.dtype, n, where)
-    low, high = (labels.min(), labels.max()) if n else (0, 0)
-    if low < 0 or high >= classes:
-        raise DatasetError(
-            f"{where}: labels must be 0..{classes - 1}, one for each class of the card, found "
-            f"{low}..{high}; correct them or the classes"
-        )
-    return labels.reshape(-1).astype(np.int64)

@@ -25,7 +25,8 @@ from pipeline.datasets.doors import open_regular, stay_inside
 from pipeline.datasets.download import Asking, obtain, present, verify
 from pipeline.datasets.extras import from_sets
 from pipeline.datasets.reading import InMemory
-from pipeline.datasets.source import ImageSource, check_labels, check_shape, split_codes
+from pipeline.datasets.shapes import check_labels, check_shape
+from pipeline.datasets.source import ImageSource, split_codes
 from pipeline.errors import CovdpError, DatasetError
 
 MARKERS = {

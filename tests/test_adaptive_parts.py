@@ -27,7 +27,7 @@ from pipeline.geometry import (
 from pipeline.geometry.covariances import TOLERANCE
 from pipeline.geometry.inductive import CONDITION, STEP_ERROR
 from pipeline.geometry.spectrum import fit_spectrum
-from pipeline.mean import Ball, admit, default_prior, definite, region
+from pipeline.mean import Ball, admit, default_prior, region
 from pipeline.mean.bins import (
     AHEAD,
     FAR,
@@ -241,7 +241,7 @@ def test_results_are_positive_definite(name: str) -> None:
     full = MANIFOLDS[name](k=5)
     points = np.concatenate([inner(name, 300, 5), inner(name, 300, 6, edge=True)])
     matrices = full.exp(full.origin, points)
-    found = definite(matrices)
+    found = full.definite(matrices)
     assert full.dist(full.check(found), full.origin).max() < 1e3
     values = np.linalg.eigvalsh(matrices)
     fine = values[:, 0] > 1e-12 * values[:, -1]

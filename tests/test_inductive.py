@@ -19,10 +19,12 @@ from pipeline.geometry import (
     inductive_mean,
     loops,
     unvecd,
+    vecd,
 )
 from pipeline.geometry.affine import factor_logs, walk
 from pipeline.geometry.inductive import LOOK_ERROR, STEP_ERROR
 from pipeline.geometry.linalg import cholesky, polar
+from pipeline.mean import Ball, region
 
 SPACES: dict[str, Manifold] = {
     "affine": MANIFOLDS["spd-affine-invariant"](k=3),
@@ -191,6 +193,19 @@ def test_it_always_ends() -> None:
                 values = np.linalg.eigvalsh(inductive_mean(records, manifold, condition=1e11).point)
                 assert values[-1] < 1.001e5
                 assert np.isfinite(values).all()
+
+
+def test_the_condition_of_a_ball_counts_its_centre() -> None:
+    """No matrix within r of a centre exceeds the stated condition number, and some reach it."""
+    manifold, rng = MANIFOLDS["spd-affine-invariant"](k=3), np.random.default_rng(9)
+    center, radius = np.diag([1e4, 1.0, 1e-2]), 2.0
+    stated = region(Ball(radius, manifold.name, center), manifold).condition
+    spokes = rng.standard_normal((200, 6))
+    spokes[0] = vecd(np.diag([1.0, 0.0, -1.0]))
+    spokes *= radius / np.linalg.norm(spokes, axis=-1, keepdims=True)
+    found = np.linalg.cond(manifold.exp(center, spokes))
+    assert found.max() <= stated * (1.0 + 1e-9)
+    assert found[0] == pytest.approx(stated)
 
 
 def test_refusals() -> None:

@@ -15,6 +15,7 @@ from pipeline.geometry.compiling import SHARE, spread
 from pipeline.geometry.covariances import SPECTRAL, Covariances
 from pipeline.geometry.linalg import assemble, cholesky, polar, sym_eig, unvecd, vecd
 from pipeline.geometry.normal_chart import NormalChart
+from pipeline.geometry.pulls import Field
 from pipeline.geometry.spd import Spd
 
 
@@ -139,6 +140,33 @@ class AffineInvariant(Spd):
         values, vectors = sym_eig(unvecd(u))
         columns = lower @ polar(lower).swapaxes(-1, -2) @ vectors
         return assemble(columns, np.exp(values))
+
+    def mean_field(self, points: FloatArray, weights: FloatArray) -> Field:
+        """Return the gradient of a Fréchet mean, computed on factors of the points."""
+        factors = cholesky(points)
+
+        def field(at: FloatArray) -> tuple[FloatArray, FloatArray]:
+            pulls, bounds = mean_logs(cholesky(at), factors, weights)
+            return vecd(pulls), bounds
+
+        return field
+
+    def walk(self, points: FloatArray, order: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """Return the last place S of an inductive mean, and its factor C, S = C Cᵀ."""
+        factor = walk(cholesky(points), order)
+        return factor @ factor.T, factor
+
+    def factor_logs(self, base: FloatArray, factors: FloatArray) -> FloatArray:
+        """Return log(base, C Cᵀ), ``(..., d)``, for factors C."""
+        return factor_logs(base, factors)
+
+    def condition(self, center: FloatArray, radius: float) -> float:
+        """Return cond(center)·e^{√2·r}, the largest condition number within r of `center`.
+
+        X = B·exp(S)·B, B² = center and ‖S‖_F ≤ r: the eigenvalues of S are at most √2·r apart.
+        """
+        spread = math.exp(min(math.sqrt(2.0) * radius, 700.0))
+        return float(np.linalg.cond(center)) * spread
 
     def stretch(self, largest: float) -> float:
         """Return ℓ: dX = X^½ S X^½ along a geodesic, and ℓ bounds the eigenvalues on it too."""

@@ -28,14 +28,12 @@ origin (see the tests). The points are what their computed factors say they are.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
-from pipeline.geometry.affine import AffineInvariant, factor_logs, walk
-from pipeline.geometry.linalg import cholesky
 from pipeline.geometry.manifold import Manifold, Point
 
 STEPS = 2000
@@ -51,10 +49,7 @@ LOOK_ERROR = 1e-10
 
 
 class InductiveMean(NamedTuple):
-    """The mean, a bound on what its computed logarithms are off by, and its factor if it has one.
-
-    On a Hadamard manifold other than SPD matrices the factor is None.
-    """
+    """The mean, what its computed logarithms are off by at most, and its factor if it has one."""
 
     point: Point
     rounding: float
@@ -64,7 +59,8 @@ class InductiveMean(NamedTuple):
         """Return log(base, mean), ``(d,)``."""
         if self.factor is None:
             return manifold.log(base, self.point)
-        return factor_logs(base, self.factor)
+        factored: Any = manifold  # one that walks on factors sees from them, too
+        return np.asarray(factored.factor_logs(base, self.factor))
 
 
 def inductive_mean(points: Point, manifold: Manifold, *, condition: float) -> InductiveMean:
@@ -97,9 +93,10 @@ def inductive_mean(points: Point, manifold: Manifold, *, condition: float) -> In
     order = np.concatenate([rng.permutation(n) for _ in range(math.ceil(STEPS / n))])
     step = STEP_ERROR * math.sqrt(max(1.0, condition / CONDITION))
     rounding = step * (len(order) + 1) / 2.0 + LOOK_ERROR
-    if isinstance(manifold, AffineInvariant):
-        factor = walk(cholesky(points), order)
-        return InductiveMean(factor @ factor.T, rounding, factor)
+    walk = getattr(manifold, "walk", None)
+    if walk is not None:
+        place, factor = walk(points, order)
+        return InductiveMean(place, rounding, factor)
     place = points[order[0]]
     for t, index in enumerate(order[1:], start=2):
         place = manifold.exp(place, manifold.log(place, points[index]) / t)

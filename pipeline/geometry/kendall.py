@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
+from pipeline.geometry.pulls import Field, in_chunks
 from pipeline.geometry.vectors import ROUNDING, check_size, check_vectors, direction, dot, norm
 
 ComplexArray: TypeAlias = NDArray[np.complex128]
@@ -222,6 +223,10 @@ class Kendall:
         moved = np.concatenate([np.zeros_like(moved[..., :1]), moved], axis=-1)
         lift = _reflect(base @ helmert.T, moved) @ helmert
         return preshape(np.cos(radius) * base + np.sin(radius) * lift)
+
+    def mean_field(self, points: ComplexArray, weights: FloatArray) -> Field:
+        """Return the gradient of a Fréchet mean by two matrix products, no bound of the Hessian."""
+        return in_chunks(lambda at: (mean_logs(at, points, weights), np.ones(len(at))), len(points))
 
     def check(self, points: ComplexArray) -> ComplexArray:
         """Return `points` ``(..., m)`` complex if centred with norm 1, exact to rounding."""

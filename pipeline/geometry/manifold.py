@@ -19,8 +19,15 @@ for it and raises where it is absent; nothing compares names.
 ``embed``, ``unembed``  to and from a vector space of dimension ``embedding_dim``, and ``stretch``:
                         how far an embedded mean moves at most for each unit of distance
 ``nearest``             nearest point to a vector around it, as embedded
+``mean_field``          the gradient of a Fréchet mean, faster than point by point (``mean.py``)
+``walk``                an inductive mean on factors of the points, and ``factor_logs``: log of a
+                        point that is given by its factor
 ``walk_reach``          how far from the origin the rounding of an inductive mean was measured
+``condition``           largest condition number in a ball, where that rounding grows with it
+``definite``            makes points definite that rounding left on the border
+``unit``                what a point is called, where it is more than a point
 ``normal_chart``        the manifold seen from its origin, points as coordinates
+``coordinates``         such a chart: takes points of the manifold that is seen to points of itself
 ``covariances``         what is known on it of covariance descriptors (``covariances.py``)
 ======================  ===========================================================================
 

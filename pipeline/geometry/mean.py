@@ -16,27 +16,18 @@ the gradient by that factor is undone and the plain step taken: the rate holds w
 """
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, ConvergenceError, DomainError
-from pipeline.geometry import affine, kendall
-from pipeline.geometry.affine import AffineInvariant
-from pipeline.geometry.kendall import Kendall
-from pipeline.geometry.linalg import cholesky, vecd
 from pipeline.geometry.manifold import Manifold, Point
+from pipeline.geometry.pulls import Field, in_chunks
 from pipeline.geometry.registry import find_manifold
 
 MEMORY = 5
 """Earlier steps that an accelerated step learns from."""
-CHUNK = 2**18
-"""Pairs (place, point) held at once when gradients are taken at many places."""
-
-Field: TypeAlias = Callable[[Point], tuple[FloatArray, FloatArray]]
-"""Places ``(S, *point_shape)`` → −grad F ``(S, d)`` and Σ w h, a bound of the Hessian, ``(S,)``."""
 
 
 class FrechetMean(NamedTuple):
@@ -58,30 +49,16 @@ class _State(NamedTuple):
 
 def _field(points: Point, manifold: Manifold, weights: FloatArray) -> Field:
     """Return the map from a batch of places to −grad F and the bound of the Hessian there."""
-    if isinstance(manifold, AffineInvariant):
-        factors = cholesky(points)
+    own = getattr(manifold, "mean_field", None)
+    if own is not None:
+        return cast(Field, own(points, weights))
 
-        def fused(at: Point) -> tuple[FloatArray, FloatArray]:
-            pulls, bounds = affine.mean_logs(cholesky(at), factors, weights)
-            return vecd(pulls), bounds
-
-        return fused
-
-    def general(at: Point) -> tuple[FloatArray, FloatArray]:
-        if isinstance(manifold, Kendall):
-            return kendall.mean_logs(at, points, weights), np.ones(len(at))
+    def field(at: Point) -> tuple[FloatArray, FloatArray]:
         logs = manifold.log(at[:, None], points)
         bounds = np.sqrt(1.0 - min(0.0, manifold.curvature[0]) * np.sum(logs**2, axis=-1))
         return np.einsum("n,snd->sd", weights, logs), np.einsum("n,sn->s", weights, bounds)
 
-    def chunked(at: Point) -> tuple[FloatArray, FloatArray]:
-        stride = max(1, CHUNK // len(points))
-        starts = range(0, max(1, len(at)), stride)
-        parts = [general(at[start : start + stride]) for start in starts]
-        pulls, bounds = zip(*parts, strict=True)
-        return np.concatenate(pulls), np.concatenate(bounds)
-
-    return chunked
+    return in_chunks(field, len(points))
 
 
 def _sample(

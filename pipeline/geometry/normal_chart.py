@@ -16,7 +16,7 @@ from scipy.linalg import lapack
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry.covariances import SPECTRAL, Covariances
-from pipeline.geometry.linalg import unvecd
+from pipeline.geometry.linalg import sym_log, unvecd, vecd
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,10 @@ class NormalChart:
         """Return u."""
         self._at_origin(base)
         return np.asarray(u)
+
+    def coordinates(self, points: FloatArray) -> FloatArray:
+        """Return matrices as points of this chart."""
+        return vecd(sym_log(points))
 
     def check(self, points: FloatArray) -> FloatArray:
         """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""

@@ -16,6 +16,9 @@ from pipeline.geometry.covariances import SPECTRAL, Covariances, Facts, Place
 from pipeline.geometry.linalg import assemble, cholesky, sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.vectors import ROUNDING, check_size
 
+LEAST = 1e-13
+"""Share of the largest eigenvalue that doubles still tell from 0."""
+
 
 def check_spd(points: FloatArray, k: int) -> FloatArray:
     """Return `points` as float64 ``(..., k, k)``, exactly symmetric and positive definite.
@@ -47,6 +50,7 @@ class Spd:
     homogeneous: ClassVar[bool] = True
     injectivity_radius: ClassVar[float] = math.inf
     embedding_metric: ClassVar[str] = "Frobenius"
+    unit: ClassVar[str] = "matrix"
 
     def __post_init__(self) -> None:
         check_size("k", self.k, 1)
@@ -103,6 +107,17 @@ class Spd:
     def origin(self) -> FloatArray:
         """The identity matrix."""
         return np.eye(self.k)
+
+    def definite(self, points: FloatArray) -> FloatArray:
+        """Return symmetric matrices as matrices that are positive definite in doubles.
+
+        Eigenvalues below `LEAST` of the largest are raised to it; other matrices stay as they are.
+        The region of Cholesky factors holds products L·Lᵀ that rounding leaves indefinite.
+        """
+        values, vectors = np.linalg.eigh(points)
+        least = LEAST * values[..., -1:]
+        low = (values[..., :1] < least)[..., None]
+        return np.where(low, assemble(vectors, np.maximum(values, least)), points)
 
     def check(self, points: FloatArray) -> FloatArray:
         """Return `points` if they are SPD ``(..., k, k)``, else raise `DomainError`."""

@@ -26,7 +26,7 @@ from pipeline.mean.plan import (
 from pipeline.mean.prior import Prior, default_prior
 from pipeline.mean.records import Records, admit
 from pipeline.mean.region import Region, region
-from pipeline.mean.release import NonPrivate, Release, Step, definite
+from pipeline.mean.release import NonPrivate, Release, Step
 from pipeline.mean.single import calibrate, footpoints
 from pipeline.mean.vector_mean import mean_sensitivity, step_costs
 
@@ -51,7 +51,6 @@ __all__ = [
     "calibrate",
     "choose_plan",
     "default_prior",
-    "definite",
     "draw",
     "footpoints",
     "mean",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import DomainError
-from pipeline.geometry import FlatChart, Manifold, Point
+from pipeline.geometry import Manifold, Point
 
 
 class Domain(Protocol):
@@ -82,8 +82,9 @@ def center_of(domain: Domain, manifold: Manifold) -> Point:
     own = getattr(domain, "center", None)
     if own is None:
         return manifold.origin
-    if isinstance(manifold, FlatChart) and np.shape(own) != manifold.point_shape:
-        return manifold.coordinates(own)
+    charted = getattr(manifold, "coordinates", None)
+    if charted is not None and np.shape(own) != manifold.point_shape:
+        return np.asarray(charted(own))
     return np.asarray(own)
 
 

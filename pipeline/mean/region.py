@@ -6,11 +6,11 @@ from any point of the region: a private mean that is projected is never worse fo
 no privacy. Next on the path: ``prior.py``.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.geometry import Manifold, Point
 from pipeline.geometry.covariances import Covariances, Facts, covariances_of
@@ -28,7 +28,7 @@ class Region:
     diameter : float
         D: the largest distance between two of its points.
     condition : float
-        Largest condition number of its points, where they are matrices.
+        Largest condition number of its points, where rounding grows with it; else 1.
     """
 
     inside: Callable[[Point], Point]
@@ -59,14 +59,14 @@ def _of_covariances(domain: CovarianceDomain, known: Covariances, manifold: Mani
     place = known.place(Facts(domain.eta, domain.variances, domain.trace))
     diameter = (domain.diameter if place.diameter is None else place.diameter) + place.slack
     condition = place.condition * (1.0 + domain.rounding)
-    if len(manifold.point_shape) == 1:  # a chart: points are these coordinates
+    if hasattr(manifold, "coordinates"):  # a chart: its points are these logarithms
         return Region(place.inside, diameter, condition)
 
     def inside(points: Point) -> Point:
         before = manifold.log(manifold.origin, points)
         after = place.inside(before)
-        moved = (after != before).any(axis=-1)[..., None, None]
-        return np.where(moved, manifold.exp(manifold.origin, after), points)
+        moved = (after != before).any(axis=-1)
+        return np.where(_beside(moved, manifold), manifold.exp(manifold.origin, after), points)
 
     return Region(inside, diameter + 2.0 * domain.rounding, condition)
 
@@ -78,8 +78,12 @@ def _ball(domain: Domain, manifold: Manifold) -> Region:
         spokes = manifold.log(center, points)
         size = np.linalg.norm(spokes, axis=-1, keepdims=True)
         inner = manifold.exp(center, spokes * (radius / np.maximum(size, radius)))
-        far = (size > radius).reshape(size.shape[:-1] + (1,) * len(manifold.point_shape))
-        return np.where(far, inner, points)
+        return np.where(_beside(size[..., 0] > radius, manifold), inner, points)
 
-    spread = math.sqrt(2.0) * radius if len(manifold.point_shape) == 2 else 0.0
-    return Region(project, 2.0 * radius, math.exp(min(spread, 700.0)))
+    condition = getattr(manifold, "condition", None)
+    return Region(project, 2.0 * radius, 1.0 if condition is None else condition(center, radius))
+
+
+def _beside(chosen: NDArray[np.bool_], manifold: Manifold) -> NDArray[np.bool_]:
+    """Return one truth a point in a shape that broadcasts against points."""
+    return chosen.reshape(chosen.shape + (1,) * len(manifold.point_shape))

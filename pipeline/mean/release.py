@@ -10,11 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
-from pipeline.geometry.linalg import assemble
 from pipeline.privacy import Budget
-
-LEAST = 1e-13
-"""Share of the largest eigenvalue that doubles still tell from 0."""
 
 
 class Step(NamedTuple):
@@ -69,7 +65,8 @@ class Release(NamedTuple):
         if self.space is self.manifold:
             return self.outputs
         found = self.manifold.exp(self.manifold.origin, self.outputs)
-        return definite(found) if len(self.manifold.point_shape) == 2 else found
+        definite = getattr(self.manifold, "definite", None)
+        return found if definite is None else np.asarray(definite(found))
 
     @property
     def point(self) -> NDArray[Any]:
@@ -112,15 +109,3 @@ class NonPrivate(NamedTuple):
     def __repr__(self) -> str:
         """Show no value."""
         return f"NonPrivate(n={self.n}, …)"
-
-
-def definite(matrices: FloatArray) -> FloatArray:
-    """Return results as matrices that are positive definite in doubles, ``(..., k, k)``.
-
-    Eigenvalues below `LEAST` of the largest are raised to it; other matrices stay as they are. The
-    region of Cholesky factors holds products L·Lᵀ that rounding leaves indefinite.
-    """
-    values, vectors = np.linalg.eigh(matrices)
-    least = LEAST * values[..., -1:]
-    low = (values[..., :1] < least)[..., None]
-    return np.where(low, assemble(vectors, np.maximum(values, least)), matrices)

@@ -162,7 +162,7 @@ def extrinsic_gaussian(
     Raises
     ------
     PrivacyError
-        For pure DP, or on a manifold that is not one of matrices.
+        For pure DP, or on a manifold that is no open part of a vector space.
     """
     EXTRINSIC_GAUSSIAN.require(budget, manifold)
     sigma = gaussian_sigma(budget, sensitivity, analytic=analytic)
@@ -241,9 +241,9 @@ def projected_neighbours(mechanism: Mechanism) -> Neighbours:
     return Neighbours(left, right, None, score)
 
 
-def _matrices(manifold: Manifold) -> bool:
-    """Return whether points are symmetric matrices of a vector space."""
-    return isinstance(manifold, Embedded) and len(manifold.point_shape) == 2
+def _fills(manifold: Manifold) -> bool:
+    """Return whether the manifold is an open part of its vector space: of the same dimension."""
+    return isinstance(manifold, Embedded) and manifold.embedding_dim == manifold.dim
 
 
 def _projects(manifold: Manifold) -> bool:
@@ -256,7 +256,7 @@ EXTRINSIC_GAUSSIAN = Family(
     title="Extrinsic Gaussian",
     calibrate=extrinsic_gaussian,
     definitions=GAUSSIAN_DEFINITIONS,
-    proven=_matrices,
+    proven=_fills,
     price=gaussian_price,
     neighbours=gaussian_neighbours,
     options=("analytic",),

@@ -12,7 +12,6 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
-from pipeline.geometry.hyperbolic import HyperbolicArea
 from pipeline.mechanisms.family import Points
 from pipeline.mechanisms.mcmc import (
     ChainRun,
@@ -84,7 +83,7 @@ def laplace_chains(
         return flat_chains(manifold.dim, sigmas, settings=settings, rng=rng)
     if order is not None:
         return spd_chains(order, sigmas, settings=settings, rng=rng)
-    if isinstance(getattr(manifold, "area", None), HyperbolicArea):
+    if manifold.hadamard and manifold.curvature == (-1.0, -1.0):  # which is H^d and no other
         return hyperbolic_chains(manifold.dim, sigmas, settings=settings, rng=rng)
     origin = manifold.origin
 

@@ -17,12 +17,13 @@ from pipeline.geometry import (
     Manifold,
     frechet_mean,
     inductive_mean,
+    inductive_mean_of_parts,
     loops,
     unvecd,
     vecd,
 )
 from pipeline.geometry.affine import factor_logs, walk
-from pipeline.geometry.inductive import LOOK_ERROR, STEP_ERROR
+from pipeline.geometry.inductive import LOOK_ERROR, STEP_ERROR, one_pass
 from pipeline.geometry.linalg import cholesky, polar
 from pipeline.mean import Ball, region
 
@@ -79,9 +80,26 @@ def test_the_walk_on_factors_is_the_walk_on_matrices() -> None:
     place = points[order[0]]
     for t, index in enumerate(order[1:], start=2):
         place = manifold.exp(place, manifold.log(place, points[index]) / t)
-    factor = walk(cholesky(points), order)
+    factor = walk([cholesky(points[order])])
     assert np.array_equal(factor, np.tril(factor))
     assert manifold.dist(factor @ factor.T, place) < 1e-11
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("n", [1, 7, 2100])
+def test_parts_are_walked_through_as_they_come(space: str, n: int) -> None:
+    """However points are cut into parts, the place is that of one walk, to the last bit."""
+    manifold, rng = SPACES[space], np.random.default_rng(n)
+    points = manifold.exp(manifold.origin, rng.standard_normal((n, manifold.dim)))
+    passes = math.ceil(2000 / n)
+    point, factor = one_pass([np.concatenate([points] * passes)], manifold)
+    for cuts in ([], [n // 3], [1, n // 2, n // 2 + 1]):
+        parts = [part for part in np.split(points, cuts) if len(part)]
+        found = inductive_mean_of_parts(parts, n, manifold, condition=1e11)
+        assert np.array_equal(found.point, point)
+        assert found.rounding == inductive_mean(points, manifold, condition=1e11).rounding
+        assert (found.factor is None) == (factor is None)
+        assert found.factor is None or np.array_equal(found.factor, factor)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from pipeline.geometry import (
     Point,
     compiling,
     frechet_mean,
+    frechet_mean_of_parts,
     gradient,
     gradient_norm,
     sym_exp,
@@ -234,6 +235,17 @@ def test_points_far_apart_converge(manifold: Manifold) -> None:
     x = manifold.exp(manifold.origin, 12.0 * u / np.linalg.norm(u, axis=-1, keepdims=True))
     weights = np.array([10.0, 1, 1, 1, 1, 1, 5])
     assert frechet_mean(x, manifold, weights=weights, max_iterations=200).gradient_norm <= 1e-9
+
+
+@every
+def test_points_in_parts_have_the_same_mean(manifold: Manifold) -> None:
+    """Read in parts of any size, the certificate is true and the mean is that of all points."""
+    x = sample(manifold, 30, rng=np.random.default_rng(18))
+    whole = frechet_mean(x, manifold)
+    for cuts in ([], [1, 2, 20]):
+        result = frechet_mean_of_parts(np.split(x, cuts), 30, manifold)
+        assert result.gradient_norm <= 1e-9
+        assert float(manifold.dist(result.point, whole.point)) < 3e-9
 
 
 def test_threads_do_not_change_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:

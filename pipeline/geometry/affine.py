@@ -1,7 +1,7 @@
 """SPD(k) with the affine-invariant metric."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -86,19 +86,23 @@ def mean_logs(
     return rotations @ total @ rotations.swapaxes(-1, -2), spreading
 
 
-def walk(factors: FloatArray, order: NDArray[np.int64]) -> FloatArray:
+def walk(chunks: Iterable[FloatArray]) -> FloatArray:
     """Return a factor C of the last place of an inductive mean, S = C Cᵀ, lower triangular.
 
     Parameters
     ----------
-    factors : (n, k, k) array
-        Cholesky factors of the points.
-    order : (T,) array
-        Which point each step goes towards; step t = 2, …, T goes 1/t of the way.
+    chunks : iterable of (m, k, k) arrays
+        Cholesky factors of the points in the order of the walk, one point or more in all; step
+        t = 2, 3, … goes 1/t of the way.
     """
-    at = np.array(factors[order[0]])
-    if not loops.walk(at, factors, order[1:], 2):
-        raise ConvergenceError("Jacobi rotations did not settle: the points are too far apart")
+    at, taken = np.empty((0, 0)), 0
+    for factors in chunks:
+        first = 0 if taken else 1
+        if not taken:
+            at = np.array(factors[0])
+        if not loops.walk(at, factors, np.arange(first, len(factors)), taken + first + 1):
+            raise ConvergenceError("Jacobi rotations did not settle: the points are too far apart")
+        taken += len(factors)
     return at
 
 
@@ -151,9 +155,9 @@ class AffineInvariant(Spd):
 
         return field
 
-    def walk(self, points: FloatArray, order: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-        """Return the last place S of an inductive mean, and its factor C, S = C Cᵀ."""
-        factor = walk(cholesky(points), order)
+    def walk(self, chunks: Iterable[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Return the end S of a walk through chunks of points, and its factor C, S = C Cᵀ."""
+        factor = walk(cholesky(chunk) for chunk in chunks)
         return factor @ factor.T, factor
 
     def factor_logs(self, base: FloatArray, factors: FloatArray) -> FloatArray:

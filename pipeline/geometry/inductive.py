@@ -13,6 +13,10 @@ pass, replacing one point moves S_T by at most passes·D/T = D/n: exactly, whate
 passes, and however far S_T is from the Fréchet mean. Nothing is iterated until it is good enough,
 so nothing fails or takes longer for some points than for others.
 
+**Order.** Points in memory are taken in a fixed random order, another in each pass. Points that are
+read in parts are taken as they come: the place so far is all that is kept of them, and how they are
+cut into parts makes no difference, to the last bit.
+
 **Accuracy.** On a flat manifold S_T is the mean. Elsewhere it tends to the Fréchet mean as the
 passes grow (Holbrook, "No dice: a deterministic approach to the Cartan centroid", 2012; Lim and
 Pálfia, "Deterministic walks with respect to the Cartan mean", 2014), and for random points as n
@@ -28,6 +32,8 @@ origin (see the tests). The points are what their computed factors say they are.
 """
 
 import math
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,7 +85,49 @@ def inductive_mean(points: Point, manifold: Manifold, *, condition: float) -> In
     DomainError
         When there is no point, the manifold is not a Hadamard manifold, or `condition` too large.
     """
-    n = len(points)
+    n, rng = len(points), np.random.default_rng(0)  # the order is public
+    passes = (points[rng.permutation(n)] for _ in range(_passes(n)))
+    return _walked(passes, n, manifold, condition)
+
+
+def inductive_mean_of_parts(
+    parts: Iterable[Point], n: int, manifold: Manifold, *, condition: float
+) -> InductiveMean:
+    """Return S_T of n points that are read in parts, as often as passes are needed.
+
+    Parameters
+    ----------
+    parts : iterable of (m, *point_shape) arrays
+        The same n points each time.
+    n : int
+
+    Raises
+    ------
+    DomainError
+        As `inductive_mean`.
+    """
+    passes = (part for _ in range(_passes(n)) for part in parts)
+    return _walked(passes, n, manifold, condition)
+
+
+def one_pass(chunks: Iterable[Point], manifold: Manifold) -> tuple[Point, FloatArray | None]:
+    """Return the end of one walk through `chunks` of points in their order, and its factor."""
+    own: Any = getattr(manifold, "walk", None)
+    if own is not None:
+        place, factor = own(chunks)
+        return place, factor
+    points = chain.from_iterable(chunks)
+    place = next(points)
+    for t, point in enumerate(points, start=2):
+        place = manifold.exp(place, manifold.log(place, point) / t)
+    return place, None
+
+
+def _passes(n: int) -> int:
+    return math.ceil(STEPS / max(n, 1))
+
+
+def _walked(passes: Iterable[Point], n: int, manifold: Manifold, condition: float) -> InductiveMean:
     if n < 1 or not manifold.hadamard:
         raise DomainError(
             f"an inductive mean needs points of a Hadamard manifold, found {n} on {manifold.name}"
@@ -89,15 +137,7 @@ def inductive_mean(points: Point, manifold: Manifold, *, condition: float) -> In
             f"matrices of condition {condition:.1e} do not fit doubles, which end at {WORST:.0e}; "
             "take a larger eta, or a flat manifold"
         )
-    rng = np.random.default_rng(0)  # the order is public
-    order = np.concatenate([rng.permutation(n) for _ in range(math.ceil(STEPS / n))])
     step = STEP_ERROR * math.sqrt(max(1.0, condition / CONDITION))
-    rounding = step * (len(order) + 1) / 2.0 + LOOK_ERROR
-    walk = getattr(manifold, "walk", None)
-    if walk is not None:
-        place, factor = walk(points, order)
-        return InductiveMean(place, rounding, factor)
-    place = points[order[0]]
-    for t, index in enumerate(order[1:], start=2):
-        place = manifold.exp(place, manifold.log(place, points[index]) / t)
-    return InductiveMean(place, rounding)
+    rounding = step * (_passes(n) * n + 1) / 2.0 + LOOK_ERROR
+    point, factor = one_pass(passes, manifold)
+    return InductiveMean(point, rounding, factor)

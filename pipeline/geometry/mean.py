@@ -16,6 +16,7 @@ the gradient by that factor is undone and the plain step taken: the rate holds w
 """
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -28,6 +29,8 @@ from pipeline.geometry.registry import find_manifold
 
 MEMORY = 5
 """Earlier steps that an accelerated step learns from."""
+MOST = 1000
+"""Steps before giving up, unless told otherwise."""
 
 
 class FrechetMean(NamedTuple):
@@ -110,7 +113,7 @@ def frechet_mean(
     *,
     weights: FloatArray | None = None,
     tolerance: float = 1e-9,
-    max_iterations: int = 1000,
+    max_iterations: int = MOST,
 ) -> FrechetMean:
     """Return the Fréchet mean of `points`, with ‖grad F‖ ≤ `tolerance` at the returned point.
 
@@ -147,6 +150,43 @@ def frechet_mean(
     points, weights = _sample(points, manifold, weights)
     field = _field(points, manifold, weights)
     start = points[np.argmax(weights)]
+    return _descend(field, manifold, [points], start, tolerance, max_iterations)
+
+
+def frechet_mean_of_parts(
+    parts: Iterable[Point], n: int, manifold: Manifold, *, tolerance: float = 1e-9
+) -> FrechetMean:
+    """Return the Fréchet mean of n points that are read in parts, once for every gradient.
+
+    Parameters
+    ----------
+    parts : iterable of (m, *point_shape) arrays
+        The same n points each time.
+    n : int
+    manifold : Manifold
+    tolerance : float
+        As in `frechet_mean`, which says what is returned and raised.
+    """
+
+    def field(at: Point) -> tuple[FloatArray, FloatArray]:
+        pulls, bounds = np.zeros((len(at), manifold.dim)), np.zeros(len(at))
+        for part in parts:
+            pull, bound = _field(part, manifold, np.full(len(part), 1.0 / n))(at)
+            pulls, bounds = pulls + pull, bounds + bound
+        return pulls, bounds
+
+    return _descend(field, manifold, parts, next(iter(parts))[0], tolerance, MOST)
+
+
+def _descend(
+    field: Field,
+    manifold: Manifold,
+    parts: Iterable[Point],
+    start: Point,
+    tolerance: float,
+    max_iterations: int,
+) -> FrechetMean:
+    """Return the certified mean of all points in `parts`; `start` is used on positive curvature."""
     if manifold.hadamard:
         start = manifold.exp(manifold.origin, field(manifold.origin[None])[0][0])
     state = _state(field, manifold, start)
@@ -164,7 +204,7 @@ def frechet_mean(
         memory = [*memory, (step, trial.pull - state.pull)][-MEMORY:]
         stuck = trial.size >= state.size
         state = min(state, trial, key=lambda one: one.size)
-    _check_unique(points, manifold, state.point)
+    _check_unique(parts, manifold, state.point)
     if state.size > tolerance:
         raise ConvergenceError(
             f"the mean needs a gradient of norm ≤ {tolerance:.3g}, reached {state.size:.3g} after "
@@ -174,12 +214,12 @@ def frechet_mean(
     return FrechetMean(state.point, state.size, iterations)
 
 
-def _check_unique(points: Point, manifold: Manifold, mean: Point) -> None:
+def _check_unique(parts: Iterable[Point], manifold: Manifold, mean: Point) -> None:
     """Raise `DomainError` unless Afsari's theorem makes the mean unique."""
     if manifold.hadamard:
         return
     limit = 0.5 * min(manifold.injectivity_radius, math.pi / math.sqrt(manifold.curvature[1]))
-    reach = float(manifold.dist(mean, points).max())
+    reach = max(float(manifold.dist(mean, part).max()) for part in parts)
     if reach >= limit:
         raise DomainError(
             f"points must lie within {limit:.4g} of their mean for it to be unique, found one at "

@@ -9,6 +9,9 @@ and its end, whatever it is, is not the end of those to come.
 **Missed nights.** Of planned times that have passed, only the last is run, and only if covdp was
 there when it passed, awake or asleep: every night that is made up for costs its full price, and the
 images are today's in any case. What was planned before covdp started is not run at all.
+
+**A clock that is set back.** A night whose result the ledger holds, paid when it was planned or
+later, is not run again: other images under the same date would be paid for a second time.
 """
 
 import sys
@@ -24,7 +27,7 @@ from flows.attached import start_attached
 from flows.launch_release import check_release, use_ledger
 from pipeline.errors import BudgetError, ConfigError, CovdpError, one_line
 from pipeline.ledger import open_ledger
-from pipeline.publish import ReleaseConfig, ledger_address
+from pipeline.publish import ReleaseConfig, ledger_address, released_since
 
 NAP = 30.0
 """Most seconds of one sleep: clocks are set, and a machine that slept wakes in the middle."""
@@ -69,10 +72,14 @@ def serve_release(
             print(f"{_text(missed)} is skipped: {last} has come as well", flush=True)
         try:
             told, folder = check_release(config, out, at=night.planned)
+            again = released_since(told, open_ledger(ledger_address()), night.planned)
         except BudgetError:
             raise
         except CovdpError as error:
             print(f"covdp: {one_line(error)}", file=sys.stderr, flush=True)
+            continue
+        if again:
+            print(f"{_text(night.planned)} is skipped: the ledger holds its release", flush=True)
             continue
         _release(config, told, folder, root)
 

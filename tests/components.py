@@ -66,12 +66,17 @@ NO_SAMPLES = (
 @functools.cache
 def chromium() -> str | None:
     """Return a Chromium or Chrome: CHROME's, one in PATH, in its usual place, or Playwright's."""
-    if not _succeeds([sys.executable, "-m", "playwright", "--version"]):
-        return None  # its driver lacks a library, so that it could drive no browser
+    if not driver_starts():
+        return None
     named = os.environ.get("CHROME")
     if named:
         return shutil.which(named)
     return next(filter(_starts, _chromiums()), None)
+
+
+def driver_starts() -> bool:
+    """Return whether Playwright's driver does: on a small Debian it lacks a library."""
+    return _succeeds([sys.executable, "-m", "playwright", "--version"])
 
 
 def _chromiums() -> Iterator[str]:

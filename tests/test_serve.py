@@ -25,9 +25,9 @@ from flows import serve
 from flows.attached import start_attached
 from flows.serve import nights, planned_times
 from pipeline.cli import main
-from pipeline.errors import CovdpError
+from pipeline.errors import BudgetError, CovdpError
 from pipeline.files import project_root
-from pipeline.ledger import init_ledger
+from pipeline.ledger import Reservation, init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import ReleaseConfig, load_release
 
@@ -276,6 +276,57 @@ def test_a_night_that_fails_is_one_line_and_an_exhausted_account_ends_serving(
     assert str(config) in ended
     assert "left" in ended
     assert ran == ["2026-03-03"]
+
+
+@pytest.mark.parametrize(
+    ("year", "name", "stored", "skipped"),
+    [
+        (2020, "nightly", True, True),
+        (2020, "nightly", False, False),
+        (2020, "weekly", True, False),
+        (2999, "nightly", True, False),
+    ],
+    ids=["released since", "paid, not stored", "of another config", "earlier that day"],
+)
+def test_a_clock_that_is_set_back_releases_no_night_again(
+    ward: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    year: int,
+    name: str,
+    stored: bool,
+    skipped: bool,
+) -> None:
+    """A night whose result is stored, paid when it was planned or later, is said and not run.
+
+    The ledger has its own clock, which is later than 2020 and earlier than 2999.
+    """
+    book = init_ledger(ward / "ledger.sqlite")
+    book.set_budget("ward-7", GDP(0.8))  # one more
+    contents = {"0 a": book.digest([b"a"]), "1 b": book.digest([b"b"])}
+    key, query = f"{year}-03-02", f'{{"name": "{name}"}}'
+    held = book.reserve("ward-7", query, key, contents=contents, cost=GDP(0.5))
+    book.reserve("ward-7", "no JSON", key, contents=contents, cost=GDP(1e-3))
+    if stored:
+        assert isinstance(held, Reservation)
+        book.commit(held, b"a result")
+    clock, ran = Clock(f"{year}-03-01T12:00"), list[str]()
+
+    def night(_: Path, told: ReleaseConfig, *__: object) -> None:
+        ran.append(str(told.run_key))
+        if len(ran) == 2:
+            raise BudgetError("enough")
+
+    real = serve.nights
+    monkeypatch.setattr(serve, "nights", lambda times, _: real(times, clock.now, clock.sleep))
+    monkeypatch.setattr(serve, "planned_times", lambda cron, _: planned_times(cron, clock.now()))
+    monkeypatch.setattr(serve, "_release", night)
+    tokens = ["--config", str(ward / "nightly.toml"), "--out", str(ward / "out")]
+    assert main(["serve", *tokens]) == 2
+    first = 3 if skipped else 2
+    assert ran == [f"{year}-03-{day:02}" for day in (first, first + 1)]
+    line = f"{key} 02:00 UTC is skipped: the ledger holds its release"
+    assert (line in capsys.readouterr().out.splitlines()) == skipped
 
 
 def test_a_config_is_never_quoted_where_prefect_would_keep_it(

@@ -195,8 +195,9 @@ def serve(
 
     Nothing listens between two nights. Of planned times that have passed, because the machine was
     asleep or a release took long, only the last is run, and the others are named as skipped; what
-    was planned before the start is not made up for. A night that fails says why in one line, and
-    the next one is tried; when the account cannot pay any more, serving ends with exit code 2.
+    was planned before the start is not made up for, and a clock that is set back releases no night
+    again. A night that fails says why in one line, and the next one is tried; when the account
+    cannot pay any more, serving ends with exit code 2.
 
     ```
     covdp serve --config ward.toml --cron "0 2 * * *"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from sqlalchemy import Connection, insert
 
@@ -199,6 +200,24 @@ class Ledger:
             runs = {(one.population, one.run_key) for one in book.state.releases.values()}
             if (population, run_key) not in runs:
                 check_affordable(account, cost)
+
+    def stored_since(self, population: str, run_key: str, since: datetime) -> tuple[str, ...]:
+        """Return the queries of a run whose results are stored and were paid at `since` or later.
+
+        Raises
+        ------
+        LedgerError
+            A database that fails.
+        """
+        name, key = clean_name("population", population), clean_run_key(run_key)
+        with self._book(write=False) as book:
+            return tuple(
+                one.query
+                for one in book.state.releases.values()
+                if (one.population, one.run_key) == (name, key)
+                and one.committed is not None
+                and one.reserved >= since
+            )
 
     def releases_left(self, population: str, cost: Budget) -> int:
         """Return how many more releases are accepted when each is charged `cost`.

@@ -18,6 +18,7 @@ class Paid:
 
     number: int
     population: str
+    query: str
     run_key: str
     cost: Budget
     reserved: datetime
@@ -113,7 +114,7 @@ def _charge(state: State, event: Event, number: int) -> None:
     name = event["population"]
     cost, at = read_budget(event["cost"]), read_time(event["at"])
     state.releases[event["identity"]] = Paid(
-        number, name, event["run_key"], cost, at, event["group"]
+        number, name, event["query"], event["run_key"], cost, at, event["group"]
     )
     state.owners.update(dict.fromkeys(event["contents"].values(), name))
 

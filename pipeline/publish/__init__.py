@@ -12,7 +12,7 @@ Between `settle` and the rest only the committed bytes pass.
 from pipeline.publish.committed import check_folder, read_document, write_document
 from pipeline.publish.config import ReleaseConfig, load_release
 from pipeline.publish.ledgers import ledger_address
-from pipeline.publish.settle import settle
+from pipeline.publish.settle import released_since, settle
 from pipeline.results import write_release as write_parquet
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "ledger_address",
     "load_release",
     "read_document",
+    "released_since",
     "settle",
     "write_document",
     "write_parquet",

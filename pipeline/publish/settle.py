@@ -9,8 +9,10 @@ What card and settings decide is told when it is wrong. What the files decide, d
 and all that an image may make a library say or raise, is not.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -76,6 +78,23 @@ def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
             return held.result
         content = _withheld_if_it_fails(source, public, held)
     return ledger.commit(held, content).result
+
+
+def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> bool:
+    """Return whether a run was released by the config of this name, and paid at `planned` or later.
+
+    Before a run that was planned for that time, only a clock that was set back makes it true, or a
+    release by hand. With the same images asking again is free, yet with others it is paid again.
+    """
+    queries = ledger.stored_since(config.population, str(config.run_key), planned)
+    return any(_name(query) == config.name for query in queries)
+
+
+def _name(query: str) -> str | None:
+    """Return the name in a query of ours; queries of other programs may be any text."""
+    with suppress(ValueError, TypeError, KeyError):
+        return str(json.loads(query)["name"])
+    return None
 
 
 def _fetched(config: ReleaseConfig, root: Path | None) -> Path:

@@ -54,10 +54,10 @@ def decode(file: Path, card: "FolderCard") -> ImageArray:
     """Return one image, (h, w) or (h, w, 3)."""
     with _opened(file, card) as image:
         plain = image.convert("L" if card.channels == 1 else "RGB")
-        return np.asarray(_fitted(plain, card.size, card.fit) if card.size else plain)
+        return np.asarray(fitted(plain, card.size, card.fit) if card.size else plain)
 
 
-def _fitted(image: "Image.Image", size: int, fit: str) -> "Image.Image":
+def fitted(image: "Image.Image", size: int, fit: str) -> "Image.Image":
     """Return an image of `size` pixels a side: cropped, padded with black, or stretched."""
     from PIL import Image
 

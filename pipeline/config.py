@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from pipeline.errors import ConfigError
-from pipeline.mean import Plan, SinglePlan, adaptive_plan
+from pipeline.mean import Plan, SinglePlan, shared_plan
 from pipeline.privacy import Budget, budget_from
 from pipeline.toml import Record
 
@@ -52,10 +52,11 @@ class SeriesConfig(Record):
     @property
     def plan(self) -> Plan:
         """The plan of the release, without what concerns the figure."""
-        if self.footpoint == "adaptive" or self.shares is not None:
-            return adaptive_plan(self.mechanism, self.sampler, self.footpoint, self.shares)
-        shared = {field.name for field in fields(SinglePlan)} & set(type(self).model_fields)
-        return SinglePlan(**self.model_dump(include=shared))
+        several = shared_plan(self.mechanism, self.sampler, self.footpoint, self.shares)
+        if several is not None:
+            return several
+        own = {field.name for field in fields(SinglePlan)} & set(type(self).model_fields)
+        return SinglePlan(**self.model_dump(include=own))
 
     @model_validator(mode="after")
     def _plan_is_possible(self) -> Self:
@@ -64,19 +65,9 @@ class SeriesConfig(Record):
 
 
 class SourceConfig(Record):
-    """Records that are simulated: one class for each manifold, dimension and number of records.
+    """Records that are simulated: one class for each manifold, dimension and number of records."""
 
-    ball
-        exp(origin, r·U^{1/d}·v): uniform direction v, radius r·U^{1/d}; a cap on the sphere.
-    spectrum
-        Eigenvalues uniform in [e^−r, e^r], Haar eigenvectors; in the ball of radius √k·r.
-    wishart
-        Wishart matrices over their degrees of freedom, drawn again outside the ball of radius r.
-    outlines
-        Outlines like a corpus callosum, drawn again outside the ball of radius r.
-    """
-
-    kind: Literal["ball", "spectrum", "wishart", "outlines"]
+    kind: str = Field(description="ball, spectrum, wishart or outlines")
     dimensions: tuple[int, ...] = Field(min_length=1, description="d of the manifold")
     n: tuple[int, ...] = Field(min_length=1, description="records in a class")
     radius: Positive = Field(description="r, public")

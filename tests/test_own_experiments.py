@@ -163,6 +163,7 @@ def test_classes_draw_side_by_side_unless_timed() -> None:
         ("tg-medmnist", "beyond =", "beyod =", "did you mean 'beyond'"),
         ("tg-medmnist", "[figure]", 'dataset = "tiles"\n[figure]', "keep one of them"),
         ("tg-medmnist", 'name = "octmnist"', 'name = "octmnst"', "did you mean 'octmnist'"),
+        ("ew-simulation", 'kind = "ball"', 'kind = "bal"', "did you mean 'ball'"),
         ("ew-simulation", "[source]", "[[sauce]]", "did you mean 'source'"),
         ("ew-simulation", "repetitions = 100", "repetitions = 1", "found 1"),
     ],

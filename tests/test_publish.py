@@ -120,6 +120,8 @@ def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:
         ("budget = 0.5", "budget = 0.5\nseed = 1", "no seed"),
         ('"auto"', '"rl"', "no hardened noise"),
         ('"auto"', '"kng"', "no hardened noise"),
+        ('"auto"', '"adaptive"', "unknown mechanism 'adaptive'"),
+        ('"auto"', '"extrinsic-gaussian"', "need not be covariances"),
         ("budget = 0.5", "budget = -0.5", "greater than 0"),
         ("budget = 0.5", "budget = 0.5\nshares = [0.2, 0.1, 0.6]", "sum to 1"),
         ('"auto"', '"ewg"\nshares = [0.2, 0.1, 0.7]', "auto"),

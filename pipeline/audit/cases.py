@@ -60,12 +60,29 @@ CHAIN_SHARE = 0.02
 CHAIN_BUDGET = PureDP(4.0)
 """… and a larger budget, because few draws show more of it."""
 
-
 ADAPTIVE = (("spd-log-euclidean", "gdp"), ("spd-affine-invariant", "zcdp"))
 """Manifold and definition of the cases of the adaptive mean, on 5×5 matrices: the log-likelihood
 ratio of Gaussian steps is sharp in any dimension."""
 ADAPTIVE_SHARE = 0.01
 """A transcript is a thousand times the work of a draw: it gets this share of the draws."""
+
+
+class Subject(NamedTuple):
+    """How a case is drawn and attacked.
+
+    Attributes
+    ----------
+    calibrate : callable
+        Case → the mechanism, calibrated as anybody would.
+    neighbours : callable
+        Mechanism → two inputs and the score.
+    share : float
+        Share of the draws that it gets.
+    """
+
+    calibrate: Callable[["Case"], Mechanism]
+    neighbours: Callable[[Mechanism], Neighbours]
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -75,7 +92,7 @@ class Case:
     Attributes
     ----------
     mechanism : str
-        A key of `MECHANISMS`, or "adaptive".
+        A key of `MECHANISMS`, or of `PLANS`.
     manifold, budget, sensitivity
         What it is calibrated with.
     radius : float
@@ -110,28 +127,42 @@ class Case:
 
     def size(self, trials: int) -> int:
         """Return how many of `trials` draws this case gets."""
-        if self.chain is not None:
-            return round(CHAIN_SHARE * trials)
-        return round(ADAPTIVE_SHARE * trials) if self.mechanism == "adaptive" else trials
+        share = self._subject.share if self.chain is None else CHAIN_SHARE
+        return round(share * trials)
 
     def neighbours(self, mechanism: Mechanism) -> Neighbours:
         """Return the two inputs and the score, for the calibrated mechanism."""
-        if isinstance(mechanism, Transcripts):
-            return transcripts(mechanism)
-        return MECHANISMS[self.mechanism].neighbours(mechanism)
+        return self._subject.neighbours(mechanism)
 
     def calibrate(self) -> Mechanism:
         """Return the mechanism, calibrated as anybody would."""
-        if self.mechanism == "adaptive":
-            return Transcripts(self.budget, self.manifold)
-        knobs: dict[str, Any] = {}
-        if math.isfinite(self.radius):
-            knobs["radius"] = self.radius
-        if self.chain is not None:
-            knobs |= {"sampler": "chain", "chain": self.chain}
-        return MECHANISMS[self.mechanism].calibrate(
-            self.budget, sensitivity=self.sensitivity, manifold=self.manifold, **knobs
-        )
+        return self._subject.calibrate(self)
+
+    @property
+    def _subject(self) -> Subject:
+        if self.mechanism in PLANS:
+            return PLANS[self.mechanism]
+        return Subject(_calibrate, MECHANISMS[self.mechanism].neighbours)
+
+
+def _calibrate(case: Case) -> Mechanism:
+    """Return a mechanism of the registry."""
+    knobs: dict[str, Any] = {}
+    if math.isfinite(case.radius):
+        knobs["radius"] = case.radius
+    if case.chain is not None:
+        knobs |= {"sampler": "chain", "chain": case.chain}
+    return MECHANISMS[case.mechanism].calibrate(
+        case.budget, sensitivity=case.sensitivity, manifold=case.manifold, **knobs
+    )
+
+
+PLANS = {
+    "adaptive": Subject(
+        lambda case: Transcripts(case.budget, case.manifold), transcripts, ADAPTIVE_SHARE
+    )
+}
+"""Plans that are audited by their transcripts, beside the mechanisms."""
 
 
 class Claim(NamedTuple):
@@ -170,22 +201,21 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
     ConfigError
         For a name that is not in the registry.
     """
-    names = [*MECHANISMS, "adaptive"]
+    names = [*MECHANISMS, *PLANS]
     if mechanism is not None and mechanism not in names:
         raise ConfigError(
             f"a mechanism must be one of {', '.join(names)}; found {mechanism!r}; choose one"
         )
-    if mechanism == "adaptive":
-        return ADAPTIVE_CASES
     found = []
-    for name in MECHANISMS if mechanism is None else (mechanism,):
+    for name in MECHANISMS if mechanism is None else {mechanism} & set(MECHANISMS):
         family = MECHANISMS[name]
         definitions = [kind for kind in family.definitions if kind != "rao"] or ["rao"]
         for space in family.manifolds:
             found += [_case(name, space, BUDGETS[kind]) for kind in definitions]
             if (name, space) in CHAINS:
                 found.append(_case(name, space, CHAIN_BUDGET, CHAINS[name, space]))
-    return (*found, *(ADAPTIVE_CASES if mechanism is None else ()))
+    found += [case for case in ADAPTIVE_CASES if mechanism in (None, case.mechanism)]
+    return tuple(found)
 
 
 def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = None) -> Case:

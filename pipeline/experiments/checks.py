@@ -4,7 +4,7 @@ from pipeline.config import ExperimentConfig
 from pipeline.datasets import Card, find_card
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, require_known
-from pipeline.experiments.sources import build_manifold
+from pipeline.experiments.sources import SOURCES, build_manifold
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mechanisms import MECHANISMS, refusal
@@ -26,6 +26,8 @@ def check(config: ExperimentConfig) -> None:
         for definition in config.composition.definitions:
             require_known("definition", definition, DEFINITIONS, "the README lists them")
         return
+    if config.source is not None:
+        require_known("source", config.source.kind, SOURCES, f"known are {', '.join(SOURCES)}")
     for manifold in config.manifolds:
         require_known("manifold", manifold, MANIFOLDS, "the README lists them")
     for manifold, dimension, _ in config.simulated:

@@ -17,7 +17,7 @@ from pipeline.experiments.images import open_images
 from pipeline.experiments.montecarlo import all_cells, distance_name, stream_seed
 from pipeline.experiments.promises import guarantees, statement
 from pipeline.experiments.run import Run
-from pipeline.experiments.sources import build_manifold, class_title
+from pipeline.experiments.sources import SOURCES, class_title
 from pipeline.geometry import MANIFOLDS
 from pipeline.results import (
     ClassCount,
@@ -154,8 +154,7 @@ def _unit(config: ExperimentConfig) -> str:
         return "query"
     if config.source is None:
         return "image"
-    if config.source.kind == "outlines":
-        return "outline"
-    spaces = [build_manifold(name, dimension) for name, dimension, _ in config.simulated]
-    kinds = {"matrix" if len(space.point_shape) == 2 else "point" for space in spaces}
-    return kinds.pop() if len(kinds) == 1 else "record"
+    if own := SOURCES[config.source.kind].unit:
+        return own
+    units = {getattr(MANIFOLDS[name], "unit", "point") for name in config.manifolds}
+    return units.pop() if len(units) == 1 else "record"

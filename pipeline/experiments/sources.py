@@ -5,6 +5,9 @@ Each class has a random stream of its own. Next on the path: `montecarlo`.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -13,11 +16,12 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SourceConfig
 from pipeline.errors import ConfigError
-from pipeline.experiments.montecarlo import Setting, stream_seed
+from pipeline.experiments.montecarlo import ClassData, Setting, stream_seed
+from pipeline.experiments.pictures import draw_outlines
 from pipeline.experiments.run import Run
 from pipeline.experiments.shapes import outlines, template
 from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.mean import Ball
+from pipeline.mean import Ball, Domain
 from pipeline.mean.domain import center_of
 from pipeline.mechanisms.radial import directions
 
@@ -31,29 +35,18 @@ def build_manifold(name: str, dimension: int) -> Manifold:
 
 
 def simulated_setting(config: ExperimentConfig, label: int) -> Setting:
-    """Return what is public of one simulated class."""
-    return Setting(config, *_bounds(config, label))
+    """Return what is public of one simulated class: the ball its records lie in, its manifold."""
+    source, (name, dimension, _) = source_of(config), config.simulated[label]
+    manifold = build_manifold(name, dimension)
+    return Setting(config, SOURCES[source.kind].ball(manifold, source.radius), manifold)
 
 
 def simulate(config: ExperimentConfig, label: int) -> NDArray[Any]:
     """Return the records of one class, shape (n, *point_shape), from a stream of its own."""
     source, (_, _, n) = source_of(config), config.simulated[label]
-    ball, manifold = _bounds(config, label)
+    _, ball, manifold = simulated_setting(config, label)
     rng = np.random.default_rng(stream_seed(config, f"{label}/points"))
-    return SOURCES[source.kind](manifold, ball, source, n, rng)
-
-
-def _bounds(config: ExperimentConfig, label: int) -> tuple[Ball, Manifold]:
-    """Return the ball that the records of a class lie in, and its manifold."""
-    source, (name, dimension, _) = source_of(config), config.simulated[label]
-    manifold = build_manifold(name, dimension)
-    shape, center = manifold.point_shape, manifold.origin
-    if source.kind == "outlines":
-        center = template(shape[0])
-    radius = source.radius
-    if source.kind == "spectrum":
-        radius *= math.sqrt(shape[0])
-    return Ball(radius, name, center), manifold
+    return SOURCES[source.kind].draw(manifold, ball, source, n, rng)
 
 
 def simulate_classes(run: Run) -> None:
@@ -85,9 +78,36 @@ def class_title(config: ExperimentConfig, label: int) -> str:
     return ", ".join(parts)
 
 
+def _around_origin(manifold: Manifold, radius: float) -> Ball:
+    return Ball(radius, manifold.name, manifold.origin)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One way to make the records of a class.
+
+    Attributes
+    ----------
+    draw : callable
+        Makes n records of a manifold in a ball, as the config says.
+    ball : callable
+        Manifold and r of the config → the public ball that holds the records.
+    unit : str
+        What a record is called; "" where it is called as a point of its manifold.
+    pictures : callable, optional
+        Draws private means of a class into a folder, where they make a picture.
+    """
+
+    draw: Callable[[Manifold, Domain, SourceConfig, int, np.random.Generator], NDArray[Any]]
+    ball: Callable[[Manifold, float], Ball] = _around_origin
+    unit: str = ""
+    pictures: Callable[[ClassData, Setting, Path], Path] | None = None
+
+
 def _ball(
-    manifold: Manifold, ball: Ball, source: SourceConfig, n: int, rng: np.random.Generator
+    manifold: Manifold, ball: Domain, source: SourceConfig, n: int, rng: np.random.Generator
 ) -> NDArray[Any]:
+    """exp(origin, r·U^{1/d}·v): uniform direction v, radius r·U^{1/d}; a cap on the sphere."""
     radius = ball.radius * rng.random(n) ** (1.0 / manifold.dim)
     return manifold.exp(
         center_of(ball, manifold), radius[:, None] * directions(n, manifold.dim, rng)
@@ -95,8 +115,9 @@ def _ball(
 
 
 def _spectrum(
-    manifold: Manifold, ball: Ball, source: SourceConfig, n: int, rng: np.random.Generator
+    manifold: Manifold, ball: Domain, source: SourceConfig, n: int, rng: np.random.Generator
 ) -> FloatArray:
+    """Eigenvalues uniform in [e^−r, e^r], Haar eigenvectors; in the ball of radius √k·r."""
     k = manifold.point_shape[0]
     eigenvalues = rng.uniform(math.exp(-source.radius), math.exp(source.radius), (n, k))
     q = np.linalg.qr(rng.standard_normal((n, k, k))).Q
@@ -104,8 +125,9 @@ def _spectrum(
 
 
 def _wishart(
-    manifold: Manifold, ball: Ball, source: SourceConfig, n: int, rng: np.random.Generator
+    manifold: Manifold, ball: Domain, source: SourceConfig, n: int, rng: np.random.Generator
 ) -> FloatArray:
+    """Wishart matrices over their degrees of freedom, drawn again outside the ball of radius r."""
     shape = (source.freedom, manifold.point_shape[0])
     kept: list[FloatArray] = []
     while len(kept) < n:
@@ -117,8 +139,9 @@ def _wishart(
 
 
 def _outlines(
-    manifold: Manifold, ball: Ball, source: SourceConfig, n: int, rng: np.random.Generator
+    manifold: Manifold, ball: Domain, source: SourceConfig, n: int, rng: np.random.Generator
 ) -> NDArray[Any]:
+    """Outlines like a corpus callosum, drawn again outside the ball of radius r."""
     kept: list[NDArray[Any]] = []
     while len(kept) < n:
         shape = outlines(manifold.point_shape[0], 1, rng)[0]
@@ -131,5 +154,18 @@ def _symmetric(matrices: FloatArray) -> FloatArray:
     return (matrices + matrices.mT) / 2.0
 
 
-SOURCES = {"ball": _ball, "spectrum": _spectrum, "wishart": _wishart, "outlines": _outlines}
+SOURCES = {
+    "ball": Source(_ball),
+    "spectrum": Source(
+        _spectrum,
+        lambda manifold, r: _around_origin(manifold, r * math.sqrt(manifold.point_shape[0])),
+    ),
+    "wishart": Source(_wishart),
+    "outlines": Source(
+        _outlines,
+        lambda space, r: Ball(r, space.name, template(space.point_shape[0])),
+        unit="outline",
+        pictures=draw_outlines,
+    ),
+}
 """How the records of a class are made."""

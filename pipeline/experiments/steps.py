@@ -10,7 +10,7 @@ A run that was interrupted goes on where it stopped; one that is complete draws 
 import hashlib
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,9 +29,14 @@ from pipeline.experiments.images import (
 )
 from pipeline.experiments.logbook import write_log, write_missing
 from pipeline.experiments.montecarlo import Cell, ClassData, Setting, all_cells, run_cells
-from pipeline.experiments.pictures import draw_outlines
 from pipeline.experiments.run import Run
-from pipeline.experiments.sources import class_title, simulate_classes, simulated_setting
+from pipeline.experiments.sources import (
+    SOURCES,
+    class_title,
+    simulate_classes,
+    simulated_setting,
+    source_of,
+)
 from pipeline.experiments.timing import time_cells
 from pipeline.progress import counted
 from pipeline.results import RowWriter
@@ -60,6 +65,21 @@ class Step(NamedTuple):
         return [(run,)] if self.over is None else [(run, label) for label in self.over]
 
 
+class Work(NamedTuple):
+    """What is done to the cells of a class, and whether classes may be worked on side by side."""
+
+    cells: Callable[[ClassData, Setting, Sequence[Cell], Callable[..., Any]], None]
+    parallel: bool
+
+
+WORK = {
+    "error": Work(run_cells, parallel=True),
+    # a clock read while another class draws would say nothing
+    "timing": Work(time_cells, parallel=False),
+}
+"""Kind of an experiment → its work."""
+
+
 def steps_of(run: Run) -> tuple[Step, ...]:
     """Return the steps of a run, in order."""
     config = run.config
@@ -72,9 +92,8 @@ def steps_of(run: Run) -> tuple[Step, ...]:
             Step("descriptors", describe_classes),
             Step("bound", verify_bound),
         ]
-    alone = config.kind == "timing"  # a clock read while another class draws would say nothing
-    steps.append(Step("mechanisms", draw_class, run.labels, parallel=not alone))
-    if config.source is not None and config.source.kind == "outlines":
+    steps.append(Step("mechanisms", draw_class, run.labels, WORK[config.kind].parallel))
+    if config.source is not None and SOURCES[config.source.kind].pictures is not None:
         steps.append(Step("pictures", draw_pictures))
     return (*steps, Step("results", collect))
 
@@ -113,7 +132,7 @@ def draw_class(run: Run, label: int) -> None:
     writer = row_writer(run)
     todo = set(writer.pending())
     pending = [cell for cell in all_cells(run.config, [label]) if cell.key in todo]
-    work = time_cells if run.config.kind == "timing" else run_cells
+    work = WORK[run.config.kind].cells
     with counted(data.name, len(pending), "cells") as tick:
 
         def write(cell: Cell, rows: dict[str, Any]) -> None:
@@ -124,8 +143,10 @@ def draw_class(run: Run, label: int) -> None:
 
 
 def draw_pictures(run: Run) -> None:
-    """Draw the outlines of the first class."""
-    draw_outlines(*read_class(run, run.labels[0]), run.folder)
+    """Draw the pictures of the first class."""
+    draw = SOURCES[source_of(run.config).kind].pictures
+    if draw is not None:
+        draw(*read_class(run, run.labels[0]), run.folder)
 
 
 def collect(run: Run) -> None:

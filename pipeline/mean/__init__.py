@@ -18,10 +18,10 @@ from pipeline.mean.plan import (
     Plan,
     Shares,
     SinglePlan,
-    adaptive_plan,
     choose_plan,
     read_shares,
     release_plan,
+    shared_plan,
 )
 from pipeline.mean.prior import Prior, default_prior
 from pipeline.mean.records import Records, admit
@@ -46,7 +46,6 @@ __all__ = [
     "Shares",
     "SinglePlan",
     "Step",
-    "adaptive_plan",
     "admit",
     "calibrate",
     "choose_plan",
@@ -60,5 +59,6 @@ __all__ = [
     "read_shares",
     "region",
     "release_plan",
+    "shared_plan",
     "step_costs",
 ]

@@ -4,6 +4,7 @@ Next on the path: ``records.py``.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -60,6 +61,11 @@ class SinglePlan:
     charted: bool = True
     projected: bool = False
 
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """The names in `MECHANISMS` that its guarantee rests on."""
+        return (self.mechanism,)
+
 
 @dataclass(frozen=True)
 class AdaptivePlan:
@@ -72,6 +78,11 @@ class AdaptivePlan:
     """
 
     shares: "Shares | None" = None
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """None: its steps are Gaussian noise on vectors, on every manifold."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,18 @@ def read_shares(values: tuple[float, ...]) -> Shares:
     return Shares(values[0], values[1::2], values[2::2])
 
 
+def _shared(shares: tuple[float, ...] | None) -> AdaptivePlan:
+    return AdaptivePlan(None if shares is None else read_shares(shares))
+
+
+SHARED: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {
+    "auto": _shared,
+    "adaptive": _shared,
+}
+"""Plans of several steps, made from the shares of their budget: by the name that a release gives as
+its mechanism, and the one that a series gives as its footpoint."""
+
+
 def choose_plan(plan: Plan | str, budget: Budget) -> Plan:
     """Return the plan that is meant.
 
@@ -162,34 +185,43 @@ def choose_plan(plan: Plan | str, budget: Budget) -> Plan:
     return named[plan]
 
 
-def adaptive_plan(
+def shared_plan(
     mechanism: str, sampler: str, footpoint: str, shares: tuple[float, ...] | None
-) -> AdaptivePlan:
-    """Return the adaptive plan of a series whose footpoint is "adaptive".
+) -> Plan | None:
+    """Return the plan of several steps that the footpoint of a series names, None for one draw.
 
     Raises
     ------
     ConfigError
         When shares are given to another footpoint, or the mechanism is not the exact Gaussian one.
     """
-    if footpoint != "adaptive":
-        raise ConfigError(
-            f"shares divide an adaptive budget, found footpoint {footpoint}; "
-            "leave them out, or set footpoint_share"
-        )
+    if footpoint not in SHARED:
+        if shares is not None:
+            raise ConfigError(
+                f"shares divide an adaptive budget, found footpoint {footpoint}; "
+                "leave them out, or set footpoint_share"
+            )
+        return None
     if (mechanism, sampler) != ("ewg", "exact"):
         raise ConfigError(
             f"an adaptive footpoint needs mechanism ewg, drawn exactly, found {mechanism} "
             f"({sampler}); its guarantee composes Gaussian steps"
         )
-    return AdaptivePlan(None if shares is None else read_shares(shares))
+    return SHARED[footpoint](shares)
 
 
 def release_plan(mechanism: str, noise: str, shares: tuple[float, ...] | None = None) -> Plan:
-    """Return the plan of a release: adaptive for "auto", else one draw around the inductive mean.
+    """Return the plan of a release: of several steps, or one draw around the inductive mean.
 
     Hardened results are put back into the public region; what is drawn in floats is left as it is.
+
+    Raises
+    ------
+    ConfigError
+        When shares are given to a plan that has none.
     """
-    if mechanism == "auto":
-        return AdaptivePlan(None if shares is None else read_shares(shares))
+    if mechanism in SHARED:
+        return SHARED[mechanism](shares)
+    if shares is not None:
+        raise ConfigError(f'shares need mechanism = "auto", found {mechanism!r}')
     return SinglePlan(mechanism, statistic="inductive", projected=noise == "hardened")

@@ -15,7 +15,7 @@ from pipeline.errors import ConfigError, LedgerError, require_known
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
 from pipeline.ledger import clean_name, clean_run_key
-from pipeline.mean import Plan, read_shares, release_plan
+from pipeline.mean import Plan, release_plan
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.privacy import Budget, budget_from, for_group_as_written
 from pipeline.toml import Record, parse, read_toml
@@ -96,27 +96,28 @@ class ReleaseConfig(Record):
         require_known("descriptor", self.descriptor, DESCRIPTORS, "the README lists them")
         spd = [name for name, kind in MANIFOLDS.items() if covariances_of(kind)]
         require_known("manifold", self.manifold, spd, "the README lists them")
-        if self.mechanism == "auto":
-            if self.shares is not None:
-                read_shares(self.shares)
-            return self
-        if self.shares is not None:
-            raise ConfigError(f'shares need mechanism = "auto", found {self.mechanism!r}')
         way = "`covdp mechanisms` lists them"
         require_known("mechanism", self.mechanism, ["auto", *MECHANISMS], way)
-        if reason := refusal(self.mechanism, self.definition, self.manifold):
-            raise ConfigError(reason)
-        if MECHANISMS[self.mechanism].embedded:
-            raise ConfigError(
-                f"{self.mechanism} gives matrices that need not be covariances "
-                f"({MECHANISMS[self.mechanism].note}); choose auto or ewg"
-            )
-        if self.noise == "hardened" and not MECHANISMS[self.mechanism].release:
-            raise ConfigError(
-                f"{self.mechanism} has no hardened noise ({MECHANISMS[self.mechanism].note}); "
-                'choose auto or ewg, or accept unsafe noise in writing with noise = "float"'
-            )
+        for name in self.plan.mechanisms:
+            _check_mechanism(self, name)
         return self
+
+
+def _check_mechanism(config: ReleaseConfig, name: str) -> None:
+    """Refuse a mechanism with no guarantee, no covariances or not the noise that is asked for."""
+    family = MECHANISMS[name]
+    if reason := refusal(name, config.definition, config.manifold):
+        raise ConfigError(reason)
+    if family.embedded:
+        raise ConfigError(
+            f"{name} gives matrices that need not be covariances ({family.note}); "
+            "choose auto or ewg"
+        )
+    if config.noise == "hardened" and not family.release:
+        raise ConfigError(
+            f"{name} has no hardened noise ({family.note}); "
+            'choose auto or ewg, or accept unsafe noise in writing with noise = "float"'
+        )
 
 
 def check_sizes(config: ReleaseConfig, counts: Mapping[str, int]) -> None:

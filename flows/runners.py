@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.server import check_reachable
 from pipeline.errors import ConfigError
+from pipeline.threads import cores
 
 if TYPE_CHECKING:
     from prefect.task_runners import TaskRunner
@@ -46,7 +47,7 @@ async def _greet(address: str) -> None:
 
 def task_runner(name: str) -> "TaskRunner[Any]":
     """Return the task runner for ``threads``, ``dask`` or the address of a Dask scheduler."""
-    workers = os.cpu_count() or 1
+    workers = cores()
     if name == "threads":
         from prefect.task_runners import ThreadPoolTaskRunner
 

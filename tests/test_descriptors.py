@@ -7,7 +7,6 @@ from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
 import skimage.data
@@ -18,6 +17,7 @@ from references import FIRST, REFERENCES, SECOND
 
 from pipeline.descriptors import DESCRIPTORS, describe, kernels
 from pipeline.errors import ConfigError, DatasetError
+from pipeline.threads import limited_to
 
 ETA = 1e-6
 
@@ -152,10 +152,8 @@ def test_bits_do_not_depend_on_chunks_threads_or_layout(name, monkeypatch):
     pieces = [describe(part, name) for part in np.array_split(images, [1, 2, 70, 248])]
     np.testing.assert_array_equal(np.concatenate(pieces), wanted)
     for threads in (1, 2):
-        usual = numba.get_num_threads()
-        numba.set_num_threads(min(threads, usual))
-        np.testing.assert_array_equal(describe(images, name), wanted)
-        numba.set_num_threads(usual)
+        with limited_to(threads):
+            np.testing.assert_array_equal(describe(images, name), wanted)
     layouts = [np.asfortranarray(images), np.repeat(images, 2, axis=2)[:, :, ::2], images[::-1]]
     for layout, result in zip(layouts, (wanted, wanted, wanted[::-1]), strict=True):
         np.testing.assert_array_equal(describe(layout, name), result)

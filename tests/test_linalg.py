@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import compiling, factoring, loops
+from pipeline.geometry import factoring, loops
 from pipeline.geometry.linalg import (
     assemble,
     cholesky,
@@ -21,6 +21,7 @@ from pipeline.geometry.linalg import (
     unvecd,
     vecd,
 )
+from pipeline.threads import limited_to
 
 ORDERS = (1, 2, 3, 5, 9, 11, 20, 30)
 
@@ -189,15 +190,13 @@ def test_small_eigenvalues_of_graded_matrices_are_relatively_accurate() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-def test_results_do_not_depend_on_threads_or_chunks(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_do_not_depend_on_threads_or_chunks(threads: int) -> None:
     """A stack gives the same bits in one piece, in pieces, and with any number of threads."""
     a = sym_exp(3.0 * symmetric(4001, k=4))
-    monkeypatch.setattr(compiling, "THREADS", 1)
-    expected = np.concatenate([sym_log(a[:777]), sym_log(a[777:778]), sym_log(a[778:])])
-    monkeypatch.setattr(compiling, "THREADS", threads)
-    np.testing.assert_array_equal(sym_log(a), expected)
+    with limited_to(1):
+        expected = np.concatenate([sym_log(a[:777]), sym_log(a[777:778]), sym_log(a[778:])])
+    with limited_to(threads):
+        np.testing.assert_array_equal(sym_log(a), expected)
 
 
 def test_strided_input_is_read_as_it_is() -> None:

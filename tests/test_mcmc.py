@@ -12,13 +12,14 @@ from scipy import stats
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import MANIFOLDS, compiling, unvecd
+from pipeline.geometry import MANIFOLDS, unvecd
 from pipeline.geometry.area import area_of
 from pipeline.mechanisms import MECHANISMS, ChainSettings, mcmc
 from pipeline.mechanisms.radial import RadialLaw
 from pipeline.mechanisms.spd_laplace import log_jacobian, tangent_draws
 from pipeline.mechanisms.walk import geodesic_chains, laplace_chains
 from pipeline.privacy import PureDP
+from pipeline.threads import limited_to
 
 P_VALUE = 1e-8
 
@@ -130,7 +131,7 @@ def test_walk_stays_in_the_support() -> None:
 
 
 @pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-affine-invariant"])
-def test_chains_depend_on_their_seed_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_depend_on_their_seed_alone(name: str) -> None:
     """Same generator, same chains, whatever the number of threads; another one, other chains."""
     manifold = MANIFOLDS[name](k=3)
     settings = ChainSettings(burn_in=200)
@@ -142,8 +143,8 @@ def test_chains_depend_on_their_seed_alone(name: str, monkeypatch: pytest.Monkey
 
     first = run(46)
     assert np.array_equal(first, run(46))
-    monkeypatch.setattr(compiling, "THREADS", 3)
-    assert np.array_equal(first, run(46))
+    with limited_to(3):
+        assert np.array_equal(first, run(46))
     assert not np.array_equal(first, run(47))
 
 

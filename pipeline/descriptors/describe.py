@@ -1,9 +1,7 @@
 """From images to covariance descriptors. Next on the path: `diameter`, which bounds them."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +9,7 @@ from pipeline.arrays import FloatArray, ImageArray, check_images
 from pipeline.descriptors import kernels
 from pipeline.descriptors.registry import DESCRIPTORS, Descriptor, check_eta, find_descriptor
 from pipeline.errors import DatasetError
+from pipeline.threads import side_by_side
 
 WIDEST = 741_636
 """Pixels up to which exact moments fit int64.
@@ -30,7 +29,7 @@ def describe(images: ImageArray, descriptor: str = "oct5", eta: float = 1e-6) ->
     (intensities in [0, b] give absolute derivatives in [0, b]), with the border mirrored.
 
     The result depends on the images alone, not on how many come at once, on their memory layout or
-    on the number of threads (``numba.set_num_threads``). `oct5` is computed in integers and
+    on the number of threads (`pipeline.threads`). `oct5` is computed in integers and
     rounded once to 53 bits, once by the division and once by adding η: the same on all machines.
 
     Parameters
@@ -73,13 +72,12 @@ def describe(images: ImageArray, descriptor: str = "oct5", eta: float = 1e-6) ->
         part = part.reshape(-1, height, width, spec.channels)
         _covariances(part, spec, eta, out[start : start + block])
 
-    threads = numba.get_num_threads()
-    if threads == 1 or n <= block:
-        for start in range(0, n, block):
-            work(start)
+    if n <= block:
+        work(0)
     else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, range(0, n, block)))
+        with side_by_side() as submit:
+            for job in [submit(work, start) for start in range(0, n, block)]:
+                job.result()
     return out
 
 

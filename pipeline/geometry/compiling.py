@@ -5,15 +5,14 @@ given by the caller and returns True when it could. Next on the path: ``factorin
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 import numba
 
+from pipeline.threads import side_by_side, threads
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-THREADS = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
-"""Threads a stack is spread over: the cores this process may use, or ``NUMBA_NUM_THREADS``."""
 SHARE = 512
 """Fewest tasks worth a thread of their own, when a task is one matrix."""
 
@@ -32,10 +31,11 @@ def spread(kernel: Callable[..., bool], count: int, *arguments: Any, share: int 
 
     Plain threads, because numba's own pools may not be entered by two Python threads at once.
     """
-    parts = min(4 * THREADS, count // share)
-    if THREADS == 1 or parts < 2:
+    wide = threads()
+    parts = min(4 * wide, count // share)
+    if wide == 1 or parts < 2:
         return kernel(*arguments, 0, count)
     edges = [count * part // parts for part in range(parts + 1)]
-    with ThreadPoolExecutor(min(THREADS, parts)) as pool:
-        jobs = [pool.submit(kernel, *arguments, *edges[part : part + 2]) for part in range(parts)]
+    with side_by_side() as submit:
+        jobs = [submit(kernel, *arguments, *edges[part : part + 2]) for part in range(parts)]
         return all(job.result() for job in jobs)

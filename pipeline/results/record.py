@@ -4,7 +4,6 @@ In: what the flow knows. Out: ``runs/<run>/run.json``, from which the report is 
 """
 
 import json
-import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 from pipeline import __version__
 from pipeline.errors import OutputError
 from pipeline.files import atomic_path, make_folder
+from pipeline.threads import cores
 
 PACKAGES = (
     "numpy",
@@ -161,9 +161,8 @@ def collect_versions() -> dict[str, str]:
 
 def machine() -> dict[str, str | int]:
     """Return processor, usable cores and platform; nothing that names this very machine."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     system = f"{platform.system()} {platform.machine()}"
-    return {"processor": _processor(), "cores": cores or 1, "platform": system}
+    return {"processor": _processor(), "cores": cores(), "platform": system}
 
 
 def _processor() -> str:

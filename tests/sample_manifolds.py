@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.geometry import MANIFOLDS, Manifold, flat_chart
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mechanisms.capabilities import small
 
@@ -25,3 +25,11 @@ MEDIUM = one_each(
     }
 )
 """Name → one of a few dimensions."""
+
+WALKED = [name for name, space in MEDIUM.items() if space.flat or hasattr(space, "walk_reach")]
+"""The manifolds with a bound on the rounding of an inductive mean: where the adaptive mean is."""
+
+
+def charted(manifold: Manifold) -> Manifold:
+    """Return where a mean on `manifold` is worked out: the chart of a flat one."""
+    return flat_chart(manifold) if manifold.flat else manifold

@@ -17,6 +17,7 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sample_manifolds import SPD
 from scipy import stats
 
 import pipeline.mechanisms.noise as noise_module
@@ -33,7 +34,8 @@ from tests.sample_means import released
 
 publish_module = sys.modules["pipeline.publish.document"]
 
-SPD = ("spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant")
+WIDTHS = ("spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant")
+"""The metrics whose width `span` writes out from the formula, apart from the project's own."""
 KINDS = [("auto", "gdp"), ("auto", "zcdp"), ("ewg", "gdp"), ("ewg", "zcdp")]
 SIZES = (24, 17)
 """Images of each class; few, so that black and white images differ in every statistic."""
@@ -309,7 +311,7 @@ def test_under_a_script_files_screen_and_log_are_the_same(
 # --- the noise is OpenDP's ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("manifold", SPD)
+@pytest.mark.parametrize("manifold", WIDTHS)
 @pytest.mark.parametrize(("mechanism", "definition"), KINDS)
 def test_what_a_document_states_is_what_was_drawn_and_pays(
     tmp_path: Path,
@@ -398,7 +400,7 @@ def span(manifold: str, n: int) -> float:
     return diameter + 2 * off / (1 - off) + 2 * n * walk
 
 
-@pytest.mark.parametrize("manifold", SPD)
+@pytest.mark.parametrize("manifold", WIDTHS)
 @pytest.mark.parametrize("mechanism", ["ewg", "ewl"])
 def test_noise_in_floats_has_the_same_sensitivity(manifold: str, mechanism: str) -> None:
     """A release with noise in floats, accepted in writing, is as noisy as its Δ and budget ask."""

@@ -8,13 +8,12 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from sample_manifolds import MEDIUM, charted
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
 from pipeline.geometry import (
     MANIFOLDS,
-    FlatChart,
-    Manifold,
     frechet_mean,
     inductive_mean,
     inductive_mean_of_parts,
@@ -27,11 +26,8 @@ from pipeline.geometry.inductive import LOOK_ERROR, STEP_ERROR, one_pass
 from pipeline.geometry.linalg import cholesky, polar
 from pipeline.mean import Ball, region
 
-SPACES: dict[str, Manifold] = {
-    "affine": MANIFOLDS["spd-affine-invariant"](k=3),
-    "hyperbolic": MANIFOLDS["hyperbolic"](dim=3),
-    "flat": FlatChart(MANIFOLDS["spd-log-euclidean"](k=2)),
-}
+AFFINE, HYPERBOLIC = MEDIUM["spd-affine-invariant"], MEDIUM["hyperbolic"]
+SPACES = {name: charted(space) for name, space in MEDIUM.items() if space.hadamard}
 
 
 def hard(rng: np.random.Generator, count: int, k: int = 5, low: float = 1e-6) -> FloatArray:
@@ -57,7 +53,7 @@ def test_one_record_moves_it_by_at_most_its_own_move_over_n(space: str, n: int) 
         )
         own, moved = manifold.dist(points, other).max() / n, float(manifold.dist(a, b))
         assert moved <= own + 2.0 * rounding
-        if space == "flat":
+        if manifold.flat:
             assert moved == pytest.approx(own, rel=1e-9)
 
 
@@ -69,7 +65,7 @@ def test_it_is_near_the_frechet_mean(space: str) -> None:
     apart = manifold.dist(
         inductive_mean(points, manifold, condition=1e11).point, frechet_mean(points, manifold).point
     )
-    assert apart < (1e-12 if space == "flat" else 0.01)
+    assert apart < (1e-12 if manifold.flat else 0.01)
 
 
 def test_the_walk_on_factors_is_the_walk_on_matrices() -> None:
@@ -137,7 +133,7 @@ def test_a_look_errs_by_less_than_stated(k: int, low: float) -> None:
 
 def test_hyperbolic_steps_and_looks_err_by_less_than_stated() -> None:
     """Up to 10 from the origin, against 60 digits: a tenth of `STEP_ERROR` and of `LOOK_ERROR`."""
-    space, rng, walked, looked = SPACES["hyperbolic"], np.random.default_rng(7), 0.0, 0.0
+    space, rng, walked, looked = HYPERBOLIC, np.random.default_rng(7), 0.0, 0.0
     with mpmath.workdps(60):
         for _ in range(40):
             spokes = rng.standard_normal((2, 3))
@@ -229,9 +225,9 @@ def test_the_condition_of_a_ball_counts_its_centre() -> None:
 def test_refusals() -> None:
     """No record, or a manifold with positive curvature, is one clear line."""
     with pytest.raises(DomainError, match="larger eta"):
-        inductive_mean(SPACES["affine"].origin[None], SPACES["affine"], condition=1e16)
+        inductive_mean(AFFINE.origin[None], AFFINE, condition=1e16)
     with pytest.raises(DomainError, match="found 0"):
-        inductive_mean(np.empty((0, 3, 3)), SPACES["affine"], condition=1.0)
+        inductive_mean(np.empty((0, 3, 3)), AFFINE, condition=1.0)
     sphere = MANIFOLDS["sphere"](dim=2)
     with pytest.raises(DomainError, match="Hadamard"):
         inductive_mean(sphere.origin[None], sphere, condition=1.0)
@@ -239,7 +235,7 @@ def test_refusals() -> None:
 
 def test_the_stated_rounding_grows_with_steps_and_condition() -> None:
     """It is what the tests above measure: (T + 1)/2 steps, √(condition/1e11) each, and a look."""
-    manifold = SPACES["affine"]
+    manifold = AFFINE
     points = np.stack([np.eye(3)] * 3)
     steps = 3 * math.ceil(2000 / 3)
     for condition, factor in [(1.0, 1.0), (1e11, 1.0), (1e13, 10.0), (1e15, 100.0)]:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from pipeline.geometry.vectors import (
     direction,
     dot,
     norm,
+    of_dim,
+    of_length,
     superscript,
 )
 
@@ -75,6 +77,9 @@ class Hyperbolic:
     hadamard: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (-1.0, -1.0)
+    small: ClassVar[int] = 2
+    of_shape = classmethod(of_length)
+    of_dimension = classmethod(of_dim)
     injectivity_radius: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
@@ -84,21 +89,6 @@ class Hyperbolic:
     def point_shape(self) -> tuple[int, ...]:
         """``(d + 1,)``, the time-like coordinate first."""
         return (self.dim + 1,)
-
-    @classmethod
-    def of_shape(cls, shape: tuple[int, ...]) -> Self:
-        """Return H^d of vectors of length d + 1."""
-        return cls(shape[-1] - 1)
-
-    @classmethod
-    def small(cls) -> Self:
-        """Return a small member, on which audits and tests try everything."""
-        return cls(2)
-
-    @classmethod
-    def of_dimension(cls, dim: int) -> Self:
-        """Return H^d."""
-        return cls(dim)
 
     @property
     def area(self) -> HyperbolicArea:

@@ -151,6 +151,7 @@ class Kendall:
     hadamard: ClassVar[bool] = False
     homogeneous: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (1.0, 4.0)
+    small: ClassVar[int] = 2
     injectivity_radius: ClassVar[float] = math.pi / 2.0
 
     def __post_init__(self) -> None:
@@ -160,11 +161,6 @@ class Kendall:
     def of_shape(cls, shape: tuple[int, ...]) -> Self:
         """Return the shapes of as many landmarks."""
         return cls(shape[-1])
-
-    @classmethod
-    def small(cls) -> Self:
-        """Return a small member, on which audits and tests try everything."""
-        return cls(3)
 
     @classmethod
     def of_dimension(cls, dim: int) -> Self:

@@ -14,8 +14,8 @@ for it and raises where it is absent; nothing compares names.
 ``area``                size of geodesic spheres, where all directions are alike (``area.py``)
 ``spectral_order``      k, where volume depends on the eigenvalues of a tangent matrix of order k
 ``of_shape``            makes the one whose points are arrays of a shape
-``small``               makes a small one, on which audits and tests try everything
 ``of_dimension``        makes one of a given dimension, where experiments simulate records
+``small``               the dimension of a small one, on which audits and tests try everything
 ``embed``, ``unembed``  to and from a vector space of dimension ``embedding_dim``, and ``stretch``:
                         how far an embedded mean moves at most for each unit of distance
 ``nearest``             nearest point to a vector around it, as embedded

@@ -48,6 +48,7 @@ class Spd:
     k: int
     hadamard: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = True
+    small: ClassVar[int] = 3
     injectivity_radius: ClassVar[float] = math.inf
     embedding_metric: ClassVar[str] = "Frobenius"
     unit: ClassVar[str] = "matrix"
@@ -69,11 +70,6 @@ class Spd:
     def of_shape(cls, shape: tuple[int, ...]) -> Self:
         """Return SPD(k) of k×k matrices."""
         return cls(shape[-1])
-
-    @classmethod
-    def small(cls) -> Self:
-        """Return a small member, on which audits and tests try everything."""
-        return cls(2)
 
     @classmethod
     def of_dimension(cls, dim: int) -> Self:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from pipeline.geometry.vectors import (
     direction,
     dot,
     norm,
+    of_dim,
+    of_length,
     superscript,
 )
 
@@ -63,6 +65,9 @@ class Sphere:
     hadamard: ClassVar[bool] = False
     homogeneous: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (1.0, 1.0)
+    small: ClassVar[int] = 2
+    of_shape = classmethod(of_length)
+    of_dimension = classmethod(of_dim)
     injectivity_radius: ClassVar[float] = math.pi
     embedding_metric: ClassVar[str] = "chord"
 
@@ -73,21 +78,6 @@ class Sphere:
     def point_shape(self) -> tuple[int, ...]:
         """``(d + 1,)``."""
         return (self.dim + 1,)
-
-    @classmethod
-    def of_shape(cls, shape: tuple[int, ...]) -> Self:
-        """Return S^d of vectors of length d + 1."""
-        return cls(shape[-1] - 1)
-
-    @classmethod
-    def small(cls) -> Self:
-        """Return a small member, on which audits and tests try everything."""
-        return cls(2)
-
-    @classmethod
-    def of_dimension(cls, dim: int) -> Self:
-        """Return S^d."""
-        return cls(dim)
 
     @property
     def area(self) -> SphereArea:

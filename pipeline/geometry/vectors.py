@@ -1,4 +1,4 @@
-"""Small helpers shared by the manifolds whose points are vectors."""
+"""What the manifolds whose points are vectors share: their sizes, and helpers."""
 
 from typing import Any, TypeVar
 
@@ -13,6 +13,16 @@ Vectors = TypeVar("Vectors", NDArray[np.float64], NDArray[np.complex128])
 
 ROUNDING = 1e-8
 """Largest distance from the equation of a manifold that its door takes for rounding."""
+
+
+def of_length(kind: type[Any], shape: tuple[int, ...]) -> Any:
+    """Return the member of a kind whose points are vectors of length d + 1."""
+    return kind(shape[-1] - 1)
+
+
+def of_dim(kind: type[Any], dim: int) -> Any:
+    """Return the member of dimension d of a kind that is made for a dimension."""
+    return kind(dim)
 
 
 def check_size(name: str, value: int, least: int) -> None:

@@ -11,12 +11,13 @@ from pipeline.privacy import Budget, gaussian_cost, laplace_cost
 
 def small(kind: Callable[..., Manifold]) -> Manifold:
     """Return a small member of a kind of manifold; raise `ConfigError` if it offers none."""
-    make = getattr(kind, "small", None)
-    if make is None:
+    dim, make = getattr(kind, "small", None), getattr(kind, "of_dimension", None)
+    if dim is None or make is None:
         raise ConfigError(
-            f"{kind} offers no small member, on which mechanisms are tried; add small"
+            f"{kind} offers no small member, on which mechanisms are tried; add small and "
+            "of_dimension"
         )
-    return cast(Manifold, make())
+    return cast(Manifold, make(dim))
 
 
 def hadamard(manifold: Manifold) -> bool:

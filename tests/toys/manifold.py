@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from pipeline.geometry.covariances import SPECTRAL, Covariances, Facts, Place
 from pipeline.geometry.hyperbolic import Hyperbolic
 from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.spd import Spd
-from pipeline.geometry.vectors import check_size, check_vectors, superscript
+from pipeline.geometry.vectors import check_size, check_vectors, of_dim, of_length, superscript
 
 DB = 10.0 / math.log(10.0)
 """Decibels of a factor e."""
@@ -88,6 +88,9 @@ class Cylinder:
     hadamard: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (-1.0, 0.0)
+    small: ClassVar[int] = 3
+    of_shape = classmethod(of_length)
+    of_dimension = classmethod(of_dim)
     injectivity_radius: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
@@ -102,21 +105,6 @@ class Cylinder:
     def point_shape(self) -> tuple[int, ...]:
         """``(d + 1,)``: the hyperboloid, then the real number."""
         return (self.dim + 1,)
-
-    @classmethod
-    def of_shape(cls, shape: tuple[int, ...]) -> Self:
-        """Return the one of vectors of length d + 1."""
-        return cls(shape[-1] - 1)
-
-    @classmethod
-    def small(cls) -> Self:
-        """Return a small member, on which audits and tests try everything."""
-        return cls(3)
-
-    @classmethod
-    def of_dimension(cls, dim: int) -> Self:
-        """Return the one of dimension d."""
-        return cls(dim)
 
     @property
     def title(self) -> str:

@@ -98,6 +98,7 @@ def _pace(account: AccountState, digits: int) -> str:
     """Return how many releases were paid, and for how many more nights the account lasts."""
     row, count = account.row, account.releases_left
     paid = f"{row.releases or 'no'} release{'s' * (row.releases != 1)} paid"
+    paid += " for whole persons" * (row.group is None)
     if row.unfinished:
         paid += f", {row.unfinished} without a result yet"
     if account.cost is None or count is None:
@@ -131,6 +132,7 @@ def _what(entry: Entry, digits: int) -> str:
     paid = (
         f"paid {letter} = {digits_up(main_parameter(entry.cost), digits)} for run {entry.run_key!r}"
     )
+    paid += ", for whole persons" * (entry.group is None)
     if entry.committed is None:
         return f"{paid}, which has no result yet"
     return f"{paid}, stored {entry.committed:%Y-%m-%d %H:%M}"

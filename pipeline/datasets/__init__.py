@@ -10,6 +10,7 @@ becomes), then one adapter per kind of source: ``tiles``, ``npz``, ``folder``, `
 
 from pipeline.datasets.cards import Card
 from pipeline.datasets.download import data_root
+from pipeline.datasets.own import classes_per_person
 from pipeline.datasets.registry import (
     DATASETS,
     beside,
@@ -30,6 +31,7 @@ __all__ = [
     "ImageSource",
     "Splits",
     "beside",
+    "classes_per_person",
     "data_root",
     "fetch",
     "find_card",

@@ -55,3 +55,13 @@ class OwnCard(Card):
                 f"exclude must lie in the folder of the images, found {self.exclude!r}"
             )
         return self
+
+
+def classes_per_person(card: Card) -> int | None:
+    """Return in how many classes a person may be; None where a record is an image.
+
+    What is protected, and its price, hang on this alone.
+    """
+    if isinstance(card, OwnCard) and card.unit == "person":
+        return card.classes_per_person
+    return None

@@ -25,7 +25,7 @@ class Account:
     delta: float
     created: datetime
     costs: tuple[Budget, ...]
-    group: int
+    group: int | None
     unfinished: int
 
     @property

@@ -22,11 +22,11 @@ from pipeline.ledger.charges import (
 )
 from pipeline.ledger.database import Database, transaction
 from pipeline.ledger.entries import Entry, PopulationRow, Reservation, Stored
-from pipeline.ledger.fields import budget_fields, now
+from pipeline.ledger.fields import budget_fields, now, unit_fields
 from pipeline.ledger.journal import Event, Journal, append, read_journal
 from pipeline.ledger.names import check_unlike, clean_name, clean_run_key
 from pipeline.ledger.state import State, budget_event, extend, replay
-from pipeline.privacy.composition import for_group_as_written
+from pipeline.privacy.composition import for_group_as_written, repeat_as_written
 from pipeline.privacy.definitions import ApproxDP, Budget
 from pipeline.privacy.profiles import epsilon_of
 
@@ -78,6 +78,10 @@ class Ledger:
         """
         return self._mac("content", chunks)
 
+    def person_key(self) -> bytes:
+        """Return the key under which persons are told apart: always the same, and not `key`."""
+        return bytes.fromhex(self._mac("person", []))
+
     def set_budget(self, population: str, budget: Budget, *, delta: float | None = None) -> None:
         """Open the account of a population, or change its total; each change leaves a line.
 
@@ -124,7 +128,8 @@ class Ledger:
         *,
         contents: Mapping[str, str],
         cost: Budget,
-        group: int = 1,
+        group: int | None = 1,
+        classes: int = 1,
     ) -> Reservation | Stored:
         """Charge a release before its noise is drawn, once; or return it when it is there already.
 
@@ -147,9 +152,12 @@ class Ledger:
         cost : Budget
             What the release costs where neighbours differ in one record: `parallel` over its
             classes.
-        group : int
-            The most records of one person. The account protects people, so it is charged
-            ``for_group_as_written(cost, group)``.
+        group : int or None
+            The most records of one person; None where one record is all that a person has in a
+            class. The account protects people, so it is charged for a group of that many.
+        classes : int
+            In how many classes a person may be, each with a record: what these cost together is
+            charged.
 
         Raises
         ------
@@ -163,7 +171,9 @@ class Ledger:
         population, run_key = clean_name("population", population), clean_run_key(run_key)
         check_text("query", query)
         check_contents(contents)
-        charged = for_group_as_written(cost, group)
+        charged = repeat_as_written(
+            for_group_as_written(cost, 1 if group is None else group), classes
+        )
         cost_text = json.dumps(budget_fields(cost))
         parts = [population, query, run_key, cost_text, sorted(contents.items())]
         identity = self._mac("release", [json.dumps(parts).encode()])
@@ -173,7 +183,7 @@ class Ledger:
             account = self._account(book, population)
             check_owner(book.state, population, contents)
             check_affordable(account, charged)
-            paid = {"cost": budget_fields(charged), "group": group}
+            paid = {"cost": budget_fields(charged), **unit_fields(group, classes)}
             known = {"query": query, "run_key": run_key, "contents": dict(contents)}
             event = {"kind": "charge", "at": now(), "population": population, **paid, **known}
             book = book.write({**event, "identity": identity})

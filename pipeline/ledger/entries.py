@@ -26,8 +26,11 @@ class PopulationRow:
     epsilon_budget, epsilon_spent, epsilon_left : float
         ε with (ε, δ)-DP for each of the above, rounded up; 0 for None. They do not add up, since
         composition is not a sum in (ε, δ).
-    group : int
-        The most records of one person for whom `spent` holds: the least that any charge counted.
+    group : int or None
+        The most images of one person for whom `spent` holds: the least that any charge counted.
+        None where every charge was for whole persons, with any number of images. One for images
+        and one for persons add up, since each says what it costs a person; together they hold for
+        a person of at most as many images as the former counted.
     releases : int
         Number of charges.
     unfinished : int
@@ -48,7 +51,7 @@ class PopulationRow:
     epsilon_budget: float
     epsilon_spent: float
     epsilon_left: float
-    group: int
+    group: int | None
     releases: int
     unfinished: int
     created: datetime
@@ -129,6 +132,8 @@ class Entry:
         Which run paid, of a charge.
     committed : datetime or None
         When the result of a charge was stored, UTC; None while there is none.
+    group : int or None
+        The most images of one person that a charge paid for; None for whole persons.
     """
 
     at: datetime
@@ -138,3 +143,4 @@ class Entry:
     cost: Budget | None = None
     run_key: str | None = None
     committed: datetime | None = None
+    group: int | None = 1

@@ -30,6 +30,21 @@ def read_budget(fields: Mapping[str, Any]) -> Budget:
         raise damaged("a budget cannot be read") from None
 
 
+def unit_fields(group: int | None, classes: int) -> dict[str, Any]:
+    """Return what a charge says of the unit it paid for.
+
+    Versions that know images only read ``group``, and understand less protection, not more.
+    """
+    if group is not None:
+        return {"group": group} if classes == 1 else {"group": group, "classes": classes}
+    return {"group": 1, "unit": "person", "classes": classes}
+
+
+def read_group(event: Mapping[str, Any]) -> int | None:
+    """Return the most records of one person that a charge paid for; None for whole persons."""
+    return None if event.get("unit") == "person" else int(event["group"])
+
+
 def now() -> str:
     """Return the time in UTC, to the second; for people to read, nothing is decided by it."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -7,7 +7,14 @@ from datetime import datetime
 from pipeline.errors import LedgerError
 from pipeline.ledger.accounts import Account
 from pipeline.ledger.entries import Entry
-from pipeline.ledger.fields import budget_fields, damaged, now, read_budget, read_time
+from pipeline.ledger.fields import (
+    budget_fields,
+    damaged,
+    now,
+    read_budget,
+    read_group,
+    read_time,
+)
 from pipeline.ledger.journal import Event
 from pipeline.privacy.definitions import Budget
 
@@ -22,7 +29,7 @@ class Paid:
     run_key: str
     cost: Budget
     reserved: datetime
-    group: int
+    group: int | None
     committed: datetime | None = None
     digest: str | None = None
 
@@ -44,7 +51,9 @@ class State:
         return replace(
             self.totals[population],
             costs=tuple(one.cost for one in paid),
-            group=min((one.group for one in paid), default=1),
+            group=min(
+                (one.group for one in paid if one.group is not None), default=None if paid else 1
+            ),
             unfinished=sum(one.committed is None for one in paid),
         )
 
@@ -53,6 +62,7 @@ class State:
         entries = dict(self.entries)
         for one in self.releases.values():
             line = f"charged {one.cost!r} for run {one.run_key!r}"
+            line += ", for whole persons" * (one.group is None)
             entries[one.number] = Entry(
                 one.reserved,
                 one.population,
@@ -61,6 +71,7 @@ class State:
                 one.cost,
                 one.run_key,
                 one.committed,
+                one.group,
             )
         found = (entries[number] for number in sorted(entries))
         return tuple(entry for entry in found if population in (None, entry.population))
@@ -114,7 +125,7 @@ def _charge(state: State, event: Event, number: int) -> None:
     name = event["population"]
     cost, at = read_budget(event["cost"]), read_time(event["at"])
     state.releases[event["identity"]] = Paid(
-        number, name, event["query"], event["run_key"], cost, at, event["group"]
+        number, name, event["query"], event["run_key"], cost, at, read_group(event)
     )
     state.owners.update(dict.fromkeys(event["contents"].values(), name))
 

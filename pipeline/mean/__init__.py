@@ -13,6 +13,7 @@ as the records of a class lie and not as any two images could: ``prior.py``, ``f
 
 from pipeline.mean.domain import Ball, CovarianceDomain, Domain
 from pipeline.mean.engine import Drawn, Prepared, draw, mean, prepare, private_mean
+from pipeline.mean.persons import person_records
 from pipeline.mean.plan import (
     AdaptivePlan,
     Plan,
@@ -54,6 +55,7 @@ __all__ = [
     "footpoints",
     "mean",
     "mean_sensitivity",
+    "person_records",
     "prepare",
     "private_mean",
     "read_shares",

@@ -23,6 +23,7 @@ from pipeline.privacy.composition import (
     parallel,
     remaining,
     repeat,
+    repeat_as_written,
     split,
 )
 from pipeline.privacy.conversion import convert
@@ -80,6 +81,7 @@ __all__ = [
     "privacy_statement",
     "remaining",
     "repeat",
+    "repeat_as_written",
     "split",
     "success",
     "tradeoff",

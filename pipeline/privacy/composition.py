@@ -287,3 +287,31 @@ def for_group_as_written(budget: Budget, size: int) -> Budget:
         case ZCDP(rho):
             return ZCDP(float(size**2 * Fraction(repr(rho))))
     return whole
+
+
+def repeat_as_written(budget: Budget, times: int) -> Budget:
+    """Return `repeat`, but of the decimal that was typed: for people in several classes.
+
+    A person in g classes is in g releases: √g·μ, g·ρ, g·ε. Where that is a fraction of whole
+    numbers (2·μ for g = 4) it is taken to the nearest double, as in `for_group_as_written` and
+    within the same margin; where it is not (√2·μ), it is rounded up.
+
+    Raises
+    ------
+    PrivacyError
+        As in `repeat`.
+    """
+    count = check_count(times, "times")
+
+    def total(values: tuple[float, ...], power: int) -> float:
+        whole = count * Fraction(repr(values[0])) ** power
+        roots = [_root(part, power) for part in (whole.numerator, whole.denominator)]
+        exact = Fraction(*roots)
+        return float(exact) if exact**power == whole else round_up(whole, power)
+
+    return _combine([budget], total)
+
+
+def _root(value: int, power: int) -> int:
+    """Return the whole root of a whole number, rounded down."""
+    return math.isqrt(value) if power == 2 else value

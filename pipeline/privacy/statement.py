@@ -7,6 +7,7 @@ public, and what is not covered.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pipeline.errors import PrivacyError
 from pipeline.privacy.advantage import success
@@ -14,16 +15,16 @@ from pipeline.privacy.composition import for_group
 from pipeline.privacy.conversion import convert
 from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, Budget, RaoDP, check_count
 
-_COMPOSITION = (
-    "classes have public labels and disjoint images, so a run costs the dearest class; "
-    "releases from the same images add up"
-)
 _TIMING = "side channels: the time a release takes, memory and disk of the machine it runs on"
 _FLOATS = (
     "floating point: noise is drawn in double precision, whose low bits can reveal values; "
     "figures hold for ideal real-valued noise; not fit for release"
 )
 _ACCESS = "people with access to the images themselves or to the machine"
+_NAMES = (
+    "who is who: a person is all images of one identifier, so one with several identifiers counts "
+    "as several persons"
+)
 
 _MEANINGS = {
     "pure": "no outcome is more than e^ε times as likely with one data set as with its neighbour",
@@ -44,6 +45,7 @@ class PrivacyStatement:
     """A claim of privacy in words and numbers; every field is public."""
 
     budget: Budget
+    record: str
     unit: str
     adjacency: str
     plainly: str
@@ -68,7 +70,7 @@ class PrivacyStatement:
             ("Composition", self.composition),
             ("Trust model", self.trust_model),
             ("Public", "; ".join(self.public)),
-            ("Images per class (public)", counts),
+            (f"{self.record.capitalize()}s per class (public)", counts),
             ("Several images of one person", self.group),
             ("Not covered", "; ".join(self.not_covered)),
         )
@@ -83,8 +85,9 @@ def privacy_statement(
     *,
     n_by_class: Mapping[str, int],
     unit: str = "image",
+    classes_per_person: int | None = None,
     delta: float | None = None,
-    composition: str = _COMPOSITION,
+    composition: str | None = None,
     group: int | None = None,
     public: Sequence[str] = (),
     hardened: bool = False,
@@ -95,15 +98,18 @@ def privacy_statement(
     Parameters
     ----------
     budget : Budget
-        The total cost, in a certified definition.
+        The total cost for one record, in a certified definition; for a person in several classes
+        that of all of them.
     n_by_class : mapping of str to int
-        Public number of images of each class.
+        Public number of records of each class.
     unit : str
-        What one record is.
+        What one record is, where it is not all that one person has.
+    classes_per_person : int, optional
+        Given where one person is one record of a class: in how many classes a person may count.
     delta : float, optional
         δ of the equivalent (ε, δ); the smaller of 1e-5 and 1/(10 n) when left out, n all images.
-    composition : str
-        How the total came about.
+    composition : str, optional
+        How the total came about, in place of what holds for releases.
     group : int, optional
         The most images one person may have, where that is known.
     public : sequence of str
@@ -128,33 +134,97 @@ def privacy_statement(
             f"a statement needs a certified definition, found {budget}; "
             "state the release in GDP and show the label beside it"
         )
-    counts = tuple((name, check_count(n, f"images of {name}")) for name, n in n_by_class.items())
+    record = unit if classes_per_person is None else "person"
+    counts = tuple((name, check_count(n, f"{record}s of {name}")) for name, n in n_by_class.items())
     if not counts:
         raise PrivacyError("a statement needs the size of every class, found none; give n_by_class")
-    uncovered = (_TIMING, *not_covered, _ACCESS)
+    if classes_per_person is None:
+        words = _about_records(record, budget, group)
+    else:
+        words = _about_persons(check_count(classes_per_person, "classes_per_person"))
+    uncovered = (_TIMING, *words.not_covered, *not_covered, _ACCESS)
     if not hardened:
         uncovered = (_FLOATS, *uncovered)
     return PrivacyStatement(
         budget=budget,
-        unit=f"one {unit}; a person with several is protected by the group rule below",
-        adjacency=(
-            f"replace one: one {unit} becomes any other {unit} of the same class; "
-            f"the number of {unit}s and every label stay and are public"
-        ),
-        plainly=plainly(budget, unit=unit)
+        record=record,
+        unit=words.unit,
+        adjacency=words.adjacency,
+        plainly=plainly(budget, unit=words.seen, group=words.group_size)
         + ("" if hardened else "; on paper, for noise of real numbers"),
         equivalent=_equivalent(budget, delta, sum(n for _, n in counts)),
-        composition=composition,
-        trust_model=f"central: whoever runs this sees the {unit}s, readers see only the release",
-        public=(f"the label of every {unit}", "the code and its settings", *public),
+        composition=composition or f"{words.classes}; releases about the same {record}s add up",
+        trust_model=f"central: whoever runs this sees the {words.seen}s, readers see only the "
+        "release",
+        public=(*words.public, "the code and its settings", *public),
         n_by_class=counts,
-        group=_group(budget, unit, group),
+        group=words.group,
         not_covered=uncovered,
     )
 
 
+class _Words(NamedTuple):
+    """What is said of a record, whatever was spent; `group_size` as in `plainly`."""
+
+    unit: str
+    adjacency: str
+    classes: str
+    public: tuple[str, ...]
+    group: str
+    seen: str
+    group_size: int | None
+    not_covered: tuple[str, ...]
+
+
+def _about_records(unit: str, budget: Budget, group: int | None) -> _Words:
+    """Return the words where each image, or whatever a record is, stands for itself."""
+    return _Words(
+        unit=f"one {unit}; a person with several is protected by the group rule below",
+        adjacency=f"replace one: one {unit} becomes any other {unit} of the same class; "
+        f"the number of {unit}s and every label stay and are public",
+        classes=classes_rule(unit, None),
+        public=(f"the label of every {unit}",),
+        group=_group(budget, unit, group),
+        seen=unit,
+        group_size=1,
+        not_covered=(),
+    )
+
+
+def _about_persons(classes: int) -> _Words:
+    """Return the words where one person is one record of a class."""
+    return _Words(
+        unit="one person: all images of that person together, however many there are",
+        adjacency="replace one: all images of one person become any other images, at least one, "
+        "in the same classes; the number of persons of each class stays and is public",
+        classes=classes_rule("person", classes),
+        public=("in which classes a person has images",),
+        group="one record together, their mean; how many there are is not used elsewhere and is "
+        "not public",
+        seen="image",
+        group_size=None,
+        not_covered=(_NAMES,),
+    )
+
+
+def classes_rule(unit: str, classes_per_person: int | None) -> str:
+    """Return how what each class costs adds up, in words; arguments as in `privacy_statement`."""
+    if classes_per_person is None:
+        return f"classes have public labels and disjoint {unit}s, so a run costs the dearest class"
+    if classes_per_person == 1:
+        return (
+            "a person counts in one class, the first in the card's order in which they have an "
+            "image, and their other images are left out, so a run costs the dearest class"
+        )
+    return (
+        f"a person counts in at most {classes_per_person} classes, the first in the card's order "
+        "in which they have an image, and their other images are left out; so a run costs what "
+        f"{classes_per_person} classes cost together"
+    )
+
+
 def plainly(
-    budget: Budget, *, unit: str = "image", group: int = 1, seen: str = "the result"
+    budget: Budget, *, unit: str = "image", group: int | None = 1, seen: str = "the result"
 ) -> str:
     """Return what `budget` means to one person, for readers who know none of the terms.
 
@@ -164,14 +234,15 @@ def plainly(
         What protects the records in question, all of them together.
     unit : str
         What one record is.
-    group : int
-        How many records one person has at most; they are in question together.
+    group : int or None
+        How many records one person has at most, None for any number; they are in question together.
     seen : str
         What is seen.
     """
     one, other = f"one particular {unit} was used", "another in its place"
-    if group > 1:
-        one = f"the {unit}s of one particular person, at most {group}, were used"
+    if group != 1:
+        most = "" if group is None else f", at most {group},"
+        one = f"the {unit}s of one particular person{most} were used"
         other = "others in their place"
     return (
         f"whoever sees {seen} and knows all other {unit}s can tell whether {one}, or {other}, "

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from pipeline.config import Count, Positive
-from pipeline.datasets import beside, find_card
+from pipeline.datasets import Card, beside, classes_per_person, find_card
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, LedgerError, require_known
 from pipeline.geometry import MANIFOLDS
@@ -17,7 +17,13 @@ from pipeline.geometry.covariances import covariances_of
 from pipeline.ledger import clean_name, clean_run_key
 from pipeline.mean import Plan, release_plan
 from pipeline.mechanisms import MECHANISMS, refusal
-from pipeline.privacy import Budget, budget_from, for_group_as_written
+from pipeline.privacy import (
+    Budget,
+    budget_from,
+    for_group_as_written,
+    repeat,
+    repeat_as_written,
+)
 from pipeline.toml import Record, parse, read_toml
 
 
@@ -50,20 +56,58 @@ class ReleaseConfig(Record):
         "hardened", description="float accepts, in writing, noise that is not safe to publish"
     )
     run_key: str | None = Field(None, description="which run this is; the date (UTC) when left out")
-    images_per_person: Count | None = Field(None, description="most images of one person")
+    images_per_person: Count | None = Field(
+        None, description="most images of one person, where the card cannot tell persons apart"
+    )
     smallest_class: Count = Field(
-        2, description="fewest images of a class; 1 accepts a class that is a single image"
+        2, description="fewest images or persons of a class; 1 accepts a class that is one"
+    )
+    classes_per_person: Count | None = Field(
+        None, description="the card's, where its unit is the person; never in the release's file"
     )
 
     @property
+    def unit(self) -> str:
+        """What one record is, "image" or "person"."""
+        return "image" if self.classes_per_person is None else "person"
+
+    @property
+    def group(self) -> int | None:
+        """The most records of one person; None where one record is all that a person has."""
+        return None if self.classes_per_person is not None else self.images_per_person or 1
+
+    @property
     def cost(self) -> Budget:
-        """What the release costs for one image; classes are disjoint and compose in parallel."""
+        """What one class costs; of disjoint classes, all of them together."""
         return budget_from(self.definition, self.budget)
+
+    @property
+    def promise(self) -> Budget:
+        """What is promised to one image or person: the cost of all classes it may be in."""
+        return repeat(self.cost, self.classes_per_person or 1)
 
     @property
     def charge(self) -> Budget:
         """What the account pays: it protects people, so the cost for all images of one."""
-        return for_group_as_written(self.cost, self.images_per_person or 1)
+        of_one_class = for_group_as_written(self.cost, self.images_per_person or 1)
+        return repeat_as_written(of_one_class, self.classes_per_person or 1)
+
+    def of_card(self, card: Card) -> Self:
+        """Return this config with the unit that the card says: only now is `charge` what is due.
+
+        Raises
+        ------
+        ConfigError
+            When both say what a person is.
+        """
+        classes = classes_per_person(card)
+        if classes is not None and self.images_per_person is not None:
+            raise ConfigError(
+                f"images_per_person = {self.images_per_person} is for images whose persons cannot "
+                f'be told apart, and {card.name} says unit = "person", which protects all images '
+                "of a person: leave images_per_person out"
+            )
+        return self.model_copy(update={"classes_per_person": classes})
 
     @model_validator(mode="before")
     @classmethod
@@ -121,16 +165,17 @@ def _check_mechanism(config: ReleaseConfig, name: str) -> None:
 
 
 def check_sizes(config: ReleaseConfig, counts: Mapping[str, int]) -> None:
-    """Refuse a class of too few images, before anything is charged.
+    """Refuse a class of too few images or persons, before anything is charged.
 
-    The mean of one image is that image, behind noise as wide as all images lie apart: such a
+    The mean of one record is that record, behind noise as wide as any two lie apart: such a
     release is private and says nothing, and its page tells the world of a class of one.
     """
     for name, n in counts.items():
         if 0 < n < config.smallest_class:  # an empty class is refused where images are read
+            wanted = f"{config.smallest_class} {config.unit}s"
             raise ConfigError(
-                f"class {name!r} has {n} of the {config.smallest_class} images that a release "
-                "wants at least: join it with another class in the card or leave its images out; "
+                f"class {name!r} has {n} of the {wanted} that a release wants at least: join it "
+                "with another class in the card or leave its images out; "
                 f"smallest_class = {n} accepts it. Nothing was charged"
             )
 
@@ -149,6 +194,10 @@ def load_release(
         One line with the file, the key, the value and the way out.
     """
     fields = read_toml(path, ConfigError, "config")
+    if "classes_per_person" in fields:
+        raise ConfigError(
+            f"{path}: classes_per_person belongs to the card, beside unit; leave it out here"
+        )
     if "seed" in fields:
         raise ConfigError(
             f"{path}: a release takes no seed, for whoever knows it can take the noise away; "
@@ -159,5 +208,4 @@ def load_release(
     fields.setdefault("run_key", f"{(at or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d}")
     config = parse(ReleaseConfig, fields, path)
     config = config.model_copy(update={"dataset": beside(config.dataset, path)})
-    find_card(config.dataset)
-    return config
+    return config.of_card(find_card(config.dataset))

@@ -5,18 +5,19 @@ Next on the path: ``settle.py``, which pays for it.
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pipeline import __version__
-from pipeline.arrays import FloatArray
+from pipeline.arrays import FloatArray, ImageArray
 from pipeline.datasets import ImageSource
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe
-from pipeline.geometry import MANIFOLDS
+from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Reservation
-from pipeline.mean import mean
+from pipeline.mean import mean, person_records
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, main_parameter, privacy_statement
 from pipeline.progress import passing
@@ -55,12 +56,19 @@ class Public:
         chosen = self.config.model_dump(exclude_defaults=True)
         later = set(ReleaseConfig.model_fields) - FIRST_KEYS - set(chosen)
         named = {key: value for key, value in self.settings().items() if key not in later}
+        del named["unit"]  # classes_per_person says it, and 0.1.0 had none
         return json.dumps({**named, "title": None, "dataset": None}, sort_keys=True)
+
+    @property
+    def manifold(self) -> Manifold:
+        """Where the means lie."""
+        return MANIFOLDS[self.config.manifold](k=DESCRIPTORS[self.config.descriptor].k)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as JSON values."""
         return {
             **self.config.model_dump(mode="json"),
+            "unit": self.config.unit,
             "image_height": self.domain.height,
             "image_width": self.domain.width,
             "classes": [list(item) for item in self.classes],
@@ -73,18 +81,35 @@ def serialised(document: dict[str, Any]) -> bytes:
     return json.dumps(document, sort_keys=True, allow_nan=False).encode()
 
 
+def watched(
+    source: ImageSource, config: ReleaseConfig, label: int, doing: str
+) -> Iterator[ImageArray]:
+    """Yield the images of a class behind a bar, if how many there are is public.
+
+    It is not where persons are counted: how many images each has is theirs.
+    """
+    chunks = source.chunks(config.splits, label)
+    if config.classes_per_person is not None:
+        return chunks
+    total = source.counts(config.splits)[label]
+    return passing(chunks, f"{doing} {source.classes[label]}", total, "images")
+
+
 def make_document(source: ImageSource, public: Public, held: Reservation) -> dict[str, Any]:
     """Return the document as JSON values: describe each class and draw its private mean."""
     config = public.config
     rows = []
     for label, name, n in public.classes:
-        chunks = source.chunks(config.splits, label)
-        chunks = passing(chunks, f"describing {name}", n, "images")
+        chunks = watched(source, config, label, "describing")
         points = np.concatenate([describe(x, config.descriptor, config.eta) for x in chunks])
+        if config.classes_per_person is not None:
+            persons = source.select(config.splits, label).units
+            points = person_records(points, persons, public.manifold)
         rows.append({"label": label, "class_name": name, "n": n, **private_part(points, public)})
     statement = privacy_statement(
-        config.cost,
+        config.promise,
         n_by_class={name: n for _, name, n in public.classes},
+        classes_per_person=config.classes_per_person,
         group=config.images_per_person,
         public=("class sizes", "descriptor, domain and plan"),
         hardened=config.noise == "hardened",
@@ -104,9 +129,12 @@ def make_document(source: ImageSource, public: Public, held: Reservation) -> dic
 
 def _charged(held: Reservation, public: Public) -> str:
     """Return what the account paid, and why it is not what one image is promised."""
-    images = public.config.images_per_person
+    images, classes = public.config.images_per_person, public.config.classes_per_person
     if held.cost != public.config.charge:
         return f"{held.cost}, as it was when this release was first asked for"
+    if classes is not None:
+        together = "" if classes == 1 else f"; {public.config.cost} for each of {classes} classes"
+        return f"{held.cost}: it protects people, and all images of one are one record{together}"
     if images is None:
         return f"{held.cost}: one image a person is counted, since images_per_person is not set"
     return f"{held.cost}: it protects people, so it pays for all images of one, at most {images}"
@@ -136,7 +164,7 @@ def private_part(points: FloatArray, public: Public) -> dict[str, Any]:
         points,
         config.cost,
         domain=public.domain,
-        manifold=MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k),
+        manifold=public.manifold,
         plan=config.plan,
         noise=LATTICE if config.noise == "hardened" else FloatNoise(np.random.default_rng()),
     )

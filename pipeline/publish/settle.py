@@ -29,9 +29,8 @@ from pipeline.errors import (
     PrivacyError,
 )
 from pipeline.ledger import Ledger, Reservation, Stored
-from pipeline.progress import passing
 from pipeline.publish.config import ReleaseConfig, check_sizes
-from pipeline.publish.document import Public, make_document, private_part, serialised
+from pipeline.publish.document import Public, make_document, private_part, serialised, watched
 from pipeline.publish.silence import silence
 
 T = TypeVar("T")
@@ -63,6 +62,7 @@ def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
     PrivacyError
         The private part failed; why is withheld, as it might depend on the images.
     """
+    config = config.of_card(find_card(config.dataset))
     path = _fetched(config, root)
     with silence():
         source, public, contents = _read(config, ledger, path)
@@ -72,7 +72,8 @@ def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
             str(config.run_key),
             contents=contents,
             cost=config.cost,
-            group=config.images_per_person or 1,
+            group=config.group,
+            classes=config.classes_per_person or 1,
         )
         if isinstance(held, Stored):
             return held.result
@@ -108,7 +109,9 @@ def _read(
     config: ReleaseConfig, ledger: Ledger, path: Path
 ) -> tuple[ImageSource, Public, dict[str, str]]:
     """Return the images, what is public of them, and the digest of each class."""
-    source = _unless_told(config, partial(open_fetched, find_card(config.dataset), path))
+    card, key = find_card(config.dataset), ledger.person_key()
+    source = _unless_told(config, partial(open_fetched, card, path, key))
+    _check_unit(source, config)
     source.labels(config.splits)  # raises where a class is empty: class sizes are public
     public = _public(config, source)
     _rehearse(source, public)
@@ -132,6 +135,17 @@ def _unless_told(config: ReleaseConfig, work: Callable[[], T]) -> T:
     raise failure  # outside the handler, so that not even a traceback holds the cause
 
 
+def _check_unit(source: ImageSource, config: ReleaseConfig) -> None:
+    """Raise unless the images are told apart by what is paid for."""
+    found = source.classes_per_person if source.unit == "person" else None
+    if found != config.classes_per_person:
+        raise MismatchError(
+            f"{config.dataset} protects one {config.unit} (classes_per_person = "
+            f"{config.classes_per_person}), and its kind, {source.card.kind}, reads it as one "
+            f"{source.unit} ({found}); leave unit out of the card, or use a kind that knows persons"
+        )
+
+
 def _withheld(config: ReleaseConfig) -> DatasetError:
     return DatasetError(
         f"the images of {config.dataset} are not all as its card says; which one and why is "
@@ -149,7 +163,7 @@ def _rehearse(source: ImageSource, public: Public) -> None:
 
 def _public(config: ReleaseConfig, source: ImageSource) -> Public:
     height, width = source.shape[:2]
-    counts = source.counts(config.splits)
+    counts = source.units(config.splits)
     check_sizes(config, dict(zip(source.classes, counts, strict=True)))
     return Public(
         config,
@@ -165,10 +179,10 @@ def _public(config: ReleaseConfig, source: ImageSource) -> Public:
 
 
 def _bytes(source: ImageSource, config: ReleaseConfig, label: int) -> Iterator[bytes]:
-    n = source.counts(config.splits)[label]
-    chunks = source.chunks(config.splits, label)
-    for images in passing(chunks, f"reading {source.classes[label]}", n, "images"):
+    for images in watched(source, config, label, "reading"):
         yield images.tobytes()
+    if config.classes_per_person is not None:  # the same images of other persons: another record
+        yield source.select(config.splits, label).units.tobytes()
 
 
 def _withheld_if_it_fails(source: ImageSource, public: Public, held: Reservation) -> bytes:

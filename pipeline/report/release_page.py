@@ -1,6 +1,7 @@
 """The page of a release: made from the committed document and from nothing else."""
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,15 @@ import numpy as np
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import javascript, letter, matrices
 from pipeline.files import atomic_path, make_folder, resource
-from pipeline.privacy import ZCDP, budget_from, for_group, success
+from pipeline.privacy import (
+    ZCDP,
+    Budget,
+    budget_from,
+    for_group,
+    main_parameter,
+    repeat,
+    success,
+)
 from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.privacy.statement import plainly
 from pipeline.report.findings import Finding
@@ -59,7 +68,7 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
         "meaning": ("lines.html.j2", meaning(document)),
         "account": ("facts.html.j2", _facts(_account(account)) if account else None),
         "means": ("figure.html.j2", figure),
-        "errors": ("table.html.j2", _errors(rows)),
+        "errors": ("table.html.j2", _errors(rows, _unit(settings))),
         "facts": ("facts.html.j2", _facts(_told(settings, words), settings)),
         "exact": ("facts.html.j2", _facts({words[f"{x}_label"]: words[x] for x in _EXACT})),
         "costs": ("table.html.j2", _costs(rows)),
@@ -90,11 +99,12 @@ def _headline(settings: Mapping[str, Any], words: Mapping[str, str]) -> Finding:
 
 
 def _key_numbers(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    settings, rows = document["settings"], document["classes"]
+    settings, rows, unit = document["settings"], document["classes"], _unit(document["settings"])
+    promised = digits_up(main_parameter(_promise(settings)), 6)
     numbers = [
-        (f"{sum(row['n'] for row in rows):,}", "images"),
+        (f"{sum(row['n'] for row in rows):,}", f"{unit}s"),
         (str(len(rows)), "classes"),
-        (f"{letter(settings['definition'])} = {settings['budget']:g}", "for one image"),
+        (f"{letter(settings['definition'])} = {promised}", f"for one {unit}"),
     ]
     if account := document.get("account"):
         count = account["releases_left"]
@@ -102,11 +112,23 @@ def _key_numbers(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     return numbers
 
 
+def _unit(settings: Mapping[str, Any]) -> str:
+    """Return what one record is; documents from before there were persons are of images."""
+    return str(settings.get("unit", "image"))
+
+
+def _promise(settings: Mapping[str, Any]) -> Budget:
+    """Return what is promised to one image or person, in all classes it may be in."""
+    cost = budget_from(settings["definition"], settings["budget"])
+    return repeat(cost, settings.get("classes_per_person") or 1)
+
+
 def meaning(document: Mapping[str, Any]) -> list[str]:
     """Return what the release means to one person: alone, with all before it, for many images."""
     settings = document["settings"]
-    cost = budget_from(settings["definition"], settings["budget"])
-    lines = [_sentence(plainly(cost, seen="this release"))]
+    cost, classes = _promise(settings), settings.get("classes_per_person")
+    whole = 1 if classes is None else None
+    lines = [_sentence(plainly(cost, group=whole, seen="this release"))]
     if (group := settings.get("images_per_person")) and group > 1:
         together = for_group(cost, group)
         lines.append(_sentence(plainly(together, group=group, seen="this release")))
@@ -114,10 +136,11 @@ def meaning(document: Mapping[str, Any]) -> list[str]:
         lines.append(_so_far(account, settings))
     certified = [row.get("rho") for row in document["classes"]]
     if settings["definition"] != "zcdp" and None not in certified and certified:
+        together = repeat(ZCDP(max(certified)), classes or 1)
         lines.append(
             f"μ is exact for noise of real numbers. Noise on a lattice is certified in zCDP, at "
-            f"ρ = {max(certified):.6g}, which by itself allows at most "
-            f"{success(ZCDP(max(certified)))} % for one image."
+            f"ρ = {together.rho:.6g}, which by itself allows at most "
+            f"{success(together)} % for one {_unit(settings)}."
         )
     if settings["noise"] != "hardened":
         lines.append("All this holds on paper, for noise of real numbers: this noise was floats.")
@@ -155,14 +178,15 @@ def _releases(count: int) -> str:
 def _so_far(account: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """Return what all releases of the account mean, this one and those before it.
 
-    Each was charged for the images of a person that it counted. The total bounds what all tell of
-    as many images as the release that counted fewest, and no more.
+    Each was charged for the images of a person that it counted, or for whole persons. The total
+    bounds what all tell of as many images as the release that counted fewest, and no more.
     """
     spent = budget_from(account["definition"], account["spent"])
     counted = account.get("images_per_person", 1)
     seen = "this release and all before it from this account"
     text = _sentence(plainly(spent, group=counted, seen=seen))
-    if (settings.get("images_per_person") or 1) > counted:
+    mine = math.inf if _unit(settings) == "person" else settings.get("images_per_person") or 1
+    if counted is not None and mine > counted:
         text += (
             f" Not all of them counted more than {counted} a person: of a person with more images "
             "they tell more."
@@ -184,6 +208,7 @@ def _facts(pairs: Mapping[str, str], settings: Mapping[str, Any] | None = None) 
 def _told(settings: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, str]:
     return {
         "Population": settings["population"],
+        "One record is": _record(settings),
         "Run": settings["run_key"],
         "Image size": f"{settings['image_height']} × {settings['image_width']} pixels",
         "Descriptor": settings["descriptor"],
@@ -193,10 +218,17 @@ def _told(settings: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, st
     }
 
 
-def _errors(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a line a class: how many images, and how far the true mean may be."""
+def _record(settings: Mapping[str, Any]) -> str:
+    if (classes := settings.get("classes_per_person")) is None:
+        return "an image"
+    where = "one class" if classes == 1 else f"each of at most {classes} classes"
+    return f"a person: the mean of that person's images in {where}"
+
+
+def _errors(rows: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any]:
+    """Return a line a class: how many images or persons, and how far the true mean may be."""
     return {
-        "heads": ["Class", "Images n, exact", "Error, predicted"],
+        "heads": ["Class", f"{unit.capitalize()}s n, exact", "Error, predicted"],
         "lines": [
             [row["class_name"], f"{row['n']:,}", _digits(row["predicted_error"], 3, "not known")]
             for row in rows

@@ -10,7 +10,7 @@ from pipeline.results.tables import Field, write_arrow
 RELEASE_SCHEMA: Mapping[str, Field] = {
     "label": Field("int32", "", "label of the class; public"),
     "class_name": Field("string", "", "name of the class; public"),
-    "n": Field("int64", "images", "images of the class; public"),
+    "n": Field("int64", "records", "images or persons of the class, as the statement says; public"),
     "point": Field("list<list<float64>>", "", "private mean descriptor, (k, k), row by row"),
     "predicted_error": Field(
         "float64",

@@ -1,0 +1,63 @@
+"""One record a person: the mean of the images that a person has in a class.
+
+A person's record is a function of that person's images alone, rounding included, so that however
+many images there are, replacing all of them replaces one record. Next on the path: ``records.py``,
+which takes these records as it takes those of images.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import DomainError
+from pipeline.geometry import Manifold, Point
+
+
+def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> Point:
+    """Return one point a person, (persons, *point_shape), in the order in which they come.
+
+    On a flat manifold it is the mean of the images' coordinates in the chart, on another Hadamard
+    manifold their inductive mean in the given order, S_1 = x_1 and S_t on the geodesic from S_{t−1}
+    to x_t at 1/t of the way. Both lie in every convex set that holds the images (Sturm 2003, for
+    the latter). Whoever has one image is that image, to the last bit.
+
+    Parameters
+    ----------
+    points : array, shape (n, *point_shape)
+        The images' points; those of a person one after another.
+    persons : array, shape (n,)
+        Whose each is: a new person begins wherever it changes.
+    manifold : Manifold
+
+    Raises
+    ------
+    DomainError
+        When a person has several images on a manifold of positive curvature.
+
+    References
+    ----------
+    Sturm, "Probability measures on metric spaces of nonpositive curvature" (2003), section 4.
+    """
+    begins = np.flatnonzero(np.concatenate([[True], persons[1:] != persons[:-1]]))
+    counts = np.diff([*begins, len(points)])
+    found = np.array(points[begins])
+    several = counts > 1
+    if not several.any():
+        return found
+    if manifold.flat:
+        places = manifold.log(manifold.origin, points[np.repeat(several, counts)])
+        many = counts[several]
+        means = np.add.reduceat(places, np.cumsum(many) - many, axis=0) / many[:, np.newaxis]
+        found[several] = manifold.exp(manifold.origin, means)
+        return found
+    if not manifold.hadamard:
+        raise DomainError(
+            f"a person with several images has no record on {manifold.name}: no mean there is sure "
+            "to stay in the region; choose a manifold without positive curvature"
+        )
+    for step in range(2, int(counts.max()) + 1):
+        more = np.flatnonzero(counts >= step)
+        towards = manifold.log(found[more], points[begins[more] + step - 1])
+        found[more] = manifold.exp(found[more], towards / step)
+    return found

@@ -1,0 +1,343 @@
+"""Persons: one record each, whatever they have; what is promised, charged and said of them."""
+
+import json
+import math
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.datasets import ImageSource
+from pipeline.datasets.own import OwnCard
+from pipeline.datasets.reading import InMemory
+from pipeline.datasets.registry import KINDS, Kind
+from pipeline.datasets.source import split_codes
+from pipeline.descriptors import describe
+from pipeline.errors import ConfigError, DomainError, MismatchError
+from pipeline.geometry import MANIFOLDS, Manifold, flat_chart
+from pipeline.ledger import Ledger, init_ledger
+from pipeline.mean import person_records
+from pipeline.privacy import GDP, ZCDP, for_group_as_written, repeat, repeat_as_written
+from pipeline.publish import load_release, settle
+from pipeline.report.release_page import build_release_report
+from pipeline.results import write_release
+
+publishing = sys.modules["pipeline.publish.document"]
+
+NAMES = ("Amsel, Jo", "Buchfink, Al", "Drossel, Di", "Elster, Ed", "Gimpel, Flo", "Haeher, Guy")
+WHO = np.repeat(NAMES, [1, 5, 2, 1, 3, 2])
+LABELS = np.array([0, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 1, 0])
+"""Buchfink and Haeher are in both classes."""
+
+
+class AlbumCard(OwnCard):
+    """A card of images in memory, for these tests."""
+
+    obeys: bool = True
+
+
+def pictures(n: int, seed: int = 0) -> Any:
+    """Return n images of 28×28."""
+    return np.random.default_rng(seed).integers(0, 256, (n, 28, 28), dtype=np.uint8)
+
+
+ALBUM = {"images": pictures(len(WHO)), "labels": LABELS, "who": WHO}
+
+
+def open_album(card: AlbumCard, path: Path) -> ImageSource:
+    """Open the images in `ALBUM`."""
+    n = len(ALBUM["images"])
+    people = ALBUM["who"] if card.unit == "person" and card.obeys else None
+    return ImageSource(
+        card, (28, 28), ALBUM["labels"], split_codes("train", n), InMemory(ALBUM["images"]),
+        people=people, classes_per_person=card.classes_per_person,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a card of persons, a config and a ledger of μ = 1, and register the kind."""
+    kind = Kind(AlbumCard, lambda card, root, size, asking: root, lambda *_: True, open_album,
+                lambda card, ours: "in memory")  # fmt: skip
+    monkeypatch.setitem(KINDS, "album", kind)
+    (tmp_path / "ward.toml").write_text(
+        'kind = "album"\nchannels = 1\nclasses = ["well", "ill"]\nunit = "person"\n'
+    )
+    (tmp_path / "release.toml").write_text(
+        f'name = "nightly"\npopulation = "ward-7"\ndataset = "{tmp_path}/ward.toml"\n'
+        'labels_and_class_sizes_are_public = true\nbudget = 0.5\nrun_key = "monday"\n'
+    )
+    ledger_of(tmp_path).set_budget("ward-7", GDP(1.0))
+    return tmp_path
+
+
+def ledger_of(ward: Path) -> Ledger:
+    """Return the ward's ledger."""
+    return init_ledger(ward / "ledger.sqlite")
+
+
+def add(path: Path, line: str) -> None:
+    """Add a line to a file."""
+    path.write_text(path.read_text() + line + "\n")
+
+
+def released(ward: Path) -> dict[str, Any]:
+    """Release once and return the document."""
+    done = settle(load_release(ward / "release.toml"), ledger_of(ward), ward)
+    return dict(json.loads(done))
+
+
+# what a person costs
+
+
+@given(st.integers(1, 12), st.integers(1, 4000).map(lambda n: n / 1000))
+def test_several_classes_cost_their_composition_rounded_to_the_private_side(
+    g: int, value: float
+) -> None:
+    """√g·μ and g·ρ of the decimals typed: never below by more than half a unit of the last place.
+
+    Where √g is no fraction, not below at all.
+    """
+    typed = Fraction(repr(value))
+    mu = Fraction(repeat_as_written(GDP(value), g).mu)  # type: ignore[union-attr]
+    rho = repeat_as_written(ZCDP(value), g).rho  # type: ignore[union-attr]
+    root = math.isqrt(g)
+    if root**2 == g:
+        assert float(mu) == float(root * typed)
+    else:
+        assert mu**2 >= g * typed**2
+    assert float(mu) == pytest.approx(math.sqrt(g) * value, rel=1e-15)
+    assert rho == float(g * typed)
+    assert repeat(GDP(value), g).mu >= math.sqrt(g) * value * (1 - 1e-15)
+    assert repeat_as_written(GDP(value), 1) == GDP(value)
+
+
+# one record
+
+
+SPACES = [
+    MANIFOLDS["spd-log-euclidean"](k=5),
+    MANIFOLDS["spd-log-cholesky"](k=5),
+    MANIFOLDS["spd-affine-invariant"](k=5),
+    flat_chart(MANIFOLDS["spd-log-euclidean"](k=5)),
+    MANIFOLDS["hyperbolic"](dim=3),
+]
+
+
+def points_of(manifold: Manifold, n: int, rng: np.random.Generator) -> Any:
+    """Return n points of a manifold."""
+    return manifold.exp(manifold.origin, 2 * rng.standard_normal((n, manifold.dim)))
+
+
+@pytest.mark.parametrize("manifold", SPACES, ids=lambda m: f"{m.name}-{m.point_shape}")
+@settings(max_examples=15, deadline=None)
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8), seed=st.integers(0, 99))
+def test_a_record_is_a_function_of_its_persons_images_alone(
+    manifold: Manifold, sizes: list[int], seed: int
+) -> None:
+    """Other numbers and images of all others leave it, to the last bit; one image is itself."""
+    rng = np.random.default_rng(seed)
+    images = [points_of(manifold, size, rng) for size in sizes]
+    who = np.repeat(np.arange(len(sizes)), sizes)
+    found = person_records(np.concatenate(images), who, manifold)
+    assert len(found) == len(sizes)
+    place = int(rng.integers(len(sizes)))
+    others = [points_of(manifold, int(rng.integers(1, 9)), rng) for _ in sizes]
+    others[place] = images[place]
+    again = person_records(
+        np.concatenate(others), np.repeat(np.arange(len(sizes)), [len(x) for x in others]), manifold
+    )
+    assert (found[place] == again[place]).all()
+    for record, mine in zip(found, images, strict=True):
+        if len(mine) == 1:
+            assert (record == mine[0]).all()
+        reach = manifold.dist(manifold.origin, mine).max()
+        assert manifold.dist(manifold.origin, record) <= reach * (1 + 1e-9)
+        if manifold.flat:
+            mean = manifold.log(manifold.origin, mine).mean(axis=0)
+            np.testing.assert_allclose(manifold.log(manifold.origin, record), mean, atol=1e-9)
+
+
+def test_where_no_mean_stays_inside_there_is_no_record() -> None:
+    """On a sphere a person with several images is refused, one with one image is not."""
+    sphere = MANIFOLDS["sphere"](dim=2)
+    points = points_of(sphere, 3, np.random.default_rng(0))
+    assert (person_records(points, np.arange(3), sphere) == points).all()
+    with pytest.raises(DomainError, match="positive curvature"):
+        person_records(points, np.array([0, 0, 1]), sphere)
+
+
+# which images count
+
+
+def source_of(who: list[int], labels: list[int], splits: list[int], classes: int) -> ImageSource:
+    """Return a source of images without pixels."""
+    card = AlbumCard(name="x", kind="album", channels=1, classes=("a", "b", "c"), unit="person")
+    n = len(who)
+    reader = InMemory(np.zeros((n, 1, 1), np.uint8))
+    return ImageSource(
+        card, (1, 1), np.array(labels, np.int64), np.array(splits, np.int64), reader,
+        people=np.array([str(x) for x in who]), classes_per_person=classes,
+    )  # fmt: skip
+
+
+IMAGES = st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    mine=st.lists(IMAGES, min_size=1, max_size=8),
+    others=st.tuples(*2 * [st.lists(IMAGES, max_size=12)]),
+    classes=st.integers(1, 3),
+    seed=st.integers(0, 9),
+)
+def test_which_of_my_images_count_does_not_depend_on_others(
+    mine: list[Any], others: tuple[list[Any], list[Any]], classes: int, seed: int
+) -> None:
+    """Whatever others have and wherever it stands: the first classes of mine, at most so many."""
+    kept = []
+    every_class = [(7, 0, 0), (8, 1, 0), (9, 2, 0)]  # a class without an image is refused
+    for rest in others:
+        rows = [(6, *image[1:]) for image in mine] + rest + every_class
+        order = np.random.default_rng(seed).permutation(len(rows))
+        who, labels, splits = zip(*(rows[i] for i in order), strict=True)
+        source = source_of(list(who), list(labels), list(splits), classes)
+        picked = source.select("train")
+        whose = np.array(who)[picked.rows]
+        kept.append(sorted(int(order[row]) for row in picked.rows[whose == 6]))
+        assert len(set(zip(whose, picked.labels, strict=True))) == sum(source.units("train"))
+    assert kept[0] == kept[1]
+    allowed = sorted({label for _, label, split in mine if split == 0})[:classes]
+    assert kept[0] == [
+        i for i, (_, label, split) in enumerate(mine) if split == 0 and label in allowed
+    ]
+
+
+# releases
+
+
+def test_a_release_takes_a_person_for_a_record(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is averaged is a record a person, n their number, Δ by it; images are counted nowhere.
+
+    Another number of images of one person changes that person's record and no other.
+    """
+    seen: list[Any] = []
+    real = publishing.mean
+    monkeypatch.setattr(
+        publishing, "mean", lambda points, *a, **k: seen.append(points) or real(points, *a, **k)
+    )
+    document = released(ward)
+    well, ill = seen[-2:]
+    assert [row["n"] for row in document["classes"]] == [len(well), len(ill)] == [4, 2]
+    assert document["settings"]["classes"] == [[0, "well", 4], [1, "ill", 2]]
+    space = MANIFOLDS["spd-log-euclidean"](k=5)
+    for record, rows in zip(well, ([0], [1, 2, 3], [6, 7], [13]), strict=True):
+        mine = space.log(np.eye(5), describe(ALBUM["images"][rows])).mean(axis=0)
+        np.testing.assert_allclose(space.log(np.eye(5), record), mine, atol=1e-9)
+    steps = document["classes"][0]["costs"]
+    assert all(step["sensitivity"] == pytest.approx(1 / 4, rel=1e-6) for step in steps)
+
+    more = {key: np.concatenate([value, value[-1:]]) for key, value in ALBUM.items()}
+    more["images"][-1] = 7
+    monkeypatch.setattr(sys.modules[__name__], "ALBUM", more)
+    again = released(ward)
+    assert (seen[-2][:3] == well[:3]).all()
+    assert (seen[-2][3] != well[3]).any()
+    assert [row["n"] for row in again["classes"]] == [4, 2]
+
+
+@pytest.mark.parametrize(("classes", "spent"), [(1, 0.5), (2, math.sqrt(2) * 0.5)])
+def test_a_person_in_several_classes_is_kept_once_or_paid_for(
+    ward: Path, classes: int, spent: float
+) -> None:
+    """By default a person counts in one class; in two, the account pays √2·μ and all say so."""
+    add(ward / "ward.toml", f"classes_per_person = {classes}")
+    document = released(ward)
+    row = ledger_of(ward).show("ward-7")[0]
+    assert row.spent is not None
+    assert row.spent.mu >= spent  # type: ignore[union-attr]
+    assert row.spent.mu == pytest.approx(spent, rel=1e-15)  # type: ignore[union-attr]
+    assert [row["n"] for row in document["classes"]] == ([4, 2] if classes == 1 else [4, 4])
+    said = dict(document["statement"])
+    assert said["Unit of privacy"].startswith("one person")
+    assert "any other images, at least one, in the same classes" in said["Neighbouring data sets"]
+    assert said["Guarantee"] == str(repeat(GDP(0.5), classes))
+    assert ("left out, so" if classes == 1 else "at most 2 classes") in said["Composition"]
+    assert "several identifiers" in said["Not covered"]
+    assert "Persons per class (public)" in said
+    assert "not public" in said["Several images of one person"]
+    assert ("for each of 2 classes" in said["Charged to the account"]) == (classes == 2)
+    assert all(row["mu"] == 0.5 for row in document["classes"])
+    page = build_release_report(document, ward / "page.html").read_text()
+    for words in ("for one person", "Persons n, exact", "the images of one particular person were"):
+        assert words in page
+    assert "for one image" not in page
+    assert f"{float(repeat(GDP(0.5), classes).mu):.3g}" in page
+
+
+def test_persons_and_images_are_paid_from_one_account(ward: Path) -> None:
+    """Both cost a person so much; together they hold for as many images as were paid for."""
+    book = ledger_of(ward)
+    released(ward)
+    assert book.show("ward-7")[0].group is None
+    assert book.history("ward-7")[-1].text.endswith("for whole persons")
+    contents = {"well": book.digest([b"other images"])}
+    book.reserve("ward-7", "{}", "x", contents=contents, cost=GDP(0.1), group=3)
+    row = book.show("ward-7")[0]
+    assert row.group == 3
+    assert row.spent is not None
+    assert row.spent.mu == pytest.approx(math.hypot(0.5, for_group_as_written(GDP(0.1), 3).mu))  # type: ignore[union-attr]
+
+
+def test_the_same_images_of_other_persons_are_another_release(
+    ward: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked again it costs nothing; with two persons made one it is drawn and paid anew."""
+    first = released(ward)
+    assert released(ward) == first
+    joined = {**ALBUM, "who": np.where(ALBUM["who"] == NAMES[0], NAMES[1], ALBUM["who"])}
+    monkeypatch.setattr(sys.modules[__name__], "ALBUM", joined)
+    assert released(ward)["classes"][0]["n"] == 3
+    assert ledger_of(ward).show("ward-7")[0].releases == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "error", "words"),
+    [
+        ("release.toml", "images_per_person = 3", ConfigError, "leave images_per_person out"),
+        ("release.toml", "classes_per_person = 2", ConfigError, "belongs to the card"),
+        ("release.toml", "smallest_class = 3", ConfigError, "2 of the 3 persons"),
+        ("ward.toml", "obeys = false", MismatchError, "knows persons"),
+    ],
+)
+def test_what_does_not_fit_persons_is_one_line_and_costs_nothing(
+    ward: Path, file: str, line: str, error: type[Exception], words: str
+) -> None:
+    """Two ways to say what a person is, too few persons, a kind that takes images for records."""
+    add(ward / file, line)
+    with pytest.raises(error, match=words) as caught:
+        released(ward)
+    assert "\n" not in str(caught.value)
+    assert ledger_of(ward).show("ward-7")[0].releases == 0
+
+
+def test_no_identifier_leaves(ward: Path) -> None:
+    """Neither names nor digests of them, under any key of the ledger, are in what is written."""
+    document = released(ward)
+    build_release_report(document, ward / "page.html")
+    write_release(document, ward / "table.parquet")
+    (ward / "document.json").write_text(json.dumps(document))
+    book = ledger_of(ward)
+    from pipeline.datasets.persons import opaque
+
+    needles = [name.encode() for name in NAMES] + [name.split(",")[0].encode() for name in NAMES]
+    for key in (book.person_key(), book.key, b""):
+        needles += [bytes(digest) for digest in opaque(np.array(NAMES), key)]
+    for path in ward.iterdir():
+        text = path.read_bytes()
+        assert not [needle for needle in needles if needle in text], path

@@ -1,13 +1,26 @@
 """Folders of PNG and JPEG: the pixels of the files, in disjoint classes, or one clear error."""
 
+import re
+import struct
+import tracemalloc
+from collections.abc import Callable
+from datetime import date
+from io import BytesIO
 from pathlib import Path
+from typing import Any
+from zlib import compress, crc32
 
 import numpy as np
 import pytest
+import tifffile
+from numpy.typing import NDArray
 from PIL import Image
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets import ImageSource, open_dataset
+from pipeline.datasets import ImageSource, load_card, open_dataset
+from pipeline.datasets.decoding import FORMATS
+from pipeline.datasets.listing import find_files, packed
+from pipeline.datasets.patterns import fill
 from pipeline.errors import DatasetError
 
 CARD = 'kind = "folder"\nchannels = 1\nclasses = ["cat", "dog"]\n'
@@ -18,10 +31,10 @@ def picture(seed: int, *shape: int) -> ImageArray:
     return np.random.default_rng(seed).integers(0, 256, shape or (6, 5), dtype=np.uint8)
 
 
-def save(path: Path, pixels: ImageArray) -> None:
+def save(path: Path, pixels: NDArray[Any], **options: Any) -> None:
     """Write an image file in new folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels).save(path)
+    Image.fromarray(pixels).save(path, **options)
 
 
 def ward(root: Path, card: str = CARD) -> ImageSource:
@@ -103,17 +116,15 @@ def test_pad_and_stretch_keep_the_whole_image(tmp_path: Path) -> None:
 
 
 def test_what_a_crop_leaves_is_said(tmp_path: Path) -> None:
-    """The share of pixels that central squares keep is a fact of the source, if it is not all."""
-    save(tmp_path / "ward/cat/0.png", picture(0, 10, 20))
-    save(tmp_path / "ward/dog/0.png", picture(1, 30, 10))
+    """That images are cropped is a fact of the source, where a card lets them be."""
+    for name in ("cat", "dog"):
+        save(tmp_path / "ward" / name / "0.png", picture(0, 10, 20))
     (fact,) = ward(tmp_path, CARD + "size = 5\n").facts
-    assert "central square, which keeps 40% of their pixels" in fact
+    assert "cropped to their central square" in fact
     assert ward(tmp_path, CARD + 'size = 5\nfit = "pad"\n').facts == ()
+    assert ward(tmp_path).facts == ()
     with pytest.raises(DatasetError, match="'fit' needs size"):
         ward(tmp_path, CARD + 'fit = "pad"\n')
-    save(tmp_path / "ward/cat/0.png", picture(0, 5, 5))
-    save(tmp_path / "ward/dog/0.png", picture(1, 7, 7))
-    assert ward(tmp_path, CARD + "size = 5\n").facts == ()
 
 
 def test_real_scans(samples: Path, tmp_path: Path) -> None:
@@ -136,7 +147,7 @@ def test_real_scans(samples: Path, tmp_path: Path) -> None:
     ("spoil", "reason"),
     [
         ("size", r"images must have one size, found \(6, 5\) in 0.png and \(5, 6\) in 1.png; give"),
-        ("sixteen", "1.png: images must have 8 bits a channel, found mode I;16"),
+        ("sixteen", r"1.png \(PNG\): unsigned values of 16 bits need a window, found none; give"),
         ("text", "1.png is not a readable image"),
         ("cut", "1.png is not a readable image"),
         ("class", "class 'dog' has no PNG or JPEG image at '{class}/\\*'"),
@@ -153,7 +164,7 @@ def test_bad_folder_is_one_line(tmp_path: Path, spoil: str, reason: str) -> None
     if spoil not in ("absent", "class"):
         save(root / "dog/1.png", picture(1, 5, 6) if spoil == "size" else picture(1))
     if spoil == "sixteen":
-        save(root / "dog/1.png", picture(1).astype(np.uint16) * 256)  # type: ignore[arg-type]
+        save(root / "dog/1.png", picture(1).astype(np.uint16) * 256)
     if spoil == "text":
         (root / "dog/1.png").write_text("no image")
     if spoil == "cut":
@@ -165,3 +176,271 @@ def test_bad_folder_is_one_line(tmp_path: Path, spoil: str, reason: str) -> None
     with pytest.raises(DatasetError, match=reason) as caught:
         list(ward(tmp_path, card).chunks())
     assert "\n" not in str(caught.value)
+
+
+PERSONS = CARD + 'unit = "person"\npattern = "{class}/{person}-{date}-*.png"\n'
+
+
+def test_persons_and_dates_are_read_from_paths(tmp_path: Path) -> None:
+    """A person ends where the text after it begins; days come in two forms; names do not stay."""
+    paths = {
+        "cat/ada-20240229-1.png": ("ada", "2024-02-29"),
+        "cat/ada-2024-03-01-2-b.png": ("ada", "2024-03-01"),
+        "cat/bob-20240101-.png": ("bob", "2024-01-01"),
+        "dog/ada-20240101-1.png": ("ada", "2024-01-01"),
+        "dog/eve-20231231-1.png": ("eve", "2023-12-31"),
+    }
+    for seed, path in enumerate(paths):
+        save(tmp_path / "ward" / path, picture(seed))
+    source = ward(tmp_path, PERSONS)
+    order = sorted(range(5), key=lambda index: list(paths)[index])
+    assert source.dates is not None
+    assert source.dates.tolist() == [
+        date.fromisoformat(list(paths.values())[index][1]) for index in order
+    ]
+    assert (source.unit, source.counts(), source.units()) == ("person", (3, 1), (2, 1))
+    keys = source.persons()
+    assert keys is not None
+    assert len(set(keys.tolist())) == 3
+    assert not any(name in repr(source.people) for name in ("ada", "bob", "eve"))
+    plain = ward(tmp_path, PERSONS.replace('"person"', '"image"'))
+    assert (plain.unit, plain.persons(), plain.units()) == ("image", None, (3, 2))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "said"),
+    [
+        ("{class}/{person}/*.png", "cat/17-3/1.png", "17-3"),
+        ("{class}/{person}-*.png", "cat/17-3-1.png", "17"),
+        ("{class}/*_{person}.png", "cat/a_17_3.png", "17_3"),
+        ("{class}/{person}.png", "cat/17.a.png", "17.a"),
+        ("{class}/**/{person}/*", "cat/x/y/17/1.png", "17"),
+        ("{person}/**/{class}-*", "17/x/cat-1.png", "17"),
+        ("{class}/scan[0-9]?-{person}__*", "cat/scan1a-p_1__2.png", "p_1"),
+        ("{class}/{person}-*.png", "cat/-1.png", None),
+        ("{class}/{person}-{date}*.png", "cat/17-3-20240101.png", None),
+        ("{class}/{person}-*.png", "cat/ -1.png", None),
+    ],
+)
+def test_a_path_names_one_person(pattern: str, path: str, said: str | None) -> None:
+    """Each path is read in one way; one that does not say whose it is is refused by its name."""
+    if said is not None:
+        assert fill(pattern, "cat", "").read(path, path).person == said
+        return
+    with pytest.raises(DatasetError, match=f"{re.escape(path)} does not say.*exclude"):
+        fill(pattern, "cat", "").read(path, path)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ('unit = "person"', 'unit = "person" needs {person} in pattern'),
+        ('pattern = "{class}/{person}*.png"', "{person} in pattern must be followed by fixed text"),
+        ('pattern = "{class}/*{person}.png"', r"\* in pattern must be followed by fixed text"),
+        ('pattern = "{class}/{person}{date}.png"', "{person} in pattern must be followed"),
+        ('pattern = "{class}/{person}/{person}-*.png"', "may name {person} once"),
+        ('pattern = "{class}/**/{person}/**/*"', r"one '\*\*' where it names {person}"),
+        ('pattern = "{class}/{patient}-*.png"', "{patient} in pattern is not known; it may name"),
+        ('window = "header"', "pictures have no window of their own"),
+    ],
+)
+def test_a_pattern_is_read_in_one_way(tmp_path: Path, more: str, reason: str) -> None:
+    """A pattern that two readers could take in two ways is refused with the card."""
+    (tmp_path / "ward.toml").write_text(f"{CARD}{more}\n")
+    with pytest.raises(DatasetError, match=reason) as caught:
+        load_card(tmp_path / "ward.toml")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_path_that_names_nobody_is_refused(tmp_path: Path) -> None:
+    """A file that fits but for person or day is one line; the list of exclusions is a way out."""
+    for name in ("cat/ada-20240101-1.png", "dog/eve-20240101-1.png", "dog/eve-2024-1-a.png"):
+        save(tmp_path / "ward" / name, picture(0))
+    with pytest.raises(DatasetError, match=r"eve-2024-1-a.png does not say {person} and {date}"):
+        ward(tmp_path, PERSONS)
+    (tmp_path / "ward/dog/eve-2024-1-a.png").rename(tmp_path / "ward/dog/eve-20240231-1.png")
+    with pytest.raises(DatasetError, match="a day that no calendar has"):
+        ward(tmp_path, PERSONS)
+    (tmp_path / "ward/out.txt").write_text("\ufeffdog/eve-20240231-1.png\r\n\n")
+    source = ward(tmp_path, PERSONS + 'exclude = "out.txt"\n')
+    assert (source.counts(), source.facts[0][:23]) == ((1, 1), "1 file(s) are left out,")
+    (tmp_path / "ward/out.txt").write_text("dog/nobody.png\n")
+    with pytest.raises(DatasetError, match=r"leaves out 'dog/nobody.png', which is not in"):
+        ward(tmp_path, PERSONS + 'exclude = "out.txt"\n')
+    with pytest.raises(DatasetError, match=r"cannot read .*absent.txt.*exclude in the card"):
+        ward(tmp_path, PERSONS + 'exclude = "absent.txt"\n')
+
+
+def test_opening_opens_no_image_where_the_card_has_a_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a size a dataset is opened by names alone, without one by the first header that is."""
+    for name in ("cat/0", "cat/1", "dog/0"):
+        save(tmp_path / f"ward/{name}.png", picture(0))
+    (tmp_path / "ward/cat/0.png").write_bytes(b"no image")
+    opened: list[object] = []
+    real = Image.open
+    monkeypatch.setattr(Image, "open", lambda *a, **k: [real(*a, **k), opened.append(a[0].name)][0])
+    assert ward(tmp_path, CARD + "size = 4\n").shape == (4, 4)
+    assert opened == []
+    source = ward(tmp_path)
+    assert (source.shape, len(opened)) == ((6, 5), 1)
+    with pytest.raises(DatasetError, match=r"cat/0.png is not a readable image"):
+        list(source.chunks())
+
+
+def deep(kind: type = np.uint16) -> NDArray[Any]:
+    """Return values over all of the range of an integer type of 16 or 32 bits."""
+    span = np.iinfo(kind)
+    values = np.random.default_rng(0).integers(span.min, span.max, (6, 5), endpoint=True)
+    values[0, :2] = span.min, span.max
+    return values.astype(kind)
+
+
+def pair(root: Path, end: str, pixels: NDArray[Any], **options: Any) -> None:
+    """Write the same image for both classes."""
+    for name in ("cat", "dog"):
+        save(root / f"ward/{name}/0{end}", pixels, **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("PNG", {}),
+        ("TIFF", {}),
+        ("TIFF", {"compression": "tiff_lzw"}),
+        ("TIFF", {"tiffinfo": {262: 0}}),
+        ("PPM", {}),
+        ("JPEG2000", {}),
+    ],
+)
+def test_sixteen_bits_need_a_window(tmp_path: Path, kind: Any, options: Any) -> None:
+    """Gray of 16 bits is 255·(x − low)/(high − low), rounded; where low is white, from 255 down."""
+    pair(tmp_path, FORMATS[kind][0], deep(), format=kind, **options)
+    card = f'{CARD}formats = ["{kind}"]\n'
+    with pytest.raises(DatasetError, match="values of 16 bits need a window"):
+        list(ward(tmp_path, card).chunks())
+    wanted = np.clip((deep() - 1000.0) / 49_000, 0, 1) * 255
+    white_is_low = "tiffinfo" in options
+    (found,) = ward(tmp_path, card + "window = [1000, 50000]\n").chunks(label=0)
+    np.testing.assert_array_equal(found[0], np.rint(255 - wanted if white_is_low else wanted))
+    (found,) = ward(tmp_path, card + 'window = "image"\nsize = 8\n').chunks(label=0)
+    assert found.shape == (1, 8, 8)
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.int32, np.uint32, np.float32])
+def test_deep_tiff_is_read_by_its_own_values(tmp_path: Path, kind: Any) -> None:
+    """Values with a sign, of 32 bits or floating are those that the file holds."""
+    values = deep(np.int16) / np.float32(7) if kind == np.float32 else deep(kind)
+    low, high = np.percentile(values.astype(float), (10, 80))
+    sample = {np.uint32: 1, np.float32: 3}.get(kind, 2)
+    for name in ("cat", "dog"):
+        (tmp_path / "ward" / name).mkdir(parents=True)
+        write_tiff(tmp_path / "ward" / name / "0.tif", values, sample)
+    card = f'{CARD}formats = ["TIFF"]\nwindow = [{low}, {high}]\n'
+    (found,) = ward(tmp_path, card).chunks(label=0)
+    wanted = np.clip((values.astype(float) - low) / (high - low), 0, 1) * 255
+    np.testing.assert_array_equal(found[0], np.rint(wanted))
+
+
+def write_tiff(path: Path, values: NDArray[Any], sample: int) -> None:
+    """Write a TIFF by hand: one strip, little endian."""
+    height, width = values.shape
+    pixels = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"))).tobytes()
+    tags = {
+        256: width, 257: height, 258: 8 * values.itemsize, 259: 1, 262: 1, 273: 8, 277: 1,
+        278: height, 279: len(pixels), 339: sample,
+    }  # fmt: skip
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    offset = 8 + len(pixels)
+    path.write_bytes(
+        struct.pack("<2sHI", b"II", 42, offset)
+        + pixels
+        + struct.pack("<H", len(tags))
+        + entries
+        + bytes(4)
+    )
+
+
+def test_twelve_bits_are_those_of_the_file(tmp_path: Path) -> None:
+    """Values of 12 bits keep their units, though Pillow stretches them to 16."""
+    values = deep() >> 4
+    head = b"P5 5 6 4095\n"
+    for name in ("cat", "dog"):
+        (tmp_path / "ward" / name).mkdir(parents=True)
+        (tmp_path / "ward" / name / "0.pgm").write_bytes(head + values.astype(">u2").tobytes())
+    (found,) = ward(tmp_path, CARD + 'formats = ["PPM"]\nwindow = [0, 4095]\n').chunks(label=0)
+    np.testing.assert_array_equal(found[0], np.rint(values * (255 / 4095)))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "PPM"])
+def test_deep_colour_is_refused(tmp_path: Path, kind: Any, channels: int) -> None:
+    """Colour of 16 bits, which Pillow would cut to 8 in silence, is one line, windowed or not."""
+    colour = np.stack([deep()] * 3, axis=-1)
+    for name in ("cat", "dog"):
+        path = tmp_path / "ward" / name / f"0{FORMATS[kind][0]}"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(ENCODED[kind](colour))
+    card = CARD.replace("channels = 1", f"channels = {channels}") + f'formats = ["{kind}"]\n'
+    for window in ("", 'window = "image"\n'):
+        with pytest.raises(DatasetError, match="in colour must have 8 bits a channel, found 16"):
+            list(ward(tmp_path, card + window).chunks())
+
+
+def png(colour: NDArray[np.uint16]) -> bytes:
+    """Return a PNG of 16 bits a channel, written by hand."""
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", crc32(name + body))
+
+    height, width, _ = colour.shape
+    lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in colour)
+    head = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    body = chunk(b"IHDR", head) + chunk(b"IDAT", compress(lines)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+def tiff(colour: NDArray[np.uint16]) -> bytes:
+    """Return a TIFF of 16 bits a channel, written by scikit-image's reader of TIFF."""
+    stream = BytesIO()
+    tifffile.imwrite(stream, colour, photometric="rgb")
+    return stream.getvalue()
+
+
+ENCODED: dict[str, Callable[[NDArray[np.uint16]], bytes]] = {
+    "PNG": png,
+    "TIFF": tiff,
+    "PPM": lambda colour: b"P6 5 6 65535\n" + colour.astype(">u2").tobytes(),
+}
+
+
+def test_a_window_is_obeyed_by_eight_bits(tmp_path: Path) -> None:
+    """A window applies to 8 bits, gray and in colour, as to any."""
+    values = picture(0, 6, 5, 3)
+    wanted = np.rint(np.clip((values - 50.0) / 100, 0, 1) * 255)
+    pair(tmp_path, ".png", values)
+    card = CARD.replace("channels = 1", "channels = 3") + "window = [50, 150]\n"
+    (found,) = ward(tmp_path, card).chunks(label=0)
+    np.testing.assert_array_equal(found[0], wanted)
+    pair(tmp_path, ".png", values[..., 0])
+    (found,) = ward(tmp_path, CARD + "window = [50, 150]\n").chunks(label=0)
+    np.testing.assert_array_equal(found[0], wanted[..., 0])
+    (found,) = ward(tmp_path, card).chunks(label=0)
+    np.testing.assert_array_equal(found[0], np.stack([wanted[..., 0]] * 3, axis=-1))
+
+
+def test_names_take_little_more_than_their_letters(tmp_path: Path) -> None:
+    """A listing of n files holds n names and n numbers: 10⁶ of 90 letters are under 110 MB."""
+    (tmp_path / "cat").mkdir()
+    for number in range(3000):
+        (tmp_path / "cat" / f"{number:09}.png").touch()
+    tracemalloc.start()
+    files = find_files(tmp_path, fill("{class}/*.png", "cat", ""), tmp_path)
+    names = packed(found.path for found in files)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    letters = len(str(tmp_path)) + len("/cat/000000000.png")
+    assert (len(names), names[-1]) == (3000, str(tmp_path / "cat/000002999.png"))
+    assert kept < 3000 * (letters + 20) + 20_000
+    assert peak < 3000 * (letters + 200) + 200_000

@@ -1,22 +1,28 @@
 """One picture: opened by the decoders its card names, in eight bits, square where asked."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets.doors import open_regular
+from pipeline.datasets.intensities import Window, to_uint8
+from pipeline.datasets.own import OwnCard
 from pipeline.errors import ImageError
 
 if TYPE_CHECKING:
     from PIL import Image
 
-    from pipeline.datasets.folder import FolderCard
-
 Format: TypeAlias = Literal["PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000"]
+
+Check: TypeAlias = Callable[[tuple[int, int], Path], None]
+"""Raises when an image of this height and width may not be."""
 
 FORMATS: dict[Format, tuple[str, ...]] = {
     "PNG": (".png",),
@@ -31,52 +37,154 @@ FORMATS: dict[Format, tuple[str, ...]] = {
 """What a card may name, with the ends of file names. Pillow decodes all of it in this process; a
 format for which it would start another program (EPS) must never stand here."""
 EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
-"""Pillow's modes with intensities 0..255; others would be clipped, not rescaled."""
+"""Pillow's modes with intensities 0..255."""
+DEEP = {"I;16", "I;16L", "I;16B", "I", "F"}
+"""Pillow's modes of gray with more than 8 bits: they need a window."""
+_PHOTOMETRIC, _BITS, _SAMPLES = 262, 258, 339
+"""Tags of TIFF."""
 
 
-def header(file: Path, card: "FolderCard") -> tuple[int, int]:
+class PictureCard(OwnCard):
+    """What a card of pictures says, in files that Pillow reads.
+
+    Attributes
+    ----------
+    formats : tuple of str
+        The formats that are read, out of `FORMATS`.
+    """
+
+    formats: tuple[Format, ...] = Field(("PNG", "JPEG"), min_length=1)
+
+    @check(mode="after")
+    def _pictures_have_no_window(self) -> Self:
+        if self.window == "header":
+            raise ValueError('pictures have no window of their own; give [low, high] or "image"')
+        return self
+
+
+def extent(file: Path, card: PictureCard) -> tuple[int, int]:
     """Return height and width of an image from its header alone."""
     with _opened(file, card) as image:
-        if image.mode not in EIGHT_BIT:
-            raise ImageError(
-                f"{file}: images must have 8 bits a channel, found mode {image.mode}; rescale "
-                "to 0..255 and save again"
-            )
-        pages = getattr(image, "n_frames", 1)
-        if pages > 1 and image.format != "MPO":  # a JPEG with a preview is one image
-            raise ImageError(
-                f"{file}: one file must be one image, found {pages}; save each in a file of its own"
-            )
+        _check_one(image, file)
         return image.height, image.width
 
 
-def decode(file: Path, card: "FolderCard") -> ImageArray:
-    """Return one image, (h, w) or (h, w, 3)."""
+def decode(file: Path, card: PictureCard, check: Check | None = None) -> ImageArray:
+    """Return one image, (h, w) or (h, w, 3): in eight bits first, then made to fit.
+
+    What `check` says of height and width it says before anything is decoded.
+    """
+    from PIL import Image
+
     with _opened(file, card) as image:
-        plain = image.convert("L" if card.channels == 1 else "RGB")
-        return np.asarray(fitted(plain, card.size, card.fit) if card.size else plain)
+        _check_one(image, file)
+        if check:
+            check((image.height, image.width), file)
+        if image.mode in DEEP:
+            plain = Image.fromarray(_windowed(image, card, file))
+        else:
+            plain = image.convert("L" if card.channels == 1 else "RGB")
+            if card.window is not None:
+                pixels = to_uint8(np.asarray(plain), window=_window(card), where=str(file))
+                plain = Image.fromarray(pixels)
+    if card.channels == 3:
+        plain = plain.convert("RGB")
+    return np.asarray(fitted(plain, card.size, card.fit) if card.size else plain)
 
 
-def fitted(image: "Image.Image", size: int, fit: str) -> "Image.Image":
+def _window(card: PictureCard) -> Window:
+    """Return a card's window; of pictures it is never "header"."""
+    return None if card.window == "header" else card.window
+
+
+def fitted(image: "Image.Image", size: int, fit: str, *, smooth: bool = True) -> "Image.Image":
     """Return an image of `size` pixels a side: cropped, padded with black, or stretched."""
     from PIL import Image
 
+    method = Image.Resampling.BICUBIC if smooth else Image.Resampling.NEAREST
     if fit == "crop":
         side = min(image.size)
         left, top = (image.width - side) // 2, (image.height - side) // 2
         image = image.crop((left, top, left + side, top + side))
     if fit != "pad":
-        return image.resize((size, size), Image.Resampling.BICUBIC)
+        return image.resize((size, size), method)
     longest = max(image.size)
     width, height = (max(1, round(side * size / longest)) for side in image.size)
     black = Image.new(image.mode, (size, size))
-    small = image.resize((width, height), Image.Resampling.BICUBIC)
-    black.paste(small, ((size - width) // 2, (size - height) // 2))
+    black.paste(image.resize((width, height), method), ((size - width) // 2, (size - height) // 2))
     return black
 
 
+def _check_one(image: "Image.Image", file: Path) -> None:
+    """Raise unless a file is one image in a mode whose values are known, before any is decoded."""
+    pages = getattr(image, "n_frames", 1)
+    if pages > 1 and image.format != "MPO":  # a JPEG with a preview is one image
+        raise ImageError(
+            f"{file}: one file must be one image, found {pages}; save each in a file of its own"
+        )
+    if image.mode not in EIGHT_BIT | DEEP:
+        raise ImageError(
+            f"{file}: images must be gray or colour, found mode {image.mode}; save it as PNG"
+        )
+    if image.mode in DEEP:
+        return
+    bits, signed = _stored(image)
+    if bits > 8:  # Pillow would cut them to 8
+        raise ImageError(
+            f"{file}: images in colour must have 8 bits a channel, found {bits}; rescale to "
+            "0..255, or make it gray, and save again"
+        )
+    if signed:
+        raise ImageError(f"{file}: values of 8 bits must not have a sign; save it with 16 bits")
+
+
+def _stored(image: Any) -> tuple[int, bool]:
+    """Return the bits of a value as the file has them, and whether they have a sign."""
+    if image.format == "TIFF":
+        return int(max(image.tag_v2.get(_BITS, (1,)))), image.tag_v2.get(_SAMPLES, (1,))[0] == 2
+    if image.format == "JPEG2000":
+        return _stored_in_jpeg2000(image.fp)
+    raw = image.tile[0][3] if image.tile else ""
+    if image.format == "PPM":
+        return 8 if isinstance(raw, str) else int(raw[1]).bit_length(), False
+    return 16 if isinstance(raw, str) and ";16" in raw else 8, False
+
+
+def _stored_in_jpeg2000(stream: BinaryIO) -> tuple[int, bool]:
+    """Return the same of the SIZ segment of the codestream (ISO 15444-1, A.5.1)."""
+    place = stream.tell()
+    stream.seek(0)
+    siz = stream.read().partition(b"\xff\x4f\xff\x51")[2]
+    stream.seek(place)
+    depths = siz[38 : 38 + 3 * int.from_bytes(siz[36:38]) : 3]
+    return max(depth & 0x7F for depth in depths) + 1, any(depth & 0x80 for depth in depths)
+
+
+def _windowed(image: Any, card: PictureCard, file: Path) -> ImageArray:
+    """Return a gray image of more than 8 bits as 0..255; values are those that the file holds."""
+    bits, signed, highest, white_is_low = 16, False, 65535, False
+    if image.format == "TIFF":
+        bits, signed = _stored(image)
+        white_is_low = image.tag_v2.get(_PHOTOMETRIC) == 0
+    elif image.format == "JPEG2000":
+        bits, signed = _stored(image)
+        if signed:
+            raise ImageError(f"{file}: values in JPEG 2000 must not have a sign; save it as TIFF")
+    elif image.format == "PPM" and image.tile[0][0] != "raw":
+        highest = image.tile[0][3][1]
+    values: NDArray[Any] = np.asarray(image)
+    if image.format == "PPM" and image.mode == "I":  # Pillow stretches them to 16 bits
+        values = np.rint(values * (highest / 65535)).astype(np.uint16)
+    if image.format == "JPEG2000":  # and shifts these there
+        values = values >> (16 - bits)
+    if image.mode == "I" and bits == 32 and not signed:  # and reads these as if signed
+        values = values.view(np.uint32)
+    where = f"{file} ({image.format})"
+    return to_uint8(values, window=_window(card), inverted=white_is_low, where=where)
+
+
 @contextmanager
-def _opened(file: Path, card: "FolderCard") -> Iterator["Image.Image"]:
+def _opened(file: Path, card: PictureCard) -> Iterator["Image.Image"]:
     """Open an image; whatever a damaged file makes Pillow raise becomes one `ImageError`.
 
     Only the decoders of the card's formats look at it, whatever its name says.
@@ -96,6 +204,6 @@ def _opened(file: Path, card: "FolderCard") -> Iterator["Image.Image"]:
         raise ImageError(f"{file} is not a readable image ({reason})") from error
 
 
-def either(card: "FolderCard") -> str:
+def either(card: PictureCard) -> str:
     """Return the formats a card names, as words."""
     return " or ".join(card.formats)

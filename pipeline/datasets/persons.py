@@ -1,6 +1,7 @@
 """Persons: told apart by keyed digests, so that no identifier goes further than this file."""
 
 import hashlib
+import unicodedata
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +18,18 @@ def opaque(people: NDArray[np.str_], key: bytes) -> NDArray[np.bytes_]:
     Parameters
     ----------
     people : (n,) str
-        Identifiers; blanks around one do not count.
+        Identifiers; blanks around one do not count, nor in which way an accent is written.
     key : bytes
         The ledger's, where digests are to be known again, else random; up to 64 bytes.
     """
     names, of_name = np.unique(np.char.strip(people), return_inverse=True)
     digests = [
-        hashlib.blake2b(str(name).encode(), digest_size=BYTES, key=key).hexdigest().encode()
+        hashlib.blake2b(_plain(str(name)), digest_size=BYTES, key=key).hexdigest().encode()
         for name in names
     ]
     return np.array(digests, dtype=f"S{2 * BYTES}")[of_name]
+
+
+def _plain(name: str) -> bytes:
+    """Return a name as bytes: the same for one person, as one system writes é and another e + ´."""
+    return unicodedata.normalize("NFC", name).encode(errors="surrogateescape")

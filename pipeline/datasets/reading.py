@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,14 @@ from pipeline.threads import Submit, side_by_side
 Rows: TypeAlias = NDArray[np.int64]
 Decode: TypeAlias = Callable[[Path, Rows], ImageArray]
 """From a file and the frames wanted of it to those images, (m, *shape) uint8."""
+
+
+class FileNames(Protocol):
+    """Names of files: a list, or `pipeline.datasets.listing.Paths`."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> str: ...
 
 
 class Reader(Protocol):
@@ -112,14 +120,14 @@ class InFiles:
     ----------
     decode : callable
         See `Decode`; it runs in threads.
-    names : sequence of str
+    names : FileNames
         The files.
     file, frame : (n,) int64
         For each row the index of its file, and which image of that file it is.
     """
 
     decode: Decode
-    names: Sequence[str]
+    names: FileNames
     file: NDArray[np.int64]
     frame: NDArray[np.int64]
     sequential = False

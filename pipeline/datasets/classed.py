@@ -1,0 +1,196 @@
+"""Which file is in which class and split, whose it is and of which day: by a card's pattern."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.datasets.cards import goes_down
+from pipeline.datasets.decoding import FORMATS
+from pipeline.datasets.excluded import excluded
+from pipeline.datasets.listing import Found, Paths, find_files, joined, packed
+from pipeline.datasets.patterns import Pattern, check_pattern, fill
+from pipeline.datasets.source import SPLITS, split_codes
+from pipeline.errors import DatasetError, MismatchError
+
+OTHERS = (
+    ".dcm", ".dicom", ".ima", ".nii", ".nii.gz", ".hdr", ".img", ".nrrd", ".mha", ".mhd", ".svs",
+    ".ndpi", ".mrxs", ".czi", ".heic", ".heif", ".avif", ".jxl", ".tga", ".psd", ".eps", ".svg",
+    ".exr",
+)  # fmt: skip
+IMAGES = (*OTHERS, *(end for ends in FORMATS.values() for end in ends))
+"""Ends of names of image files, of any kind: none is passed by in silence."""
+
+
+class PatternCard(Protocol):
+    """What a card says that finds its files by a pattern."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def path(self) -> str | None: ...  # noqa: D102
+    @property
+    def classes(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def unit(self) -> str: ...  # noqa: D102
+    @property
+    def exclude(self) -> str | None: ...  # noqa: D102
+    @property
+    def pattern(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True, eq=False)
+class Classed:
+    """The files of a dataset, by split, class and path.
+
+    Attributes
+    ----------
+    names : Paths
+        Where they are.
+    label_of, split_of : (n,) int64
+        Class and split of each.
+    people : (n,) str or None
+        Whose each is, where the pattern says so.
+    dates : (n,) datetime64[D] or None
+        Of which day each is, where the pattern says so.
+    facts : tuple of str
+        What was left out.
+    """
+
+    names: Paths
+    label_of: NDArray[np.int64]
+    split_of: NDArray[np.int64]
+    people: NDArray[np.str_] | None
+    dates: NDArray[np.datetime64] | None
+    facts: tuple[str, ...]
+
+
+def check_card(card: PatternCard) -> None:
+    """Raise `ValueError` unless a card's pattern can be read and its classes stay in the folder."""
+    check_pattern(card.pattern)
+    for name in card.classes:
+        if not goes_down(card.pattern.replace("{class}", name)):
+            raise ValueError(f"class {name!r} would lead out of the folder")
+    if card.unit == "person" and "{person}" not in card.pattern:
+        raise ValueError(
+            'unit = "person" needs {person} in pattern, as in "{class}/{person}-*.png", found '
+            f"{card.pattern!r}"
+        )
+
+
+def sort_files(
+    card: PatternCard, path: Path, suffixes: Sequence[str], asked: Sequence[str]
+) -> Classed:
+    """Return the files of each split and class, in the order of their paths.
+
+    Parameters
+    ----------
+    card : PatternCard
+        Pattern, classes, and what is left out.
+    path : Path
+        The dataset's folder.
+    suffixes : sequence of str
+        How names of files end that are read, in lower case.
+    asked : sequence of str
+        The formats of such files, for errors.
+
+    Raises
+    ------
+    DatasetError
+        When a class has no file, a file lies in two classes, or one would be passed by that may be
+        an image.
+    """
+    skip = excluded(card.exclude, path)
+    splits = SPLITS if "{split}" in card.pattern else SPLITS[:1]
+    depth = len(Path(card.path or card.name).parts)
+    root = path.parents[depth - 1] if depth else path
+    people: list[str] = []
+    dates: list[date | None] = []
+    names: list[Paths] = []
+    left_out = 0
+
+    def images(pattern: Pattern, label: str) -> Iterator[str]:
+        nonlocal left_out
+        passed = 0
+        for found in find_files(path, pattern, root):
+            if found.relative in skip:
+                left_out += 1
+            elif found.relative.lower().endswith(tuple(suffixes)):
+                whose = pattern.read(found.relative, found.path)
+                if "{person}" in card.pattern:
+                    people.append(whose.person)
+                if "{date}" in card.pattern:
+                    dates.append(whose.date)
+                yield found.path
+            else:
+                passed += _may_be_image(found)
+        if passed:
+            raise DatasetError(_passed(path, label, passed, asked))
+
+    for split, label in itertools.product(splits, card.classes):
+        names.append(packed(images(fill(card.pattern, label, split), label)))
+    counts = np.array([len(part) for part in names]).reshape(len(splits), len(card.classes))
+    _check_classes(card, path, counts.sum(axis=0), asked)
+    all_names = joined(names)
+    _check_once(card, all_names)
+    each = np.tile(np.arange(len(card.classes)), len(splits))
+    return Classed(
+        all_names,
+        np.repeat(each, counts.reshape(-1)),
+        np.concatenate(
+            [split_codes(s, n) for s, n in zip(splits, counts.sum(axis=1).tolist(), strict=True)]
+        ),
+        np.array(people, np.str_) if "{person}" in card.pattern else None,
+        np.array(dates, "datetime64[D]") if "{date}" in card.pattern else None,
+        (f"{left_out} file(s) are left out, as {card.exclude} says.",) if left_out else (),
+    )
+
+
+def _may_be_image(found: Found) -> bool:
+    """Return whether a file that is not read would be missed.
+
+    Without a suffix are DICOM files, often named by a number; a folder may hold images.
+    """
+    name = found.relative.lower()
+    return found.folder or name.endswith(IMAGES) or not any(map(str.isalpha, Path(name).suffix))
+
+
+def _passed(path: Path, label: str, passed: int, asked: Sequence[str]) -> str:
+    return (
+        f"{path}: class '{label}' has {passed} image(s) of a format that the card does not "
+        f"name (it names {', '.join(asked)}), or files without a suffix, or folders; add it to "
+        "formats, or name another kind, or convert or rename them, or leave them out by a narrower "
+        "pattern or by exclude"
+    )
+
+
+def _check_classes(
+    card: PatternCard, path: Path, counts: NDArray[np.int64], asked: Sequence[str]
+) -> None:
+    """Raise unless every class has a file."""
+    for name, count in zip(card.classes, counts.tolist(), strict=True):
+        if count == 0:
+            raise MismatchError(
+                f"{path}: class '{name}' has no {' or '.join(asked)} image at "
+                f"'{card.pattern}'; correct classes, pattern, formats or path in the card"
+            )
+
+
+def _check_once(card: PatternCard, names: Paths) -> None:
+    """Raise unless every file is there once."""
+    marks = np.fromiter(map(hash, names), np.int64, len(names))
+    if len(np.unique(marks)) == len(names):
+        return
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DatasetError(
+                f"{name} lies in two classes or splits, or a link repeats it; make "
+                f"'{card.pattern}' tell them apart"
+            )
+        seen.add(name)

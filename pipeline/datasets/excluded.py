@@ -1,0 +1,45 @@
+"""Files that a card leaves out, by a list of their paths that lies beside the images."""
+
+import os
+from pathlib import Path, PurePosixPath
+
+from pipeline.datasets.cards import goes_down
+from pipeline.datasets.doors import open_regular, stay_inside
+from pipeline.errors import DatasetError, ImageError
+
+LARGEST = 1 << 28
+"""Bytes that such a list may have."""
+
+
+def excluded(listed: str | None, folder: Path) -> frozenset[str]:
+    """Return the paths that the file `listed` names, relative to `folder`, with ``/``.
+
+    One path a line, in UTF-8; blank lines do not count.
+
+    Raises
+    ------
+    DatasetError
+        When there is no such file, or it names what is not in the folder.
+    """
+    if listed is None:
+        return frozenset()
+    file = stay_inside(folder / listed, folder, f"exclude = {listed!r}")
+    try:
+        with open_regular(file) as stream:
+            content = stream.read(LARGEST + 1)
+        lines = content.decode("utf-8-sig", errors="surrogateescape").replace("\r\n", "\n")
+    except OSError as error:
+        raise DatasetError(
+            f"cannot read {file} ({error.strerror}), which exclude in the card names; put it "
+            "there, or take the key out"
+        ) from error
+    if len(content) > LARGEST:
+        raise DatasetError(f"{file} has more than {LARGEST} bytes, so it is no list of paths")
+    found = frozenset(str(PurePosixPath(line)) for line in lines.split("\n") if line.strip())
+    for path in sorted(found):
+        if not goes_down(path) or not os.path.lexists(folder / path):
+            raise ImageError(
+                f"{file} leaves out {path!r}, which is not in {folder}; correct that line, or take "
+                "it out"
+            )
+    return found

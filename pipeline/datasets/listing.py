@@ -1,0 +1,179 @@
+"""Listing: the files of a folder that a pattern names, in order, links followed, none passed by."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.datasets.patterns import Pattern
+from pipeline.errors import ImageError
+
+
+class Found(NamedTuple):
+    """One file, or whatever else a pattern names.
+
+    Attributes
+    ----------
+    relative : str
+        Its path from the dataset's folder, with ``/``.
+    path : str
+        Where it is, every link on the way followed.
+    folder : bool
+        Whether it is a folder, into which the pattern does not go.
+    """
+
+    relative: str
+    path: str
+    folder: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """Paths in one piece of memory: a million need little more than their letters.
+
+    Attributes
+    ----------
+    text : bytes
+        All of them, one after another.
+    ends : (n,) int64
+        Where each ends.
+    """
+
+    text: bytes
+    ends: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, index: int) -> str:
+        index = range(len(self))[index]  # negative ones, and IndexError at the end
+        start = self.ends[index - 1] if index else 0
+        return os.fsdecode(self.text[start : self.ends[index]])
+
+
+def packed(paths: Iterable[str]) -> Paths:
+    """Return paths in one piece of memory."""
+    text, ends = bytearray(), []
+    for path in paths:
+        text += os.fsencode(path)
+        ends.append(len(text))
+    return Paths(bytes(text), np.array(ends, np.int64))
+
+
+def joined(parts: Sequence[Paths]) -> Paths:
+    """Return all of several, in order."""
+    starts = np.cumsum([0, *(len(part.text) for part in parts)])
+    ends = [part.ends + start for part, start in zip(parts, starts, strict=False)]
+    return Paths(b"".join(part.text for part in parts), np.concatenate(ends))
+
+
+def find_files(folder: Path, pattern: Pattern, root: Path) -> Iterator[Found]:
+    """Yield what `pattern` names in `folder`, ordered by path; hidden files are left out.
+
+    A link to a file or, where the pattern names it, to a folder is followed, inside the data root
+    alone; ``**`` follows none.
+
+    Raises
+    ------
+    ImageError
+        When a folder on the way cannot be listed, or a link leads out of the data root.
+    """
+    inside = os.path.realpath(root)
+    start = _followed(str(folder), inside)
+    for found in _below(start, "", _closed({0}, pattern), pattern, inside):
+        if not found.relative.rpartition("/")[2].startswith("."):
+            yield found
+
+
+def _below(
+    folder: str, relative: str, places: frozenset[int], pattern: Pattern, root: str
+) -> Iterator[Found]:
+    """Yield what is named below a folder.
+
+    `places` are the parts of the pattern that a name in it may be.
+    """
+    names, odd = _listed(folder, places, pattern)
+    last = len(pattern.parts)
+    for name in names:
+        path = os.path.join(folder, name)  # noqa: PTH118 (a million times)
+        linked = name in odd and os.path.islink(path)  # noqa: PTH114
+        after = _next(name, places, pattern, linked)
+        if linked and after:
+            path = _followed(path, root)
+        within = name in odd and os.path.isdir(path)  # noqa: PTH112
+        if within and after - {last}:
+            yield from _below(path, f"{relative}{name}/", after, pattern, root)
+        elif last in after:
+            yield Found(relative + name, path, within)
+
+
+def _listed(
+    folder: str, places: frozenset[int], pattern: Pattern
+) -> tuple[list[str], frozenset[str]]:
+    """Return the names in a folder, in order, and which of them are not plain files.
+
+    Where the pattern names one thing only, that is looked for without a listing.
+    """
+    tests = [pattern.names[place] for place in places if place < len(pattern.parts)]
+    wanted = [test for test in tests if isinstance(test, str)]
+    if len(wanted) == len(tests):
+        there = sorted(n for n in wanted if os.path.lexists(os.path.join(folder, n)))  # noqa: PTH118
+        return there, frozenset(there)
+    names, odd = [], set()
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                names.append(entry.name)
+                if not entry.is_file(follow_symlinks=False):
+                    odd.add(entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return [], frozenset()
+    except OSError as error:
+        raise ImageError(
+            f"{folder} cannot be listed ({error.strerror}); make it readable, or leave it "
+            "out by a narrower pattern"
+        ) from error
+    return sorted(names), frozenset(odd)
+
+
+def _next(
+    name: str, places: frozenset[int], pattern: Pattern, linked: bool = False
+) -> frozenset[int]:
+    """Return what a name below this one may be, if this one is what one of `places` asks for."""
+    found = set()
+    for place in places:
+        if place == len(pattern.parts):
+            continue
+        test = pattern.names[place]
+        if test is None:
+            found |= set() if linked else {place}
+        elif test == name if isinstance(test, str) else test(name):
+            found.add(place + 1)
+    return _closed(found, pattern)
+
+
+def _closed(places: set[int], pattern: Pattern) -> frozenset[int]:
+    """Return places and those after a ``**``, which may be no folder at all."""
+    found = set(places)
+    for place in sorted(places):
+        while place < len(pattern.parts) and pattern.parts[place] == "**":
+            place += 1
+            found.add(place)
+    return frozenset(found)
+
+
+def _followed(path: str, root: str) -> str:
+    """Return where a link leads to, in the data root."""
+    real = os.path.realpath(path)  # Path.resolve raises on a loop
+    if real != root and not real.startswith(root.rstrip(os.sep) + os.sep):
+        raise ImageError(
+            f"{path} is a link that leads out of the data root; put the image there itself"
+        )
+    return real

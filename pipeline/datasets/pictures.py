@@ -1,0 +1,79 @@
+"""Pictures in files of their own: what folders and tables of them have in common."""
+
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import ImageArray
+from pipeline.datasets.decoding import Check, PictureCard, decode, extent
+from pipeline.datasets.reading import FileNames, InFiles, Rows
+from pipeline.datasets.shapes import check_extent
+from pipeline.errors import ImageError
+
+CROPPED = (
+    "Images are cropped to their central square, if they are not square; "
+    'fit = "pad" or "stretch" in the card keeps all of each.'
+)
+
+
+class Pictures(NamedTuple):
+    """The pictures of a card: the shape of all, their reader, what a run tells of them."""
+
+    shape: tuple[int, ...]
+    read: InFiles
+    facts: tuple[str, ...]
+
+
+def open_pictures(card: PictureCard, names: FileNames, where: str) -> Pictures:
+    """Return the reader of some files, each one image.
+
+    With `size` in the card none is opened. Without, the first that can be read gives the shape, and
+    every other is compared with it before it is decoded.
+
+    Raises
+    ------
+    ImageError
+        When no file can be read, as the first says.
+    MismatchError
+        When images would be larger than any may be.
+    """
+    check = None
+    if card.size:
+        sides = card.size, card.size
+    else:
+        sides, first = _first(card, names)
+        check = partial(_check_sides, sides, Path(first).name)
+    shape = sides + ((3,) if card.channels == 3 else ())
+    check_extent(shape, where)
+    each = np.arange(len(names))
+    read = InFiles(partial(_decode, card, check), names, each, np.zeros(len(names), np.int64))
+    return Pictures(shape, read, (CROPPED,) if card.size and card.fit == "crop" else ())
+
+
+def _first(card: PictureCard, names: FileNames) -> tuple[tuple[int, int], str]:
+    """Return height and width of the first image that has them, and its name.
+
+    One before it that cannot be read is refused when it is its turn.
+    """
+    fault = None
+    for index in range(len(names)):
+        try:
+            return extent(Path(names[index]), card), names[index]
+        except ImageError as error:
+            fault = fault or error
+    raise fault or ImageError("there is no image")
+
+
+def _check_sides(wanted: tuple[int, int], first: str, sides: tuple[int, int], file: Path) -> None:
+    if sides != wanted:
+        raise ImageError(
+            f"{file}: images must have one size, found {wanted} in {first} and {sides} in "
+            f"{file.name}; give size in the card to fit and resize them"
+        )
+
+
+def _decode(card: PictureCard, check: Check | None, file: Path, frames: Rows) -> ImageArray:
+    """Return the image of a file, which holds one, (1, *shape)."""
+    return decode(file, card, check)[np.newaxis]

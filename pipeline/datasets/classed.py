@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,48 +107,66 @@ def sort_files(
     """
     skip = excluded(card.exclude, path)
     splits = SPLITS if "{split}" in card.pattern else SPLITS[:1]
-    depth = len(Path(card.path or card.name).parts)
-    root = path.parents[depth - 1] if depth else path
-    people: list[str] = []
-    dates: list[date | None] = []
-    names: list[Paths] = []
-    left_out = 0
-
-    def images(pattern: Pattern, label: str) -> Iterator[str]:
-        nonlocal left_out
-        passed = 0
-        for found in find_files(path, pattern, root):
-            if found.relative in skip:
-                left_out += 1
-            elif found.relative.lower().endswith(tuple(suffixes)):
-                whose = pattern.read(found.relative, found.path)
-                if "{person}" in card.pattern:
-                    people.append(whose.person)
-                if "{date}" in card.pattern:
-                    dates.append(whose.date)
-                yield found.path
-            else:
-                passed += _may_be_image(found)
-        if passed:
-            raise DatasetError(_passed(path, label, passed, asked))
-
-    for split, label in itertools.product(splits, card.classes):
-        names.append(packed(images(fill(card.pattern, label, split), label)))
-    counts = np.array([len(part) for part in names]).reshape(len(splits), len(card.classes))
-    _check_classes(card, path, counts.sum(axis=0), asked)
-    all_names = joined(names)
-    _check_once(card, all_names)
-    each = np.tile(np.arange(len(card.classes)), len(splits))
+    groups = [
+        _group(card, path, fill(card.pattern, label, split), skip, suffixes)
+        for split, label in itertools.product(splits, card.classes)
+    ]
+    many = np.array([len(group.names) for group in groups])
+    label_of = np.tile(np.arange(len(card.classes)), len(splits))
+    for label, group in zip(label_of.tolist(), groups, strict=True):
+        if group.passed:
+            raise DatasetError(_passed(path, card.classes[label], group.passed, asked))
+    _check_classes(card, path, np.bincount(label_of, many), asked)
+    names = joined([group.names for group in groups])
+    _check_once(card, names)
+    split_of = np.concatenate([split_codes(split, len(card.classes)) for split in splits])
+    people = [person for group in groups for person in group.people]
+    dates = [day for group in groups for day in group.dates]
+    left_out = sum(group.left_out for group in groups)
     return Classed(
-        all_names,
-        np.repeat(each, counts.reshape(-1)),
-        np.concatenate(
-            [split_codes(s, n) for s, n in zip(splits, counts.sum(axis=1).tolist(), strict=True)]
-        ),
+        names,
+        np.repeat(label_of, many),
+        np.repeat(split_of, many),
         np.array(people, np.str_) if "{person}" in card.pattern else None,
         np.array(dates, "datetime64[D]") if "{date}" in card.pattern else None,
         (f"{left_out} file(s) are left out, as {card.exclude} says.",) if left_out else (),
     )
+
+
+@dataclass(eq=False)
+class _Group:
+    """The files of one class and split; how many `exclude` names, and how many would be missed."""
+
+    names: Paths
+    people: list[str]
+    dates: list[date | None]
+    left_out: int
+    passed: int
+
+
+def _group(
+    card: PatternCard, path: Path, pattern: Pattern, skip: frozenset[str], suffixes: Sequence[str]
+) -> _Group:
+    """Return the files that one pattern names."""
+    depth = len(Path(card.path or card.name).parts)
+    group = _Group(packed(()), [], [], 0, 0)
+
+    def images() -> Iterator[str]:
+        for found in find_files(path, pattern, path.parents[depth - 1] if depth else path):
+            if found.relative in skip:
+                group.left_out += 1
+            elif found.relative.lower().endswith(tuple(suffixes)):
+                whose = pattern.read(found.relative, found.path)
+                if "{person}" in card.pattern:
+                    group.people.append(whose.person)
+                if "{date}" in card.pattern:
+                    group.dates.append(whose.date)
+                yield found.path
+            else:
+                group.passed += _may_be_image(found)
+
+    group.names = packed(images())
+    return group
 
 
 def _may_be_image(found: Found) -> bool:
@@ -170,7 +188,7 @@ def _passed(path: Path, label: str, passed: int, asked: Sequence[str]) -> str:
 
 
 def _check_classes(
-    card: PatternCard, path: Path, counts: NDArray[np.int64], asked: Sequence[str]
+    card: PatternCard, path: Path, counts: NDArray[Any], asked: Sequence[str]
 ) -> None:
     """Raise unless every class has a file."""
     for name, count in zip(card.classes, counts.tolist(), strict=True):

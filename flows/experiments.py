@@ -16,6 +16,7 @@ from prefect.futures import as_completed
 from rich.console import Console
 
 from flows.launch import default_out
+from flows.runners import in_share
 from pipeline import progress
 from pipeline.errors import CovdpError
 from pipeline.experiments.registry import load_experiments
@@ -67,7 +68,7 @@ def reproduce(
 
 def perform(run: Run, step: Step, *, shown: bool) -> None:
     """Do one step as tasks."""
-    work: Any = task(name=step.name, retries=0)(step.work)
+    work: Any = task(name=step.name, retries=0)(in_share(step.work))
     with _shown(step.name, shown):
         if not step.parallel:
             for call in step.calls(run):

@@ -2,14 +2,21 @@
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from flows.server import check_reachable
 from pipeline.errors import ConfigError
-from pipeline.threads import cores
+from pipeline.threads import cores, limited_to
 
 if TYPE_CHECKING:
     from prefect.task_runners import TaskRunner
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 PATIENCE = 2
 """Seconds a scheduler may take to say that it is one."""
@@ -43,6 +50,30 @@ async def _greet(address: str) -> None:
 
     comm = await connect(address, timeout=PATIENCE)  # type: ignore[no-untyped-call]
     comm.abort()
+
+
+def in_share(work: Callable[P, R]) -> Callable[P, R]:
+    """Return `work` as a task does it: with one thread in a worker of Dask, which has its share."""
+
+    @wraps(work)
+    def done(*arguments: P.args, **options: P.kwargs) -> R:
+        with limited_to(1) if _in_dask() else nullcontext():
+            return work(*arguments, **options)
+
+    return done
+
+
+def _in_dask() -> bool:
+    """Return whether this thread works for Dask."""
+    if "distributed" not in sys.modules:
+        return False
+    from distributed import get_worker
+
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
 
 
 def task_runner(name: str) -> "TaskRunner[Any]":

@@ -6,6 +6,7 @@ The rooms, in reading order; each imports only those named before it:
     mean          the heart, read first: every private mean is planned, bounded and drawn here
     datasets      cards in data/*.toml → files with the right digest → chunks of uint8 images
     descriptors   image → covariance matrix of its pixel features; what is proven of it
+    store         one pass over the images: descriptors in shards, read back by class
     geometry      manifolds behind dist, log, exp; the bounds of a metric; means
     privacy       definitions, calibration, composition, conversion, the statement
     mechanisms    the laws of noise, drawn exactly, or by the published Markov chains

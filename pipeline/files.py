@@ -57,11 +57,38 @@ def owner_only(wanted: bool) -> Iterator[None]:
             os.umask(before)
 
 
+def private_folder(path: Path) -> Path:
+    """Create `path`, the owner's alone (0700), and prove that it can be written.
+
+    Raises
+    ------
+    OutputError
+        When it cannot, or when others may read a folder that is there and holds something.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            if any(path.iterdir()):
+                raise OutputError(
+                    f"{path} is open to others than you and holds files, but what is kept there is "
+                    f"as private as the images; close it (chmod 700 {path}) or choose another"
+                )
+            path.chmod(0o700)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write to {path} ({error.strerror}); choose another") from error
+    return path
+
+
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     """Give a temporary path beside `path`, which takes its place only when the block succeeds.
 
-    A file that is replaced may have been closed to others by its owner, and stays so.
+    It has `mode`, less what the umask takes. A file that is replaced may have been closed to others
+    by its owner, and stays so.
 
     Raises
     ------
@@ -70,7 +97,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:  # made by the system with the umask: to ask for the umask is to change it for a moment
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         _UNFINISHED.add(temporary)
     except OSError as error:
         raise OutputError(f"cannot write {path} ({error.strerror})") from error

@@ -1,6 +1,7 @@
 """What `covdp` can do: its commands, grouped as the help shows them.
 
 experiments   run, reproduce, report: on public images
+describing    describe: one pass over images into a store
 catalogue     datasets, mechanisms, audit: what there is, and whether it keeps its word
 releases      release, ledger, serve: on private images
 completion    what a shell needs to complete all of these
@@ -11,7 +12,7 @@ from typing import Literal
 
 from cyclopts import App, Group
 
-from pipeline.cli import catalogue, experiments, releases
+from pipeline.cli import catalogue, describing, experiments, releases
 from pipeline.cli.version import version
 
 app = App(
@@ -52,7 +53,7 @@ book.command(releases.history)
 
 HELP: Mapping[str, tuple[Callable[..., None] | App, ...]] = {
     "On public images": (experiments.run, experiments.reproduce, experiments.report),
-    "On private images": (releases.release, book, releases.serve),
+    "On private images": (describing.describe, releases.release, book, releases.serve),
     "What there is": (catalogue.datasets, catalogue.mechanisms, catalogue.audit),
     "The program itself": (completion, app["--help"], app["--version"]),
 }

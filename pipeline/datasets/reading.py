@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
+from pipeline.errors import ImageError
 from pipeline.threads import Submit, side_by_side
 
 Rows: TypeAlias = NDArray[np.int64]
@@ -174,7 +175,10 @@ def _joined(parts: list["Future[ImageArray]"]) -> ImageArray:
 
 def _state(file: Path | str) -> bytes:
     """Return name, size and time of a file."""
-    found = os.stat(file)  # noqa: PTH116 (a path made of each of a million names takes as long)
+    try:
+        found = os.stat(file)  # noqa: PTH116 (a path made of each of a million names takes as long)
+    except OSError as error:
+        raise ImageError(f"{file} cannot be read ({error.strerror})") from error
     return f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0".encode(errors="surrogateescape")
 
 

@@ -7,7 +7,7 @@ them can be), `verify` (does that hold on these data); `kernels` is the engine r
 from pipeline.descriptors.describe import describe
 from pipeline.descriptors.diameter import DescriptorDomain, domain
 from pipeline.descriptors.registry import DESCRIPTORS, Descriptor
-from pipeline.descriptors.verify import Bound, require, verify
+from pipeline.descriptors.verify import Bound, merge_bounds, require, verify
 
 __all__ = [
     "DESCRIPTORS",
@@ -16,6 +16,7 @@ __all__ = [
     "DescriptorDomain",
     "describe",
     "domain",
+    "merge_bounds",
     "require",
     "verify",
 ]

@@ -133,6 +133,19 @@ def _bound(
     )
 
 
+def merge_bounds(bounds: Sequence[Bound]) -> Bound:
+    """Return the bound on one class from those on its parts, of which there is one or more."""
+    first, largest = bounds[0], max(part.largest for part in bounds)
+    return first._replace(
+        n=sum(part.n for part in bounds),
+        largest=largest,
+        ratio=largest / first.radius,
+        least_eigenvalue=min(part.least_eigenvalue for part in bounds),
+        largest_trace=max(part.largest_trace for part in bounds),
+        ok=all(part.ok for part in bounds),
+    )
+
+
 def require(bounds: Sequence[Bound]) -> None:
     """Raise `DomainError` naming the first class that is outside its bound, if there is one."""
     for row in bounds:

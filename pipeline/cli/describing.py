@@ -1,0 +1,69 @@
+"""The command that reads images once: describe."""
+
+from pipeline.cli.options import PLAIN, DataRoot, Printing, begin, print_json
+
+
+def describe(
+    *,
+    dataset: str,
+    store: str,
+    descriptor: str = "oct5",
+    data_root: DataRoot = None,
+    runner: str = "threads",
+    how: Printing = PLAIN,
+) -> None:
+    """Describe the images of a dataset once, and keep the descriptors in a store.
+
+    A pass that was stopped goes on where it was; run again, there is nothing to do. The store is as
+    private as the images: a folder that is yours alone, or an address that fsspec knows, whose
+    credentials it finds in its own environment.
+
+    ```
+    covdp describe --dataset ward-card.toml --store ~/stores/ward
+    covdp describe --dataset octmnist --store s3://bucket/octmnist --runner dask
+    ```
+
+    Parameters
+    ----------
+    dataset
+        A name from `covdp datasets`, or a card of your own (a TOML file).
+    store
+        A folder, or an address such as s3://bucket/folder.
+    descriptor
+        A name from the README; it must fit the images: gray, colour or volumes.
+    runner
+        Who describes: threads of this process, dask on this machine, or the address of a Dask
+        scheduler.
+    """
+    from flows.launch_describe import run_describe
+    from pipeline.datasets import open_dataset
+    from pipeline.descriptors.registry import find_descriptor
+    from pipeline.store import find_place, make_plan
+
+    begin(how)
+    place = find_place(store)
+    source = open_dataset(dataset, data_root)
+    height, width = source.shape[:2]
+    find_descriptor(descriptor, height=height, width=width)
+    found = run_describe(make_plan(source, descriptor=descriptor), place, runner)
+    images = sum(found.stored.counts)
+    if how.json:
+        print_json(
+            {
+                "images": images,
+                "described": found.images,
+                "seconds": found.seconds,
+                "images_per_second": found.images / found.seconds,
+                "peak_memory": found.peak,
+                "store": place.shown,
+            }
+        )
+        return
+    if not how.quiet and found.images:
+        print(f"images       {images:,}, of which {found.images:,} now")
+        print(f"seconds      {found.seconds:.1f}")
+        print(f"images/s     {found.images / found.seconds:,.0f}")
+        print(f"peak memory  {found.peak / 2**20:,.0f} MiB, of the largest worker")
+    elif not how.quiet:
+        print(f"images       {images:,}: nothing to do, all are described")
+    print(place.shown if how.quiet else f"store        {place.shown}")

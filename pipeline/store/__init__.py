@@ -1,0 +1,32 @@
+"""The store: images are read once, and what is needed of them is kept in shards.
+
+    ImageSource ─► plan ─► fill ─► Stored ─► chunks of descriptors, by class
+                   shards  one pass          as often as wanted
+
+A shard is one Parquet file: the descriptors of some thousand images, written whole or not at all. A
+pass that was killed goes on with the missing ones, and a damaged one is made again. The store is as
+private as the images are.
+
+A reader's order: ``plan`` (which images go into which shard, and what a shard is known by),
+``place`` (folders of one's own, and addresses elsewhere), ``shard`` (the file), ``filling`` (the
+pass), ``stored`` (reading back), ``checking`` (what cannot be used).
+"""
+
+from pipeline.store.filling import Filled, HandOut, Made, fill, take
+from pipeline.store.place import Place, find_place
+from pipeline.store.plan import Plan, make_plan
+from pipeline.store.stored import Stored, StoredRecords
+
+__all__ = [
+    "Filled",
+    "HandOut",
+    "Made",
+    "Place",
+    "Plan",
+    "Stored",
+    "StoredRecords",
+    "fill",
+    "find_place",
+    "make_plan",
+    "take",
+]

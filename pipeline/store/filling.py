@@ -1,0 +1,274 @@
+"""The pass: shards that are not there are made, in one stream here, or each by a worker elsewhere.
+
+Memory does not depend on the number of images: pixels are held a few chunks at a time. Which
+worker makes a shard, and when, changes no bit of it. Next on the path: ``stored.py``.
+"""
+
+import hashlib
+import itertools
+import math
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray, ImageArray
+from pipeline.descriptors import DESCRIPTORS, describe
+from pipeline.errors import OutputError
+from pipeline.progress import counted
+from pipeline.store.place import Place, find_place
+from pipeline.store.plan import Part, Plan
+from pipeline.store.shard import DIGEST, SUFFIX, Chunk, encode, name_of
+from pipeline.store.stored import Held, Stored
+from pipeline.threads import Submit, side_by_side
+
+CHUNK = 1 << 23
+"""Bytes of pixels that are read at a time; two or three such chunks are held."""
+BLOCK = 1 << 20
+"""Bytes of pixels that one thread works on at a time."""
+TASK = ".task"
+Tick: TypeAlias = Callable[[float], None]
+
+
+class Made(NamedTuple):
+    """What one worker did: images described, and the most memory it ever had, in bytes."""
+
+    images: int
+    peak: int
+
+
+HandOut: TypeAlias = Callable[[Sequence[str], Callable[[Made], None]], None]
+"""``hand_out(addresses, done)`` has `take` called for each address, and `done` with each result."""
+
+
+class Filled(NamedTuple):
+    """What a pass came to.
+
+    Attributes
+    ----------
+    stored : Stored
+        The descriptors of all images.
+    images : int
+        How many of them were described now.
+    seconds : float
+        How long that took.
+    peak : int
+        The most memory that any worker ever had, in bytes.
+    """
+
+    stored: Stored
+    images: int
+    seconds: float
+    peak: int
+
+
+def fill(plan: Plan, place: Place, hand_out: HandOut | None = None) -> Filled:
+    """Make the shards that are missing or damaged, and return what is stored.
+
+    Parameters
+    ----------
+    plan : Plan
+    place : Place
+        Where shards lie.
+    hand_out : callable, optional
+        Has each shard made by a worker elsewhere; all of them here, in one stream, when left out.
+
+    Raises
+    ------
+    DatasetError
+        When images cannot be read; shards that were finished stay.
+    OutputError
+        When the place cannot be read or written.
+    """
+    started = time.perf_counter()
+    place.prepare()
+    names = _found(plan, place)
+    missing = [shard for shard, key in enumerate(plan.keys) if key not in names]
+    made: list[Made] = []
+    if missing:
+        total = sum(plan.span(shard).stop - plan.span(shard).start for shard in missing)
+        with counted("describing", total, "images") as tick:
+            if hand_out is None:
+                made.append(make(plan.part(missing), place, tick))
+            else:
+                _distribute(plan, place, missing, hand_out, made, tick)
+        names = _listed(plan, place)
+    held = [_held(plan, shard, names) for shard in range(len(plan.keys))]
+    seconds = time.perf_counter() - started
+    peak = max((one.peak for one in made), default=peak_memory())
+    stored = Stored(
+        place,
+        plan.source.classes,
+        plan.source.shape,
+        tuple(np.bincount(plan.chosen.labels, minlength=len(plan.source.classes)).tolist()),
+        _units(plan),
+        DESCRIPTORS[plan.descriptor].k,
+        tuple(held),
+    )
+    return Filled(stored, sum(one.images for one in made), seconds, peak)
+
+
+def make(part: Part, place: Place, tick: Tick) -> Made:
+    """Describe the images of some shards in one stream, and write each shard as it is full."""
+    k = DESCRIPTORS[part.descriptor].k
+    starts = [0, *part.ends]
+    described = _described(part)
+    held = next(described, None)
+    for shard, (low, high) in enumerate(itertools.pairwise(starts)):
+        points, digests = np.empty((high - low, k, k)), np.empty((high - low, DIGEST), np.uint8)
+        filled = 0
+        while filled < high - low:
+            if held is None:
+                raise OutputError("images became fewer while they were read; run again")
+            fits = min(len(held[0]), high - low - filled)
+            points[filled : filled + fits] = held[0][:fits]
+            digests[filled : filled + fits] = held[1][:fits]
+            filled += fits
+            tick(fits)
+            rest = (held[0][fits:], held[1][fits:])
+            held = rest if len(rest[0]) else next(described, None)
+        content = encode(part.labels[low:high], Chunk(points, part.units[low:high], digests))
+        place.write(name_of(part.keys[shard], content), content)
+    return Made(len(part.rows), peak_memory())
+
+
+def take(address: str) -> Made:
+    """Make the shards of one task that lies in the store; for a worker, on any machine.
+
+    A task is a pickle, so it is opened only if its content has the digest in its name.
+    """
+    place, _, name = address.rpartition("/")
+    where = find_place(place)
+    content = where.read(name)
+    if name != _task_name(content):
+        raise OutputError(f"a task in the store {where.shown} was changed; describe again")
+    return make(pickle.loads(content), where, lambda count: None)
+
+
+def peak_memory() -> int:
+    """Return the most memory this process ever had, in bytes; 0 where the system does not say."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+    try:
+        import resource
+    except ImportError:
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _described(part: Part) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:
+    """Yield descriptors and digests chunk by chunk; meanwhile the next chunk is read."""
+    size = max(1, CHUNK // math.prod(part.shape))
+    images = part.read(part.rows, size)
+    masks = itertools.repeat(None) if part.masks is None else part.masks(part.rows, size)
+    with side_by_side() as submit:
+        before: list[Future[Any]] = []
+        for chunk, mask in zip(images, masks, strict=False):
+            now = _ask(submit, part, chunk, mask)
+            if before:
+                yield _joined(before)
+            before = now
+        if before:
+            yield _joined(before)
+
+
+def _ask(
+    submit: Submit, part: Part, images: ImageArray, masks: ImageArray | None
+) -> "list[Future[Any]]":
+    step = max(1, BLOCK // math.prod(part.shape))
+    cuts = [slice(start, start + step) for start in range(0, len(images), step)]
+    return [submit(_work, part, images[cut], None if masks is None else masks[cut]) for cut in cuts]
+
+
+def _work(
+    part: Part, images: ImageArray, masks: ImageArray | None
+) -> tuple[FloatArray, NDArray[np.uint8]]:
+    """Return descriptors and digests of a few images."""
+    regions: dict[str, Any] = {} if masks is None else {"masks": masks}
+    points = describe(images, part.descriptor, part.eta, **regions)
+    digests = bytearray()
+    for number, image in enumerate(images):
+        digest = hashlib.blake2b(np.ascontiguousarray(image).data, digest_size=DIGEST)
+        if masks is not None:
+            digest.update(masks[number].tobytes())
+        digests += digest.digest()
+    return points, np.frombuffer(digests, np.uint8).reshape(-1, DIGEST)
+
+
+def _joined(jobs: "list[Future[Any]]") -> tuple[FloatArray, NDArray[np.uint8]]:
+    points, digests = zip(*(job.result() for job in jobs), strict=True)
+    return np.concatenate(points), np.concatenate(digests)
+
+
+def _listed(plan: Plan, place: Place) -> dict[str, str]:
+    """Return the names of the plan's shards that are there, by key."""
+    wanted = set(plan.keys)
+    names = [name for name in sorted(place.names()) if name.endswith(SUFFIX)]
+    return {name.partition(".")[0]: name for name in names if name.partition(".")[0] in wanted}
+
+
+def _found(plan: Plan, place: Place) -> dict[str, str]:
+    """Return the shards that are there and whole; those that are damaged are removed."""
+    whole = {}
+    for key, name in _listed(plan, place).items():
+        if name == name_of(key, place.read(name)):
+            whole[key] = name
+        else:
+            place.remove(name)
+    return whole
+
+
+def _held(plan: Plan, shard: int, names: dict[str, str]) -> Held:
+    key = plan.keys[shard]
+    if key not in names:
+        raise OutputError("a shard of the store is gone; run again, one pass at a time")
+    labels = np.unique(plan.chosen.labels[plan.span(shard)])
+    return Held(names[key], tuple(labels.tolist()))
+
+
+def _units(plan: Plan) -> tuple[int, ...]:
+    """Return how many units each class has; they are numbered from 0."""
+    many = np.zeros(len(plan.source.classes), np.int64)
+    np.maximum.at(many, plan.chosen.labels, plan.chosen.units + 1)
+    return tuple(many.tolist())
+
+
+def _distribute(
+    plan: Plan,
+    place: Place,
+    missing: list[int],
+    hand_out: HandOut,
+    made: list[Made],
+    tick: Tick,
+) -> None:
+    """Write a task for each shard, or one for all that lie in one stream, and hand them out."""
+    groups = [missing] if plan.source.read.sequential else [[shard] for shard in missing]
+    tasks = []
+
+    def done(one: Made) -> None:
+        made.append(one)
+        tick(one.images)
+
+    try:
+        for group in groups:
+            content = pickle.dumps(plan.part(group).detached())
+            tasks.append(_task_name(content))
+            place.write(tasks[-1], content)
+        hand_out([place.join(name) for name in tasks], done)
+    finally:
+        for name in tasks:
+            place.remove(name)
+
+
+def _task_name(content: bytes) -> str:
+    return f"{hashlib.sha256(content).hexdigest()}{TASK}"

@@ -1,0 +1,151 @@
+"""Where shards lie: a folder that is the owner's alone, or an address that fsspec knows.
+
+What is written is whole or absent: on this machine by a move, in object stores by their nature;
+elsewhere the digest in a shard's name tells. Next on the path: ``shard.py``.
+"""
+
+import re
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+
+from pipeline.datasets.download import without_password
+from pipeline.errors import ConfigError, OutputError
+from pipeline.files import atomic_path, private_folder
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder of files; ``folder`` is None where it is elsewhere."""
+
+    address: str
+    folder: Path | None
+
+    @property
+    def shown(self) -> str:
+        """The address as it may be printed."""
+        return without_password(self.address)
+
+    def join(self, name: str) -> str:
+        """Return the address of a file."""
+        return f"{self.address}/{name}"
+
+    def prepare(self) -> None:
+        """Make the folder, the owner's alone, and prove that it can be written."""
+        if self.folder is not None:
+            private_folder(self.folder)
+
+    def names(self) -> list[str]:
+        """Return the names of all files."""
+        if self.folder is not None:
+            folder = self.folder
+            return self._tried("read", lambda: [file.name for file in folder.iterdir()])
+        files = self._elsewhere()
+
+        def listed() -> list[str]:
+            files.invalidate_cache()
+            with suppress(FileNotFoundError):  # nothing was written yet
+                return [str(found).rpartition("/")[2] for found in files.ls(self._path, False)]
+            return []
+
+        return self._tried("read", listed)
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading."""
+        if self.folder is not None:
+            file = self.folder / name
+            return self._tried("read", lambda: file.open("rb"))
+        return self._tried(
+            "read", lambda: cast(BinaryIO, self._elsewhere().open(f"{self._path}/{name}", "rb"))
+        )
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        with self.open(name) as stream:
+            return self._tried("read", stream.read)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, whole or not at all."""
+        if self.folder is not None:
+            with atomic_path(self.folder / name, mode=0o600) as temporary:
+                temporary.write_bytes(content)
+            return
+        self._tried(
+            "write to", lambda: self._elsewhere().pipe_file(f"{self._path}/{name}", content)
+        )
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with suppress(FileNotFoundError):
+            if self.folder is not None:
+                (self.folder / name).unlink()
+            else:
+                self._elsewhere().rm_file(f"{self._path}/{name}")
+
+    def clear(self) -> None:
+        """Remove all of a folder on this machine."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _path(self) -> str:
+        return str(self._elsewhere()._strip_protocol(self.address)).rstrip("/")
+
+    def _elsewhere(self) -> Any:
+        """Return fsspec's file system; it finds credentials in its own environment."""
+        import fsspec
+
+        def connected() -> Any:
+            return fsspec.core.url_to_fs(self.address)[0]
+
+        return self._tried("use", connected)
+
+    def _tried(self, what: str, work: Callable[[], T]) -> T:
+        """Return what `work` gives; of what a library says about a failure, its kind alone."""
+        try:
+            return work()
+        except (OSError, ValueError, ImportError) as error:
+            reason = getattr(error, "strerror", None) or type(error).__name__
+        except Exception as error:  # each service has errors of its own
+            reason = type(error).__name__
+        raise OutputError(
+            f"cannot {what} the store {self.shown} ({reason}); check the address, the rights and "
+            "the package that fsspec needs for it (covdp[s3] for s3://), or choose another --store"
+        )
+
+
+def find_place(address: str | Path, *, out: Path | None = None) -> Place:
+    """Return the place at a path or an address; nothing is made yet.
+
+    Parameters
+    ----------
+    address : str or Path
+        A folder, or what fsspec takes: ``s3://bucket/folder``, ``memory://name``.
+    out : Path, optional
+        The folder of the results.
+
+    Raises
+    ------
+    ConfigError
+        When it lies in `out`, whose files are to be handed on, or holds a password.
+    """
+    text = str(address).rstrip("/")
+    if "://" in text and not text.startswith("file://"):
+        if re.search(r"//[^/]*:[^/]*@", text):
+            raise ConfigError(
+                f"the store {without_password(text)} is given with a password, which would stay in "
+                "logs; fsspec finds credentials in its own environment, such as AWS_PROFILE"
+            )
+        return Place(text, None)
+    folder = Path(text.removeprefix("file://")).expanduser().resolve()
+    if out is not None and folder.is_relative_to(out.resolve()):
+        raise ConfigError(
+            f"the store {folder} lies in the results {out.resolve()}, and it is as private as the "
+            "images; choose another folder for one of them"
+        )
+    return Place(str(folder), folder)

@@ -1,0 +1,164 @@
+"""Which images go into which shard, and what a shard is known by. Next: ``place.py``.
+
+A shard's key is a digest of all that decides its content, so a shard that is there is right, and
+one made of other files, with another descriptor or by another version is never taken for it.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline import __version__
+from pipeline.arrays import LabelArray
+from pipeline.datasets import Card, ImageSource, Splits
+from pipeline.datasets.reading import Reader, Rows
+from pipeline.datasets.source import Selection
+
+FORMAT = 1
+"""Raised when a shard's file, or what is in it, changes."""
+IMAGES = 1 << 14
+PIXELS = 1 << 28
+"""Images, and bytes of their pixels, that a shard is cut at."""
+UNREAD = {"name", "title", "description", "licence", "url", "images", "public"}
+"""The keys of a card that change neither pixels nor labels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What a worker needs for some shards, one after another; it can be pickled.
+
+    Attributes
+    ----------
+    read, masks : Reader
+        Where the images, and regions of interest if there are any, come from.
+    rows, labels, units : (m,) int64
+        As in `Selection`.
+    shape : tuple of int
+        Of an image.
+    descriptor, eta
+        As in `describe`.
+    ends : tuple of int
+        Where each shard ends in `rows`.
+    keys : tuple of str
+        What each is known by.
+    """
+
+    read: Reader
+    masks: Reader | None
+    rows: Rows
+    labels: LabelArray
+    units: NDArray[np.int64]
+    shape: tuple[int, ...]
+    descriptor: str
+    eta: float
+    ends: tuple[int, ...]
+    keys: tuple[str, ...]
+
+    def detached(self) -> "Part":
+        """Return the same with readers of these rows alone."""
+        rows = np.arange(len(self.rows))
+        masks = None if self.masks is None else self.masks.only(self.rows)
+        values = {**vars(self), "read": self.read.only(self.rows), "masks": masks, "rows": rows}
+        return Part(**values)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One pass over some splits of a source.
+
+    Attributes
+    ----------
+    source : ImageSource
+    chosen : Selection
+        The images, in the order of the pass.
+    descriptor, eta
+        As in `describe`.
+    ends : (s,) int64
+        Where each shard ends in `chosen`; a unit is in one shard.
+    keys : tuple of str
+        What each shard is known by.
+    """
+
+    source: ImageSource
+    chosen: Selection
+    descriptor: str
+    eta: float
+    ends: NDArray[np.int64]
+    keys: tuple[str, ...]
+
+    def span(self, shard: int) -> slice:
+        """Return where a shard lies in `chosen`."""
+        return slice(int(self.ends[shard - 1]) if shard else 0, int(self.ends[shard]))
+
+    def part(self, shards: Sequence[int]) -> Part:
+        """Return what some shards need, in ascending order."""
+        spans = [self.span(shard) for shard in shards]
+        rows, labels, units = (
+            column[spans[0]] if len(spans) == 1 else np.concatenate([column[s] for s in spans])
+            for column in self.chosen
+        )
+        ends = itertools.accumulate(span.stop - span.start for span in spans)
+        return Part(
+            self.source.read,
+            self.source.masks,
+            rows,
+            labels,
+            units,
+            self.source.shape,
+            self.descriptor,
+            self.eta,
+            tuple(ends),
+            tuple(self.keys[shard] for shard in shards),
+        )
+
+
+def make_plan(
+    source: ImageSource, splits: Splits = None, *, descriptor: str, eta: float = 1e-6
+) -> Plan:
+    """Return the pass over some splits, looked up in file names, sizes and times: nothing is read.
+
+    Raises
+    ------
+    DatasetError
+        When a split is unknown, a class has no image in them, or a file is not there.
+    """
+    chosen = source.select(splits)
+    most = max(1, min(IMAGES, PIXELS // math.prod(source.shape)))
+    ends = _cut(chosen, most)
+    known = [FORMAT, __version__, descriptor, eta, source.masks is not None, _of(source.card)]
+    start = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
+    keys = []
+    for low, high in itertools.pairwise([0, *ends.tolist()]):
+        rows, labels, units = (column[low:high] for column in chosen)
+        key = start.copy()
+        key.update(source.read.stamp(rows))
+        if source.masks is not None:
+            key.update(source.masks.stamp(rows))
+        key.update(labels.tobytes())
+        key.update(units.tobytes())
+        keys.append(key.hexdigest())
+    return Plan(source, chosen, descriptor, eta, ends, tuple(keys))
+
+
+def _of(card: Card) -> str:
+    return card.model_dump_json(exclude=UNREAD)
+
+
+def _cut(chosen: Selection, most: int) -> NDArray[np.int64]:
+    """Return the ends of runs of at most `most` images, or of one unit that has more."""
+    other = (np.diff(chosen.labels) != 0) | (np.diff(chosen.units) != 0)
+    edges = np.append(np.flatnonzero(other) + 1, len(chosen.rows))
+    ends, start = list[int](), 0
+    while start < len(chosen.rows):
+        last = int(np.searchsorted(edges, start + most, "right")) - 1
+        if last < 0 or edges[last] <= start:
+            last = int(np.searchsorted(edges, start, "right"))
+        start = int(edges[last])
+        ends.append(start)
+    return np.array(ends, np.int64)

@@ -1,0 +1,342 @@
+"""The store: images are read once, resumed, the same to the last bit whoever works, and private."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline.arrays import ImageArray
+from pipeline.datasets import ImageSource, find_card, open_dataset
+from pipeline.datasets.reading import InMemory
+from pipeline.descriptors import describe, domain, verify
+from pipeline.errors import ConfigError, DatasetError, OutputError
+from pipeline.store import Place, Plan, fill, filling, find_place, make_plan, plan, take
+from pipeline.threads import limited_to
+
+NPZ = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "odd"]\n'
+FOLDER = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut shards at 64 images, and read them in chunks of 10, blocks of 3."""
+    monkeypatch.setattr(plan, "IMAGES", 64)
+    monkeypatch.setattr(filling, "CHUNK", 10 * 144)
+    monkeypatch.setattr(filling, "BLOCK", 3 * 144)
+
+
+def pictures(n: int, seed: int = 0) -> ImageArray:
+    """Return n gray images of 12×12 pixels."""
+    return np.random.default_rng(seed).integers(0, 256, (n, 12, 12), dtype=np.uint8)
+
+
+@pytest.fixture
+def ward(tmp_path: Path) -> Path:
+    """Make a data root with 300 images in an npz, in three classes and two splits, and its card."""
+    images, labels = pictures(300), np.arange(300) % 3
+    arrays = {}
+    for split, part in (("train", slice(200)), ("test", slice(200, 300))):
+        arrays |= {f"{split}_images": images[part], f"{split}_labels": labels[part]}
+    np.savez_compressed(tmp_path / "ward.npz", **arrays)
+    (tmp_path / "ward.toml").write_text(NPZ)
+    return tmp_path
+
+
+def folder(root: Path, n: int = 90) -> Path:
+    """Make a data root with n pictures in two classes, and return the path of its card."""
+    for number, image in enumerate(pictures(n)):
+        place = root / "scans" / ("ill" if number % 3 else "well")
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(place / f"miller-{number:03}.png")
+    (root / "scans.toml").write_text(FOLDER)
+    return root / "scans.toml"
+
+
+def planned(root: Path, card: str = "ward.toml") -> Plan:
+    """Return the pass over all images of a card."""
+    return make_plan(open_dataset(root / card, root), descriptor="oct5")
+
+
+def contents(place: Place) -> dict[str, bytes]:
+    """Return all files of a place."""
+    return {name: place.read(name) for name in place.names()}
+
+
+def in_turn(addresses: Sequence[str], done: Callable[[filling.Made], None]) -> None:
+    """Make shards one after another in an order of their own."""
+    for address in random.Random(1).sample(list(addresses), len(addresses)):
+        done(take(address))
+
+
+def test_what_is_read_back_is_what_describe_gives(ward: Path) -> None:
+    """Each class has the descriptors of its images in the order of the source, bit for bit."""
+    source = open_dataset(ward / "ward.toml", ward)
+    filled = fill(planned(ward), find_place(ward / "store"))
+    stored = filled.stored
+    assert (filled.images, stored.counts, stored.units) == (300, (100,) * 3, (100,) * 3)
+    for label in range(3):
+        records = stored.records(label)
+        wanted = describe(np.concatenate(list(source.chunks(label=label))))
+        for _ in range(2):  # as often as they are asked for
+            np.testing.assert_array_equal(np.concatenate(list(records)), wanted)
+        assert records.n == 100
+        assert len({digest for part in stored.digests(label) for digest in _cut(part)}) == 100
+
+
+def _cut(digests: bytes) -> list[bytes]:
+    return [digests[start : start + 16] for start in range(0, len(digests), 16)]
+
+
+def test_bits_depend_neither_on_who_works_nor_on_the_order(tmp_path: Path) -> None:
+    """One thread, two, five, and workers that get shards in any order write the same files."""
+    folder(tmp_path)
+    found = []
+    for number, threads in enumerate((1, 2, 5)):
+        with limited_to(threads):
+            place = find_place(tmp_path / f"store-{number}")
+            fill(planned(tmp_path, "scans.toml"), place)
+        found.append(contents(place))
+    place = find_place(tmp_path / "workers")
+    fill(planned(tmp_path, "scans.toml"), place, in_turn)
+    assert len(found[0]) == 2
+    assert found == [contents(place)] * 3
+
+
+def test_run_again_there_is_nothing_to_do(ward: Path) -> None:
+    """A second pass describes no image and gives the same."""
+    first, again = (fill(planned(ward), find_place(ward / "store")) for _ in range(2))
+    assert (first.images, again.images) == (300, 0)
+    assert again.stored == first.stored
+
+
+def test_a_file_in_one_stream_is_unpacked_once(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All classes of an npz come from one pass over each of its members."""
+    made = planned(ward)
+    opened = []
+    reader = made.source.read
+    counting = replace(reader, read=lambda *a: (opened.append(len(a[0])), reader.read(*a))[1])
+    source = replace(made.source, read=counting)
+    fill(replace(made, source=source), find_place(ward / "store"))
+    assert opened == [300]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from pipeline.datasets import open_dataset
+from pipeline.store import Place, fill, find_place, make_plan, plan
+plan.IMAGES = 64
+write, left = Place.write, [2]
+def killed(self, name, content):
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left[0] -= 1
+    write(self, name, content)
+Place.write = killed
+root = Path(sys.argv[1])
+source = open_dataset(root / "ward.toml", root)
+fill(make_plan(source, descriptor="oct5"), find_place(root / "store"))
+"""
+
+
+def test_killed_in_the_middle_it_goes_on_with_the_missing_shards(ward: Path) -> None:
+    """After kill -9 in the third of five shards the two that were finished are not made again."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(ward)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    place = find_place(ward / "store")
+    before = contents(place)
+    assert len(before) == 2
+    filled = fill(planned(ward), place)
+    assert filled.images == 300 - 2 * 64
+    after = contents(place)
+    assert len(after) == 5
+    assert before.items() <= after.items()
+    assert after == contents(_elsewhere(ward))
+
+
+def _elsewhere(ward: Path) -> Place:
+    """Return a store that one undisturbed pass has filled."""
+    place = find_place(ward / "undisturbed")
+    fill(planned(ward), place)
+    return place
+
+
+@pytest.mark.parametrize("damage", ["flipped", "short", "empty"])
+def test_a_damaged_shard_is_made_again(ward: Path, damage: str) -> None:
+    """One byte changed, an end that is missing, or nothing at all: that shard alone is redone."""
+    place = find_place(ward / "store")
+    fill(planned(ward), place)
+    good = contents(place)
+    name = min(good)
+    content = bytearray(good[name])
+    content[len(content) // 2] ^= 1
+    bad = {"flipped": bytes(content), "short": good[name][:100], "empty": b""}[damage]
+    (ward / "store" / name).write_bytes(bad)
+    assert fill(planned(ward), place).images in (64, 300 - 4 * 64)
+    assert contents(place) == good
+
+
+def test_damage_after_the_pass_is_one_clear_error(ward: Path) -> None:
+    """A shard that changes between the pass and reading is never taken for what it was."""
+    stored = fill(planned(ward), find_place(ward / "store")).stored
+    name = stored.shards[1].name
+    content = bytearray((ward / "store" / name).read_bytes())
+    content[len(content) // 4] ^= 1
+    (ward / "store" / name).write_bytes(bytes(content))
+    with pytest.raises(OutputError, match="damaged") as caught:
+        [list(stored.chunks(label)) for label in range(3)]
+    assert name not in str(caught.value)
+
+
+def test_the_store_is_as_private_as_the_images(ward: Path) -> None:
+    """Folders are 0700, files 0600, whatever the umask; names and labels of images are in none."""
+    before = os.umask(0)
+    try:
+        fill(planned(ward), find_place(ward / "new" / "store"))
+    finally:
+        os.umask(before)
+    assert (ward / "new" / "store").stat().st_mode & 0o777 == 0o700
+    modes = {file.stat().st_mode & 0o777 for file in (ward / "new" / "store").iterdir()}
+    assert modes == {0o600}
+    assert all(
+        re.fullmatch(r"[0-9a-f]{64}\.[0-9a-f]{32}\.parquet", file.name)
+        for file in (ward / "new" / "store").iterdir()
+    )
+
+
+def test_where_a_store_may_not_lie(ward: Path) -> None:
+    """Under the results, in a folder that others can read, or with a password it is refused."""
+    with pytest.raises(ConfigError, match="as private as the images"):
+        find_place(ward / "out" / "store", out=ward / "out")
+    with pytest.raises(ConfigError, match="password") as caught:
+        find_place("s3://user:secret@bucket/folder")
+    assert "secret" not in str(caught.value)
+    (ward / "open").mkdir(mode=0o755)
+    (ward / "open" / "file").touch()
+    with pytest.raises(OutputError, match="chmod 700"):
+        fill(planned(ward), find_place(ward / "open"))
+
+
+def test_a_shard_is_known_by_all_that_decides_it(tmp_path: Path) -> None:
+    """Another descriptor, η, card key or file time is another shard; a title or place is not."""
+    card = folder(tmp_path)
+    source = open_dataset(card, tmp_path)
+    keys = make_plan(source, descriptor="oct5").keys
+
+    def changed(**fields: object) -> bool:
+        other = replace(source, card=source.card.model_copy(update=fields))
+        return make_plan(other, descriptor="oct5").keys != keys
+
+    assert make_plan(source, descriptor="oct5").keys == keys
+    assert make_plan(source, descriptor="grid9").keys != keys
+    assert make_plan(source, descriptor="oct5", eta=1e-5).keys != keys
+    assert changed(fit="pad")
+    assert not changed(title="another", public=True)
+    first = next((tmp_path / "scans" / "ill").iterdir())
+    os.utime(first, (1, 1))
+    assert len(set(keys) - set(make_plan(source, descriptor="oct5").keys)) == 1
+
+
+def person_source(people: Sequence[str], labels: Sequence[int]) -> ImageSource:
+    """Return images of persons, in memory."""
+    tiles = find_card("tiles")
+    n = len(people)
+    return ImageSource(
+        tiles, (12, 12), np.array(labels), np.zeros(n, np.int64), InMemory(pictures(n)),
+        people=np.array([name.encode() for name in people]),
+    )  # fmt: skip
+
+
+def test_no_person_is_split(tmp_path: Path) -> None:
+    """All images of a person lie in one shard, though persons have up to more than it holds."""
+    rng = np.random.default_rng(4)
+    people, labels = list[str](), list[int]()
+    for number, images in enumerate([*rng.integers(1, 40, 30), 100]):
+        people += [f"p{number}"] * int(images)
+        labels += [number % 3] * int(images)
+    source = person_source(people, labels)
+    filled = fill(make_plan(source, descriptor="oct5"), find_place(tmp_path / "store"))
+    stored = filled.stored
+    assert stored.units == source.units()
+    assert sum(stored.units) == 31
+    for label in range(3):
+        seen = list[int]()
+        for chunk in stored.chunks(label):
+            assert not set(seen) & set(chunk.units.tolist())
+            seen += chunk.units.tolist()
+        assert seen == sorted(seen)
+        assert len(set(seen)) == stored.units[label] == stored.records(label, _first).n
+        assert sum(map(len, stored.records(label, _first))) == stored.units[label]
+
+
+def _first(points: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Return the first image of each unit."""
+    return points[np.unique(units, return_index=True)[1]]
+
+
+def test_the_bound_is_checked_chunk_by_chunk(ward: Path) -> None:
+    """Read in chunks, each class has the row that `verify` gives of all its descriptors at once."""
+    known = domain("oct5", height=12, width=12)
+    stored = fill(planned(ward), find_place(ward / "store")).stored
+    for label in range(3):
+        points = np.concatenate(list(stored.records(label)))
+        whole = verify(points, np.full(len(points), label), known, stored.classes)[label]
+        assert stored.verify(label, known) == whole
+
+
+def test_an_image_that_cannot_be_read_ends_the_pass_and_keeps_what_is_done(tmp_path: Path) -> None:
+    """The error names the file; shards before it stay, and once it is mended the rest is made."""
+    folder(tmp_path, 200)
+    bad = sorted((tmp_path / "scans" / "ill").iterdir())[-1]
+    good = bad.read_bytes()
+    place = find_place(tmp_path / "store")
+    bad.write_bytes(good[:60])
+    with pytest.raises(DatasetError, match=bad.name):
+        fill(planned(tmp_path, "scans.toml"), place)
+    kept = set(place.names())
+    assert kept
+    bad.write_bytes(good)
+    fill(planned(tmp_path, "scans.toml"), place)
+    assert kept < set(place.names())
+
+
+def test_a_store_elsewhere_is_the_same(ward: Path) -> None:
+    """At an address of fsspec the same shards are written, found again, and read back."""
+    here, there = find_place(ward / "store"), find_place("memory://test-store/a")
+    first, second = fill(planned(ward), here), fill(planned(ward), there, in_turn)
+    assert contents(here) == contents(there)
+    assert fill(planned(ward), there).images == 0
+    for label in range(3):
+        for a, b in zip(first.stored.chunks(label), second.stored.chunks(label), strict=True):
+            np.testing.assert_array_equal(a.points, b.points)
+
+
+def test_a_task_that_was_changed_is_not_opened(ward: Path) -> None:
+    """A worker opens a pickle only if its content has the digest in its name."""
+    place = find_place(ward / "store")
+
+    def changed(addresses: Sequence[str], done: Callable[[filling.Made], None]) -> None:
+        for address in addresses:
+            Path(address).write_bytes(b"cos\nsystem\n(S'touch opened'\ntR.")
+            done(take(address))
+
+    with pytest.raises(OutputError, match="was changed"):
+        fill(planned(ward), place, changed)
+    assert place.names() == []
+
+
+def test_failures_of_a_store_tell_no_secret(ward: Path) -> None:
+    """Where fsspec fails, the error names the address and the kind of failure alone."""
+    with pytest.raises(OutputError, match="nosuch://there") as caught:
+        fill(planned(ward), find_place("nosuch://there?key=secret"))
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None

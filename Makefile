@@ -44,7 +44,7 @@ contracts: $(VENV)/.dev  ## Who may import whom
 
 tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL first
 	@$(BIN)/python -m tests.components
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 oldest:  ## The quick part of the suite with the oldest dependencies that are supported
 	@test -e $(OLDEST)/.made || { $(PYTHON) -m venv $(OLDEST) && $(OLDEST)/bin/python -m pip install \

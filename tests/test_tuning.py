@@ -24,7 +24,6 @@ from pipeline.mean import (
     draw,
     prepare,
     prior,
-    release,
     rounds,
     smoothing,
     view,
@@ -109,11 +108,11 @@ def test_every_tuned_number_is_tried(module: ModuleType) -> None:
 
 def test_a_change_reaches_importers_and_ends() -> None:
     """Modules that import a constant by name see the change; one of the same name does not."""
-    before = (bins.AHEAD, smoothing.LEAST, prior.LEAST, release.LEAST)
+    before = (bins.AHEAD, smoothing.LEAST, prior.LEAST)
     with changed(bins, "AHEAD", 9.0), changed(smoothing, "LEAST", 8.0):
         assert choice.AHEAD == clipping.AHEAD == bins.AHEAD == 9.0
-        assert (8.0, *before[2:]) == (smoothing.LEAST, prior.LEAST, release.LEAST)
-    assert before == (bins.AHEAD, smoothing.LEAST, prior.LEAST, release.LEAST)
+        assert (8.0, *before[2:]) == (smoothing.LEAST, prior.LEAST)
+    assert before == (bins.AHEAD, smoothing.LEAST, prior.LEAST)
     assert choice.AHEAD == clipping.AHEAD == bins.AHEAD
 
 

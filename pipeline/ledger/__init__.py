@@ -53,10 +53,11 @@ Not covered: whoever can write to the database can forge it, since the key is in
 whole old copy gives back what was spent since. SQLite's locks need a local disk; several machines
 need PostgreSQL.
 
-Read in this order: ``entries.py`` (what goes in and out), ``book.py`` (the protocol), ``names.py``,
-``accounts.py`` (sums and refusals), ``charges.py``, ``state.py`` and ``journal.py`` (where it is
-written), ``schema.py``, ``fields.py``, ``database.py`` (connections, locks, time limits, errors),
-``opening.py``, ``takeover.py`` (ledgers of the format before).
+Read in this order: ``entries.py`` (what goes in and out), ``book.py`` (the protocol),
+``writing.py`` (it in one transaction), ``names.py``, ``accounts.py`` (sums and refusals),
+``charges.py``, ``state.py`` and ``journal.py`` (where it is written), ``schema.py``, ``fields.py``,
+``database.py`` (connections, locks, time limits, errors), ``opening.py``, ``takeover.py`` (ledgers
+of the format before).
 """
 
 from pipeline.ledger.book import Ledger

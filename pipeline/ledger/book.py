@@ -1,57 +1,32 @@
-"""The ledger itself: digest, set a budget, reserve, commit, show. Next: ``accounts.py``."""
+"""The ledger itself: digest, set a budget, reserve, commit, show. Next: ``writing.py``."""
 
 import hashlib
 import hmac
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import insert
 
 from pipeline.errors import LedgerError
 from pipeline.ledger import schema
 from pipeline.ledger.accounts import Account, check_affordable, check_change
-from pipeline.ledger.charges import (
-    check_contents,
-    check_owner,
-    check_results,
-    check_text,
-    find_release,
-)
+from pipeline.ledger.charges import check_contents, check_owner, check_results, check_text
 from pipeline.ledger.database import Database, transaction
 from pipeline.ledger.entries import Entry, PopulationRow, Reservation, Stored
 from pipeline.ledger.fields import budget_fields, now, unit_fields
-from pipeline.ledger.journal import Event, Journal, append, read_journal
+from pipeline.ledger.journal import read_journal
 from pipeline.ledger.names import check_unlike, clean_name, clean_run_key
-from pipeline.ledger.state import State, budget_event, extend, replay
+from pipeline.ledger.state import budget_event, replay
+from pipeline.ledger.writing import Book
 from pipeline.privacy.composition import for_group_as_written, repeat_as_written
 from pipeline.privacy.definitions import ApproxDP, Budget
 from pipeline.privacy.profiles import epsilon_of
 
 DELTA = 1e-5
 """δ at which ε is shown, unless the population has its own."""
-
-
-@dataclass(frozen=True)
-class Book:
-    """A ledger in one transaction: what its journal says, and the way to write more."""
-
-    connection: Connection
-    key: bytes = field(repr=False)
-    journal: Journal
-    state: State
-
-    def write(self, event: Event) -> "Book":
-        """Append an event; return the ledger as it is then."""
-        journal = append(self.connection, self.key, self.journal, event)
-        extend(self.state, event, len(journal.events))
-        return replace(self, journal=journal)
-
-    def release(self, identity: str) -> Reservation | Stored | None:
-        """Return a release that was charged, or None."""
-        return find_release(self.connection, self.journal, self.state, identity)
 
 
 @dataclass(frozen=True)

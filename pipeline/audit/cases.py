@@ -192,14 +192,9 @@ def claims(budget: Budget) -> tuple[Claim, ...]:
 
 
 def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
-    """Return the cases of all mechanisms, or of one.
+    """Return the cases of all mechanisms, or of one; raise `ConfigError` if it is not known.
 
     Every certified definition is there; Rao DP, a label, only where there is no other.
-
-    Raises
-    ------
-    ConfigError
-        For a name that is not in the registry.
     """
     names = [*MECHANISMS, *PLANS]
     if mechanism is not None and mechanism not in names:

@@ -42,23 +42,9 @@ def run_audit(
 ) -> AuditRun:
     """Audit all mechanisms, or one, and write ``OUT/audit/audit.parquet``.
 
-    Parameters
-    ----------
-    mechanism : str, optional
-        A key of `MECHANISMS`.
-    trials : int
-        Draws from either law of each pair.
-    out : Path, optional
-        Folder of the results; ``reports/output`` when left out.
-    seed : int
-        Seed of all random streams.
-    controls : bool
-        Also audit mechanisms broken on purpose, all of `CONTROLS`.
-
-    Returns
-    -------
-    AuditRun
-        ``good`` is False when a claim is violated, or a broken mechanism was not caught.
+    Results go to ``reports/output`` when `out` is left out; with `controls`, mechanisms broken on
+    purpose are audited too. ``good`` is False when a claim is violated, or one of those was not
+    caught.
 
     Raises
     ------

@@ -77,15 +77,6 @@ def audit(
     All lower bounds hold together with probability at least 1 − `FALSE_ALARM` (Bonferroni over
     their number). A case has its own random stream, which depends on `seed` and its name only.
 
-    Parameters
-    ----------
-    cases : sequence of Case
-        See `all_cases` and `CONTROLS`.
-    trials : int
-        Draws from either law of a pair.
-    seed : int
-        Seed of all random streams, at least 0.
-
     Raises
     ------
     ConfigError

@@ -15,14 +15,7 @@ _DARK = "luminance(scale('color', datum.value)) < 0.179"
 def matrices(names: Sequence[str], points: FloatArray, features: Sequence[str]) -> Figure:
     """Draw one square a class: correlations as colour, standard deviations on the diagonal.
 
-    Parameters
-    ----------
-    names : sequence of str, length c
-        The classes.
-    points : array, shape (c, k, k)
-        Their matrices, symmetric positive definite.
-    features : sequence of str, length k
-        The features.
+    `points` are their matrices, shape (c, k, k), symmetric positive definite.
     """
     records = _cells(names, points, features)
     return _drawn(records, list(names), list(features))

@@ -11,19 +11,10 @@ GAP = 2
 
 
 def montage(images: ImageArray, columns: int) -> bytes:
-    """Return a PNG with the images side by side, row by row, `columns` in a row.
+    """Return a PNG with n ≥ 1 images side by side, row by row, `columns` in a row.
 
-    Parameters
-    ----------
-    images : uint8 array, shape (n, h, w) or (n, h, w, 3), n ≥ 1
-        The tiles; they are copied pixel by pixel.
-    columns : int
-        Tiles in a full row.
-
-    Returns
-    -------
-    bytes
-        The PNG file: an RGBA picture, transparent between the tiles.
+    They are uint8 of shape (n, h, w) or (n, h, w, 3), and copied pixel by pixel into an RGBA
+    picture that is transparent between them.
     """
     from PIL import Image
 

@@ -95,16 +95,7 @@ def inductive_mean_of_parts(
 ) -> InductiveMean:
     """Return S_T of n points that are read in parts, as often as passes are needed.
 
-    Parameters
-    ----------
-    parts : iterable of (m, *point_shape) arrays
-        The same n points each time.
-    n : int
-
-    Raises
-    ------
-    DomainError
-        As `inductive_mean`.
+    The parts are the same each time; all else is as in `inductive_mean`.
     """
     passes = (part for _ in range(_passes(n)) for part in parts)
     return _walked(passes, n, manifold, condition)

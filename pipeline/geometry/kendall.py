@@ -18,16 +18,7 @@ ORTHOGONAL = 1e-15
 
 
 def preshape(landmarks: NDArray[Any]) -> ComplexArray:
-    """Return landmarks centred and scaled to norm 1, as complex numbers.
-
-    Parameters
-    ----------
-    landmarks : (..., m, 2) real array or (..., m) complex array
-
-    Returns
-    -------
-    (..., m) complex array
-        z with Σ z_j = 0 and ‖z‖ = 1.
+    """Return landmarks ``(..., m, 2)``, or ``(..., m)`` complex, as z with Σ z_j = 0 and ‖z‖ = 1.
 
     Raises
     ------
@@ -82,13 +73,6 @@ def _reflect(axis: ComplexArray, vectors: ComplexArray) -> ComplexArray:
 
 def mean_logs(bases: ComplexArray, points: ComplexArray, weights: FloatArray) -> FloatArray:
     """Return Σ_i w_i log(z, p_i) at every base z, ``(S, d)``, by two matrix products.
-
-    Parameters
-    ----------
-    bases, points : (S, m), (n, m) complex arrays
-        Preshapes.
-    weights : (n,) array
-        w_i.
 
     Raises
     ------

@@ -26,17 +26,9 @@ from pipeline.geometry.compiling import spread
 
 
 def vecd(matrices: FloatArray) -> FloatArray:
-    """Return coordinates of symmetric matrices: the diagonal, then √2 · strict upper triangle.
+    """Return coordinates ``(..., k(k + 1)/2)`` of symmetric matrices: an isometry.
 
-    An isometry: ‖vecd(X)‖₂ = ‖X‖_F. The triangle is read row by row.
-
-    Parameters
-    ----------
-    matrices : (..., k, k) array
-
-    Returns
-    -------
-    (..., k(k + 1)/2) array
+    ‖vecd(X)‖₂ = ‖X‖_F: the diagonal, then √2 · the strict upper triangle, row by row.
     """
     rows, columns = np.triu_indices(matrices.shape[-1], 1)
     diagonal = np.diagonal(matrices, axis1=-2, axis2=-1)
@@ -44,15 +36,7 @@ def vecd(matrices: FloatArray) -> FloatArray:
 
 
 def unvecd(coordinates: FloatArray) -> FloatArray:
-    """Return the symmetric matrices with the given coordinates, the inverse of `vecd`.
-
-    Parameters
-    ----------
-    coordinates : (..., k(k + 1)/2) array
-
-    Returns
-    -------
-    (..., k, k) array
+    """Return the symmetric matrices ``(..., k, k)`` with given coordinates, the inverse of `vecd`.
 
     Raises
     ------
@@ -73,19 +57,10 @@ def unvecd(coordinates: FloatArray) -> FloatArray:
 
 
 def cholesky(matrices: FloatArray) -> FloatArray:
-    """Return L, lower triangular with positive diagonal, such that L Lᵀ = A.
+    """Return L ``(..., k, k)``, lower triangular with positive diagonal, such that L Lᵀ = A.
 
     One correction step follows the usual factorisation, so that a row of L has an error of a few
     units in the last place of its norm, whatever the condition of A up to about 10¹⁴.
-
-    Parameters
-    ----------
-    matrices : (..., k, k) array
-        SPD matrices.
-
-    Returns
-    -------
-    (..., k, k) array
 
     Raises
     ------
@@ -123,15 +98,7 @@ def polar(lowers: FloatArray) -> FloatArray:
 
 
 def assemble(vectors: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return V diag(w) Vᵀ, symmetric to the last bit.
-
-    Parameters
-    ----------
-    vectors : (..., k, k) array
-        V, one vector a column.
-    weights : (..., k) array
-        w.
-    """
+    """Return V diag(w) Vᵀ, symmetric to the last bit; V has one vector a column."""
     k = vectors.shape[-1]
     rows = np.ascontiguousarray(vectors.swapaxes(-1, -2)).reshape(-1, k, k)
     diagonals = np.ascontiguousarray(np.broadcast_to(weights, vectors.shape[:-1])).reshape(-1, k)
@@ -154,11 +121,6 @@ def sym_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 
     Errors are a few units in the last place of ‖A‖, as LAPACK's; for SPD matrices `spd_eig` is
     better. A is shifted by 2‖A‖_F, which makes it SPD with a condition of at most 3.
-
-    Raises
-    ------
-    DomainError
-        When a matrix is not finite or not square.
     """
     matrices = check_square(matrices)
     shift = 2.0 * np.linalg.norm(matrices, axis=(-2, -1))[..., None]
@@ -179,32 +141,10 @@ def _spectral(
 
 
 def sym_log(matrices: FloatArray) -> FloatArray:
-    """Return the symmetric logarithm of SPD matrices: exp(log A) = A.
-
-    Parameters
-    ----------
-    matrices : (..., k, k) array
-        SPD matrices.
-
-    Returns
-    -------
-    (..., k, k) array
-        Symmetric to the last bit.
-
-    Raises
-    ------
-    DomainError
-        When a matrix is not finite, or not positive definite in double precision.
-    """
+    """Return the logarithm of SPD matrices, symmetric to the last bit; raises as `cholesky`."""
     return _spectral(matrices, np.log, spd_eig)
 
 
 def sym_exp(matrices: FloatArray) -> FloatArray:
-    """Return the exponential of symmetric matrices, ``(..., k, k)``, symmetric to the last bit.
-
-    Raises
-    ------
-    DomainError
-        When a matrix is not finite or not square.
-    """
+    """Return the exponential of symmetric matrices, symmetric to the last bit."""
     return _spectral(matrices, np.exp, sym_eig)

@@ -230,21 +230,9 @@ def _check_unique(parts: Iterable[Point], manifold: Manifold, mean: Point) -> No
 def gradient(
     points: Point, manifold: Manifold, at: Point, *, weights: FloatArray | None = None
 ) -> FloatArray:
-    """Return grad F(y) = −Σ_i w_i log(y, x_i) in the frame at y, for every y of `at`.
+    """Return grad F(y) = −Σ_i w_i log(y, x_i) in the frame at y, ``(..., d)``, for every y of `at`.
 
-    Parameters
-    ----------
-    points : (n, *point_shape) array
-        x_i.
-    manifold : Manifold
-    at : (..., *point_shape) array
-        y.
-    weights : (n,) array, optional
-        Non-negative, of any positive sum; all equal when left out.
-
-    Returns
-    -------
-    (..., d) array
+    Weights are as in `frechet_mean`.
 
     Raises
     ------

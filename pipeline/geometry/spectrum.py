@@ -19,12 +19,7 @@ HALVINGS = 80
 def fit_spectrum(logs: FloatArray, low: float, total: float) -> FloatArray:
     """Return the log-eigenvalues nearest to `logs` with a_i ≥ `low` and Σ e^{a_i} ≤ `total`.
 
-    Parameters
-    ----------
-    logs : (..., k) array
-        w, in any order.
-    low, total : float
-        ℓ and t, with k·e^ℓ < t.
+    `logs` are in any order, ``(..., k)``; it needs k·e^ℓ < t, ℓ = `low` and t = `total`.
     """
     rows = np.ascontiguousarray(logs).reshape(-1, logs.shape[-1])
     out = np.empty_like(rows)

@@ -266,17 +266,7 @@ def check_size(size: int) -> int:
 
 
 def check_centers(center: Points, shape: tuple[int, ...], size: int) -> Points:
-    """Return `center` as an array of one point or of one point per draw, else raise `DomainError`.
-
-    Parameters
-    ----------
-    center : array, shape (*shape) or (size, *shape)
-        The statistic, or a footpoint.
-    shape : tuple of int
-        Shape of one point.
-    size : int
-        Number of draws.
-    """
+    """Return `center` as an array of one point or of one a draw, else raise `DomainError`."""
     points = np.asarray(center)
     if points.shape not in (shape, (size, *shape)):
         raise DomainError(

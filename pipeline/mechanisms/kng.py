@@ -85,14 +85,9 @@ class KNormGradient:
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` outputs for the records `center`, shape (n, *point_shape).
+        """Return `size` outputs for the records `center`, (n, *point_shape), not their mean.
 
-        Parameters
-        ----------
-        center : array, shape (n, *point_shape)
-            The records, not their mean.
-        base : array, shape (*point_shape), optional
-            p0, public: the centre of the ball on positive curvature, else not used.
+        `base` is p0, public: the centre of the ball on positive curvature, else not used.
 
         Raises
         ------

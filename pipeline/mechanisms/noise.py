@@ -72,19 +72,8 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> N
 
     There is no generator to pass: the entropy is the operating system's, and no two draws repeat.
 
-    Parameters
-    ----------
-    vector : array, shape (d,)
-        Orthonormal tangent coordinates.
-    sigma : float
-        Standard deviation of the noise per coordinate.
-    sensitivity : float
-        Δ, L2, replace-one, of `vector` as it was computed: the margin for numerics included.
-
-    Returns
-    -------
-    Noised
-        The vector, shape (d,), and ρ as OpenDP's privacy map gives it for Δ.
+    `sensitivity` is Δ, L2, replace-one, of `vector` as it was computed: the margin for numerics
+    included. ρ is what OpenDP's privacy map gives for it.
 
     Raises
     ------

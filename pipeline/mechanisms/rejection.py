@@ -34,13 +34,6 @@ def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepte
     Candidates are independent, so the first accepted ones are independent draws from the law with
     density ∝ proposal density × acceptance probability, whatever the sizes of the batches.
 
-    Parameters
-    ----------
-    propose : callable
-        Draws candidates; a logarithm above 0 would void the law and raises.
-    size : int
-        Number of draws.
-
     Raises
     ------
     ConvergenceError

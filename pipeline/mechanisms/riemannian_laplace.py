@@ -78,12 +78,7 @@ def tangent_laplace(
 ) -> Accepted:
     """Return log(c, y) for `size` exact draws y, in orthonormal coordinates (size, d).
 
-    Parameters
-    ----------
-    sigma : float
-        Scale, below `largest_sigma`.
-    end : float
-        Largest distance; only where the law is radial.
+    σ lies below `largest_sigma`; `end` is the largest distance, only where the law is radial.
     """
     order: int | None = getattr(manifold, "spectral_order", None)
     if order is not None:

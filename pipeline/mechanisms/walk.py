@@ -66,17 +66,10 @@ def geodesic_chains(
 def laplace_chains(
     manifold: Manifold, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
 ) -> ChainRun:
-    """Run one chain per scale for the density ∝ exp(−dist(y, c)/σ).
+    """Run one chain per scale, all together, for the density ∝ exp(−dist(y, c)/σ).
 
-    Parameters
-    ----------
-    sigmas : array, shape (C,)
-        Scales; chains of different budgets and repetitions run together.
-
-    Returns
-    -------
-    ChainRun
-        Tangent vectors at the centre: on a homogeneous manifold, exp(c, ·) carries them to any c.
+    They give tangent vectors at the centre: on a homogeneous manifold, exp(c, ·) carries them to
+    any c.
     """
     order: int | None = getattr(manifold, "spectral_order", None)
     if manifold.flat:

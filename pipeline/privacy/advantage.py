@@ -41,16 +41,6 @@ def advantage(budget: Budget) -> float:
     shown at `calibration.pure_zcdp`, where D_1 = ε·tanh(ε/2). From tanh(ε/2) ≤ ε/2 it follows that
     ρ ≥ 2v², which is Pinsker's inequality.
 
-    Parameters
-    ----------
-    budget : Budget
-        Pure, approximate, GDP, Rényi DP or zCDP.
-
-    Returns
-    -------
-    float
-        In (0, 1].
-
     Raises
     ------
     PrivacyError

@@ -119,19 +119,8 @@ def _classical_mu(epsilon: float, delta: float) -> float:
 def laplace_sigma(budget: Budget, sensitivity: float) -> float:
     """Return the least scale σ = Δ/ε of noise with density ∝ exp(−‖x‖/σ), in any dimension.
 
-    ε is the largest pure budget that implies `budget` (see `laplace_epsilon`).
-
-    Parameters
-    ----------
-    budget : Budget
-        What the release may cost.
-    sensitivity : float
-        Δ > 0, L2, replace-one.
-
-    Raises
-    ------
-    PrivacyError
-        For a sensitivity that is not positive.
+    ε is the largest pure budget that implies `budget` (see `laplace_epsilon`), Δ > 0 the L2
+    replace-one sensitivity.
 
     Notes
     -----
@@ -210,24 +199,16 @@ def pure_zcdp(epsilon: float) -> float:
 
 
 def generalized_gaussian_sigma(budget: RaoDP, sensitivity: float, degree: float) -> float:
-    """Return the least scale σ = Δ·√(N·Γ(2 − 1/N)/Γ(1 + 1/N))/θ of noise ∝ exp(−|x/σ|^N).
+    """Return the least scale σ = Δ·√(N·Γ(2 − 1/N)/Γ(1 + 1/N))/θ of noise ∝ exp(−|x/σ|^N), N ≥ 1.
 
     The root is the square root of the Fisher information of the location at σ = 1: degree 1 is the
-    Laplace law and gives 1, degree 2 the Gaussian with standard deviation σ/√2 and gives √2.
-
-    Parameters
-    ----------
-    budget : RaoDP
-        Other definitions have no closed form here.
-    sensitivity : float
-        Δ > 0, replace-one, of one coordinate.
-    degree : float
-        N ≥ 1.
+    Laplace law and gives 1, degree 2 the Gaussian with standard deviation σ/√2 and gives √2. Δ is
+    the replace-one sensitivity of one coordinate.
 
     Raises
     ------
     PrivacyError
-        For another definition, a degree below 1, or a sensitivity that is not positive.
+        For another definition, which has no closed form here, or a degree below 1.
 
     References
     ----------

@@ -102,11 +102,7 @@ def parallel(budgets: Iterable[B]) -> B:
 
     Allowed where the sets are public, such as classes with public labels: replacing a record, label
     kept, changes the input of one release only. (ε, δ) and (μ, τ) take each maximum by itself.
-
-    Raises
-    ------
-    PrivacyError
-        As in `compose`.
+    Raises as `compose` does.
     """
     return _combine(budgets, lambda values, power: max(values))
 
@@ -123,17 +119,10 @@ def split(budget: B, shares: Sequence[float]) -> tuple[B, ...]:
     Share s of ε, (ε, δ), ρ, α is s·ε, (s·ε, s·δ), s·ρ, s·α; of μ and θ it is √s·μ and √s·θ. Shares
     are taken relative to their exact sum.
 
-    Parameters
-    ----------
-    budget : Budget
-        What there is.
-    shares : sequence of float
-        Positive, summing to 1 within 1e-9.
-
     Raises
     ------
     PrivacyError
-        Shares that are not positive or do not sum to 1.
+        Shares that are not positive or do not sum to 1 within 1e-9.
     """
     parts = [Fraction(check_positive(share, "a share")) for share in shares]
     whole = sum(parts, Fraction(0))
@@ -166,11 +155,7 @@ def fits_as_written(costs: Sequence[Budget], budget: Budget) -> bool:
     The double 0.1 is a little more than a tenth, so that three of them exceed 0.3. Here each number
     is the shortest decimal that gives its double, and the sum is exact. That is at most 2⁻⁵³ of a
     number off, less than the 1e-12 by which the scale of every release is raised.
-
-    Raises
-    ------
-    PrivacyError
-        As in `compose`.
+    Raises as `compose` does.
     """
 
     def within(values: tuple[float, ...], power: int) -> float:
@@ -188,12 +173,7 @@ def times_left(budget: Budget, spent: Sequence[Budget], cost: Budget) -> int:
     as written. Both compare Σ spent + k·cost with the budget, in powers that add up and without
     rounding (`compose` returns the least double above the sum, which is at most the budget exactly
     when the sum is). So k is a floor of a rational number for each field, the least counts, and the
-    better of the two readings.
-
-    Raises
-    ------
-    PrivacyError
-        As in `compose`.
+    better of the two readings. Raises as `compose` does.
     """
 
     def room(read: Callable[[float], Fraction]) -> Total:
@@ -271,12 +251,7 @@ def for_group_as_written(budget: Budget, size: int) -> Budget:
 
     The double 0.1 is a little more than a tenth, so that five times it, rounded up, exceeds 0.5.
     What is returned is at most 2⁻⁵² of the number too small, less than the 1e-12 by which the scale
-    of every release is raised.
-
-    Raises
-    ------
-    PrivacyError
-        As in `for_group`.
+    of every release is raised. Raises as `for_group` does.
     """
     whole = for_group(budget, size)
     match budget:

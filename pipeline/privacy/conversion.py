@@ -56,15 +56,8 @@ def convert(
     (a, ε)-Rényi         KLDP            ε
     ===================  ==============  =================================================
 
-    Parameters
-    ----------
-    budget : Budget
-        What is known to hold.
-    target : type
-        The class wanted.
-    delta, alpha : float, optional
-        δ of an `ApproxDP` target, order of an `RDP` target; required there unless `budget` is of
-        that class already.
+    `delta` is that of an `ApproxDP` target, `alpha` the order of an `RDP` target: required there
+    unless `budget` is of that class already.
 
     Raises
     ------

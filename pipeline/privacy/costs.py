@@ -89,19 +89,7 @@ def laplace_cost(
     θ-Rao DP is θ = Δ/σ, exact in one dimension and an upper bound (by √d) in d; every other
     definition is converted from ε = Δ/σ.
 
-    Parameters
-    ----------
-    sigma, sensitivity : float
-        σ > 0 and the L2 replace-one sensitivity Δ > 0, in the same unit.
-    target : type
-        The definition to state it in.
-    delta, alpha : float, optional
-        δ of an `ApproxDP` target, order of an `RDP` target.
-
-    Raises
-    ------
-    PrivacyError
-        For arguments that are missing or out of range.
+    Arguments are those of `gaussian_cost`.
     """
     epsilon = round_up(_ratio(sigma, sensitivity))
     if target is RaoDP:

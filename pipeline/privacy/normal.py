@@ -34,19 +34,9 @@ def _mills(x: float) -> float:
 
 
 def log_delta(epsilon: float, mu: float) -> float:
-    """Return ln δ(ε) of Gaussian noise with Δ/σ = μ, to a relative error of `GUARD` in δ.
+    """Return ln δ(ε) of Gaussian noise with Δ/σ = μ > 0, to a relative error of `GUARD` in δ.
 
-    Parameters
-    ----------
-    epsilon : float
-        ε ≥ 0.
-    mu : float
-        Δ/σ > 0.
-
-    Returns
-    -------
-    float
-        ln δ(ε); −∞ where δ is below the least positive double.
+    It is −∞ where δ is below the least positive double.
     """
     centre, half = epsilon / mu, mu / 2
     a, b = centre - half, centre + half

@@ -42,18 +42,6 @@ def delta_of(budget: Budget, epsilon: float) -> float:
     ρ-zCDP                 the line above with ε_α = ρα at its best order
     =====================  =============================================================
 
-    Parameters
-    ----------
-    budget : Budget
-        Pure, approximate, GDP, Rényi DP or zCDP.
-    epsilon : float
-        ε ≥ 0.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
     Raises
     ------
     PrivacyError
@@ -74,13 +62,6 @@ def delta_of(budget: Budget, epsilon: float) -> float:
 
 def epsilon_of(budget: Budget, delta: float) -> float:
     """Return the least ε ≥ 0 with ``delta_of(budget, ε) ≤ δ``, rounded up.
-
-    Parameters
-    ----------
-    budget : Budget
-        Pure, approximate, GDP, Rényi DP or zCDP.
-    delta : float
-        0 < δ < 1, and at least δ₀ for `ApproxDP`.
 
     Raises
     ------
@@ -146,17 +127,7 @@ def tradeoff(budget: Budget, alpha: ArrayLike) -> FloatArray:
     ρ-zCDP                 the largest of these bounds over many orders a, ε = ρa
     =====================  =============================================================
 
-    Parameters
-    ----------
-    budget : Budget
-        Pure, approximate, GDP, Rényi DP or zCDP.
-    alpha : array of shape (...)
-        Type I errors in [0, 1].
-
-    Returns
-    -------
-    array of shape (...)
-        Type II errors; decreasing and convex in α, at most 1 − α.
+    It is decreasing and convex in α, and at most 1 − α.
 
     Raises
     ------

@@ -10,13 +10,7 @@ def gaps(rows: Table, status: str) -> list[str]:
     """Return one sentence for each series on the pairs of class and budget it has no result at.
 
     Classes with the same budgets stand together. Where nothing has a result, one sentence says so.
-
-    Parameters
-    ----------
-    rows : table
-        As `read_rows` returns it.
-    status : str
-        Why there is no result; one of `pipeline.results.STATUSES`.
+    `status` is why, one of `pipeline.results.STATUSES`.
     """
     table = summarise(rows)
     lost = (table["count"] == 0) & (table["status"] == status)

@@ -27,14 +27,7 @@ from pipeline.report.page import Reportlet, Section, load_spec, render
 
 
 def build_release_report(document: Mapping[str, Any], target: Path) -> Path:
-    """Write the page of a released document to `target`.
-
-    Parameters
-    ----------
-    document : mapping
-        What the ledger committed, as `pipeline.publish.read_document` returns it.
-    target : Path
-        The HTML file.
+    """Write the page of a document that `pipeline.publish.read_document` returned to `target`.
 
     Raises
     ------

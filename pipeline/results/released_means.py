@@ -27,12 +27,7 @@ RELEASE_SCHEMA: Mapping[str, Field] = {
 def write_release(document: Mapping[str, Any], path: Path) -> Path:
     """Write a released document as Parquet, its statement and settings in the file's metadata.
 
-    Parameters
-    ----------
-    document : mapping
-        What the ledger committed: ``classes`` (one mapping a class), ``statement``, ``settings``.
-    path : Path
-        The Parquet file.
+    It has ``classes`` (one mapping a class), ``statement`` and ``settings``.
     """
     import pyarrow as pa
 

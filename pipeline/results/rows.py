@@ -79,14 +79,7 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def write_bound(path: Path, bounds: Sequence[Any]) -> Path:
-    """Write the bound on the descriptors, one row a class, with the columns of `BOUND_SCHEMA`.
-
-    Parameters
-    ----------
-    path : Path
-        The Parquet file.
-    bounds : sequence of records
-        As `pipeline.descriptors.verify` returns them.
+    """Write what `pipeline.descriptors.verify` returns, one row a class, columns `BOUND_SCHEMA`.
 
     Raises
     ------

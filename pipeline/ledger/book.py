@@ -33,6 +33,8 @@ DELTA = 1e-5
 class Ledger:
     """An open ledger; `init_ledger` and `open_ledger` make one.
 
+    Whatever is asked, a database that fails is a `LedgerError`.
+
     Attributes
     ----------
     database : Database
@@ -73,7 +75,7 @@ class Ledger:
         Raises
         ------
         LedgerError
-            Another definition than before, less than is spent, or a database that fails.
+            Another definition than before, or less than is spent.
         PrivacyError
             A definition that certifies no (ε, δ), or a δ below that of the budget.
         """
@@ -177,7 +179,7 @@ class Ledger:
         BudgetError
             Not enough left.
         LedgerError
-            No account, another definition, or a database that fails.
+            No account, or another definition.
         """
         population, run_key = clean_name("population", population), clean_run_key(run_key)
         with self._book(write=False) as book:
@@ -187,13 +189,7 @@ class Ledger:
                 check_affordable(account, cost)
 
     def stored_since(self, population: str, run_key: str, since: datetime) -> tuple[str, ...]:
-        """Return the queries of a run whose results are stored and were paid at `since` or later.
-
-        Raises
-        ------
-        LedgerError
-            A database that fails.
-        """
+        """Return the queries of a run whose results are stored, paid at `since` or later."""
         name, key = clean_name("population", population), clean_run_key(run_key)
         with self._book(write=False) as book:
             return tuple(
@@ -207,10 +203,7 @@ class Ledger:
     def releases_left(self, population: str, cost: Budget) -> int:
         """Return how many more releases are accepted when each is charged `cost`.
 
-        Raises
-        ------
-        LedgerError
-            No account, another definition, or a database that fails.
+        No account, or one in another definition, is a `LedgerError`.
         """
         population = clean_name("population", population)
         with self._book(write=False) as book:
@@ -244,13 +237,7 @@ class Ledger:
         return found
 
     def show(self, population: str | None = None) -> tuple[PopulationRow, ...]:
-        """Return the account of one population, or of all in alphabetical order.
-
-        Raises
-        ------
-        LedgerError
-            An unknown population, or a database that fails.
-        """
+        """Return the account of one population, which must be there, or all in order of name."""
         name = None if population is None else clean_name("population", population)
         with self._book(write=False) as book:
             known = sorted(book.state.totals)

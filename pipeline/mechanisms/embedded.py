@@ -2,7 +2,7 @@
 
 The point is embedded in R^m (a symmetric matrix by vecd, a point of the sphere as it is), noise is
 added there, and the output is left where it falls: it need not be positive definite, or of norm 1.
-`ProjectedLaplace` moves it back to the sphere, which is post-processing. The papers compare with
+One of them moves it back to the sphere, which is post-processing. The papers compare with
 these.
 """
 
@@ -53,12 +53,6 @@ def _add(center: Points, noise: FloatArray, manifold: Manifold) -> Points:
     return space.unembed(space.embed(center) + noise)
 
 
-def _radial_noise(dim: int, sigma: float, size: int, rng: np.random.Generator) -> FloatArray:
-    """Return noise of density ∝ exp(−‖x‖/σ) on R^dim."""
-    radius = sigma * rng.standard_gamma(dim, check_size(size))
-    return radius[:, None] * directions(size, dim, rng)
-
-
 @dataclass(frozen=True)
 class ExtrinsicGaussian:
     """Gaussian noise N(0, σ²·Id) on vecd of the matrix; the output may be indefinite.
@@ -95,63 +89,48 @@ class ExtrinsicGaussian:
 
 @dataclass(frozen=True)
 class EuclideanLaplace:
-    """Noise of density ∝ exp(−‖x‖/σ) on the embedded point; the output leaves the manifold.
+    """Noise of density ∝ exp(−‖x‖/σ) on the embedded point, which leaves the manifold.
+
+    If `projected`, it is put back: the output is the nearest point of the manifold.
 
     Notes
     -----
-    **Privacy.** Replace-one. ε-DP with ε = Δ/σ, Δ the L2 sensitivity of the embedded point.
-    Idealised numerics.
-    """
-
-    budget: Budget
-    sensitivity: float
-    manifold: Manifold
-    sigma: float
-    law: ClassVar[str] = "c + x, density of x ∝ exp(−‖x‖/σ)"
-
-    def sample(
-        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
-    ) -> Draws:
-        """Return `size` points of the surrounding space; `base` is not used."""
-        noise = _radial_noise(_embedding(self.manifold).embedding_dim, self.sigma, size, rng)
-        return Draws(_add(center, noise, self.manifold), Diagnostics())
-
-    def expected_error(self) -> float | None:
-        """Return E‖output − c‖ = σm in the surrounding space R^m."""
-        return self.sigma * _embedding(self.manifold).embedding_dim
-
-
-@dataclass(frozen=True)
-class ProjectedLaplace:
-    """The Euclidean Laplace mechanism on the sphere, its output divided by its norm.
-
-    Notes
-    -----
-    **Privacy.** As `EuclideanLaplace`: dividing by the norm is post-processing.
+    **Privacy.** Replace-one. ε-DP with ε = Δ/σ, Δ the L2 sensitivity of the embedded point; the
+    projection is post-processing. Idealised numerics.
 
     References
     ----------
     Soto, Bharath, Reimherr and Slavković, "Shape and structure preserving differential privacy"
-    (2022), section 4.1.
+    (2022), section 4.1, for the projected one.
     """
 
     budget: Budget
     sensitivity: float
     manifold: Manifold
     sigma: float
-    law: ClassVar[str] = "(c + x)/‖c + x‖, density of x ∝ exp(−‖x‖/σ)"
+    projected: bool = False
+
+    @property
+    def law(self) -> str:
+        """What an output is."""
+        output = "(c + x)/‖c + x‖" if self.projected else "c + x"
+        return f"{output}, density of x ∝ exp(−‖x‖/σ)"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` points of the sphere; `base` is not used."""
-        noise = _radial_noise(_embedding(self.manifold).embedding_dim, self.sigma, size, rng)
-        nearest: Callable[[Points], Points] = self.manifold.nearest  # type: ignore[attr-defined]
-        return Draws(nearest(_add(center, noise, self.manifold)), Diagnostics())
+        """Return `size` points of the surrounding space or the manifold; `base` is not used."""
+        dim = _embedding(self.manifold).embedding_dim
+        radius = self.sigma * rng.standard_gamma(dim, check_size(size))
+        points = _add(center, radius[:, None] * directions(size, dim, rng), self.manifold)
+        if self.projected:
+            nearest: Callable[[Points], Points] = self.manifold.nearest  # type: ignore[attr-defined]
+            points = nearest(points)
+        return Draws(points, Diagnostics())
 
     def expected_error(self) -> float | None:
-        """Return None: the projection has no closed law."""
-        return None
+        """Return E‖output − c‖ = σm in the surrounding space R^m; None if projected."""
+        return None if self.projected else self.sigma * _embedding(self.manifold).embedding_dim
 
 
 def extrinsic_gaussian(
@@ -179,10 +158,11 @@ def euclidean_laplace(
 
 def projected_laplace(
     budget: Budget, *, sensitivity: float, manifold: Manifold
-) -> ProjectedLaplace:
+) -> EuclideanLaplace:
     """Calibrate σ = Δ/ε; the L2 sensitivity Δ of the embedded point is at most the geodesic one."""
     PROJECTED_LAPLACE.require(budget, manifold)
-    return ProjectedLaplace(budget, sensitivity, manifold, laplace_sigma(budget, sensitivity))
+    sigma = laplace_sigma(budget, sensitivity)
+    return EuclideanLaplace(budget, sensitivity, manifold, sigma, projected=True)
 
 
 def _apart(mechanism: Mechanism) -> tuple[Points, Points, Callable[[Points], FloatArray]]:

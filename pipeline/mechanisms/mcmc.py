@@ -27,6 +27,7 @@ Every chain starts one proposal away from the centre. A trace keeps the distance
 # ruff: noqa: NPY002  (inside compiled loops, np.random is numba's own generator, seeded per chain)
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -116,6 +117,7 @@ def _seeds(count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
 def _flat_kernel(
     seeds: NDArray[np.uint32],
     dim: int,
+    sigmas: FloatArray,
     burn_in: int,
     step: float,
     trace: FloatArray,
@@ -235,37 +237,39 @@ def _spd_kernel(
     return True
 
 
-def flat_chains(
-    dim: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
+def _radial_chains(
+    kernel: Callable[..., bool],
+    dim: int,
+    sigmas: FloatArray,
+    settings: ChainSettings,
+    rng: np.random.Generator,
 ) -> ChainRun:
-    """Run one chain per scale for the density ∝ exp(−‖x‖/σ) on R^dim; see the module."""
-    chains, seeds = len(sigmas), _seeds(len(sigmas), rng)
-    trace, accepted = np.empty((chains, settings.keep)), np.empty(chains)
-
-    def run(start: int, stop: int) -> bool:
-        knobs = dim, settings.burn_in, settings.step
-        return _flat_kernel(seeds, *knobs, trace, accepted, start, stop)
-
-    spread(run, chains, share=1)
-    radius = sigmas * trace[:, -1]
-    return ChainRun(radius[:, None] * directions(chains, dim, rng), accepted, trace)
-
-
-def hyperbolic_chains(
-    dim: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
-) -> ChainRun:
-    """Run one chain per scale for the density ∝ exp(−dist(y, c)/σ) on H^dim; see the module."""
+    """Run one chain of radii per scale, and give each last one a uniform direction."""
     chains, seeds = len(sigmas), _seeds(len(sigmas), rng)
     scales = np.ascontiguousarray(sigmas, dtype=np.float64)
     trace, accepted = np.empty((chains, settings.keep)), np.empty(chains)
 
     def run(start: int, stop: int) -> bool:
         knobs = dim, scales, settings.burn_in, settings.step
-        return _hyperbolic_kernel(seeds, *knobs, trace, accepted, start, stop)
+        return bool(kernel(seeds, *knobs, trace, accepted, start, stop))
 
     spread(run, chains, share=1)
     radius = sigmas * trace[:, -1]
     return ChainRun(radius[:, None] * directions(chains, dim, rng), accepted, trace)
+
+
+def flat_chains(
+    dim: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
+) -> ChainRun:
+    """Run one chain per scale for the density ∝ exp(−‖x‖/σ) on R^dim; see the module."""
+    return _radial_chains(_flat_kernel, dim, sigmas, settings, rng)
+
+
+def hyperbolic_chains(
+    dim: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
+) -> ChainRun:
+    """Run one chain per scale for the density ∝ exp(−dist(y, c)/σ) on H^dim; see the module."""
+    return _radial_chains(_hyperbolic_kernel, dim, sigmas, settings, rng)
 
 
 def spd_chains(

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,18 +21,41 @@ from pipeline.geometry.vectors import (
 )
 
 
+class Polar(NamedTuple):
+    """A point around e₀: its spatial part, sinh and cosh of its distance, its direction."""
+
+    space: FloatArray
+    sinh: FloatArray
+    cosh: FloatArray
+    direction: FloatArray
+
+
+def _polar(point: FloatArray) -> Polar:
+    """Return a point in polar coordinates; one call, since norms are most of the time of a step."""
+    space = point[..., 1:]
+    length = norm(space)
+    return Polar(space, length, np.hypot(1.0, length), direction(space, length))
+
+
 def _lift(space: FloatArray) -> FloatArray:
     """Return the time-like coordinate √(1 + ‖x‖²) over x, ``(..., 1)``."""
     return np.hypot(1.0, norm(space))
 
 
-def _gap(p: FloatArray, q: FloatArray) -> FloatArray:
+def _gap(p: Polar, q: Polar) -> FloatArray:
     """Return sinh(b − a), a and b the distances of p and q from the origin, without cancellation.
 
     sinh b cosh a − cosh b sinh a = (sinh²b − sinh²a)/(sinh b cosh a + cosh b sinh a).
     """
-    below = norm(q) * _lift(p) + norm(p) * _lift(q)
-    return dot(q - p, q + p) / np.where(below > 0.0, below, 1.0)
+    below = q.sinh * p.cosh + p.sinh * q.cosh
+    return dot(q.space - p.space, q.space + p.space) / np.where(below > 0.0, below, 1.0)
+
+
+def _apart(p: Polar, q: Polar, gap: FloatArray) -> FloatArray:
+    """Return the distance of p and q, ``(..., 1)``."""
+    angle = norm(q.direction - p.direction) / 2.0
+    half = np.hypot(np.sinh(np.arcsinh(gap) / 2.0), np.sqrt(p.sinh * q.sinh) * angle)
+    return 2.0 * np.arcsinh(half)
 
 
 @dataclass(frozen=True)
@@ -107,11 +130,8 @@ class Hyperbolic:
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return arccosh(−⟨p, q⟩_L), ``(...)``, accurate for near and for far points."""
-        low, high = p[..., 1:], q[..., 1:]
-        angle = norm(direction(high) - direction(low)) / 2.0
-        radial = np.sinh(np.arcsinh(_gap(low, high)) / 2.0)
-        half = np.hypot(radial, np.sqrt(norm(low) * norm(high)) * angle)
-        return np.asarray(2.0 * np.arcsinh(half)[..., 0])
+        low, high = _polar(p), _polar(q)
+        return np.asarray(_apart(low, high, _gap(low, high))[..., 0])
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
         """Return the coordinates of p in the transported frame at `base`, ``(..., d)``.
@@ -119,22 +139,21 @@ class Hyperbolic:
         The boost that takes `base` to e₀ takes p to the point with spatial part sinh(b − a) n −
         cosh a sinh b (1 − cos θ) n + sinh b (m − cos θ n).
         """
-        low, high = base[..., 1:], p[..., 1:]
-        axis = direction(low)
-        turn = direction(high) - axis
-        along = _gap(low, high) - _lift(low) * norm(high) * dot(turn, turn) / 2.0
-        moved = along * axis + norm(high) * (turn - dot(turn, axis) * axis)
-        return self.dist(base, p)[..., None] * direction(moved)
+        low, high = _polar(base), _polar(p)
+        gap, axis = _gap(low, high), low.direction
+        turn = high.direction - axis
+        along = gap - low.cosh * high.sinh * dot(turn, turn) / 2.0
+        moved = along * axis + high.sinh * (turn - dot(turn, axis) * axis)
+        return _apart(low, high, gap) * direction(moved)
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
         """Return the end of the geodesic from `base` with velocity u, ``(..., d + 1)``."""
-        low = base[..., 1:]
-        axis, radius, heading = direction(low), norm(u), direction(u)
+        low, radius = _polar(base), norm(u)
+        axis, heading = low.direction, direction(u, radius)
         side = np.where(dot(heading, axis) < 0.0, -1.0, 1.0)
         turn = heading - side * axis
-        start = np.arcsinh(norm(low))
-        along = np.sinh(start + side * radius)
-        along = along - side * _lift(low) * np.sinh(radius) * dot(turn, turn) / 2.0
+        along = np.sinh(np.arcsinh(low.sinh) + side * radius)
+        along = along - side * low.cosh * np.sinh(radius) * dot(turn, turn) / 2.0
         space = along * axis + np.sinh(radius) * (turn - dot(turn, axis) * axis)
         return np.concatenate([_lift(space), space], axis=-1)
 

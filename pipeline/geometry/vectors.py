@@ -54,9 +54,9 @@ def dot(v: Vectors, w: Vectors) -> Vectors:
     return total
 
 
-def direction(vectors: Vectors) -> Vectors:
-    """Return v/‖v‖, and the first axis when v = 0."""
-    length = norm(vectors)
+def direction(vectors: Vectors, length: FloatArray | None = None) -> Vectors:
+    """Return v/‖v‖, and the first axis when v = 0; `length` is ‖v‖ where it is known."""
+    length = norm(vectors) if length is None else length
     turned: Vectors = vectors / np.where(length > 0.0, length, 1.0)
     turned[..., 0] += length[..., 0] == 0.0
     return turned

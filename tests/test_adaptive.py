@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sample_manifolds import MEDIUM, SPD, WALKED, charted
 
@@ -29,10 +31,12 @@ from pipeline.mean import (
     Shares,
     rounds,
     step_costs,
+    sums,
     vector_mean,
 )
 from pipeline.mean.choice import Clip, choose
-from pipeline.mean.clipping import clipped_sum, mean_units, shell_counts, sizes, survey_counts
+from pipeline.mean.clipping import mean_units, shell_counts, survey_counts
+from pipeline.mean.sums import BLOCK, PER_UNIT, Clipping, clipped_mean, clipped_sum, sizes
 from pipeline.mechanisms.noise import LATTICE, Noised
 from pipeline.privacy import (
     GDP,
@@ -327,7 +331,7 @@ def test_the_whole_region_is_as_wide_as_records_and_rounding(
     forced(monkeypatch, clip_of(0.0, 1.0, 1.0, whole=True))
     ready = adaptive(candidates, domain=facts, manifold=manifold)
     records, rounding = ready.records, ready.records.inductive.rounding
-    assert (rounding == 0.0) == manifold.flat
+    assert (0.0 < rounding < 1e-15 * records.region.diameter) == manifold.flat
     seen = probe(ready, still, GDP(1.0)).vectors[2]
     wide = records.region.diameter + 2.0 * len(candidates) * rounding
     expected = records.inductive.seen_from(records.centre, records.space)
@@ -340,7 +344,7 @@ def test_a_sensitivity_too_small_is_seen(
     name: str, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With Δ = 0.9/n in place of 1/n, each kind of step breaks its bound."""
-    monkeypatch.setattr(vector_mean, "mean_sensitivity", lambda n: 0.9 / n)
+    monkeypatch.setattr(vector_mean, "mean_sensitivity", lambda n, dim: 0.9 / n)
     manifold, facts, candidates = ends(name) if whole else setting(name)
     ready = adaptive(candidates[:1], domain=facts, manifold=manifold)
     middle = float(ready.records.prior.centre @ view_of(ready).frame.into[:, 0])
@@ -351,42 +355,79 @@ def test_a_sensitivity_too_small_is_seen(
     assert whole or (found[[0, 1]] > 1.0).all()
 
 
-def drifting(n: int) -> FloatArray:
-    """Return n numbers of size at most 1, the first 1, whose sum depends on it in its last bits.
-
-    n/2 ones bring the sum to a power of two; then 0.5 and a little, and −0.5, in turns. The little
-    is just above half of the last bit of sums from there on, which grow by half a bit each time,
-    and just above a whole last bit of sums below, which do not.
-    """
-    little = n / 2 * 2.0**-53 + 2.0**-53
-    return np.concatenate([np.ones(n // 2), np.tile([0.5 + little, -0.5], n // 4)])
+def lattice_vectors(seen: FloatArray, units: FloatArray, to: tuple[Any, ...]) -> list[list[int]]:
+    """Return the vector of each record times 2⁴⁰, as it is added up."""
+    size = sizes(seen, np.zeros(seen.shape[1]), to[0])
+    zero, rows = np.zeros(seen.shape[1]), [slice(i, i + 1) for i in range(len(seen))]
+    return [clipped_sum(seen[row], size[row], zero, units, *to).tolist() for row in rows]
 
 
-def test_summation_moves_a_mean_by_more_than_one_nth_and_less_than_its_sensitivity() -> None:
-    """Sums of doubles drift apart by n/16 roundings: 1/n and 1e-12 of it are not enough."""
-    n = 2**14
-    moved = []
-    for first in (1.0, -1.0):
-        seen = drifting(n)[:, None]
-        seen[0] = first
-        size = sizes(seen, np.zeros(1), 0)
-        assert size.max() <= 1.0
-        total = clipped_sum(seen, size, np.zeros(1), 0, 0.0, 0.0, 1.0)
-        moved.append(Fraction(float(total[0] / (n * 2.0))))
-    move = moved[0] - moved[1]
-    assert (1 + Fraction(1, 10**9)) / n < move <= Fraction(vector_mean.mean_sensitivity(n))
+def apart(one: list[int], other: list[int]) -> Fraction:
+    """Return the squared distance of two vectors on the lattice, exactly."""
+    return Fraction(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)), PER_UNIT**2)
+
+
+def least_margin(dim: int) -> Fraction:
+    """Return √d·2⁻⁴⁰ from below, within 1e-24: what two vectors may be moved apart by rounding."""
+    return Fraction(math.isqrt(dim * 10**48), 10**24 * PER_UNIT)
+
+
+@pytest.mark.parametrize("dim", [2, 15, 66])
+def test_vectors_on_the_lattice_differ_by_at_most_the_stated_diameter(dim: int) -> None:
+    """Searched at the edge, where rounding goes outwards: beyond 1 by a third of the margin."""
+    rng = np.random.default_rng(dim)
+    alike = np.tri(dim) + 0.0  # m coordinates alike: all of them may be rounded outwards
+    spokes = np.concatenate([alike, rng.standard_normal((60, dim))])
+    spokes *= 3.0 * 10.0 ** rng.uniform(0.0, 6.0, (len(spokes), 1))
+    to = 0, 0.0, 0.0, 1.7
+    found = lattice_vectors(np.concatenate([spokes, -spokes]), np.full(dim, 3.4), to)
+    pairs = itertools.islice(itertools.combinations(found, 2), 0, None, 7)
+    worst = max(apart(*pair) for pair in [*zip(found, found[len(spokes) :], strict=False), *pairs])
+    stated = 1 + Fraction(10) ** -12 + Fraction(dim, 2**53) + least_margin(dim)
+    assert (1 + least_margin(dim) / 3) ** 2 < worst <= stated**2
+    for n in (1, 1000, 10**6):
+        assert worst <= (n * Fraction(vector_mean.mean_sensitivity(n, dim))) ** 2
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_sums_are_the_same_for_any_order_and_any_chunks(data: st.DataObject) -> None:
+    """Permuted, cut anywhere, in blocks of any length: the mean has the same bits."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    n, dim = data.draw(st.integers(1, 60)), data.draw(st.integers(1, 6))
+    seen = rng.standard_normal((n, dim)) * 10.0 ** rng.uniform(-9.0, 9.0, (n, 1))
+    to = Clipping(rng.standard_normal(dim), rng.uniform(3.0, 9.0, dim), 1, -1.0, 1.0, 1.5)
+
+    def mean_of(rows: FloatArray, cuts: list[int]) -> FloatArray:
+        parts = [part for part in np.split(rows, sorted(cuts)) if len(part)]
+        return clipped_mean([(part, sizes(part, to.centre, 1)) for part in parts], n, to)
+
+    expected = mean_of(seen, [])
+    cuts = data.draw(st.lists(st.integers(0, n), max_size=8))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sums, "BLOCK", data.draw(st.integers(1, 9)))
+        assert np.array_equal(mean_of(seen[rng.permutation(n)], cuts), expected)
+
+
+def test_sums_do_not_overflow_and_are_rounded_once() -> None:
+    """Three blocks of records at the edge, and one beside it: the exact mean, correctly rounded."""
+    n = 2 * BLOCK + 1
+    seen = np.full((n, 1), 5.0)
+    seen[0] = 1.0
+    to = Clipping(np.zeros(1), np.full(1, 3.0), 0, 0.0, 0.0, 3.0)
+    one = Fraction(round(Fraction(1, 3) * PER_UNIT), PER_UNIT)
+    found = clipped_mean([(seen, sizes(seen, np.zeros(1), 0))], n, to)
+    assert found.tolist() == [float((n - 1 + one) / n)]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 1000, 10**6, 10**9])
-def test_the_margin_is_what_two_sums_may_err(n: int) -> None:
-    """Δ is at least 1/n for sets of diameter 1 + 1000u, and twice nu, exactly; and hardly more."""
+@pytest.mark.parametrize("dim", [1, 15, 66])
+def test_the_margin_is_what_rounding_may_do(n: int, dim: int) -> None:
+    """Δ covers sets of diameter 1 + 1000u + √d·2⁻⁴⁰ and means rounded by u, and hardly more."""
     unit = Fraction(2) ** -53
-    least = (1 + 1000 * unit) / n + 2 * n * unit
-    assert (
-        least
-        <= Fraction(vector_mean.mean_sensitivity(n))
-        <= least + Fraction(10) ** -12 + 4 * n * unit
-    )
+    least = (1 + 1000 * unit + least_margin(dim)) / n + 2 * unit
+    found = Fraction(vector_mean.mean_sensitivity(n, dim))
+    assert least <= found <= least + (Fraction(10) ** -12 + dim * unit) / n
 
 
 BUDGETS: list[Budget] = [
@@ -417,7 +458,7 @@ def ratio_squared(budget: Budget) -> Fraction:
 @pytest.mark.parametrize("shares", [Shares(), Shares(0.03, (0.03, 0.04), (0.15, 0.75))])
 def test_the_steps_cost_at_most_the_budget(budget: Budget, n: int, shares: Shares) -> None:
     """The shares compose to ≤ the budget, and each σ is at least what its share asks for."""
-    costs = step_costs(budget, n, shares)
+    costs = step_costs(budget, n, shares, dim=15)
     assert tuple(cost.name for cost in costs) == shares.names == STEPS
     spent = compose(cost.budget for cost in costs)
     for cost in costs:
@@ -442,12 +483,12 @@ def test_the_steps_cost_at_most_the_budget(budget: Budget, n: int, shares: Share
 def test_budgets_out_of_all_proportion_are_refused(mu: float) -> None:
     """A σ whose square leaves the range of doubles ends in one line, not in infinite noise."""
     with pytest.raises(PrivacyError, match="usual size"):
-        step_costs(GDP(mu), 10, Shares())
+        step_costs(GDP(mu), 10, Shares(), dim=15)
 
 
 def test_the_budget_of_an_approximate_guarantee_is_not_wasted() -> None:
     """All steps of an (ε, δ) budget together are one Gaussian release of that budget, to 1e-9."""
-    costs = step_costs(ApproxDP(1.0, 1e-6), 10, Shares())
+    costs = step_costs(ApproxDP(1.0, 1e-6), 10, Shares(), dim=15)
     total = math.fsum((cost.sensitivity / cost.sigma) ** 2 for cost in costs)
     assert math.sqrt(total) * gaussian_sigma(ApproxDP(1.0, 1e-6), 1.0) == pytest.approx(1.0, 1e-9)
 
@@ -608,19 +649,21 @@ def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: floa
     def statistics(seen: FloatArray) -> tuple[FloatArray, ...]:
         zero = np.zeros(seen.shape[1])
         size = sizes(seen, zero, frame.lines)
-        total = clipped_sum(seen, size, zero, frame.lines, clip.low, clip.high, clip.radius)
+        to = Clipping(zero, units, frame.lines, clip.low, clip.high, clip.radius)
+        total = clipped_sum(seen, size, *to) / PER_UNIT
         survey = survey_counts(seen, start, frame, line, off)
-        return survey / math.sqrt(2.0), shell_counts(size, off) / math.sqrt(2.0), total / units
+        return survey / math.sqrt(2.0), shell_counts(size, off) / math.sqrt(2.0), total
 
-    usual = statistics(view.seen)
-    for places in [[0], [-1], [0, -1], [1, 2], list(range(view.seen.shape[1]))]:
-        broken = view.seen.copy()
+    (seen,) = view.parts
+    usual = statistics(seen)
+    for places in [[0], [-1], [0, -1], [1, 2], list(range(seen.shape[1]))]:
+        broken = seen.copy()
         broken[3, places] = value
         with np.errstate(over="ignore"):
             found = statistics(broken)
         for one, other in zip(usual, found, strict=True):
             assert np.isfinite(other).all()
             assert one.shape == other.shape
-            assert np.linalg.norm(one - other) <= 1.0 + 1e-12
+            assert np.linalg.norm(one - other) <= 1.0 + 1e-11
         assert found[0].sum() == pytest.approx(usual[0].sum())
         assert found[1].sum() == pytest.approx(usual[1].sum())

@@ -40,10 +40,8 @@ from pipeline.mean.bins import (
 from pipeline.mean.choice import DIRECTIONS, Clip, _least, choose, stretch
 from pipeline.mean.clipping import (
     amplitude,
-    clipped_sum,
     mean_units,
     shell_counts,
-    sizes,
     survey_counts,
 )
 from pipeline.mean.frame import Frame, build_frame
@@ -52,6 +50,7 @@ from pipeline.mean.region import Region
 from pipeline.mean.shrinkage import shrink
 from pipeline.mean.smoothing import LINE, SHELLS, WIDTH, Chain, posterior, smooth
 from pipeline.mean.smoothing import _moves as moves
+from pipeline.mean.sums import PER_UNIT, clipped_sum, sizes
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 SPACES = [*SPD, "hyperbolic"]
@@ -656,7 +655,7 @@ def clip_of(low: float, high: float, radius: float) -> Clip:
 
 @pytest.mark.parametrize("lines", [0, 1])
 def test_clipped_sums_are_the_plain_formula(lines: int) -> None:
-    """Σ (clip(x) − middle, z·min(1, C/‖z‖)), seen from the centre."""
+    """Σ 2⁴⁰·(clip(x) − middle, z·min(1, C/‖z‖))/units, seen from the centre, each rounded."""
     rng = np.random.default_rng(2)
     for low, high, radius in [(-1.0, 0.5, 0.7), (2.0, 9.0, 3.0), (-50.0, 50.0, 1e3)]:
         seen, centre = 2.0 * rng.standard_normal((200, 6)), rng.standard_normal(6)
@@ -668,8 +667,15 @@ def test_clipped_sums_are_the_plain_formula(lines: int) -> None:
             expected = np.append(first, expected)
         size = sizes(seen, centre, lines)
         np.testing.assert_allclose(size, length, rtol=1e-12)
-        found = clipped_sum(seen, size, centre, lines, low, high, radius)
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        units = rng.uniform(2.0 * max(high - low, radius), 1e4, 6)
+        found = clipped_sum(seen, size, centre, units, lines, low, high, radius)
+        assert found.dtype == np.int64
+        np.testing.assert_allclose(found / PER_UNIT * units, expected, rtol=1e-6, atol=1e-4)
+        one = clipped_sum(seen[:1], size[:1], centre, units, lines, low, high, radius)
+        plain = np.append([], rest[0] * min(1.0, radius / length[0]))
+        if lines:
+            plain = np.append(np.clip(seen[0, 0], low, high) - (low + high) / 2.0, plain)
+        assert np.abs(one - plain / units * PER_UNIT).max() <= 0.5 + 1e-3
 
 
 @pytest.mark.parametrize("lines", [0, 1])
@@ -683,16 +689,11 @@ def test_clipped_vectors_form_a_set_of_diameter_one(lines: int) -> None:
         units = mean_units(clip, frame)
         seen = rng.standard_normal((300, 6)) * 10.0 ** rng.uniform(-2.0, 6.0, (300, 1))
         size = sizes(seen, np.zeros(6), lines)
-        to = clip.low, clip.high, clip.radius
-        rows = [seen[i : i + 1] for i in range(300)]
-        vectors = np.stack(
-            [
-                clipped_sum(row, size[i : i + 1], np.zeros(6), lines, *to)
-                for i, row in enumerate(rows)
-            ]
-        )
-        norms = np.linalg.norm(vectors / units, axis=1)
-        assert norms.max() <= 0.5 * (1.0 + 1e-12)
+        to = np.zeros(6), units, lines, clip.low, clip.high, clip.radius
+        rows = [slice(i, i + 1) for i in range(300)]
+        vectors = np.stack([clipped_sum(seen[row], size[row], *to) for row in rows]) / PER_UNIT
+        norms = np.linalg.norm(vectors, axis=1)
+        assert norms.max() <= 0.5 * (1.0 + 1e-12) + math.sqrt(6.0) / PER_UNIT / 2.0
         assert norms.max() > 0.4999
 
 

@@ -357,10 +357,19 @@ MARGIN = Fraction(9, 10**13)
 """Most of the 1e-12 by which a diameter, and the mean of vectors of it, are raised for rounding."""
 
 
+def mean_moves(n: int) -> Fraction:
+    """Return what one of n vectors of a set of diameter 1 moves a mean by, rounding included.
+
+    Each of 15 coordinates of a vector is rounded to a multiple of 2⁻⁴⁰, and the mean by 2⁻⁵³.
+    """
+    lattice = Fraction(math.isqrt(15 * 10**40), 10**20 * 2**40)
+    return (1 + MARGIN + lattice) / n + Fraction(2) ** -52
+
+
 def check_costs(row: Any, manifold: str, mechanism: str, definition: str) -> None:
     """Recompute Δ from n and the public bounds, then ρ and μ from Δ and σ, exactly."""
     n, steps = row["n"], row["costs"]
-    least = (1 + MARGIN) / n + 2 * n * Fraction(2) ** -53
+    least = mean_moves(n)
     if mechanism == "ewg":
         assert [step["step"] for step in steps] == ["mean"]
         least *= Fraction(span(manifold, n))
@@ -382,15 +391,16 @@ def check_costs(row: Any, manifold: str, mechanism: str, definition: str) -> Non
 def span(manifold: str, n: int) -> float:
     """Return what n records of `oct5` at 28×28 add at most to the mean, rounding included."""
     eta, variance, k = mpmath.mpf(10) ** -6, mpmath.mpf(255) ** 2 / 4, 5
+    flat = 1 + 8 * n * 2.0**-53  # place and look are rounded by 4u of the diameter, and a little
     if manifold == "spd-log-cholesky":
         square = 4 * 4 * variance + k * mpmath.log(1 + variance / eta) ** 2 / 4
-        return float(mpmath.sqrt(square)) * float(1 + MARGIN)
+        return float(mpmath.sqrt(square)) * float(1 + MARGIN) * flat
     trace = k * variance / eta
     terms = [sum(m * mpmath.log(1 + trace / m) ** 2 for m in (p, k - p) if m) for p in range(k + 1)]
     # logarithms up to 1e-6 outside of the region stay where they are (geometry/covariances.py)
     diameter = float(mpmath.sqrt(max(terms))) * float(1 + MARGIN) + 2e-6 * math.sqrt(k)
     if manifold == "spd-log-euclidean":
-        return diameter
+        return diameter * flat
     # a matrix of doubles is off by (4 + 16k)·u of its largest eigenvalue (descriptors/diameter.py),
     # the walk by 1e-9 a step up to condition 1e11 and 1e-10 a look (geometry/inductive.py)
     condition = float(trace) + k
@@ -410,7 +420,7 @@ def test_noise_in_floats_has_the_same_sensitivity(manifold: str, mechanism: str)
         points, GDP(mu), mechanism=mechanism, noise="float", domain=facts, manifold=space
     )
     (step,) = drawn.steps
-    least = Fraction(span(manifold, 9)) * ((1 + MARGIN) / 9 + 18 * Fraction(2) ** -53)
+    least = Fraction(span(manifold, 9)) * mean_moves(9)
     assert least <= Fraction(step.sensitivity) <= least * (1 + Fraction(1, 10**9))
     assert np.isnan(drawn.rhos).all()
     pure = math.log(stats.norm.cdf(mu / 2) / stats.norm.cdf(-mu / 2))

@@ -47,7 +47,7 @@ def known(case: str) -> Records:
     found = records_of(images, descriptor="oct5")
     if case == "unlisted":
         facts: Any = found.domain
-        return Records(found.manifold, replace(facts, typical=(), contrasts=()), found.placed)
+        return Records(found.manifold, replace(facts, typical=(), contrasts=()), found.parts)
     if case != "ball":
         return found
     around = Ball(found.domain.radius, found.manifold.name)
@@ -65,7 +65,7 @@ def means(number: Number, value: float | None = None) -> FloatArray:
 
 def drawn(base: Records, domain: Domain) -> FloatArray:
     """Return private means of the same records with another domain."""
-    fresh = Records(base.manifold, domain, base.placed)
+    fresh = Records(base.manifold, domain, base.parts)
     ready = prepare(fresh, AdaptivePlan(), rng=None)
     return np.stack(
         [

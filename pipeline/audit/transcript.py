@@ -79,7 +79,9 @@ class Transcripts:
     @property
     def sigma(self) -> float:
         """Noise of the last step."""
-        return self.scale * step_costs(self.budget, RECORDS, Shares())[-1].sigma
+        return (
+            self.scale * step_costs(self.budget, RECORDS, Shares(), dim=self.manifold.dim)[-1].sigma
+        )
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

@@ -5,14 +5,15 @@
 
 Read in this order: ``engine.py`` (the whole in one page), ``release.py`` (what comes out),
 ``plan.py``, ``domain.py`` and ``region.py`` with ``spectrum.py`` (what is publicly known),
-``records.py`` (the door), ``sensitivity.py``, ``single.py``. Then the adaptive mean, noise as wide
-as the records of a class lie and not as any two images could: ``prior.py``, ``frame.py``,
-``bins.py``, ``view.py``, ``vector_mean.py``, ``smoothing.py``, ``choice.py``, ``clipping.py``,
-``shrinkage.py``, ``rounds.py``.
+``parts.py`` and ``records.py`` (the door), ``sensitivity.py``, ``single.py``. Then the adaptive
+mean, noise as wide as the records of a class lie and not as any two images could: ``prior.py``,
+``frame.py``, ``bins.py``, ``view.py``, ``vector_mean.py``, ``smoothing.py``, ``choice.py``,
+``sums.py``, ``clipping.py``, ``shrinkage.py``, ``rounds.py``.
 """
 
 from pipeline.mean.domain import Ball, CovarianceDomain, Domain
 from pipeline.mean.engine import Drawn, Prepared, draw, mean, prepare, private_mean
+from pipeline.mean.parts import Chunks
 from pipeline.mean.persons import person_records
 from pipeline.mean.plan import (
     AdaptivePlan,
@@ -34,6 +35,7 @@ from pipeline.mean.vector_mean import mean_sensitivity, step_costs
 __all__ = [
     "AdaptivePlan",
     "Ball",
+    "Chunks",
     "CovarianceDomain",
     "Domain",
     "Drawn",

@@ -14,7 +14,8 @@ mean square size σ²S²(1/α² + m) = σ²(L + 2C√m)².
 *Whole region.* The mean of the records' coordinates moves by at most D/n on a flat manifold, where
 D is the region's diameter; log(p, S) of the inductive mean S by at most D/n on a Hadamard one, as
 S moves by no more (``geometry/inductive.py``) and log(p, ·) is a contraction. Over D it is like a
-mean of diameter 1. Next on the path: ``shrinkage.py``.
+mean of diameter 1. On a flat manifold that is the clipped mean of a ball of radius D around a point
+of the region, with D for its unit. Next on the path: ``shrinkage.py``.
 """
 
 import math
@@ -23,15 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.compiling import compiled
 from pipeline.mean.bins import AHEAD, LineBins, ShellBins
 from pipeline.mean.choice import Clip
 from pipeline.mean.frame import Frame
+from pipeline.mean.sums import sizes
 
 
 def survey_counts(
     seen: FloatArray, start: float, frame: Frame, line: LineBins | None, shells: ShellBins
-) -> FloatArray:
+) -> NDArray[np.int64]:
     """Return the number of records in each bin of the line, or in each far shell if they are far.
 
     The shell of a far record tells how far it lies both off the line and along it, by the larger
@@ -52,52 +53,13 @@ def survey_counts(
     off_line = np.searchsorted(shells.edges, size) >= shells.far
     bins = np.where(off_line, len(edges) + 1 + shell - shells.far, spot)
     total = len(edges) + 1 + len(shells.edges) + 1 - shells.far
-    return np.bincount(bins, minlength=total).astype(np.float64)
+    return np.bincount(bins, minlength=total)
 
 
-def shell_counts(size: FloatArray, shells: ShellBins) -> FloatArray:
+def shell_counts(size: FloatArray, shells: ShellBins) -> NDArray[np.int64]:
     """Return the number of records in each shell, for their ‖z‖, (n,)."""
     found = np.searchsorted(shells.edges, size)
-    return np.bincount(found, minlength=len(shells.edges) + 1).astype(np.float64)
-
-
-@compiled
-def sizes(seen: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
-    """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number."""
-    out = np.empty(len(seen))
-    for n in range(len(seen)):
-        total = 0.0
-        for i in range(lines, seen.shape[1]):
-            total += (seen[n, i] - centre[i]) ** 2
-        out[n] = math.sqrt(total) if total >= 0.0 else np.inf
-    return out
-
-
-@compiled
-def clipped_sum(
-    seen: FloatArray,
-    size: FloatArray,
-    centre: FloatArray,
-    lines: int,
-    low: float,
-    high: float,
-    radius: float,
-) -> FloatArray:
-    """Return Σ (clip(x) − (low + high)/2, clip(z − centre)), (d,); no number counts as 0."""
-    out = np.zeros(seen.shape[1])
-    middle = 0.5 * (low + high)
-    for n in range(len(seen)):
-        if lines and low <= seen[n, 0] <= high:
-            out[0] += seen[n, 0] - middle
-        elif lines and seen[n, 0] > high:
-            out[0] += high - middle
-        elif lines and seen[n, 0] < low:
-            out[0] += low - middle
-        if size[n] < np.inf:
-            scale = 1.0 if size[n] <= radius else radius / size[n]
-            for i in range(lines, seen.shape[1]):
-                out[i] += scale * (seen[n, i] - centre[i])
-    return out
+    return np.bincount(found, minlength=len(shells.edges) + 1)
 
 
 def amplitude(clip: Clip, frame: Frame) -> tuple[float, float]:

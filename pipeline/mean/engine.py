@@ -18,6 +18,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, find_manifold
 from pipeline.mean.domain import Domain
+from pipeline.mean.parts import Chunks, parts_of
 from pipeline.mean.plan import AdaptivePlan, Plan, SinglePlan, choose_plan
 from pipeline.mean.records import Records, admit
 from pipeline.mean.release import NonPrivate, Release
@@ -130,7 +131,7 @@ def draw(prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1) -> 
 
 
 def mean(
-    points: NDArray[Any],
+    points: NDArray[Any] | Chunks,
     budget: Budget,
     *,
     domain: Domain,
@@ -142,8 +143,9 @@ def mean(
 
     Parameters
     ----------
-    points : array, shape (n, *point_shape)
-        The records of one class; those outside the domain are moved to its nearest point.
+    points : array, shape (n, *point_shape), or Chunks
+        The records of one class; those outside the domain are moved to its nearest point. Chunks
+        are read once for each step of the plan and never held together.
     budget : Budget
         What may be spent in all.
     domain : Domain
@@ -162,14 +164,14 @@ def mean(
     PrivacyError
         As `draw`.
     """
-    space = find_manifold(manifold, points)
+    space = _space(manifold, points)
     records = admit(points, domain=domain, manifold=space)
     prepared = prepare(records, choose_plan(plan, budget), rng=noise.rng)
     return draw(prepared, budget, noise=noise).release
 
 
 def private_mean(
-    points: NDArray[Any],
+    points: NDArray[Any] | Chunks,
     budget: Budget,
     *,
     domain: Domain,
@@ -194,8 +196,8 @@ def private_mean(
         What may not.
     """
     noise: Noise = FloatNoise(rng) if isinstance(rng, np.random.Generator) else rng
-    space = find_manifold(manifold, points)
-    records = admit(space.check(points), domain=domain, manifold=space)
+    space = _space(manifold, points)
+    records = admit(parts_of(points).map(space.check), domain=domain, manifold=space)
     prepared = prepare(records, choose_plan(plan, budget), rng=noise.rng)
     release, distance = draw(prepared, budget, noise=noise)
     true = records.frechet
@@ -204,3 +206,11 @@ def private_mean(
         distance = space.dist(point, release.points)
     error = float(distance[0]) if np.isfinite(distance[0]) else math.nan
     return release, NonPrivate(point, true.gradient_norm, error, records.n)
+
+
+def _space(manifold: Manifold | str, points: NDArray[Any] | Chunks) -> Manifold:
+    """Return the manifold that is meant; of a name, that of the first chunk's shape."""
+    if not isinstance(manifold, str):
+        return manifold
+    first = next(iter(points), np.empty(0)) if isinstance(points, Chunks) else points
+    return find_manifold(manifold, first)

@@ -1,7 +1,11 @@
 """The door: the records of one class, checked and put into their public region.
 
-Everything here is computed without noise: none of it may leave. Next on the path: ``single.py``,
-which adds noise to a mean of them, and ``rounds.py``, which goes round after round.
+Records come in one array or in chunks (`Chunks`), which are read, checked and put into the region
+again in every pass: an adaptive mean, and a single one around the inductive mean, hold one chunk at
+a time, and give the same bits for any chunks, where it is flat also for any order. What looks at
+all records at once refuses chunks: K-norm gradients, footpoints from a subsample, outlines that are
+not aligned. Everything here is computed without noise: none of it may leave. Next on the path:
+``single.py``, which adds noise to a mean of them, and ``rounds.py``, which goes round after round.
 """
 
 from dataclasses import dataclass
@@ -17,11 +21,15 @@ from pipeline.geometry import (
     Point,
     flat_chart,
     frechet_mean,
+    frechet_mean_of_parts,
     inductive_mean,
+    inductive_mean_of_parts,
 )
 from pipeline.mean.domain import Domain, check_domain
+from pipeline.mean.parts import Chunks, Parts, parts_of
 from pipeline.mean.prior import Prior, default_prior
 from pipeline.mean.region import Region, region
+from pipeline.mean.sums import UNIT, Clipping, clipped_mean, sizes
 
 MEAN_TOLERANCE = 1e-9
 """Certificate τ of the Fréchet mean: the least gradient norm asked of `frechet_mean`."""
@@ -37,18 +45,34 @@ class Records:
         Where they live.
     domain : Domain
         What is publicly known of them.
-    placed : array, shape (n, *space.point_shape)
-        They as points of `space`, inside the region.
+    parts : Parts
+        They as points of `space`, inside the region, in arrays of shape (m, *space.point_shape).
     """
 
     manifold: Manifold
     domain: Domain
-    placed: Point
+    parts: Parts[Point]
 
     @property
     def n(self) -> int:
         """Number of records (public)."""
-        return len(self.placed)
+        return self.parts.n
+
+    @property
+    def placed(self) -> Point:
+        """All of them in one array.
+
+        Raises
+        ------
+        DomainError
+            When they came in chunks.
+        """
+        if self.parts.held is None:
+            raise DomainError(
+                "this needs all records at once, they come in chunks; give them as one array, or "
+                'use plan "auto", or "ewg" without a footpoint from a subsample'
+            )
+        return self.parts.held
 
     @cached_property
     def space(self) -> Manifold:
@@ -78,15 +102,34 @@ class Records:
     @cached_property
     def frechet(self) -> FrechetMean:
         """The certified Fréchet mean, in `space`."""
+        if self.parts.held is None:
+            return frechet_mean_of_parts(self.parts, self.n, self.space, tolerance=MEAN_TOLERANCE)
         return frechet_mean(self.placed, self.space, tolerance=MEAN_TOLERANCE)
 
     @cached_property
     def inductive(self) -> InductiveMean:
         """A mean that moves by at most D/n with one record: the Fréchet mean where it is flat."""
         self.check_walk()
+        condition = self.region.condition
         if self.space.flat:
-            return InductiveMean(self.centre + (self.placed - self.centre).mean(axis=0), 0.0)
-        return inductive_mean(self.placed, self.space, condition=self.region.condition)
+            return self._flat_mean()
+        if self.parts.held is None:
+            return inductive_mean_of_parts(self.parts, self.n, self.space, condition=condition)
+        return inductive_mean(self.placed, self.space, condition=condition)
+
+    def _flat_mean(self) -> InductiveMean:
+        """Return c + D·m, m the mean of (x − c)/D, which is summed in whole numbers.
+
+        ‖m‖ is at most 1, since c, like x, lies in the region, of diameter D. D·m and its sum with c
+        round the result by at most 2uD + u‖c‖, looking at it from 0 or from a point of the region
+        by uD.
+        """
+        wide = self.region.diameter
+        to = Clipping(self.centre, np.full(self.space.dim, wide), 0, 0.0, 0.0, wide)
+        sized = self.parts.map(lambda part: (part, sizes(part, self.centre, 0)))
+        point = self.centre + wide * clipped_mean(sized, self.n, to)
+        rounding = UNIT * (4.0 * wide + float(np.linalg.norm(self.centre)))
+        return InductiveMean(point, rounding)
 
     @property
     def span(self) -> float:
@@ -123,14 +166,14 @@ class Records:
         return f"Records(n={self.n}, manifold={self.manifold.name!r})"
 
 
-def admit(points: Point, *, domain: Domain, manifold: Manifold) -> Records:
+def admit(points: Point | Chunks, *, domain: Domain, manifold: Manifold) -> Records:
     """Return the records of one class, each inside the domain's region.
 
     Parameters
     ----------
-    points : array, shape (n, *point_shape)
-        The records. Those outside the region are moved to its nearest point, unreported: whether
-        one was outside is private.
+    points : array, shape (n, *point_shape), or Chunks
+        The records; chunks are checked as they are read. Those outside the region are moved to its
+        nearest point, unreported: whether one was outside is private.
     domain : Domain
         What is publicly known of them, in the distance of `manifold`.
     manifold : Manifold
@@ -142,15 +185,27 @@ def admit(points: Point, *, domain: Domain, manifold: Manifold) -> Records:
         has the wrong shape or is not finite.
     """
     check_domain(domain, manifold)
-    points = np.asarray(points)
-    if points.shape[1:] != manifold.point_shape or len(points) < 1:
+    parts = parts_of(points)
+    if parts.n < 1:
         raise DomainError(
-            f"a mean needs one record or more, shape (n, {str(manifold.point_shape)[1:-1]}), found "
-            f"{points.shape}; leave out empty classes"
+            f"a mean needs one record or more, found {parts.n}; leave out empty classes"
+        )
+    space = flat_chart(manifold) if manifold.flat else manifold
+    area = region(domain, space)
+
+    def place(part: Point) -> Point:
+        part = _checked(part, manifold)
+        return area.inside(part if space is manifold else manifold.log(manifold.origin, part))
+
+    return Records(manifold, domain, parts.map(place))
+
+
+def _checked(points: Point, manifold: Manifold) -> Point:
+    """Return points if they have the shape of the manifold's and are finite."""
+    if points.shape[1:] != manifold.point_shape:
+        raise DomainError(
+            f"records must have shape (n, {str(manifold.point_shape)[1:-1]}), found {points.shape}"
         )
     if not np.isfinite(points).all():
         raise DomainError("records must be finite, found NaN or infinity; check the images")
-    space = flat_chart(manifold) if manifold.flat else manifold
-    if space is not manifold:
-        points = manifold.log(manifold.origin, points)
-    return Records(manifold, domain, region(domain, space).inside(points))
+    return points

@@ -26,14 +26,16 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import Point
 from pipeline.mean.choice import Clip, choose
-from pipeline.mean.clipping import clipped_sum, mean_units, shell_counts, sizes
+from pipeline.mean.clipping import mean_units, shell_counts
+from pipeline.mean.parts import Parts
 from pipeline.mean.plan import Shares
 from pipeline.mean.records import Records
 from pipeline.mean.release import Step
 from pipeline.mean.shrinkage import shrink
 from pipeline.mean.smoothing import LINE, SHELLS, smooth
+from pipeline.mean.sums import Clipping, Sized, clipped_mean
 from pipeline.mean.vector_mean import step_costs
-from pipeline.mean.view import View, place, see
+from pipeline.mean.view import View, place
 from pipeline.mechanisms.noise import Noise, Noised
 from pipeline.privacy import Budget
 
@@ -109,7 +111,7 @@ def draw_rounds(view: View, budget: Budget, shares: Shares, *, noise: Noise, siz
     PrivacyError
         As in `step_costs`.
     """
-    steps = step_costs(budget, view.records.n, shares)
+    steps = step_costs(budget, view.records.n, shares, dim=view.records.space.dim)
     draws = [_draw(_Source(view, steps, noise)) for _ in range(size)]
     return Rounds(
         points=np.stack([draw.point for draw in draws]),
@@ -140,12 +142,9 @@ def _round(
     """Return the state after one round: shells, then the mean."""
     view, records = source.view, source.view.records
     frame, space = view.frame, records.space
-    if space.flat:
-        seen, centre = view.seen, (state.point - records.centre) @ frame.into
-    else:
-        seen, centre = see(space, frame, state.point, records.placed), np.zeros(space.dim)
-    size = sizes(seen, centre, frame.lines)
-    shells = source.release(step, shell_counts(size, view.bins[1]) / (records.n * ROOT))
+    seen, centre = view.around(state.point)
+    counts = np.sum([shell_counts(size, view.bins[1]) for _, size in seen], axis=0)
+    shells = source.release(step, counts / (records.n * ROOT))
     clip = choose(
         line,
         _merge(shells.vector * ROOT, far, source.steps[step].sigma, source.steps[0].sigma),
@@ -159,8 +158,7 @@ def _round(
     if clip.whole:
         mean = _whole_mean(source, state, step + 1)
     else:
-        total = clipped_sum(seen, size, centre, frame.lines, clip.low, clip.high, clip.radius)
-        mean = _clipped_mean(source, state, step + 1, clip, total)
+        mean = _clipped_mean(source, state, step + 1, clip, seen, centre)
     moved, belief = shrink(mean.offset, mean.covariance, state.belief)
     moved *= min(1.0, records.region.diameter / max(float(np.linalg.norm(moved)), 1e-300))
     point = _end(records, state.point, moved)
@@ -204,12 +202,13 @@ def _whole_mean(source: _Source, state: _State, step: int) -> _Observed:
 
 
 def _clipped_mean(
-    source: _Source, state: _State, step: int, clip: Clip, total: FloatArray
+    source: _Source, state: _State, step: int, clip: Clip, seen: Parts[Sized], centre: FloatArray
 ) -> _Observed:
     """Observe the mean of clipped records; some of the predicted bias counts as noise."""
     records, frame, sigma = source.view.records, source.view.frame, source.steps[step].sigma
     units = mean_units(clip, frame)
-    mean = source.release(step, total / (records.n * units))
+    to = Clipping(centre, units.copy(), frame.lines, clip.low, clip.high, clip.radius)
+    mean = source.release(step, clipped_mean(seen, records.n, to))
     found = mean.vector * units
     found[: frame.lines] += (clip.low + clip.high) / 2.0 - place(records.space, frame, state.point)
     found[frame.lines :] *= clip.gain

@@ -28,8 +28,8 @@ def sensitivity(records: Records, plan: SinglePlan, family: Family) -> float:
     """Return Δ of the statistic that `plan` takes of the records, for the noise of `family`.
 
     **Inductive mean** (releases; Hadamard). The computed log(origin, S) moves by at most ``span``/n
-    (`Records.span`), rounding of the walk included, and summation adds 5nu of it
-    (``vector_mean.py``): no tolerance of an iteration enters.
+    (`Records.span`), rounding of the walk included, and sums on a lattice add what
+    ``vector_mean.py`` says: no tolerance of an iteration enters.
 
     **Fréchet mean**: `frechet_sensitivity`.
 
@@ -46,7 +46,7 @@ def sensitivity(records: Records, plan: SinglePlan, family: Family) -> float:
             )
         if plan.sensitivity != "diameter":
             raise PrivacyError("the inductive mean moves by D/n; leave sensitivity out")
-        return records.span * mean_sensitivity(records.n)
+        return records.span * mean_sensitivity(records.n, records.space.dim)
     return frechet_sensitivity(records.domain, records.n, plan, family, records.manifold)
 
 

@@ -5,36 +5,48 @@ diameter at most 1: replacing one of n records moves their mean by at most Δ = 
 depend on what was released before (adaptive composition). Gaussian noise of scale σ(budget, Δ) on
 the mean costs its share of the budget, and the shares compose to the whole.
 
-**Numerics.** The computed vectors have norm at most 1, a set of diameter at most 1 + 1e-12 (fewer
-than 1000 roundings of u = 2⁻⁵³ each), and any order of summation of n of them errs by at most nu
-in the mean, on each of the two data sets: Δ = (1 + 1e-12)/n + 5nu covers both. What a record is
-mapped to is a function of that record and of released values alone, to the last bit, so nothing
-else needs a margin. With the lattice's noise the account holds for the floats as they are; with
-NumPy's it is idealised. Next on the path: ``rounds.py``.
+**Numerics.** Let u = 2⁻⁵³. Before it is added a vector goes through fewer than 1000 + d roundings,
+each of which moves it by at most u times its norm, which is at most 1: the computed vectors form a
+set of diameter at most 1 + 1e-12 + du. Rounding each of d coordinates to the lattice 2⁻⁴⁰·Z
+(``sums.py``) moves a vector by at most √d·2⁻⁴¹, and so two of them apart by at most √d·2⁻⁴⁰. Counts
+are whole numbers as they are. Sums are exact, so neighbours' sums differ by the one vector that was
+replaced, whatever n is. Dividing by n rounds each coordinate of the mean, of norm at most 1, once:
+by at most u in all, on each of the two data sets. Together
+
+    Δ = (1 + 1e-12 + du + √d·2⁻⁴⁰)/n + 2u.
+
+What a record is mapped to is a function of that record and of released values alone, to the last
+bit, so nothing else needs a margin. With the lattice's noise the account holds for the floats as
+they are; with NumPy's it is idealised. Next on the path: ``rounds.py``.
 """
+
+import math
 
 from pipeline.errors import PrivacyError
 from pipeline.mean.plan import Shares
 from pipeline.mean.release import Step
+from pipeline.mean.sums import PER_UNIT, UNIT
 from pipeline.mechanisms.noise import check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
-UNIT = 2.0**-53
-"""u, the unit roundoff of double precision."""
+
+def mean_sensitivity(n: int, dim: int) -> float:
+    """Return Δ of the mean of n vectors of length `dim`, see the top of this file.
+
+    The roundings of this formula itself are among the 1000.
+    """
+    lattice = math.sqrt(dim) / PER_UNIT
+    return (1.0 + 1e-12 + dim * UNIT + lattice) / n + 2.0 * UNIT
 
 
-def mean_sensitivity(n: int) -> float:
-    """Return Δ = (1 + 1e-12)/n + 5nu, see the top of this file."""
-    return (1.0 + 1e-12) / n + 5.0 * n * UNIT
-
-
-def step_costs(budget: Budget, n: int, shares: Shares) -> tuple[Step, ...]:
+def step_costs(budget: Budget, n: int, shares: Shares, *, dim: int) -> tuple[Step, ...]:
     """Return what each step costs; together they compose to at most `budget`.
 
     μ-GDP is split into √s·μ, ρ-zCDP into s·ρ, Rényi DP of one order into s·ε. (ε, δ)-DP is first
     turned into the largest μ-GDP that implies it, since all noise here is Gaussian: better than
     dividing ε and δ. σ is raised by 1e-12 of its value, so that an account that rounds up stays
-    within the share.
+    within the share. `dim` is the dimension of the mean; that of a histogram, whose vectors are not
+    rounded, does not matter.
 
     Raises
     ------
@@ -49,7 +61,7 @@ def step_costs(budget: Budget, n: int, shares: Shares) -> tuple[Step, ...]:
     whole: Budget = budget
     if isinstance(budget, ApproxDP):
         whole = GDP((1.0 - 1e-12) / gaussian_sigma(budget, 1.0))
-    delta = mean_sensitivity(n)
+    delta = mean_sensitivity(n, dim)
     steps = tuple(
         Step(name, share, delta, gaussian_sigma(share, delta) * (1.0 + 1e-12))
         for name, share in zip(shares.names, split(whole, shares.all), strict=True)

@@ -4,18 +4,23 @@ Nothing in here is private or may leave. Next on the path: ``rounds.py``.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold, Point
+from pipeline.geometry.compiling import compiled
 from pipeline.mean.bins import LineBins, ShellBins, line_bins, shell_bins
 from pipeline.mean.clipping import survey_counts
 from pipeline.mean.frame import Frame, build_frame
+from pipeline.mean.parts import Parts
 from pipeline.mean.plan import Shares
 from pipeline.mean.prior import Prior
 from pipeline.mean.records import Records
+from pipeline.mean.sums import Sized, sizes
 
 SURVEYED = Shares()
 """Shares of the budget where a line is surveyed; by hand, see ``python -m tests.tuning``."""
@@ -35,7 +40,7 @@ class View:
         The axes.
     bins : (LineBins or None, ShellBins)
         The histograms.
-    seen : array, shape (n, d)
+    parts : Parts
         The records in the axes, from the prior's centre; along the line from the origin.
     counts : array
         The survey, before noise.
@@ -44,8 +49,18 @@ class View:
     records: Records
     frame: Frame
     bins: tuple[LineBins | None, ShellBins]
-    seen: FloatArray
-    counts: FloatArray
+    parts: Parts[FloatArray]
+    counts: NDArray[np.int64]
+
+    def around(self, point: Point) -> tuple[Parts[Sized], FloatArray]:
+        """Return the records in the axes with ‖z − c‖, and c, where `point` is in the axes."""
+        records, frame = self.records, self.frame
+        if records.space.flat:
+            parts, centre = self.parts, (point - records.centre) @ frame.into
+        else:
+            parts = records.parts.map(partial(see, records.space, frame, point))
+            centre = np.zeros(records.space.dim)
+        return parts.map(lambda part: (part, sizes(part, centre, frame.lines))), centre
 
 
 def place(space: Manifold, frame: Frame, point: Point) -> float:
@@ -56,11 +71,26 @@ def place(space: Manifold, frame: Frame, point: Point) -> float:
 
 
 def see(space: Manifold, frame: Frame, base: Point, points: Point) -> FloatArray:
-    """Return points in the axes of the frame at `base`, (n, d), along the line from the origin."""
-    seen = space.log(base, points) @ frame.into
+    """Return points in the axes of the frame at `base`, (n, d), along the line from the origin.
+
+    Each by itself, in one order of operations: what is made of a record is the same to the last bit
+    whatever the others are.
+    """
+    seen = turned(np.ascontiguousarray(space.log(base, points)), frame.into)
     if frame.lines:
         seen[:, 0] += place(space, frame, base)
-    return np.ascontiguousarray(seen)
+    return seen
+
+
+@compiled
+def turned(vectors: FloatArray, into: FloatArray) -> FloatArray:
+    """Return vectors @ into, (n, d), where a library's product may depend on n in its last bits."""
+    out = np.zeros(vectors.shape)
+    for n in range(len(vectors)):
+        for i in range(len(into)):
+            for j in range(len(into)):
+                out[n, j] += vectors[n, i] * into[i, j]
+    return out
 
 
 def view(records: Records) -> View:
@@ -82,9 +112,9 @@ def view(records: Records) -> View:
     shells = shell_bins(prior, frame, records.region.diameter)
     start = place(space, frame, records.centre)
     line = line_bins(prior, prior.span, start) if frame.lines else None
-    seen = see(space, frame, records.centre, records.placed)
-    counts = survey_counts(seen, start, frame, line, shells)
-    return View(records, frame, (line, shells), seen, counts)
+    parts = records.parts.map(partial(see, space, frame, records.centre))
+    counts = [survey_counts(part, start, frame, line, shells) for part in parts]
+    return View(records, frame, (line, shells), parts, np.sum(counts, axis=0))
 
 
 def default_shares(prior: Prior) -> Shares:

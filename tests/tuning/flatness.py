@@ -110,7 +110,7 @@ def _records(one: Class, case: str, root: Path | None) -> Records:
     known = records_of(some(images), descriptor="oct5")
     if case == "unlisted":
         facts: Any = known.domain
-        return Records(known.manifold, replace(facts, typical=(), contrasts=()), known.placed)
+        return Records(known.manifold, replace(facts, typical=(), contrasts=()), known.parts)
     if case != "ball":
         return known
     around = Ball(known.domain.radius, known.manifold.name)
@@ -131,7 +131,7 @@ def errors(
 
 def _draws(base: Records, domain: Domain, one: Class, size: Size) -> FloatArray:
     """Draw; each class and each n·μ has noise of its own, so that all cells are independent."""
-    records = Records(base.manifold, domain, base.placed)  # nothing kept from before
+    records = Records(base.manifold, domain, base.parts)  # nothing kept from before
     ready = prepare(records, AdaptivePlan(), rng=None)
     key = zlib.crc32(one.card.encode())
     out = np.empty((len(size.cells), size.draws))

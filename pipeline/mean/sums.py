@@ -1,0 +1,107 @@
+"""Sums that are the same to the last bit for any order, any chunks and any number of workers.
+
+Floating-point addition is not associative, that of integers is. So each coordinate of a record's
+clipped vector v is rounded to the lattice 2⁻⁴⁰·Z, and the integers v·2⁴⁰ are added: in 64 bits in
+blocks of at most 2²⁰ records, the blocks in Python's integers, which have no end. No block
+overflows: a coordinate is at most 1 + 1e-9 in size, so 2²⁰ of them sum up to less than 2⁶¹. The
+mean is the quotient of two whole numbers, rounded once. What all this does to the sensitivity is
+said in ``vector_mean.py``. Next on the path: ``clipping.py``.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.geometry.compiling import compiled
+
+UNIT = 2.0**-53
+"""u, the unit roundoff of double precision."""
+PER_UNIT = 2**40
+"""Points of the lattice in a unit."""
+BLOCK = 2**20
+"""Most records that are summed in 64 bits."""
+
+
+Sized: TypeAlias = tuple[FloatArray, FloatArray]
+"""Records in some axes, (m, d), and their ‖z − centre‖, (m,)."""
+
+
+@compiled
+def sizes(seen: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
+    """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number."""
+    out = np.empty(len(seen))
+    for n in range(len(seen)):
+        total = 0.0
+        for i in range(lines, seen.shape[1]):
+            total += (seen[n, i] - centre[i]) ** 2
+        out[n] = math.sqrt(total) if total >= 0.0 else np.inf
+    return out
+
+
+@compiled
+def clipped_sum(
+    seen: FloatArray,
+    size: FloatArray,
+    centre: FloatArray,
+    units: FloatArray,
+    lines: int,
+    low: float,
+    high: float,
+    radius: float,
+) -> NDArray[np.int64]:
+    """Return Σ 2⁴⁰·(clip(x) − (low + high)/2, clip(z − centre))/units, (d,), each term rounded.
+
+    No number counts as 0. At most `BLOCK` records.
+    """
+    out = np.zeros(seen.shape[1], np.int64)
+    middle, per = 0.5 * (low + high), PER_UNIT / units
+    for n in range(len(seen)):
+        if lines and low <= seen[n, 0] <= high:
+            out[0] += np.int64(np.rint((seen[n, 0] - middle) * per[0]))
+        elif lines and seen[n, 0] > high:
+            out[0] += np.int64(np.rint((high - middle) * per[0]))
+        elif lines and seen[n, 0] < low:
+            out[0] += np.int64(np.rint((low - middle) * per[0]))
+        if size[n] < np.inf:
+            scale = 1.0 if size[n] <= radius else radius / size[n]
+            for i in range(lines, seen.shape[1]):
+                out[i] += np.int64(np.rint(scale * (seen[n, i] - centre[i]) * per[i]))
+    return out
+
+
+class Clipping(NamedTuple):
+    """What maps a record to its vector: (clip(x) − (low + high)/2, clip(z − centre))/units.
+
+    Attributes
+    ----------
+    centre, units : array, shape (d,)
+        Middle of the ball; what one unit of the vector is worth in each coordinate.
+    lines : {0, 1}
+        Number of leading coordinates that are x.
+    low, high : float
+        Where x is clipped to; any two numbers without a line.
+    radius : float
+        What ‖z − centre‖ is clipped to.
+    """
+
+    centre: FloatArray
+    units: FloatArray
+    lines: int
+    low: float
+    high: float
+    radius: float
+
+
+def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
+    """Return the mean vector of n records that come in parts, (d,); see the top of this file."""
+    total = [0] * len(to.units)
+    for seen, size in parts:
+        for start in range(0, len(seen), BLOCK):
+            block = slice(start, start + BLOCK)
+            found = clipped_sum(seen[block], size[block], *to).tolist()
+            total = [one + other for one, other in zip(total, found, strict=True)]
+    return np.array([one / (n * PER_UNIT) for one in total])  # of whole numbers: rounded once

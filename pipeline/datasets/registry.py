@@ -12,6 +12,7 @@ from pipeline.datasets.folder import FolderCard, fetch_folder, has_folder, open_
 from pipeline.datasets.npz import NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz
 from pipeline.datasets.persons import opaque
 from pipeline.datasets.source import ImageSource
+from pipeline.datasets.table import TableCard, fetch_table, has_table, open_table
 from pipeline.datasets.tiles import TilesCard, fetch_tiles, has_tiles, open_tiles
 from pipeline.datasets.vision import (
     VisionCard,
@@ -65,6 +66,13 @@ KINDS: dict[str, Kind] = {
         has_folder,
         open_folder,
         lambda card, ours: "a folder of your own, no digest to check",
+    ),
+    "table": Kind(
+        TableCard,
+        fetch_table,
+        has_table,
+        open_table,
+        lambda card, ours: "files of your own that a table lists, no digest to check",
     ),
     "torchvision": Kind(VisionCard, fetch_vision, has_vision, open_vision, origin_of_vision),
 }

@@ -71,6 +71,7 @@ class Public:
             "unit": self.config.unit,
             "image_height": self.domain.height,
             "image_width": self.domain.width,
+            **({"image_depth": self.domain.depth} if self.domain.depth else {}),
             "classes": [list(item) for item in self.classes],
             "version": __version__,
         }

@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 
 from pipeline.datasets import ImageSource, fetch, find_card, open_fetched
-from pipeline.descriptors import describe, domain
+from pipeline.descriptors import describe, domain_of, require_made_for
 from pipeline.errors import (
     DatasetError,
     ImageError,
@@ -162,18 +162,12 @@ def _rehearse(source: ImageSource, public: Public) -> None:
 
 
 def _public(config: ReleaseConfig, source: ImageSource) -> Public:
-    height, width = source.shape[:2]
-    counts = source.units(config.splits)
+    card, counts = source.card, source.units(config.splits)
+    require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
     check_sizes(config, dict(zip(source.classes, counts, strict=True)))
     return Public(
         config,
-        domain(
-            config.descriptor,
-            height=height,
-            width=width,
-            eta=config.eta,
-            manifold=config.manifold,
-        ),
+        domain_of(config.descriptor, source.shape, eta=config.eta, manifold=config.manifold),
         tuple((label, name, counts[label]) for label, name in enumerate(source.classes)),
     )
 

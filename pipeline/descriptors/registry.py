@@ -147,7 +147,7 @@ def require_made_for(name: str, *, channels: int, volumes: bool) -> None:
     names = made_for(channels=channels, volumes=volumes)
     if name not in names:
         raise MismatchError(
-            f"{name} describes {DESCRIPTORS[name].takes}, and the card has "
+            f"{name} describes {find_descriptor(name).takes}, and the card has "
             f"{'volumes' if volumes else 'images'} of {channels} channel(s); choose descriptor "
             f"{' or '.join(names) or 'of your own'}, or correct the card"
         )

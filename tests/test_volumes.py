@@ -1,5 +1,6 @@
 """Volumes: `vol7` against explicit kernels in whole numbers, and the card's way to a run."""
 
+import json
 from fractions import Fraction
 from itertools import permutations, product
 
@@ -8,11 +9,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from PIL import Image
 from references import volume_kernels, whole_volume_features
 
-from pipeline.descriptors import DESCRIPTORS, describe, domain, domain_of, require_made_for
+from pipeline.datasets import open_dataset
+from pipeline.descriptors import (
+    DESCRIPTORS,
+    describe,
+    domain,
+    domain_of,
+    require,
+    require_made_for,
+    verify,
+)
 from pipeline.descriptors.registry import check_sides
 from pipeline.errors import ConfigError, DatasetError, MismatchError
+from pipeline.experiments.registry import MAIN, load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.steps import run_experiment
+from pipeline.ledger import init_ledger
+from pipeline.privacy import GDP
+from pipeline.publish import load_release, settle
+from pipeline.report.runs import load_runs
+from pipeline.results import read_rows
 
 ETA = 1e-6
 UNITS = (1, 16, 16, 16, 512, 512, 512)
@@ -144,3 +163,81 @@ def test_what_does_not_fit_is_one_line(monkeypatch):
         with pytest.raises(error, match=words) as caught:
             call()
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("side", [28, 64])
+def test_real_volumes_are_within_the_bound(volumes, side):
+    """AdrenalMNIST3D, read by its card: exact, within r in every class, nowhere near it."""
+    source = open_dataset("adrenalmnist3d", volumes, size=side)
+    assert source.shape == (side,) * 3
+    assert [source.counts(split) for split in ("train", "val", "test")] == [
+        (929, 259),
+        (76, 22),
+        (229, 69),
+    ]
+    chosen = np.concatenate(list(source.chunks("val")))
+    found = describe(chosen, "vol7")
+    np.testing.assert_array_equal(found[7], exact_vol7(chosen[7]))
+    rows = verify(found, source.labels("val"), domain_of("vol7", source.shape), source.classes)
+    require(rows)
+    assert all(0.3 < row.ratio < 0.6 for row in rows)
+
+
+CARD = """\
+kind = "npz"
+local = true
+public = true
+channels = 1
+volumes = true
+classes = ["solid", "hollow"]
+"""
+
+
+@pytest.fixture
+def ward(tmp_path):
+    """Volumes of one's own, 5×7×6, and their card; the middle slices of each class are told."""
+    rng = np.random.default_rng(2)
+    images = rng.integers(0, 256, (30, 5, 7, 6), dtype=np.uint8)
+    images[:, 2] = 10 * np.arange(30, dtype=np.uint8)[:, None, None]
+    np.savez_compressed(tmp_path / "ward.npz", train_images=images, train_labels=np.arange(30) % 2)
+    (tmp_path / "ward.toml").write_text(CARD)
+    return tmp_path
+
+
+def test_a_run_on_volumes(ward):
+    """The main experiment takes `vol7` by itself, keeps the bound and shows the middle slices."""
+    (config,) = load_experiments(MAIN, dataset=str(ward / "ward.toml"), repetitions=2)
+    assert config.descriptor == "vol7"
+    run = Run(config, ward, ward / "out")
+    rows = read_rows(run_experiment(run))
+    assert set(rows["status"]) == {"ok"}
+    assert np.isfinite(rows["error"]).all()
+    with Image.open(run.folder / "samples" / "1.png") as picture:
+        sheet = np.asarray(picture)
+    assert sheet.shape == (2 * (7 + 2) - 2, 8 * (6 + 2) - 2, 4)
+    assert [sheet[0, 8 * column, 0] for column in range(8)] == list(range(10, 170, 20))
+    (found,) = load_runs(ward / "out")
+    assert found.record.image_shape == (5, 7, 6)
+    assert found.bound["ok"].all()
+
+
+@pytest.mark.parametrize("descriptor", ["vol7", "oct5"])
+def test_a_release_on_volumes(ward, descriptor):
+    """A release says the depth beside height and width; a descriptor of images is refused."""
+    (ward / "release.toml").write_text(
+        f'name = "deep"\npopulation = "p"\ndataset = "{ward / "ward.toml"}"\n'
+        f'labels_and_class_sizes_are_public = true\ndescriptor = "{descriptor}"\nbudget = 1.0\n'
+    )
+    config = load_release(ward / "release.toml", run_key="one")
+    ledger = init_ledger(f"sqlite:///{ward / 'ledger.sqlite'}")
+    ledger.set_budget("p", GDP(2.0))
+    if descriptor == "oct5":
+        with pytest.raises(MismatchError, match="choose descriptor vol7"):
+            settle(config, ledger, ward)
+        return
+    document = json.loads(settle(config, ledger, ward))
+    sizes = [document["settings"][f"image_{side}"] for side in ("depth", "height", "width")]
+    assert sizes == [5, 7, 6]
+    point = np.array(document["classes"][0]["point"])
+    assert point.shape == (7, 7)
+    assert np.linalg.eigvalsh(point).min() > 0

@@ -127,8 +127,8 @@ def _on(
     """Return the configs of one experiment, moved to another dataset if one is named.
 
     A dataset of the experiment's own list runs as published there. Another one takes the first
-    variant whose descriptor is made for such images, or, unless the descriptor is `fixed`, the
-    first with the only descriptor that is.
+    variant whose descriptor is made for such images, or the first with the only descriptor that is,
+    unless the descriptor is `fixed` or the paper's.
     """
     if dataset is None or not configs[0].on_images:
         return list(configs)
@@ -139,7 +139,7 @@ def _on(
         require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
     names = made_for(channels=card.channels, volumes=card.volumes)
     fit = [config for config in configs if config.descriptor in names]
-    if not fit and (fixed or len(names) != 1):
+    if not fit and (fixed or configs[0].paper or len(names) != 1):
         raise ConfigError(
             f"{configs[0].name} takes {DESCRIPTORS[configs[0].descriptor].takes}, which {dataset} "
             f"has not; choose --descriptor {' or '.join(names)} or another dataset"

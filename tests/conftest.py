@@ -27,6 +27,14 @@ def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def private_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Descriptors of what fails in a test, which a release keeps, are not left in the checkout."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COVDP_STORE", str(tmp_path_factory.mktemp("stores", numbered=True)))
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Return a folder with the official PneumoniaMNIST and BreastMNIST."""

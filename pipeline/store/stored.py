@@ -24,7 +24,7 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StoredImages:
+class Stored:
     """The descriptors of all images of a pass; nothing of it may leave without noise.
 
     Attributes
@@ -75,16 +75,10 @@ class StoredImages:
         """
         return StoredRecords(self, label, form)
 
-    def digests(self, label: int, *, of_units: bool = False) -> Iterator[bytes]:
-        """Yield what the pixels of a class are known by, in their order, and whose they are.
-
-        Joined, they do not depend on where shards are cut.
-        """
+    def digests(self, label: int) -> Iterator[bytes]:
+        """Yield what the pixels of a class are known by, in their order."""
         for chunk in self.chunks(label):
-            columns = [chunk.digests]
-            if of_units:
-                columns.append(chunk.units.astype("<i8")[:, np.newaxis].view(np.uint8))
-            yield np.concatenate(columns, axis=1).tobytes()
+            yield chunk.digests.tobytes()
 
     def verify(self, label: int, domain: DescriptorDomain) -> Bound:
         """Return the bound on one class; see `pipeline.descriptors.verify`."""
@@ -106,7 +100,7 @@ class StoredImages:
 class StoredRecords:
     """The records of one class: of `n` units, in chunks, as often as they are asked for."""
 
-    stored: StoredImages
+    stored: Stored
     label: int
     form: Form | None = None
 

@@ -10,20 +10,28 @@ from pipeline.errors import BudgetError
 from pipeline.files import make_folder
 from pipeline.ledger import open_ledger
 from pipeline.publish import ReleaseConfig, check_folder, ledger_address, load_release
+from pipeline.store import find_place
 
 
 def run_release(
-    config: Path, *, ledger: str | None, root: Path | None, out: Path | None, run_key: str | None
+    config: Path,
+    *,
+    ledger: str | None,
+    root: Path | None,
+    out: Path | None,
+    run_key: str | None,
+    store: str | None,
 ) -> dict[str, Path]:
     """Release once and return the paths of the Parquet file and of the report."""
     use_ledger(ledger)
     told, folder = check_release(config, out, run_key=run_key)
+    place = store and find_place(store, out=folder).address
     with prefect() as ready:
         from flows.release import release
 
         ready()
         key = told.run_key
-        made = aside(lambda: release(config.resolve(), folder, root and root.resolve(), key))
+        made = aside(lambda: release(config.resolve(), folder, root and root.resolve(), key, place))
     table = cast(Path, made)  # only a run of a deployment is ever skipped
     return {"release": table, "report": table.with_suffix(".html")}
 

@@ -33,14 +33,18 @@ from pipeline.publish import (
     write_parquet,
 )
 from pipeline.report import build_release_report
+from pipeline.store import find_place
 
 
 @task(name="settle", retries=0, cache_policy=NO_CACHE, persist_result=False)
-def settle_release(config: Path, out: Path, root: Path | None, run_key: str | None) -> Path:
+def settle_release(
+    config: Path, out: Path, root: Path | None, run_key: str | None, store: str | None = None
+) -> Path:
     """Pay, draw, commit, and write the committed bytes; return the path of the document."""
     told = _load(config, run_key)
     check_folder(out)
-    return write_document(settle(told, open_ledger(ledger_address()), root), out)
+    place = None if store is None else find_place(store, out=out)
+    return write_document(settle(told, open_ledger(ledger_address()), root, place), out)
 
 
 @task(name="publish", retries=2, retry_delay_seconds=[2, 10], persist_result=False)
@@ -57,7 +61,11 @@ def publish(document: Path, out: Path) -> Path:
 
 @flow(name="release", retries=0, persist_result=False)
 def release(
-    config: Path, out: Path, root: Path | None = None, run_key: str | None = None
+    config: Path,
+    out: Path,
+    root: Path | None = None,
+    run_key: str | None = None,
+    store: str | None = None,
 ) -> Path | State[Path]:
     """Release once under a run key and return the path of the Parquet file.
 
@@ -66,7 +74,7 @@ def release(
     if reason := overtaken():
         get_run_logger().warning(reason)
         return Completed(name="Skipped", message=reason)
-    return Path(publish(settle_release(config, out, root, run_key), out))
+    return Path(publish(settle_release(config, out, root, run_key, store), out))
 
 
 def _load(config: Path, run_key: str | None) -> ReleaseConfig:

@@ -46,6 +46,7 @@ SAMPLES = (
     "pathmnist_subset.npz", "pathmnist_64_subset.npz", "oct2017_28_subset.npz",
     "oct2017_manifest.csv", "oct2017_jpeg",
 )  # fmt: skip
+VOLUMES = ("adrenalmnist3d.npz", "adrenalmnist3d_64.npz")
 
 NO_CHROMIUM = (
     "no Chromium that Playwright can drive: apt-get install chromium libatomic1, or "
@@ -61,6 +62,7 @@ NO_SAMPLES = (
     f"{NO_IMAGES}the samples of PathMNIST and OCT2017 are no official files and not downloaded; "
     "name their folder in COVDP_DATA"
 )
+NO_VOLUMES = f"{NO_IMAGES}name a folder with {' and '.join(VOLUMES)} in COVDP_DATA"
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import prefect.main  # noqa: F401  (see below)
 import pytest
-from components import NO_OFFICIAL, NO_SAMPLES, SAMPLES, images
+from components import NO_OFFICIAL, NO_SAMPLES, NO_VOLUMES, SAMPLES, VOLUMES, images
 from skips import (  # noqa: F401  (hooks)
     pytest_make_collect_report,
     pytest_runtest_makereport,
@@ -27,6 +27,14 @@ def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def private_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Descriptors of what fails in a test, which a release keeps, are not left in the checkout."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COVDP_STORE", str(tmp_path_factory.mktemp("stores", numbered=True)))
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Return a folder with the official PneumoniaMNIST and BreastMNIST."""
@@ -37,6 +45,12 @@ def shared() -> Path:
 def samples() -> Path:
     """Return a folder with samples of PathMNIST and real OCT scans."""
     return images(SAMPLES) or pytest.skip(NO_SAMPLES)
+
+
+@pytest.fixture(scope="session")
+def volumes() -> Path:
+    """Return a folder with AdrenalMNIST3D, 28 and 64 voxels a side."""
+    return images(VOLUMES) or pytest.skip(NO_VOLUMES)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import scipy.ndimage
 import skimage.color
+from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, ImageArray
 
@@ -36,7 +37,38 @@ def features(name: str, image: ImageArray) -> FloatArray:
     return np.stack([np.ravel(feature) for feature in maps])
 
 
+SMOOTH, SLOPE = [1, 2, 1], [1, 0, -1]
+BROAD, BEND = [1, 4, 6, 4, 1], [1, 0, -2, 0, 1]
+
+
+def volume_kernels() -> list[NDArray[np.int64]]:
+    """Return the kernels of `vol7`, cubes of whole numbers: gain 16 for Ix …, 512 for Ixx …."""
+    cubes = []
+    for even, odd in ((SMOOTH, SLOPE), (BROAD, BEND)):
+        for axis in (2, 1, 0):  # x is the last axis
+            a, b, c = (odd if part == axis else even for part in range(3))
+            cubes.append(np.multiply.outer(np.multiply.outer(a, b), c))
+    return cubes
+
+
+def whole_volume_features(volume: ImageArray) -> NDArray[np.int64]:
+    """φ of `vol7` at every voxel in units of the kernel, (7, d·h·w), by scipy.ndimage, exactly.
+
+    SciPy adds in doubles: whole numbers below 2⁵³ are exact.
+    """
+    whole = volume.astype(np.int64)
+    found = [scipy.ndimage.correlate(whole, cube, mode="reflect") for cube in volume_kernels()]
+    return np.abs(np.stack([whole, *found]).reshape(7, -1))
+
+
+def volume_features(volume: ImageArray) -> FloatArray:
+    """φ of `vol7` at every voxel, (7, d·h·w)."""
+    units = np.array([1, 16, 16, 16, 512, 512, 512])
+    return np.asarray(whole_volume_features(volume) / units[:, None])
+
+
 REFERENCES: dict[str, Callable[[ImageArray], FloatArray]] = {
-    name: partial(features, name) for name in ("oct5", "grid9", "grid11")
+    **{name: partial(features, name) for name in ("oct5", "grid9", "grid11")},
+    "vol7": volume_features,
 }
-"""Name → the map from one image to φ of every pixel, (k, h·w)."""
+"""Name → the map from one image or volume to φ of every pixel, (k, h·w) or (k, d·h·w)."""

@@ -47,11 +47,16 @@ def test_medmnist_cards_are_those_of_the_package(
     from pipeline.datasets.medmnist import cards
 
     generated = cards()
-    assert len(generated) == 12
+    assert len(generated) == 12 + 6
     for name, text in generated.items():
         assert (resource("data") / f"{name}.toml").read_text(encoding="utf-8") == text
         assert DATASETS[name].files[0].md5 == INFO[name]["MD5"]
-        assert DATASETS[name].files[3].url == INFO[name]["url_224"]
+        volumes = name.endswith("3d")
+        assert DATASETS[name].volumes == volumes
+        assert [file.size for file in DATASETS[name].files] == [28, 64, 128, 224][: 4 - 2 * volumes]
+        assert DATASETS[name].files[1].url == INFO[name]["url_64"]
+        assert DATASETS[name].files[1].md5 == INFO[name]["MD5_64"]
+        assert volumes or DATASETS[name].files[3].url == INFO[name]["url_224"]
         assert DATASETS[name].description == INFO[name]["description"]
         assert (DATASETS[name].findings or DATASETS[name].classes) == tuple(
             INFO[name]["label"].values()
@@ -66,12 +71,9 @@ def test_medmnist_cards_are_those_of_the_package(
             "kind = 'npz'\n[[files]]\nsize = 28\nulr = 'x'",
             "key 'files.0.ulr' is not known; did you mean 'url'",
         ),
-        ("zzz = 1", "key 'zzz' is not known; other keys: burnt_in, channels"),
+        ("zzz = 1", "key 'zzz' is not known; other keys: channels"),
         ("knid = 'npz'", "key 'knid' is not known; did you mean 'kind'"),
-        (
-            "channels = 1",
-            "key 'kind' is missing; it is one of tiles, npz, folder, dicom, torchvision",
-        ),
+        ("channels = 1", "key 'kind' is missing; it is one of tiles, npz, folder"),
         ("kind = 'nzp'", "key 'kind' must be one of .*, found 'nzp'; did you mean 'npz'"),
         ("name = 'x'", "leave out key 'name'"),
         ("kind = 'npz'\nclasses = ['a']", "key 'channels' is missing"),
@@ -83,6 +85,8 @@ def test_medmnist_cards_are_those_of_the_package(
         ("kind = 'folder'\nclasses = ['a']\nchannels = 1\npattern = 'x'", "contain {class}"),
         ("kind = 'tiles'\nclasses = ['a']\nchannels = 1\npath = 'x'", "'path' is for"),
         ("kind = 'torchvision'\nclasses = ['a']\nchannels = 1", "needs torchvision"),
+        ("kind = 'folder'\nclasses = ['a']\nchannels = 1\nvolumes = true", "flat"),
+        ("kind = 'npz'\nclasses = ['a']\nchannels = 3\nlocal = true\nvolumes = true", "1 channel"),
         ("kind = 'npz'\nfindings = ['x']\nclasses = ['a']\nchannels = 1\nlocal = true", "two"),
         ("kind = ", "not valid TOML"),
     ],
@@ -116,7 +120,7 @@ def test_import_is_light() -> None:
     assert not heavy & set(out.stdout.decode().split())
 
 
-@pytest.mark.parametrize("kind", ["array file", "folders", "DICOM"])
+@pytest.mark.parametrize("kind", ["array file", "folders", "a table"])
 def test_readme_example_runs(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worked examples of data/README.md run as they are printed."""
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,7 @@
 """Descriptors against two oracles: SciPy and scikit-image in floats, Python's integers exactly."""
 
 import math
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from references import FIRST, REFERENCES, SECOND
 
-from pipeline.descriptors import DESCRIPTORS, describe, kernels
+from pipeline.descriptors import DESCRIPTORS, describe, kernels, made_for, volumes
 from pipeline.errors import ConfigError, DatasetError
 from pipeline.threads import limited_to
 
@@ -52,10 +53,10 @@ def exact_oct5(image):
     return out + ETA * np.eye(5)
 
 
-def pictures(shape, rng):
+def pictures(shape, rng, dimensions=2):
     """Images of many kinds: noise of all contrasts, constants, edges, single pixels, boards."""
-    height, width = shape[:2]
-    rows, columns = np.indices((height, width))
+    *_, height, width = sides = shape[:dimensions]
+    *slices, rows, columns = np.indices(sides)
     masks = [
         rows >= rows,
         (rows + columns) % 2 == 0,
@@ -67,7 +68,9 @@ def pictures(shape, rng):
         columns >= (width + 1) // 2,
         rows * width >= columns * height,
     ]
-    channels = (1,) * (len(shape) - 2)
+    for depths in slices:  # boards and slopes that lie across the others
+        masks += [(depths + rows) % 2 == 0, depths % 4 < 2, 2 * depths > depths.max()]
+    channels = (1,) * (len(shape) - dimensions)
     plain = [255 * mask.reshape(mask.shape + channels) * np.ones(shape) for mask in masks]
     plain += [np.full(shape, value) for value in (0, 1, 128)]
     plain += [rng.integers(0, top, shape) for top in (2, 17, 256, 256)]
@@ -76,7 +79,14 @@ def pictures(shape, rng):
 
 
 def shape_for(name, height, width):
+    """Shape of one image of that size, of a volume of up to 9 slices and some 2,000 voxels."""
+    if DESCRIPTORS[name].dimensions == 3:
+        return (min(9, max(1, 2000 // (height * width))), height, width)
     return (height, width, 3)[: 2 + (DESCRIPTORS[name].channels == 3)]
+
+
+def pictures_for(name, height, width, rng):
+    return pictures(shape_for(name, height, width), rng, DESCRIPTORS[name].dimensions)
 
 
 def assert_close(found, wanted, name):
@@ -91,7 +101,7 @@ SIZES = [(28, 28), (2, 2), (2, 3), (3, 2), (7, 40), (40, 31), (64, 33), (130, 70
 @pytest.mark.parametrize(("height", "width"), SIZES)
 def test_oracle(name, height, width):
     """Every descriptor is np.cov(bias=True) of SciPy's filters plus η, for all sizes and kinds."""
-    images = pictures(shape_for(name, height, width), np.random.default_rng(height * width))
+    images = pictures_for(name, height, width, np.random.default_rng(height * width))
     wanted = [oracle(image, name) for image in images]
     assert_close(describe(images, name, ETA), wanted, name)
 
@@ -135,10 +145,12 @@ def test_oct5_above_the_int64_limit():
 
 
 def test_int64_limit_is_where_the_comment_says():
-    """N²·4095² < 2⁶³ holds up to the limit and fails after it; 128·4095² < 2³¹."""
-    widest = describe.__globals__["WIDEST"]
-    assert (widest * 4095) ** 2 < 2**63 <= ((widest + 1) * 4095) ** 2
+    """N²·F² < 2⁶³ holds up to the limit and fails after it; 128·4095², 512·2043² < 2³¹."""
+    assert [DESCRIPTORS[name].widest for name in ("oct5", "vol7")] == [741_636, 46_522]
+    for spec in (DESCRIPTORS["oct5"], DESCRIPTORS["vol7"]):
+        assert (spec.widest * spec.reach) ** 2 < 2**63 <= ((spec.widest + 1) * spec.reach) ** 2
     assert kernels.BLOCK * 4095**2 < 2**31 <= kernels.BLOCK * 4096**2
+    assert volumes.BLOCK * 2043**2 < 2**31
 
 
 @pytest.mark.parametrize("name", DESCRIPTORS)
@@ -190,8 +202,7 @@ def test_medical_images(request, dataset):
     root = request.getfixturevalue("samples" if dataset.endswith("subset") else "shared")
     with np.load(root / f"{dataset}.npz") as archive:
         images = archive["test_images"][:60]
-    channels = 1 if images.ndim == 3 else 3
-    fitting = [name for name, spec in DESCRIPTORS.items() if spec.channels == channels]
+    fitting = made_for(channels=1 if images.ndim == 3 else 3, volumes=False)
     assert fitting
     for name in fitting:
         assert_close(describe(images, name), [oracle(image, name) for image in images], name)
@@ -220,7 +231,7 @@ def test_features_stay_in_their_ranges(name):
     spec = DESCRIPTORS[name]
     assert len(spec.features) == len(spec.ranges) == spec.k
     assert len(spec.units(9, 9)) == spec.k
-    images = pictures(shape_for(name, 25, 26), np.random.default_rng(7))
+    images = pictures_for(name, 25, 26, np.random.default_rng(7))
     phi = np.concatenate([REFERENCES[name](image) for image in images], axis=1)
     assert (phi.min(axis=1) >= 0).all()
     assert (phi.max(axis=1) <= np.array(spec.ranges) * (1 + 1e-12)).all()
@@ -239,9 +250,13 @@ GRAY, COLOUR = np.zeros((2, 9, 9), np.uint8), np.zeros((2, 9, 9, 3), np.uint8)
 BAD = [
     (GRAY.astype(float), "oct5", ETA, DatasetError, "uint8"),
     (GRAY[0], "oct5", ETA, DatasetError, "shape"),
-    (GRAY, "oct6", ETA, ConfigError, "oct5, grid9, grid11"),
+    (GRAY, "oct6", ETA, ConfigError, "oct5, vol7, grid9, grid11"),
     (GRAY, "grid11", ETA, DatasetError, "choose oct5 or grid9"),
-    (COLOUR, "oct5", ETA, DatasetError, "choose grid11"),
+    (COLOUR, "oct5", ETA, DatasetError, "choose .*grid11"),
+    (GRAY, "vol7", ETA, DatasetError, "volumes \\(n, d, h, w\\), .*choose oct5 or grid9"),
+    (GRAY[None], "oct5", ETA, DatasetError, "found shape \\(1, 2, 9, 9\\); for these choose vol7"),
+    (GRAY[None, None], "vol7", ETA, DatasetError, "drop or add axes"),
+    (GRAY[None, :0], "vol7", ETA, DatasetError, "at least 1×1×1 pixels, found 0×9×9"),
     (GRAY[:, :1], "grid9", ETA, DatasetError, "at least 2×2 pixels, found 1×9"),
     (GRAY[:, :, :0], "oct5", ETA, DatasetError, "at least 1×1 pixels, found 9×0"),
     *[(GRAY, "oct5", eta, ConfigError, "positive") for eta in (0.0, -1.0, math.inf, math.nan)],
@@ -263,11 +278,14 @@ def test_registry_is_frozen_and_named():
         with pytest.raises(AttributeError):
             spec.channels = 3
         assert replace(spec, name="other").dimension == spec.k * (spec.k + 1) // 2
-    assert [DESCRIPTORS[name].k for name in ("oct5", "grid9", "grid11")] == [5, 9, 11]
+    assert [DESCRIPTORS[name].k for name in ("oct5", "vol7", "grid9", "grid11")] == [5, 7, 9, 11]
 
 
-def test_all_compiled_code_is_in_one_file():
+def test_compiled_code_calls_none_of_another_file():
     """Numba's cache tracks one file a function: no kernel calls compiled code of another file."""
-    folder = Path(kernels.__file__).parent
-    others = [path for path in folder.glob("*.py") if path.name != "kernels.py"]
-    assert not any("@compiled" in path.read_text() or "njit" in path.read_text() for path in others)
+    plain = {"typing", "numpy", "numpy.typing", "pipeline.arrays", "pipeline.geometry.compiling"}
+    found = {path.name: path.read_text() for path in Path(kernels.__file__).parent.glob("*.py")}
+    compiled = {name: text for name, text in found.items() if "@compiled" in text or "njit" in text}
+    assert compiled.keys() == {"kernels.py", "volumes.py"}
+    for text in compiled.values():
+        assert set(re.findall(r"^(?:from|import) (\S+)", text, re.MULTILINE)) <= plain

@@ -43,6 +43,13 @@ def attacks(spec, height, width, rng):
     plain += [rng.integers(0, top, (height, width)) for top in (2, 256)]
     plain += [255 * rng.integers(0, 2, (height, width)) for _ in range(3)]
     images = np.stack(plain).astype(np.uint8)
+    if spec.dimensions == 3:
+        slices = np.stack([images] * 5, axis=1)  # the same in all, inverted in turn, half, in one
+        turns, halves, one = slices.copy(), slices.copy(), slices * 0
+        turns[:, 1::2] = 255 - turns[:, 1::2]
+        halves[:, :3] = 0
+        one[:, 2] = images
+        return np.concatenate([slices, turns, halves, one])
     if spec.channels == 1:
         return images
     mixed = np.stack([images, images[::-1], np.roll(images, 3, axis=0)], axis=-1)

@@ -225,10 +225,10 @@ def test_persons_and_dates_are_read_from_paths(tmp_path: Path) -> None:
 def test_a_path_names_one_person(pattern: str, path: str, said: str | None) -> None:
     """Each path is read in one way; one that does not say whose it is is refused by its name."""
     if said is not None:
-        assert fill(pattern, "cat", "").read(path, path).person == said
+        assert fill(pattern, {"class": "cat"}).read(path, path).person == said
         return
     with pytest.raises(DatasetError, match=f"{re.escape(path)} does not say.*exclude"):
-        fill(pattern, "cat", "").read(path, path)
+        fill(pattern, {"class": "cat"}).read(path, path)
 
 
 @pytest.mark.parametrize(
@@ -436,7 +436,7 @@ def test_names_take_little_more_than_their_letters(tmp_path: Path) -> None:
     for number in range(3000):
         (tmp_path / "cat" / f"{number:09}.png").touch()
     tracemalloc.start()
-    files = find_files(tmp_path, fill("{class}/*.png", "cat", ""), tmp_path)
+    files = find_files(tmp_path, fill("{class}/*.png", {"class": "cat"}), tmp_path)
     names = packed(found.path for found in files)
     kept, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -444,3 +444,90 @@ def test_names_take_little_more_than_their_letters(tmp_path: Path) -> None:
     assert (len(names), names[-1]) == (3000, str(tmp_path / "cat/000002999.png"))
     assert kept < 3000 * (letters + 20) + 20_000
     assert peak < 3000 * (letters + 200) + 200_000
+
+
+@pytest.mark.parametrize(
+    ("masks", "place"),
+    [
+        ("masks/{class}/*.png", "masks/{}/{}.png"),
+        ("{class}/*_mask.png", "{}/{}_mask.png"),
+        ("{person}/*.png", "{1:.2}/{1}.png"),
+    ],
+)
+def test_masks_lie_where_the_card_says(tmp_path: Path, masks: str, place: str) -> None:
+    """The mask of an image is found by its name; it is 1 where the file is not black."""
+    region = (picture(5) > 99).astype(np.uint8)
+    coloured = np.zeros((6, 5, 3), np.uint8)
+    coloured[2, 3, 2] = 1
+    for name, stem, mask in (("cat", "p1-a.b", region * 7), ("dog", "p2-c", coloured)):
+        save(tmp_path / f"ward/{name}/{stem}.png", picture(0))
+        save(tmp_path / "ward" / place.format(name, stem), mask)
+    card = CARD + f'masks = "{masks}"\npattern = "{{class}}/{{person}}-*"\n'
+    source = ward(tmp_path, card)
+    assert source.counts() == (1, 1)
+    assert source.masks is not None
+    rows = source.select().rows
+    np.testing.assert_array_equal(
+        next(source.masks(rows, 9)), np.stack([region, coloured.any(axis=-1)])
+    )
+    (alone,) = source.masks.only(rows[1:])(np.array([0]), 1)
+    np.testing.assert_array_equal(alone[0], coloured.any(axis=-1))
+
+
+def test_masks_are_made_to_fit_as_their_images(tmp_path: Path) -> None:
+    """Cropped, padded and stretched alike; what is padded lies outside, and no value is blended."""
+    wide = np.zeros((10, 20), np.uint8)
+    wide[:, 8:] = 255
+    pair(tmp_path, ".png", wide)
+    for name in ("cat", "dog"):
+        save(tmp_path / f"ward/masks/{name}/0.png", wide)
+    for fit in ("crop", "pad", "stretch"):
+        card = CARD + f'masks = "masks/{{class}}/*.png"\nsize = 5\nfit = "{fit}"\n'
+        source = ward(tmp_path, card)
+        assert source.masks is not None
+        (mask,) = source.masks(np.array([0]), 1)
+        assert set(np.unique(mask)) == {0, 1}
+        (image,) = source.chunks(label=0)
+        assert mask.shape == image.shape
+        np.testing.assert_array_equal(mask[image > 250], 1)
+        np.testing.assert_array_equal(mask[image < 5], 0)
+        before = source.masks.stamp(np.array([0]))
+        (tmp_path / "ward/cat/0.png").touch()
+        assert source.masks.stamp(np.array([0])) != before
+
+
+@pytest.mark.parametrize(
+    ("mask", "more", "reason"),
+    [
+        (np.zeros((6, 5), np.uint8), "", "a mask must have a pixel inside.*found none of 30"),
+        (np.ones((5, 6), np.uint8), "", r"its image's size, \(6, 5\), found \(5, 6\)"),
+        (np.ones((5, 6), np.uint8), "size = 4", r"its image's size, \(6, 5\), found \(5, 6\)"),
+        (None, "", r"masks/cat/0.png is not a readable image .*No such file"),
+    ],
+)
+def test_a_bad_mask_is_one_line(
+    tmp_path: Path, mask: ImageArray | None, more: str, reason: str
+) -> None:
+    """An empty mask, one of another size, and none at all are refused by name when read."""
+    pair(tmp_path, ".png", picture(0))
+    if mask is not None:
+        save(tmp_path / "ward/masks/cat/0.png", mask)
+    source = ward(tmp_path, f'{CARD}masks = "masks/{{class}}/*.png"\n{more}\n')
+    assert source.masks is not None
+    with pytest.raises(DatasetError, match=reason) as caught:
+        next(source.masks(np.array([0]), 1))
+    assert "\n" not in str(caught.value)
+
+
+def test_masks_are_told_apart(tmp_path: Path) -> None:
+    """A card whose masks would be one file for two images, or no pattern of masks, is refused."""
+    pair(tmp_path, ".png", picture(0))
+    with pytest.raises(DatasetError, match="is the mask of two images"):
+        ward(tmp_path, CARD + 'masks = "masks/*.png"\n')
+    for masks, reason in (
+        ("masks/{class}.png", "with one [*] for the name"),
+        ("../*.png", "must be relative"),
+        ("{person}/*.png", "may name what pattern names, found {person}"),
+    ):
+        with pytest.raises(DatasetError, match=reason):
+            ward(tmp_path, f'{CARD}masks = "{masks}"\n')

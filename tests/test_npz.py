@@ -116,7 +116,7 @@ def change(name: str, value: object) -> Any:
         (change("val_labels", np.array([{}] * 5)), "not a readable .npz .*Python objects"),
         (change("train_images", np.zeros((41, 6), np.uint8)), "shape \\(n, h, w\\), found"),
         (change("train_images", np.zeros((41, 6, 5, 1), np.uint8)), "move or drop axes"),
-        (change("train_images", np.zeros((41, 6, 5, 3), np.uint8)), "correct channels"),
+        (change("train_images", np.zeros((41, 6, 5, 3), np.uint8)), "correct channels or volumes"),
         (change("train_images", np.zeros((5, 6, 41), np.uint8).T), "ascontiguousarray"),
         (change("train_images", np.zeros((41, 6, 6), np.uint8)), "all splits must have one size"),
         (change("train_labels", np.zeros(40, np.uint8)), "must be 41 integers"),

@@ -163,6 +163,15 @@ def test_a_record_is_a_function_of_its_persons_images_alone(
             np.testing.assert_allclose(manifold.log(manifold.origin, record), mean, atol=1e-9)
 
 
+def test_images_of_a_person_that_are_apart_are_refused() -> None:
+    """A person who comes twice would be two records, and move a mean by two."""
+    manifold = SPACES[0]
+    points = points_of(manifold, 4, np.random.default_rng(0))
+    for who in (np.array(["a", "b", "a", "a"]), np.array([3, 3, 7, 3])):
+        with pytest.raises(DomainError, match="one after another"):
+            person_records(points, who, manifold)
+
+
 def test_where_no_mean_stays_inside_there_is_no_record() -> None:
     """On a sphere a person with several images is refused, one with one image is not."""
     sphere = MANIFOLDS["sphere"](dim=2)

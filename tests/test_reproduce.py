@@ -114,8 +114,12 @@ def test_names_and_datasets_that_mean_nothing_are_refused() -> None:
         load_experiments()
     with pytest.raises(ConfigError, match="no --dataset"):
         load_experiments("ew-simulation", dataset="breastmnist")
-    with pytest.raises(ConfigError, match="3"):
+    with pytest.raises(ConfigError, match=r"gray images .* pathmnist has not; choose .*grid11"):
         load_experiments("ew-octmnist", dataset="pathmnist")
+    with pytest.raises(ConfigError, match="adrenalmnist3d has not; choose --descriptor vol7"):
+        load_experiments("ew-octmnist", dataset="adrenalmnist3d")
+    with pytest.raises(ConfigError, match="choose --descriptor vol7"):
+        load_experiments(MAIN, dataset="adrenalmnist3d", descriptor="oct5")
 
 
 def test_a_dataset_is_put_in_place_of_the_published_one() -> None:
@@ -131,6 +135,10 @@ def test_a_dataset_is_put_in_place_of_the_published_one() -> None:
     assert listed == load_experiments("tg-medmnist")[1]
     (colour,) = load_experiments("tg-medmnist", dataset="dermamnist")
     assert colour.descriptor == "grid11"
+    found = {"adrenalmnist3d": "vol7", "pathmnist": "grid11", "breastmnist": "oct5"}
+    for dataset, descriptor in found.items():  # no paper's experiment: what fits
+        (config,) = load_experiments(MAIN, dataset=dataset)
+        assert config.descriptor == descriptor
 
 
 @pytest.fixture

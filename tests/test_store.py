@@ -1,5 +1,6 @@
 """The store: images are read once, resumed, the same to the last bit whoever works, and private."""
 
+import json
 import os
 import random
 import re
@@ -15,10 +16,13 @@ import pytest
 from PIL import Image
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets import ImageSource, find_card, open_dataset
+from pipeline.datasets import ImageSource, find_card, npz, open_dataset
 from pipeline.datasets.reading import InMemory
 from pipeline.descriptors import describe, domain, verify
-from pipeline.errors import ConfigError, DatasetError, OutputError
+from pipeline.errors import ConfigError, DatasetError, OutputError, PrivacyError
+from pipeline.ledger import init_ledger
+from pipeline.privacy import GDP
+from pipeline.publish import load_release, settle
 from pipeline.store import Place, Plan, fill, filling, find_place, make_plan, plan, take
 from pipeline.threads import limited_to
 
@@ -340,3 +344,72 @@ def test_failures_of_a_store_tell_no_secret(ward: Path) -> None:
         fill(planned(ward), find_place("nosuch://there?key=secret"))
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+RELEASE = """\
+name = "nightly"
+population = "ward-7"
+dataset = "{card}"
+labels_and_class_sizes_are_public = true
+budget = 0.5
+run_key = "monday"
+"""
+
+
+@pytest.fixture
+def released(ward: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes]:
+    """Give a function that releases about the ward, its private stores in ``ward/stores``."""
+    monkeypatch.setenv("COVDP_STORE", str(ward / "stores"))
+    (ward / "release.toml").write_text(RELEASE.format(card=ward / "ward.toml"))
+    book = init_ledger(ward / "ledger.sqlite")
+    book.set_budget("ward-7", GDP(1.0))
+    config = load_release(ward / "release.toml")
+    return lambda store=None: settle(config, book, ward, store)
+
+
+def test_a_release_unpacks_its_file_once(
+    ward: Path, released: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Digests and descriptors of all classes come from one pass, and asked again from another."""
+    unpacked = list[str]()
+    blocks = npz._blocks
+    monkeypatch.setattr(npz, "_blocks", lambda *a: (unpacked.append(a[2]), blocks(*a))[1])
+    first = released()
+    assert unpacked == ["train", "test"]
+    assert released() == first
+
+
+def test_a_private_store_goes_with_its_release(
+    ward: Path, released: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a release keeps is there until it is committed; one that failed goes on from it."""
+    described = list[int]()
+
+    def counting(images: ImageArray, *options: object) -> object:
+        described.append(len(images))
+        return describe(images, *options)
+
+    monkeypatch.setattr(filling, "describe", counting)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["pipeline.publish.settle"], "make_document", lambda *_: 1 / 0)
+        with pytest.raises(PrivacyError):
+            released()
+    assert sum(described) == 300
+    assert (ward / "stores").stat().st_mode & 0o777 == 0o700
+    (kept,) = (ward / "stores").iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o700
+    released()
+    assert sum(described) == 300
+    assert list((ward / "stores").iterdir()) == []
+
+
+def test_a_named_store_is_used_and_stays(ward: Path, released: Callable[..., bytes]) -> None:
+    """With a store that `describe` has filled a release reads no image and leaves it there."""
+    place = find_place(ward / "store")
+    fill(planned(ward), place)
+    before = contents(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filling, "describe", lambda *_: 1 / 0)
+        document = json.loads(released(place))
+    assert [row["n"] for row in document["classes"]] == [100] * 3
+    assert contents(place) == before

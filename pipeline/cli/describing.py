@@ -37,14 +37,15 @@ def describe(
     """
     from flows.launch_describe import run_describe
     from pipeline.datasets import open_dataset
-    from pipeline.descriptors.registry import find_descriptor
+    from pipeline.descriptors import domain_of, require_made_for
     from pipeline.store import find_place, make_plan
 
     begin(how)
     place = find_place(store)
     source = open_dataset(dataset, data_root)
-    height, width = source.shape[:2]
-    find_descriptor(descriptor, height=height, width=width)
+    card = source.card
+    require_made_for(descriptor, channels=card.channels, volumes=card.volumes)
+    domain_of(descriptor, source.shape)  # refuses sizes for which there is none
     found = run_describe(make_plan(source, descriptor=descriptor), place, runner)
     images = sum(found.stored.counts)
     if how.json:

@@ -22,6 +22,7 @@ def release(
     data_root: DataRoot = None,
     out: Out = None,
     run_key: str | None = None,
+    store: str | None = None,
     how: Printing = PLAIN,
 ) -> None:
     """Release one private mean descriptor per class, and pay for it from the ledger.
@@ -42,6 +43,9 @@ def release(
         The release in TOML: population, dataset, budget, what is public.
     run_key
         Which run this is; the config's, else today's date (UTC).
+    store
+        Where descriptors are kept and found again, as `covdp describe` leaves them; a private
+        folder that goes with the release when left out.
     """
     from flows.launch_release import run_release
     from pipeline.cli.accounts import read_accounts, show_accounts
@@ -49,7 +53,9 @@ def release(
     from pipeline.publish import ledger_address, load_release
 
     begin(how)
-    paths = run_release(config, ledger=ledger, root=data_root, out=out, run_key=run_key)
+    paths = run_release(
+        config, ledger=ledger, root=data_root, out=out, run_key=run_key, store=store
+    )
     book = open_ledger(ledger_address(ledger))
     accounts = read_accounts(book, load_release(config).population)
     if how.json:

@@ -5,7 +5,7 @@ A card is named by its file: ``data/pneumoniamnist.toml`` is the dataset ``pneum
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, NonNegativeInt
 from pydantic import model_validator as check
@@ -57,7 +57,11 @@ class Card(Record):
         the dataset when left out.
     size : int, optional
         Side of the square images in pixels.
+    volumes : bool
+        Images are volumes, (d, h, w), of one channel; only for kinds that are `volumetric`.
     """
+
+    volumetric: ClassVar[bool] = False
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     title: str = ""
@@ -72,6 +76,7 @@ class Card(Record):
     public: bool = Field(False, strict=True)
     path: str | None = None
     size: Annotated[int, Field(ge=1, strict=True)] | None = None
+    volumes: bool = Field(False, strict=True)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -93,6 +98,14 @@ class Card(Record):
                     "a class is named on one line without invisible characters and blanks around "
                     f"it, found {name!a}"
                 )
+        return self
+
+    @check(mode="after")
+    def _volumes_are_gray(self) -> Self:
+        if self.volumes and not self.volumetric:
+            raise ValueError(f"key 'volumes' is not for kind '{self.kind}', whose images are flat")
+        if self.volumes and self.channels != 1:
+            raise ValueError(f"volumes have 1 channel, found channels = {self.channels}")
         return self
 
     @check(mode="after")

@@ -1,7 +1,7 @@
 """Which file is in which class and split, whose it is and of which day: by a card's pattern."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pipeline.datasets.cards import goes_down
 from pipeline.datasets.decoding import FORMATS
 from pipeline.datasets.excluded import excluded
-from pipeline.datasets.listing import Paths, find_files, joined, packed
-from pipeline.datasets.patterns import Pattern, check_pattern, fill
+from pipeline.datasets.listing import Found, Paths, find_files, follower, joined, packed
+from pipeline.datasets.patterns import check_masks, check_pattern, fill, mask_of
 from pipeline.datasets.source import SPLITS, split_codes
 from pipeline.errors import DatasetError, MismatchError
 
@@ -42,6 +42,8 @@ class PatternCard(Protocol):
     def exclude(self) -> str | None: ...  # noqa: D102
     @property
     def pattern(self) -> str: ...  # noqa: D102
+    @property
+    def masks(self) -> str | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,8 @@ class Classed:
         Of which day each is, where the pattern says so.
     facts : tuple of str
         What was left out.
+    masks : Paths or None
+        Where the mask of each is, where the card says so.
     """
 
     names: Paths
@@ -68,18 +72,17 @@ class Classed:
     people: NDArray[np.str_] | None
     dates: NDArray[np.datetime64] | None
     facts: tuple[str, ...]
+    masks: Paths | None = None
 
 
 def check_card(card: PatternCard) -> None:
     """Raise `ValueError` unless a card's pattern can be read and its classes stay in the folder."""
     check_pattern(card.pattern)
+    if card.masks is not None:
+        check_masks(card.masks, card.pattern)
     for name in card.classes:
         if not goes_down(card.pattern.replace("{class}", name)):
             raise ValueError(f"class {name!r} would lead out of the folder")
-
-
-def check_person(card: PatternCard) -> None:
-    """Raise `ValueError` where only the pattern can say whose an image is, and it does not."""
     if card.unit == "person" and "{person}" not in card.pattern:
         raise ValueError(
             'unit = "person" needs {person} in pattern, as in "{class}/{person}-*.png", found '
@@ -112,7 +115,7 @@ def sort_files(
     skip = excluded(card.exclude, path)
     splits = SPLITS if "{split}" in card.pattern else SPLITS[:1]
     groups = [
-        _group(card, path, fill(card.pattern, label, split), skip, suffixes)
+        _group(card, path, {"class": label, "split": split}, skip, suffixes)
         for split, label in itertools.product(splits, card.classes)
     ]
     many = np.array([len(group.names) for group in groups])
@@ -122,7 +125,14 @@ def sort_files(
             raise DatasetError(_passed(path, card.classes[label], group.passed, asked))
     _check_classes(card, path, np.bincount(label_of, many), asked)
     names = joined([group.names for group in groups])
-    _check_once(card, names)
+    masks = joined([group.masks for group in groups]) if card.masks else None
+    check_once(
+        names,
+        "lies in two classes or splits, or a link repeats it; make "
+        f"'{card.pattern}' tell them apart",
+    )
+    if masks:
+        check_once(masks, f"is the mask of two images; make '{card.masks}' tell them apart")
     split_of = np.concatenate([split_codes(split, len(card.classes)) for split in splits])
     people = [person for group in groups for person in group.people]
     dates = [day for group in groups for day in group.dates]
@@ -134,6 +144,7 @@ def sort_files(
         np.array(people, np.str_) if "{person}" in card.pattern else None,
         np.array(dates, "datetime64[D]") if "{date}" in card.pattern else None,
         (f"{left_out} file(s) are left out, as {card.exclude} says.",) if left_out else (),
+        masks,
     )
 
 
@@ -142,6 +153,7 @@ class _Group:
     """The files of one class and split; how many `exclude` names, and how many would be missed."""
 
     names: Paths
+    masks: Paths
     people: list[str]
     dates: list[date | None]
     left_out: int
@@ -149,36 +161,57 @@ class _Group:
 
 
 def _group(
-    card: PatternCard, path: Path, pattern: Pattern, skip: frozenset[str], suffixes: Sequence[str]
+    card: PatternCard,
+    path: Path,
+    named: dict[str, str],
+    skip: frozenset[str],
+    suffixes: Sequence[str],
 ) -> _Group:
-    """Return the files that one pattern names."""
+    """Return the files of one class and split."""
     depth = len(Path(card.path or card.name).parts)
-    group = _Group(packed(()), [], [], 0, 0)
+    root = path.parents[depth - 1] if depth else path
+    pattern, follow = fill(card.pattern, named), follower(root)
+    group = _Group(packed(()), packed(()), [], [], 0, 0)
 
-    def images() -> Iterator[str]:
-        for found in find_files(path, pattern, path.parents[depth - 1] if depth else path):
+    def images() -> Iterator[Found]:
+        for found in find_files(path, pattern, root):
             if found.relative in skip:
                 group.left_out += 1
             elif found.relative.lower().endswith(tuple(suffixes)):
-                whose = pattern.read(found.relative, found.path)
-                if "{person}" in card.pattern:
-                    group.people.append(whose.person)
-                if "{date}" in card.pattern:
-                    group.dates.append(whose.date)
-                yield found.path
+                yield found
             else:
-                group.passed += found.folder or may_be_image(found.relative)
+                group.passed += _may_be_image(found)
 
-    group.names = packed(images())
+    def read(images: Iterable[Found]) -> Iterator[str]:
+        for found in images:
+            whose = pattern.read(found.relative, found.path)
+            if "{person}" in card.pattern:
+                group.people.append(whose.person)
+            if "{date}" in card.pattern:
+                group.dates.append(whose.day)
+            yield found.path
+
+    if card.masks is None:
+        group.names = packed(read(images()))
+        return group
+    masks = {
+        found: mask_of(card.masks, found.relative, named | pattern.letters(found.relative))
+        for found in images()
+    }
+    taken = set(masks.values())
+    shown = [found for found in masks if found.relative not in taken]  # a mask is no image
+    group.names = packed(read(shown))
+    group.masks = packed(follow(f"{path}/{masks[found]}") for found in shown)
     return group
 
 
-def may_be_image(name: str) -> bool:
+def _may_be_image(found: Found) -> bool:
     """Return whether a file that is not read would be missed.
 
-    Without a suffix are DICOM files, often named by a number.
+    Without a suffix are DICOM files, often named by a number; a folder may hold images.
     """
-    return name.lower().endswith(IMAGES) or not any(map(str.isalpha, Path(name).suffix))
+    name = found.relative.lower()
+    return found.folder or name.endswith(IMAGES) or not any(map(str.isalpha, Path(name).suffix))
 
 
 def _passed(path: Path, label: str, passed: int, asked: Sequence[str]) -> str:
@@ -202,16 +235,13 @@ def _check_classes(
             )
 
 
-def _check_once(card: PatternCard, names: Paths) -> None:
-    """Raise unless every file is there once."""
+def check_once(names: Paths, way: str) -> None:
+    """Raise unless every file is there once; `way` says of one that is not what to do."""
     marks = np.fromiter(map(hash, names), np.int64, len(names))
     if len(np.unique(marks)) == len(names):
         return
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise DatasetError(
-                f"{name} lies in two classes or splits, or a link repeats it; make "
-                f"'{card.pattern}' tell them apart"
-            )
+            raise DatasetError(f"{name} {way}")
         seen.add(name)

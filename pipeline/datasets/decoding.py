@@ -36,6 +36,8 @@ FORMATS: dict[Format, tuple[str, ...]] = {
 }
 """What a card may name, with the ends of file names. Pillow decodes all of it in this process; a
 format for which it would start another program (EPS) must never stand here."""
+MASKS: tuple[Format, ...] = ("PNG", "TIFF", "BMP", "GIF", "PPM")
+"""Formats of masks: none that blurs an edge."""
 EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
 """Pillow's modes with intensities 0..255."""
 DEEP = {"I;16", "I;16L", "I;16B", "I", "F"}
@@ -64,7 +66,7 @@ class PictureCard(OwnCard):
 
 def extent(file: Path, card: PictureCard) -> tuple[int, int]:
     """Return height and width of an image from its header alone."""
-    with _opened(file, card) as image:
+    with _opened(file, card.formats) as image:
         _check_one(image, file)
         return image.height, image.width
 
@@ -76,7 +78,7 @@ def decode(file: Path, card: PictureCard, check: Check | None = None) -> ImageAr
     """
     from PIL import Image
 
-    with _opened(file, card) as image:
+    with _opened(file, card.formats) as image:
         _check_one(image, file)
         if check:
             check((image.height, image.width), file)
@@ -90,6 +92,30 @@ def decode(file: Path, card: PictureCard, check: Check | None = None) -> ImageAr
     if card.channels == 3:
         plain = plain.convert("RGB")
     return np.asarray(fitted(plain, card.size, card.fit) if card.size else plain)
+
+
+def decode_mask(file: Path, card: PictureCard, wanted: tuple[int, int]) -> ImageArray:
+    """Return the mask of an image, (h, w) of 0 and 1: 1 where a pixel is not black.
+
+    It must have the image's height and width, and is made to fit as the image is, each pixel from
+    its nearest; what an image is padded with lies outside.
+    """
+    from PIL import Image
+
+    with _opened(file, MASKS) as image:
+        _check_one(image, file)
+        if (sides := (image.height, image.width)) != wanted:
+            raise ImageError(f"{file}: a mask must have its image's size, {wanted}, found {sides}")
+        pixels = np.asarray(image if image.mode in DEEP | {"1", "L"} else image.convert("RGB"))
+    inside = pixels.any(axis=-1) if pixels.ndim == 3 else pixels != 0
+    plain = Image.fromarray(inside.astype(np.uint8))
+    found = np.asarray(fitted(plain, card.size, card.fit, smooth=False) if card.size else plain)
+    if not found.any():
+        raise ImageError(
+            f"{file}: a mask must have a pixel inside, one that is not black, found none of "
+            f"{found.size}; draw one, or leave the image out with exclude"
+        )
+    return found
 
 
 def _window(card: PictureCard) -> Window:
@@ -184,7 +210,7 @@ def _windowed(image: Any, card: PictureCard, file: Path) -> ImageArray:
 
 
 @contextmanager
-def _opened(file: Path, card: PictureCard) -> Iterator["Image.Image"]:
+def _opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
     """Open an image; whatever a damaged file makes Pillow raise becomes one `ImageError`.
 
     Only the decoders of the card's formats look at it, whatever its name says.
@@ -192,18 +218,15 @@ def _opened(file: Path, card: PictureCard) -> Iterator["Image.Image"]:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with open_regular(file) as stream, Image.open(stream, formats=card.formats) as image:
+        with open_regular(file) as stream, Image.open(stream, formats=formats) as image:
             yield image
     except ImageError:
         raise
     except UnidentifiedImageError as error:
-        raise ImageError(f"{file} is not a readable image ({either(card)} is asked)") from error
+        raise ImageError(
+            f"{file} is not a readable image ({' or '.join(formats)} is asked)"
+        ) from error
     except Exception as error:  # decoders raise whatever they stumble over
         said = " ".join(str(error).replace(str(file), "file").split())[:200]
         reason = said or type(error).__name__
         raise ImageError(f"{file} is not a readable image ({reason})") from error
-
-
-def either(card: PictureCard) -> str:
-    """Return the formats a card names, as words."""
-    return " or ".join(card.formats)

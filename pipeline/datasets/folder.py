@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import model_validator as check
 
-from pipeline.datasets.classed import check_card, check_person, sort_files
+from pipeline.datasets.classed import check_card, sort_files
 from pipeline.datasets.decoding import FORMATS, PictureCard
 from pipeline.datasets.download import Asking, find_own, present
 from pipeline.datasets.own import OwnCard
@@ -24,14 +24,17 @@ class FolderCard(PictureCard):
     pattern : str
         Where images lie, with ``{class}`` and, where wanted, ``{split}``, ``{person}`` and
         ``{date}`` (`pipeline.datasets.patterns`).
+    masks : str, optional
+        Where the mask of an image lies: what the pattern names, and ``*`` for the name of the image
+        without its end.
     """
 
     pattern: str = "{class}/*"
+    masks: str | None = None
 
     @check(mode="after")
     def _pattern_fits(self) -> Self:
         check_card(self)
-        check_person(self)
         return self
 
 
@@ -59,7 +62,7 @@ def open_folder(card: FolderCard, path: Path) -> ImageSource:
     """
     suffixes = tuple(end for kind in card.formats for end in FORMATS[kind])
     files = sort_files(card, path, suffixes, card.formats)
-    pictures = open_pictures(card, files.names, str(path))
+    pictures = open_pictures(card, files.names, str(path), files.masks)
     return ImageSource(
         card,
         pictures.shape,
@@ -69,5 +72,6 @@ def open_folder(card: FolderCard, path: Path) -> ImageSource:
         files.facts + pictures.facts,
         files.people if card.unit == "person" else None,
         files.dates,
+        pictures.masks,
         classes_per_person=card.classes_per_person,
     )

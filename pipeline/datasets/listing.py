@@ -1,7 +1,7 @@
 """Listing: the files of a folder that a pattern names, in order, links followed, none passed by."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -92,6 +92,23 @@ def find_files(folder: Path, pattern: Pattern, root: Path) -> Iterator[Found]:
             yield found
 
 
+def follower(root: Path) -> Callable[[str], str]:
+    """Return what follows the links of a path, and raises where they lead out of the data root."""
+    inside = os.path.realpath(root)
+    folders: dict[str, str] = {}  # of a million images in few folders
+
+    def follow(path: str) -> str:
+        folder, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
+        if name in ("", ".", ".."):
+            return _followed(path, inside)
+        if folder not in folders:
+            folders[folder] = _followed(path, inside, through=folder)
+        real = os.path.join(folders[folder], name)  # noqa: PTH118
+        return _followed(real, inside) if os.path.islink(real) else real  # noqa: PTH114
+
+    return follow
+
+
 def _below(
     folder: str, relative: str, places: frozenset[int], pattern: Pattern, root: str
 ) -> Iterator[Found]:
@@ -169,11 +186,10 @@ def _closed(places: set[int], pattern: Pattern) -> frozenset[int]:
     return frozenset(found)
 
 
-def _followed(path: str, root: str) -> str:
-    """Return where a link leads to, in the data root."""
-    real = os.path.realpath(path)  # Path.resolve raises on a loop
+def _followed(path: str, root: str, through: str | None = None) -> str:
+    """Return where a path, or a folder `through` which it goes, is without links, in the root."""
+    real = os.path.realpath(through or path)  # Path.resolve raises on a loop
     if real != root and not real.startswith(root.rstrip(os.sep) + os.sep):
-        raise ImageError(
-            f"{path} is a link that leads out of the data root; put the image there itself"
-        )
+        how = "is a link that leads" if os.path.islink(path) else "leads"  # noqa: PTH114
+        raise ImageError(f"{path} {how} out of the data root; put the image there itself")
     return real

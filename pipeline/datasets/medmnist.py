@@ -14,7 +14,7 @@ from pipeline.errors import DatasetError
 from pipeline.files import resource
 
 SIZES = (28, 64, 128, 224)
-"""Sides in pixels of MedMNIST+."""
+"""Sides in pixels of MedMNIST+; sets of volumes have the first two."""
 _MULTI = """\
 # Records must lie in disjoint classes, but an image here may have several of 14 findings. Rule:
 # class 0 has no finding, class 1 at least one; the labels in the file are the 14 flags below.
@@ -22,7 +22,7 @@ _MULTI = """\
 
 
 def cards() -> dict[str, str]:
-    """Return the TOML of each 2-D set of ``medmnist.INFO``, by name.
+    """Return the TOML of each set of ``medmnist.INFO``, by name.
 
     Raises
     ------
@@ -30,14 +30,13 @@ def cards() -> dict[str, str]:
         When medmnist is not installed, with the extra that brings it.
     """
     medmnist = from_sets("medmnist")
-    flat = {name: info for name, info in medmnist.INFO.items() if not name.endswith("3d")}
-    return {name: card_text(info, medmnist.HOMEPAGE) for name, info in flat.items()}
+    return {name: card_text(info, medmnist.HOMEPAGE) for name, info in medmnist.INFO.items()}
 
 
 def card_text(info: Mapping[str, Any], homepage: str) -> str:
     """Return one entry of ``medmnist.INFO`` as the TOML of a card."""
     labels = [info["label"][str(index)] for index in range(len(info["label"]))]
-    multi = "multi-label" in info["task"]
+    multi, volumes = "multi-label" in info["task"], info["python_class"].endswith("3D")
     lines = [
         f"title = {_text(info['python_class'])}",
         'kind = "npz"',
@@ -46,12 +45,15 @@ def card_text(info: Mapping[str, Any], homepage: str) -> str:
         f"url = {_text(homepage)}",
         f"description = {_paragraph(info['description'])}",
         f"channels = {info['n_channels']}",
+        "volumes = true" if volumes else "",
         f"{_MULTI}classes = {_list(['no finding', 'finding'])}" if multi else "",
         f"{'findings' if multi else 'classes'} = {_list(labels)}",
         "images = {{ train = {train}, val = {val}, test = {test} }}".format(**info["n_samples"]),
     ]
     for size in SIZES:
         suffix = "" if size == SIZES[0] else f"_{size}"
+        if f"url{suffix}" not in info:
+            continue
         url, md5 = info[f"url{suffix}"], info[f"MD5{suffix}"]
         lines.append(f'\n[[files]]\nsize = {size}\nurl = {_text(url)}\nmd5 = "{md5}"')
     return "\n".join(line for line in lines if line) + "\n"

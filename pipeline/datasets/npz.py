@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -53,6 +53,8 @@ class NpzCard(Card):
         finding is in class 0, an image with at least one in class 1.
     """
 
+    volumetric: ClassVar[bool] = True
+
     files: tuple[RemoteFile, ...] = ()
     findings: tuple[str, ...] = ()
 
@@ -65,7 +67,9 @@ class NpzCard(Card):
         """Return how many bytes a file of these images may have: twice what they have unpacked."""
         if self.images is None:
             return LARGEST_FILE
-        an_image = side * side * self.channels + 8 * max(1, len(self.findings))
+        an_image = side ** (3 if self.volumes else 2) * self.channels + 8 * max(
+            1, len(self.findings)
+        )
         return 2 * self.images.total * an_image + (1 << 20)
 
     def place(self, root: Path, size: int | None) -> Path:
@@ -194,7 +198,7 @@ def _shape(members: Members, split: str, card: NpzCard, path: Path) -> tuple[int
     """Return the shape of a split's images, as many as the file can hold."""
     where = f"{path}, {split}_images"
     found = members.header(f"{split}_images")
-    check_shape(found.shape, found.dtype, card.channels, where)
+    check_shape(found.shape, found.dtype, card.channels, where, volumes=card.volumes)
     if found.fortran:
         raise DatasetError(f"{where}: stored column first; save np.ascontiguousarray(images)")
     check_extent(found.shape[1:], where)

@@ -15,7 +15,7 @@ neither be passed by nor go to a wrong person.
 
 import fnmatch
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -32,10 +32,10 @@ _DATE = "(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})"
 
 
 class Whose(NamedTuple):
-    """What a path says: a person or "", a date or None."""
+    """What a path says: a person or "", a day or None."""
 
-    person: str
-    date: date | None
+    person: str = ""
+    day: date | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Pattern:
             When it does not say what the pattern asks for; `where` names the file.
         """
         if self._reading is None:
-            return Whose("", None)
+            return Whose()
         found = self._reading.fullmatch(path)
         said = found.groupdict() if found else {}
         person = said.get("person", "")
@@ -87,6 +87,11 @@ class Pattern:
             )
         return Whose(person, day)
 
+    def letters(self, path: str) -> dict[str, str]:
+        """Return the letters in which a relative path names person and date, where it does."""
+        found = self._reading.fullmatch(path) if self._reading else None
+        return found.groupdict() if found else {}
+
     @cached_property
     def _reading(self) -> re.Pattern[str] | None:
         """The expression that reads person and date from a path, None where there are none."""
@@ -98,16 +103,34 @@ class Pattern:
         return re.compile(above + _expression(self.parts[-1]), re.DOTALL)
 
 
-def fill(pattern: str, label: str, split: str) -> Pattern:
+def fill(pattern: str, named: Mapping[str, str]) -> Pattern:
     """Return a card's pattern for one class and split, whatever letters their names have."""
-    named = {"{class}": label, "{split}": split}
 
     def filled(match: re.Match[str]) -> str:
-        return re.sub(r"[*?\[{]", r"[\g<0>]", named.get(match[0], "")) or match[0]
+        return re.sub(r"[*?\[{]", r"[\g<0>]", named.get(match[1], "")) or match[0]
 
-    text = re.sub(r"\{[^{}/]*\}", filled, pattern)
+    text = re.sub(r"\{([^{}/]*)\}", filled, pattern)
     parts = tuple(part for part in text.split("/") if part not in ("", "."))
     return Pattern((*parts, "*") if parts[-1] == "**" else parts)
+
+
+def check_masks(masks: str, pattern: str) -> None:
+    """Raise `ValueError` unless a card's `masks` lead from each image to a file of its own."""
+    named = set(re.findall(r"\{[^{}/]*\}", masks))
+    if masks.count("*") != 1 or re.search(r"[?\[]", masks) or not goes_down(masks):
+        raise ValueError(
+            "masks must be relative, without '..', with one * for the name of the image without "
+            f"its end, as in 'masks/{{class}}/*.png', found {masks!r}"
+        )
+    if strange := sorted(named - {"{class}", "{split}"} - set(re.findall(r"\{[^{}/]*\}", pattern))):
+        raise ValueError(f"masks may name what pattern names, found {strange[0]} in {masks!r}")
+
+
+def mask_of(masks: str, relative: str, names: Mapping[str, str]) -> str:
+    """Return the path of an image's mask, from that of the image and what its path names."""
+    stem = relative.rpartition("/")[2].rpartition(".")[0]
+    named = {"*": stem} | {"{" + name + "}": text for name, text in names.items()}
+    return re.sub(r"\*|\{[^{}/]*\}", lambda found: named.get(found[0], found[0]), masks)
 
 
 def check_pattern(pattern: str) -> None:

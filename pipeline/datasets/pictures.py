@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.decoding import Check, PictureCard, decode, extent
+from pipeline.datasets.decoding import Check, PictureCard, decode, decode_mask, extent
 from pipeline.datasets.reading import FileNames, InFiles, Rows
 from pipeline.datasets.shapes import check_extent
 from pipeline.errors import ImageError
@@ -24,9 +24,12 @@ class Pictures(NamedTuple):
     shape: tuple[int, ...]
     read: InFiles
     facts: tuple[str, ...]
+    masks: InFiles | None
 
 
-def open_pictures(card: PictureCard, names: FileNames, where: str) -> Pictures:
+def open_pictures(
+    card: PictureCard, names: FileNames, where: str, masks: FileNames | None = None
+) -> Pictures:
     """Return the reader of some files, each one image.
 
     With `size` in the card none is opened. Without, the first that can be read gives the shape, and
@@ -47,9 +50,14 @@ def open_pictures(card: PictureCard, names: FileNames, where: str) -> Pictures:
         check = partial(_check_sides, sides, Path(first).name)
     shape = sides + ((3,) if card.channels == 3 else ())
     check_extent(shape, where)
-    each = np.arange(len(names))
-    read = InFiles(partial(_decode, card, check), names, each, np.zeros(len(names), np.int64))
-    return Pictures(shape, read, (CROPPED,) if card.size and card.fit == "crop" else ())
+    each, none = np.arange(len(names)), np.zeros(len(names), np.int64)
+    facts = (CROPPED,) if card.size and card.fit == "crop" else ()
+    inside = None
+    if masks is not None:
+        beside = names if card.size else None
+        inside = InFiles(partial(_decode_mask, card, sides), masks, each, none, beside)
+    read = InFiles(partial(_decode, card, check), names, each, none)
+    return Pictures(shape, read, facts, inside)
 
 
 def _first(card: PictureCard, names: FileNames) -> tuple[tuple[int, int], str]:
@@ -77,3 +85,10 @@ def _check_sides(wanted: tuple[int, int], first: str, sides: tuple[int, int], fi
 def _decode(card: PictureCard, check: Check | None, file: Path, frames: Rows) -> ImageArray:
     """Return the image of a file, which holds one, (1, *shape)."""
     return decode(file, card, check)[np.newaxis]
+
+
+def _decode_mask(
+    card: PictureCard, sides: tuple[int, int], file: Path, frames: Rows, image: Path | None = None
+) -> ImageArray:
+    """Return the mask in a file, (1, h, w); of an image that was made to fit, as that was."""
+    return decode_mask(file, card, extent(image, card) if image else sides)[np.newaxis]

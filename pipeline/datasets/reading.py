@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -22,8 +22,9 @@ from pipeline.errors import ImageError
 from pipeline.threads import Submit, side_by_side
 
 Rows: TypeAlias = NDArray[np.int64]
-Decode: TypeAlias = Callable[[Path, Rows], ImageArray]
-"""From a file and the frames wanted of it to those images, (m, *shape) uint8."""
+Decode: TypeAlias = Callable[..., ImageArray]
+"""From a file and the frames wanted of it, and the file beside it where there is one, to those
+images, (m, *shape) uint8."""
 
 
 class FileNames(Protocol):
@@ -125,12 +126,15 @@ class InFiles:
         The files.
     file, frame : (n,) int64
         For each row the index of its file, and which image of that file it is.
+    beside : FileNames, optional
+        For each file another that it is decoded with, as a mask is with its image.
     """
 
     decode: Decode
-    names: FileNames = field(repr=False)
+    names: FileNames
     file: NDArray[np.int64]
     frame: NDArray[np.int64]
+    beside: FileNames | None = None
     sequential = False
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
@@ -149,15 +153,20 @@ class InFiles:
         file = self.file[rows]
         edges = np.flatnonzero(np.diff(file, prepend=-1, append=-1))
         return [
-            submit(self.decode, Path(self.names[file[low]]), self.frame[rows[low:high]])
+            submit(self.decode, Path(self.names[i]), self.frame[rows[low:high]], *self._beside(i))
             for low, high in itertools.pairwise(edges)
+            for i in file[low : low + 1].tolist()
         ]
+
+    def _beside(self, index: int) -> tuple[Path, ...]:
+        return () if self.beside is None else (Path(self.beside[index]),)
 
     def stamp(self, rows: Rows) -> bytes:
         """See `Reader`: names, sizes and times of the files."""
         digest = hashlib.sha256()
         for index in dict.fromkeys(self.file[rows].tolist()):
-            digest.update(_state(self.names[index]))
+            for name in [self.names[index], *map(str, self._beside(index))]:
+                digest.update(_state(name))
         digest.update(self.frame[rows].tobytes())
         return digest.digest()
 
@@ -165,7 +174,8 @@ class InFiles:
         """See `Reader`."""
         wanted, file = np.unique(self.file[rows], return_inverse=True)
         names = [self.names[index] for index in wanted]
-        return InFiles(self.decode, names, file.astype(np.int64), self.frame[rows])
+        beside = None if self.beside is None else [self.beside[index] for index in wanted]
+        return InFiles(self.decode, names, file.astype(np.int64), self.frame[rows], beside)
 
 
 def _joined(parts: list["Future[ImageArray]"]) -> ImageArray:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.datasets.cards import Card, read_card
-from pipeline.datasets.dicom import DicomCard, open_dicom
 from pipeline.datasets.download import Asking, data_root
 from pipeline.datasets.folder import FolderCard, fetch_folder, has_folder, open_folder
 from pipeline.datasets.npz import NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz
 from pipeline.datasets.persons import opaque
 from pipeline.datasets.source import ImageSource
+from pipeline.datasets.table import TableCard, fetch_table, has_table, open_table
 from pipeline.datasets.tiles import TilesCard, fetch_tiles, has_tiles, open_tiles
 from pipeline.datasets.vision import (
     VisionCard,
@@ -67,12 +67,12 @@ KINDS: dict[str, Kind] = {
         open_folder,
         lambda card, ours: "a folder of your own, no digest to check",
     ),
-    "dicom": Kind(
-        DicomCard,
-        fetch_folder,
-        has_folder,
-        open_dicom,
-        lambda card, ours: "DICOM files of your own, no digest to check",
+    "table": Kind(
+        TableCard,
+        fetch_table,
+        has_table,
+        open_table,
+        lambda card, ours: "files of your own that a table lists, no digest to check",
     ),
     "torchvision": Kind(VisionCard, fetch_vision, has_vision, open_vision, origin_of_vision),
 }

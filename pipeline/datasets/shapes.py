@@ -22,18 +22,29 @@ def check_extent(shape: tuple[int, ...], where: str) -> None:
         )
 
 
-def check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], channels: int, where: str) -> None:
-    """Raise unless (n, *image) is uint8 and (n, h, w) for 1 channel, (n, h, w, 3) for 3."""
+def check_shape(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    channels: int,
+    where: str,
+    *,
+    volumes: bool = False,
+) -> None:
+    """Raise unless (n, *image) is uint8 and (n, h, w) for 1 channel, (n, h, w, 3) for 3.
+
+    Volumes have one channel, (n, d, h, w).
+    """
     if dtype != np.uint8:
         raise DatasetError(
             f"{where}: images must be uint8 with intensities 0..255, found {dtype}; rescale "
             "(without NaN) to 0..255, convert with .astype('uint8') and save again"
         )
-    wanted = "(n, h, w)" if channels == 1 else "(n, h, w, 3)"
-    if len(shape) != (3 if channels == 1 else 4) or (channels == 3 and shape[-1] != 3):
+    wanted = "(n, d, h, w)" if volumes else "(n, h, w)" if channels == 1 else "(n, h, w, 3)"
+    if len(shape) != wanted.count(",") + 1 or (channels == 3 and shape[-1] != 3):
         raise MismatchError(
-            f"{where}: with {channels} channel(s) images must have shape {wanted}, found {shape}; "
-            "move or drop axes, or correct channels in the card"
+            f"{where}: {'volumes' if volumes else 'images'} of {channels} channel(s) must have "
+            f"shape {wanted}, found {shape}; move or drop axes, or correct channels or volumes in "
+            "the card"
         )
 
 

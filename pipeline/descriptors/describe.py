@@ -1,5 +1,6 @@
 """From images to covariance descriptors. Next on the path: `diameter`, which bounds them."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,40 +8,50 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, ImageArray, check_images
 from pipeline.descriptors import kernels
-from pipeline.descriptors.registry import DESCRIPTORS, Descriptor, check_eta, find_descriptor
-from pipeline.errors import DatasetError
+from pipeline.descriptors.registry import (
+    DESCRIPTORS,
+    Descriptor,
+    check_eta,
+    check_sides,
+    find_descriptor,
+)
+from pipeline.errors import DatasetError, ImageError
 from pipeline.threads import side_by_side
 
-WIDEST = 741_636
-"""Pixels up to which exact moments fit int64.
-
-With every feature within ±4095, |S|·Σab, Σa·Σb and their difference |S|²·cov(a, b) are all at
-most |S|²·4095², and 741,636² · 4095² < 2⁶³. For 512×512 pixels that is 1.2e18 of 9.2e18.
-"""
 BYTES = 1 << 20
 """Images are worked on in blocks of about this size."""
 
 
-def describe(images: ImageArray, descriptor: str = "oct5", eta: float = 1e-6) -> FloatArray:
+def describe(
+    images: ImageArray,
+    descriptor: str = "oct5",
+    eta: float = 1e-6,
+    masks: NDArray[np.bool_] | NDArray[np.uint8] | None = None,
+) -> FloatArray:
     """Return the covariance descriptor of each image.
 
-    R = (1/|S|) Σ_x (φ(x) − μ)(φ(x) − μ)ᵀ + η·Id over all pixels x of an image, μ the mean of φ.
-    First derivatives use 3×3 Sobel kernels, second derivatives 5×5 binomial ones, all of gain 1
-    (intensities in [0, b] give absolute derivatives in [0, b]), with the border mirrored.
+    R = (1/|S|) Σ_x (φ(x) − μ)(φ(x) − μ)ᵀ + η·Id over the pixels x of S, μ the mean of φ there. S is
+    the whole image, or where its mask is not 0. First derivatives use Sobel kernels of 3 pixels a
+    side, second derivatives binomial ones of 5, all of gain 1 (intensities in [0, b] give absolute
+    derivatives in [0, b]), with the border mirrored; they see the whole image, whatever the mask.
 
     The result depends on the images alone, not on how many come at once, on their memory layout or
-    on the number of threads (`pipeline.threads`). `oct5` is computed in integers and
-    rounded once to 53 bits, once by the division and once by adding η: the same on all machines.
+    on the number of threads (`pipeline.threads`). `oct5` and `vol7` are computed in integers
+    and rounded once to 53 bits, once by the division and once by adding η: the same on all
+    machines.
 
     Parameters
     ----------
-    images : uint8 array, shape (n, h, w) or (n, h, w, 3)
-        Intensities 0..255; never modified. Any size from 1×1 (`grid9`, `grid11`: 2×2) upwards.
+    images : uint8 array, shape (n, h, w), (n, h, w, 3) or (n, d, h, w)
+        Intensities 0..255, gray, in colour or of volumes as the descriptor wants; never modified.
+        Any size from 1×1 (`grid9`, `grid11`: 2×2) upwards.
     descriptor : str
         A key of `DESCRIPTORS`.
     eta : float
         η > 0, the least eigenvalue of every exact R. Floats resolve it beside variances up to v
         when η ≫ 1e-15·v; `domain` states the error (``.rounding``).
+    masks : bool or uint8 array, optional
+        One mask an image, of its size, (n, h, w) or (n, d, h, w). `domain` has to be told.
 
     Returns
     -------
@@ -50,7 +61,8 @@ def describe(images: ImageArray, descriptor: str = "oct5", eta: float = 1e-6) ->
     Raises
     ------
     DatasetError
-        When images are not uint8, too small, or gray where colour is needed (or the reverse).
+        When images are not uint8, too small, or gray where colour is needed (or the reverse); when
+        masks do not fit them or one is 0 everywhere.
     ConfigError
         When the descriptor is unknown or η not positive and finite.
 
@@ -59,18 +71,23 @@ def describe(images: ImageArray, descriptor: str = "oct5", eta: float = 1e-6) ->
     Tuzel, Porikli and Meer, "Region covariance: a fast descriptor for detection and
     classification", ECCV 2006.
     """
-    check_images(images)
-    spec = find_descriptor(descriptor, height=images.shape[1], width=images.shape[2])
+    spec = find_descriptor(descriptor)
     check_eta(eta)
-    _check_channels(images, spec)
-    n, height, width = images.shape[:3]
+    _check_fit(images, spec)
+    sides = images.shape[1 : 1 + spec.dimensions]
+    check_sides(spec, sides)
+    n = len(images)
+    _check_masks(masks, (n, *sides))
     out = np.empty((n, spec.k, spec.k))
-    block = max(1, BYTES // (height * width * spec.channels))
+    block = max(1, BYTES // (math.prod(sides) * spec.channels))
 
     def work(start: int) -> None:
         part = np.ascontiguousarray(images[start : start + block])
-        part = part.reshape(-1, height, width, spec.channels)
-        _covariances(part, spec, eta, out[start : start + block])
+        part = part.reshape(-1, *sides, spec.channels)
+        inside = np.zeros((0, *sides), np.uint8)
+        if masks is not None:
+            inside = np.ascontiguousarray(masks[start : start + block] != 0).view(np.uint8)
+        _covariances(part, inside, spec, eta, out[start : start + block])
 
     if n <= block:
         work(0)
@@ -81,37 +98,64 @@ def describe(images: ImageArray, descriptor: str = "oct5", eta: float = 1e-6) ->
     return out
 
 
-def _check_channels(images: ImageArray, spec: Descriptor) -> None:
-    """Refuse gray images where colour is needed, and the reverse."""
-    channels = 1 if images.ndim == 3 else 3
-    if channels != spec.channels:
-        kinds = {1: "gray images (n, h, w)", 3: "colour images (n, h, w, 3)"}
-        fitting = [name for name, other in DESCRIPTORS.items() if other.channels == channels]
+def _check_fit(images: ImageArray, spec: Descriptor) -> None:
+    """Refuse gray images where colour is needed, images where volumes are, and the reverses."""
+    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.ndim < 3:
+        check_images(images)
+    if not spec.fits(images.shape[1:]):
+        fitting = [name for name, other in DESCRIPTORS.items() if other.fits(images.shape[1:])]
+        way = f"for these choose {' or '.join(fitting)}" if fitting else "drop or add axes"
+        raise DatasetError(f"{spec.name} describes {spec.takes}, found shape {images.shape}; {way}")
+
+
+def _check_masks(masks: NDArray[Any] | None, shape: tuple[int, ...]) -> None:
+    """Refuse masks of another shape or type than images of `shape` want, and empty ones."""
+    if masks is None:
+        return
+    if not isinstance(masks, np.ndarray) or masks.dtype not in (np.bool_, np.uint8):
+        found = getattr(masks, "dtype", type(masks).__name__)
+        raise DatasetError(f"masks must be bool or uint8, found {found}; convert with != 0")
+    if masks.shape != shape:
         raise DatasetError(
-            f"{spec.name} describes {kinds[spec.channels]}, found {kinds[channels]}; "
-            f"for these choose {' or '.join(fitting)}"
+            f"masks must have the images' size, one for each: shape {shape}, found {masks.shape}; "
+            "make them of the same images"
+        )
+    empty = np.flatnonzero(~masks.any(axis=tuple(range(1, masks.ndim))))
+    if len(empty):
+        raise ImageError(
+            f"a mask must have at least 1 pixel, found {len(empty)} without, first of image "
+            f"{empty[0]}; leave these images out or describe them whole"
         )
 
 
-def _covariances(images: ImageArray, spec: Descriptor, eta: float, out: FloatArray) -> None:
-    """Write the descriptor of each image (n, h, w, channels) into `out` (n, k, k)."""
-    n, height, width, _ = images.shape
-    pixels, order = height * width, spec.k + 1
+def _covariances(
+    images: ImageArray, masks: ImageArray, spec: Descriptor, eta: float, out: FloatArray
+) -> None:
+    """Write the descriptor of each image (n, *sides, channels) into `out` (n, k, k)."""
+    n, sides, order = len(images), images.shape[1:-1], spec.k + 1
     moments: NDArray[Any] = np.zeros((n, order, order), np.int64 if spec.exact else np.float64)
-    spec.kernel(images, moments)
-    units = np.array(spec.units(height, width), dtype=np.float64)
-    if spec.exact and pixels > WIDEST:
-        _wide_covariances(moments, pixels, units, eta, out)
+    spec.kernel(images, masks, moments)
+    units = np.array(spec.units(*sides[-2:]), dtype=np.float64)
+    counts = np.full(n, math.prod(sides), np.int64)
+    if len(masks):
+        counts = np.count_nonzero(masks.reshape(n, -1), axis=1).astype(np.int64)
+    if spec.exact and math.prod(sides) > spec.widest:
+        _wide_covariances(moments, counts, units, eta, out)
     else:
-        kernels.covariances(moments, pixels, units, eta, out)
+        kernels.covariances(moments, counts, units, eta, out)
 
 
 def _wide_covariances(
-    moments: NDArray[np.int64], pixels: int, units: FloatArray, eta: float, out: FloatArray
+    moments: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    units: FloatArray,
+    eta: float,
+    out: FloatArray,
 ) -> None:
     """Do as `kernels.covariances` in Python's integers, which have no largest value."""
-    for matrix, target in zip(moments.tolist(), out, strict=True):
+    scales = np.multiply.outer(units, units).astype(np.int64).tolist()
+    for matrix, pixels, target in zip(moments.tolist(), counts.tolist(), out, strict=True):
         for a, b in zip(*np.tril_indices(units.size), strict=True):
             numerator = pixels * matrix[a + 1][b + 1] - matrix[a + 1][0] * matrix[b + 1][0]
-            value = numerator / (pixels**2 * int(units[a] * units[b]))
+            value = numerator / (pixels**2 * scales[a][b])
             target[a, b] = target[b, a] = value + eta if a == b else value

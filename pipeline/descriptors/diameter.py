@@ -4,6 +4,11 @@ Nothing here sees data. What is used of an image: R − η·Id is a covariance m
 its diagonal is at most v_1, …, v_k (`Descriptor.variances`), so tr(R − η·Id) ≤ T = Σ v_j; and the
 grid coordinates x, y have fixed variances and covariance 0.
 
+**Masks.** With S any non-empty set of pixels R − η·Id is still a covariance matrix of features
+with the same ranges at each pixel, so v_j = b_j²/4 (Popoviciu) and ‖φ‖² ≤ B hold. What does not is
+what all pixels together make of x and y: their variances are at most ¼ and their covariance is
+any. So a masked domain has no grid (`Facts.grid` = 0), and v = ¼ for them; nothing else changes.
+
 **Radius and diameter** belong to the metric, and are proved where it is: `geometry.covariances` for
 log-Euclidean and affine-invariant, `geometry.spd` for log-Cholesky.
 
@@ -14,8 +19,8 @@ than 100 floating-point steps of relative error 2⁻⁵³ ≈ 1.1e-16, so the re
 import math
 from dataclasses import dataclass
 
-from pipeline.descriptors.registry import Descriptor, check_eta, find_descriptor
-from pipeline.errors import ConfigError
+from pipeline.descriptors.registry import Descriptor, check_eta, check_sides, find_descriptor
+from pipeline.errors import ConfigError, MismatchError
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import Covariances, Facts, covariances_of
 
@@ -29,8 +34,8 @@ class DescriptorDomain:
 
     Attributes
     ----------
-    descriptor, height, width, eta, manifold
-        What the facts are about; sizes in pixels.
+    descriptor, height, width, eta, manifold, depth, masked
+        What the facts are about; sizes in pixels, `depth` None for images.
     k, dimension : int
         Order of the matrices, and d = k(k + 1)/2.
     radius : float
@@ -38,7 +43,7 @@ class DescriptorDomain:
     diameter : float
         D ≥ dist(R, R') for any two images; replacing one of n records moves their mean by ≤ D/n.
     variances : tuple of float
-        v_j ≥ R_jj − η; the first two are equalities if there is a grid.
+        v_j ≥ R_jj − η; the first two are equalities if there is a grid, and no mask.
     trace : float
         T = Σ v_j ≥ tr(R − η·Id).
     rounding : float
@@ -62,6 +67,8 @@ class DescriptorDomain:
     rounding: float
     typical: tuple[float, ...] = ()
     contrasts: tuple[tuple[tuple[float, ...], float], ...] = ()
+    depth: int | None = None
+    masked: bool = False
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -74,8 +81,10 @@ def domain(
     *,
     height: int,
     width: int,
+    depth: int | None = None,
     eta: float = 1e-6,
     manifold: str = "spd-log-euclidean",
+    masked: bool = False,
 ) -> DescriptorDomain:
     """Return the proven bounds of a descriptor on images of a size, whatever the images are.
 
@@ -85,38 +94,52 @@ def domain(
         A key of `DESCRIPTORS`.
     height, width : int
         Size of the images in pixels.
+    depth : int, optional
+        Slices of volumes. May be left out for exact descriptors: no fact on them depends on it.
     eta : float
         The η of `describe`.
     manifold : str
         "spd-log-euclidean", "spd-affine-invariant" or "spd-log-cholesky".
+    masked : bool
+        Whether the images have masks: then the facts hold whatever non-empty masks they are.
 
     Returns
     -------
     DescriptorDomain
         For 28×28 and η = 1e-6, log-Euclidean: `oct5` r = 30.892, D = 54.081; `grid9` r = 41.447,
-        D = 39.491; `grid11` r = 45.821, D = 43.637.
+        D = 39.491; `grid11` r = 45.821, D = 43.637. With masks D = 39.874 and
+        43.990. `vol7`, volumes of any size: r = 36.552, D = 64.014.
 
     Raises
     ------
     ConfigError
         When the descriptor or manifold is unknown, or η too small for floats to hold.
     DatasetError
-        When the size is too small for the descriptor.
+        When the size is too small for the descriptor, or has a depth where it has none.
 
     References
     ----------
     Radius: "Differentially private Fréchet mean on SPD matrices with the log-Euclidean metric",
     Theorem 5. Diameter: proved at the top of this file.
     """
-    spec = find_descriptor(descriptor, height=height, width=width)
+    spec = find_descriptor(descriptor)
+    if depth is not None and spec.dimensions == 2:
+        raise MismatchError(
+            f"{spec.name} describes {spec.takes}, which have no depth; leave it out"
+        )
+    if depth is None and spec.dimensions == 3 and not spec.exact:
+        raise ConfigError(f"{spec.name} rounds its sums, so its domain needs the depth; add depth=")
+    sides = (height, width) if depth is None else (depth, height, width)
+    check_sides(spec, sides)
     check_eta(eta)
     known = covariances_of(MANIFOLDS.get(manifold))
     if known is None:
         proved = ", ".join(name for name, kind in MANIFOLDS.items() if covariances_of(kind))
         raise ConfigError(f"no bound is proved for {manifold!r}; choose one of {proved}")
-    variances = tuple(float(v) for v in spec.variances(height, width))
+    variances = tuple(float(v) for v in spec.variances(height, width, masked))
     trace = math.fsum(variances) * UPWARDS
-    radius, diameter = known.bounds(Facts(eta, variances, trace, spec.norm_bound, spec.grid))
+    grid = 0 if masked else spec.grid
+    radius, diameter = known.bounds(Facts(eta, variances, trace, spec.norm_bound, grid))
     return DescriptorDomain(
         descriptor=descriptor,
         height=height,
@@ -129,9 +152,38 @@ def domain(
         diameter=diameter * UPWARDS,
         variances=variances,
         trace=trace,
-        rounding=_rounding(spec, height * width, eta, math.fsum(variances), known),
+        rounding=_rounding(spec, math.prod(sides), eta, math.fsum(variances), known),
         typical=spec.typical,
         contrasts=spec.contrasts,
+        depth=depth,
+        masked=masked,
+    )
+
+
+def domain_of(
+    descriptor: str,
+    shape: tuple[int, ...],
+    *,
+    eta: float = 1e-6,
+    manifold: str = "spd-log-euclidean",
+    masked: bool = False,
+) -> DescriptorDomain:
+    """Return the `domain` of images of a shape, that of one image: (h, w), (h, w, 3), (d, h, w)."""
+    spec = find_descriptor(descriptor)
+    if not spec.fits(shape):
+        raise MismatchError(
+            f"{spec.name} describes {spec.takes}, found images of shape {shape}; choose another "
+            "descriptor"
+        )
+    *depth, height, width = shape[: spec.dimensions]
+    return domain(
+        descriptor,
+        height=height,
+        width=width,
+        depth=depth[0] if depth else None,
+        eta=eta,
+        manifold=manifold,
+        masked=masked,
     )
 
 

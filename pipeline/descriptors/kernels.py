@@ -1,19 +1,21 @@
 """The fused kernels: from pixels to the moments of their features, one image at a time.
 
-In: a C-contiguous batch of uint8 images. Out: per image the moments
+In: a C-contiguous batch of uint8 images, and their masks. Out: per image the moments
 
     M = Σ_x (1, φ(x)) (1, φ(x))ᵀ            shape (k + 1, k + 1), the lower triangle below |S|,
 
-with φ in whatever unit and offset suits the arithmetic (`registry.Descriptor.units` names the
-unit; an offset does not change a covariance). `describe` turns moments into descriptors.
+over the pixels x of S, with φ in whatever unit and offset suits the arithmetic
+(`registry.Descriptor.units` names the unit; an offset does not change a covariance). `describe`
+turns moments into descriptors.
 
 An image is worked through in strips of whole rows that fit the first-level cache, stored flat with
 two mirrored pixels on each side, so that every filter is one long loop which the compiler turns
 into vector instructions. No feature image ever reaches main memory. Every image is handled by one
 thread in one order that depends on its size alone: the result cannot depend on chunks or threads.
 
-All compiled code is in this one file because numba's cache notices changes of a function's own
-file only: a helper changed elsewhere would leave stale machine code behind.
+All that they call is in this one file because numba's cache notices changes of a function's own
+file only: a helper changed elsewhere would leave stale machine code behind. The kernel of volumes,
+`volumes`, shares nothing with it.
 """
 
 from typing import Any
@@ -115,12 +117,15 @@ def derivatives(views: Views, scratch: IntArray, out: IntArray, size: int) -> No
 
 
 @compiled
-def mark_pixels(mask: IntArray, rows: int, width: int) -> None:
-    """Set the flat strip `mask` to 1 at pixels of the first `rows` rows, to 0 at padding."""
+def mark_pixels(mask: IntArray, inside: ImageArray, rows: int, width: int) -> None:
+    """Set the flat strip `mask` to 1 at pixels of the first `rows` rows, to 0 at padding.
+
+    Where `inside`, (rows, width), has rows, only at pixels where it is 1.
+    """
     mask[:] = 0
     for row in range(rows):
         for x in range(width):
-            mask[row * (width + 4) + x] = 1
+            mask[row * (width + 4) + x] = inside[row, x] if len(inside) else 1
 
 
 @compiled
@@ -162,7 +167,7 @@ def add_float(rows: FloatArray, lanes: FloatArray, moments: FloatArray) -> None:
 
 
 @compiled
-def oct5_moments(images: ImageArray, moments: IntArray) -> None:
+def oct5_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> None:
     """Add the exact moments of (1, I, 4|Ix|, 4|Iy|, 32|Ixx|, 32|Iyy|), each centred at mid-range.
 
     Centring keeps every value within ±4080, as `add_exact` wants, and changes no covariance.
@@ -178,13 +183,16 @@ def oct5_moments(images: ImageArray, moments: IntArray) -> None:
     phi = rows.reshape(6, blocks * BLOCK)
     mask, found = phi[0], phi[1:]
     centre = np.array([128, 510, 510, 4080, 4080]).astype(np.int16)
-    marked = 0
+    everywhere, marked = np.zeros((0, 0), np.uint8), 0
     for i in range(n):
         for top in range(0, height, step):
             load_gray(gray[i], top, plane)
-            if marked != min(step, height - top):
+            if len(masks):
+                inside = masks[i, top : top + step]
+                mark_pixels(mask, inside, len(inside), width)
+            elif marked != min(step, height - top):
                 marked = min(step, height - top)
-                mark_pixels(mask, marked, width)
+                mark_pixels(mask, everywhere, marked, width)
             derivatives(views, scratch, found, size)
             for a in range(5):
                 middle = centre[a]
@@ -195,7 +203,7 @@ def oct5_moments(images: ImageArray, moments: IntArray) -> None:
 
 
 @compiled
-def grid_moments(images: ImageArray, moments: FloatArray) -> None:
+def grid_moments(images: ImageArray, masks: ImageArray, moments: FloatArray) -> None:
     """Add the moments of (1, x, y, channels, |Ix|, |Iy|, |Ixx|, |Iyy|, magnitude, angle).
 
     In pixels and integer intensities: only magnitude, angle and large products of derivatives of
@@ -209,6 +217,7 @@ def grid_moments(images: ImageArray, moments: FloatArray) -> None:
     scratch, found = np.empty((4, size + 4), np.int32), np.empty((5, size), np.int32)
     rows, lanes = np.empty((channels + 9, blocks, BLOCK)), np.empty(BLOCK)
     phi = rows.reshape(channels + 9, blocks * BLOCK)
+    everywhere = np.zeros((0, 0), np.uint8)
     for i in range(n):
         for top in range(0, height, step):
             if channels == 1:
@@ -217,18 +226,22 @@ def grid_moments(images: ImageArray, moments: FloatArray) -> None:
                 load_luminance(images[i], top, plane)
             derivatives(views, scratch, found, size)
             rows[:] = 0.0
-            strip = images[i, top : top + step]
-            grid_features(strip, top, found, phi)
+            inside = masks[i, top : top + step] if len(masks) else everywhere
+            grid_features(images[i, top : top + step], inside, top, found, phi)
             add_float(rows, lanes, moments[i])
 
 
 @compiled
-def grid_features(strip: ImageArray, top: int, found: IntArray, phi: FloatArray) -> None:
-    """Fill (1, φ) of the pixels of a strip; `found` holds what `derivatives` wrote."""
+def grid_features(
+    strip: ImageArray, inside: ImageArray, top: int, found: IntArray, phi: FloatArray
+) -> None:
+    """Fill (1, φ) of the pixels of a strip that are inside; `found` is of `derivatives`."""
     height, width, channels = strip.shape
     first = 3 + channels
     for row in range(height):
         for x in range(width):
+            if len(inside) and not inside[row, x]:
+                continue
             t = row * (width + 4) + x
             phi[0, t], phi[1, t], phi[2, t] = 1.0, x, top + row
             for channel in range(channels):
@@ -242,10 +255,11 @@ def grid_features(strip: ImageArray, top: int, found: IntArray, phi: FloatArray)
 
 @compiled
 def covariances(
-    moments: NDArray[Any], pixels: int, units: FloatArray, eta: float, out: FloatArray
+    moments: NDArray[Any], counts: IntArray, units: FloatArray, eta: float, out: FloatArray
 ) -> None:
     """Write (|S|·Σφφᵀ − Σφ·Σφᵀ)/|S|² + η·Id, in units of `units`, for the moments of each image."""
     for i in range(moments.shape[0]):
+        pixels = counts[i]
         for a in range(units.size):
             for b in range(a + 1):
                 product = moments[i, a + 1, 0] * moments[i, b + 1, 0]

@@ -2,7 +2,7 @@
 
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import Card, find_card
-from pipeline.descriptors import DESCRIPTORS
+from pipeline.descriptors import DESCRIPTORS, require_made_for
 from pipeline.errors import ConfigError, require_known
 from pipeline.experiments.sources import SOURCES, build_manifold
 from pipeline.geometry import MANIFOLDS
@@ -39,8 +39,10 @@ def check(config: ExperimentConfig) -> None:
 
 
 def _check_images(config: ExperimentConfig) -> None:
-    require_public(find_card(config.dataset))
+    card = find_card(config.dataset)
+    require_public(card)
     require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
+    require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
     if covariances_of(MANIFOLDS[config.manifold]) is None:
         spd = ", ".join(name for name, kind in MANIFOLDS.items() if covariances_of(kind))
         raise ConfigError(

@@ -8,7 +8,14 @@ from itertools import chain
 import numpy as np
 
 from pipeline.datasets import ImageSource, find_card, open_dataset
-from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe, domain, require, verify
+from pipeline.descriptors import (
+    DESCRIPTORS,
+    DescriptorDomain,
+    describe,
+    domain_of,
+    require,
+    verify,
+)
 from pipeline.experiments.checks import require_public
 from pipeline.experiments.montecarlo import Setting
 from pipeline.experiments.run import Run
@@ -43,10 +50,8 @@ def fetch_images(run: Run) -> None:
 
 def public_domain(run: Run) -> DescriptorDomain:
     """Return the bound on the descriptors: a function of the config and of the images' size."""
-    config, (height, width) = run.config, open_images(run).shape[:2]
-    return domain(
-        config.descriptor, height=height, width=width, eta=config.eta, manifold=config.manifold
-    )
+    config, shape = run.config, open_images(run).shape
+    return domain_of(config.descriptor, shape, eta=config.eta, manifold=config.manifold)
 
 
 def image_setting(run: Run) -> Setting:
@@ -58,7 +63,8 @@ def image_setting(run: Run) -> Setting:
 def describe_classes(run: Run) -> None:
     """Write the descriptors of each class, shape (n, k, k), and a montage of some of its images.
 
-    The montages go to ``samples/<label>.png`` in the folder of the run.
+    The montages go to ``samples/<label>.png`` in the folder of the run. A volume is shown by the
+    slice in the middle of its depth.
     """
     source, config = open_images(run), run.config
     samples = make_folder(run.folder / "samples")
@@ -71,7 +77,10 @@ def describe_classes(run: Run) -> None:
         run.keep(label, np.concatenate(parts))
         with atomic_path(samples / f"{label}.png") as temporary:
             spread = np.linspace(0, len(first) - 1, min(SAMPLES, len(first))).astype(int)
-            temporary.write_bytes(montage(first[spread], columns=8))
+            shown = first[spread]
+            if source.card.volumes:
+                shown = shown[:, shown.shape[1] // 2]
+            temporary.write_bytes(montage(shown, columns=8))
 
 
 def verify_bound(run: Run) -> None:

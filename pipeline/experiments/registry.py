@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.config import ExperimentConfig, TargetsConfig
 from pipeline.datasets import beside, find_card
-from pipeline.descriptors import DESCRIPTORS
+from pipeline.descriptors import DESCRIPTORS, made_for
 from pipeline.errors import ConfigError, require_known
 from pipeline.experiments.checks import check
 from pipeline.toml import parse, read_toml
@@ -69,7 +69,7 @@ def load_experiments(
     found = [
         _limited(config, caps, chains).loaded_by(*config.words, *options)
         for configs in read
-        for config in _on(configs, dataset)
+        for config in _on(configs, dataset, fixed=descriptor is not None)
     ]
     runs = [config.run_name for config in found]
     for config in found:
@@ -121,11 +121,14 @@ def _targets(fields: dict[str, Any], path: Path, own: bool) -> list[dict[str, An
     ]
 
 
-def _on(configs: Sequence[ExperimentConfig], dataset: str | None) -> list[ExperimentConfig]:
+def _on(
+    configs: Sequence[ExperimentConfig], dataset: str | None, *, fixed: bool
+) -> list[ExperimentConfig]:
     """Return the configs of one experiment, moved to another dataset if one is named.
 
     A dataset of the experiment's own list runs as published there. Another one takes the first
-    variant whose descriptor is made for images of that many channels.
+    variant whose descriptor is made for such images, or the first with the only descriptor that is,
+    unless the descriptor is `fixed` or the paper's.
     """
     if dataset is None or not configs[0].on_images:
         return list(configs)
@@ -134,12 +137,14 @@ def _on(configs: Sequence[ExperimentConfig], dataset: str | None) -> list[Experi
     card = find_card(dataset)
     for config in configs:
         require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
-    fit = [c for c in configs if DESCRIPTORS[c.descriptor].channels == card.channels]
-    if not fit:
+    names = made_for(channels=card.channels, volumes=card.volumes)
+    fit = [config for config in configs if config.descriptor in names]
+    if not fit and (fixed or configs[0].paper or len(names) != 1):
         raise ConfigError(
-            f"{configs[0].name} takes {DESCRIPTORS[configs[0].descriptor].channels}-channel images,"
-            f" {dataset} has {card.channels}; choose another dataset or --descriptor"
+            f"{configs[0].name} takes {DESCRIPTORS[configs[0].descriptor].takes}, which {dataset} "
+            f"has not; choose --descriptor {' or '.join(names)} or another dataset"
         )
+    fit = fit or [configs[0].model_copy(update={"descriptor": names[0]})]
     classes = fit[0].classes
     if classes is not None:
         classes = tuple(label for label in classes if label < len(card.classes))

@@ -29,15 +29,15 @@ class Chunks(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Held(Generic[T]):
+class AtOnce(Generic[T]):
     """All n points, or what was made of them, in memory: one part."""
 
     n: int
     held: T
 
-    def map(self, of: Callable[[T], U]) -> "Held[U]":
+    def map(self, of: Callable[[T], U]) -> "AtOnce[U]":
         """Return what `of` makes of them, computed now and kept."""
-        return Held(self.n, of(self.held))
+        return AtOnce(self.n, of(self.held))
 
     def __iter__(self) -> Iterator[T]:
         """Yield the one part."""
@@ -81,15 +81,15 @@ class Streamed(Generic[T]):
             )
 
 
-Parts: TypeAlias = Held[T] | Streamed[T]
+Parts: TypeAlias = AtOnce[T] | Streamed[T]
 """Points in parts: ``n``, ``held`` (all of them, or None), ``map`` and iteration."""
 
 
 def parts_of(points: Point | Chunks) -> Parts[Point]:
     """Return points in parts: an array is one, chunks are read again in every pass."""
-    if isinstance(points, Held | Streamed):
+    if isinstance(points, AtOnce | Streamed):
         return points
     if isinstance(points, Chunks):
         return Streamed(points, np.asarray)
     points = np.asarray(points)
-    return Held(len(points) if points.ndim else 0, points)
+    return AtOnce(len(points) if points.ndim else 0, points)

@@ -27,19 +27,25 @@ def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> 
     points : array, shape (n, *point_shape)
         The images' points; those of a person one after another.
     persons : array, shape (n,)
-        Whose each is: a new person begins wherever it changes.
+        Whose each is.
     manifold : Manifold
 
     Raises
     ------
     DomainError
-        When a person has several images on a manifold of positive curvature.
+        When somebody else's images come between those of a person, who would count twice; or a
+        person has several images on a manifold of positive curvature.
 
     References
     ----------
     Sturm, "Probability measures on metric spaces of nonpositive curvature" (2003), section 4.
     """
     begins = np.flatnonzero(np.concatenate([[True], persons[1:] != persons[:-1]]))
+    if len(np.unique(persons[begins])) < len(begins):
+        raise DomainError(
+            "all images of a person must come one after another, found some between those of "
+            "another; sort points and persons by person"
+        )
     counts = np.diff([*begins, len(points)])
     found = np.array(points[begins])
     several = counts > 1

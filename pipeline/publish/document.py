@@ -5,23 +5,22 @@ Next on the path: ``settle.py``, which pays for it.
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pipeline import __version__
-from pipeline.arrays import FloatArray, ImageArray
-from pipeline.datasets import ImageSource
-from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe
+from pipeline.arrays import FloatArray
+from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Reservation
 from pipeline.mean import mean, person_records
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, main_parameter, privacy_statement
-from pipeline.progress import passing
 from pipeline.publish.config import ReleaseConfig
+from pipeline.store import Form, StoredImages
 
 EQUALITY = (
     "equality of contents: the ledger tells images that were charged before, and two classes of "
@@ -64,6 +63,13 @@ class Public:
         """Where the means lie."""
         return MANIFOLDS[self.config.manifold](k=DESCRIPTORS[self.config.descriptor].k)
 
+    @property
+    def form(self) -> Form | None:
+        """How the images of a unit become one record; None where each is one."""
+        if self.config.classes_per_person is None:
+            return None
+        return partial(person_records, manifold=self.manifold)
+
     def settings(self) -> dict[str, Any]:
         """Return the settings as JSON values."""
         return {
@@ -71,6 +77,7 @@ class Public:
             "unit": self.config.unit,
             "image_height": self.domain.height,
             "image_width": self.domain.width,
+            **({"image_depth": self.domain.depth} if self.domain.depth else {}),
             "classes": [list(item) for item in self.classes],
             "version": __version__,
         }
@@ -81,30 +88,12 @@ def serialised(document: dict[str, Any]) -> bytes:
     return json.dumps(document, sort_keys=True, allow_nan=False).encode()
 
 
-def watched(
-    source: ImageSource, config: ReleaseConfig, label: int, doing: str
-) -> Iterator[ImageArray]:
-    """Yield the images of a class behind a bar, if how many there are is public.
-
-    It is not where persons are counted: how many images each has is theirs.
-    """
-    chunks = source.chunks(config.splits, label)
-    if config.classes_per_person is not None:
-        return chunks
-    total = source.counts(config.splits)[label]
-    return passing(chunks, f"{doing} {source.classes[label]}", total, "images")
-
-
-def make_document(source: ImageSource, public: Public, held: Reservation) -> dict[str, Any]:
-    """Return the document as JSON values: describe each class and draw its private mean."""
+def make_document(stored: StoredImages, public: Public, held: Reservation) -> dict[str, Any]:
+    """Return the document as JSON values: draw the private mean of each class."""
     config = public.config
     rows = []
     for label, name, n in public.classes:
-        chunks = watched(source, config, label, "describing")
-        points = np.concatenate([describe(x, config.descriptor, config.eta) for x in chunks])
-        if config.classes_per_person is not None:
-            persons = source.select(config.splits, label).units
-            points = person_records(points, persons, public.manifold)
+        points = np.concatenate(list(stored.records(label, public.form)))
         rows.append({"label": label, "class_name": name, "n": n, **private_part(points, public)})
     statement = privacy_statement(
         config.promise,

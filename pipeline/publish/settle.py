@@ -1,7 +1,7 @@
 """Settling a release: pay, draw, commit. What comes out is what may leave; nothing else does.
 
-    rehearse ─► read ─► digest ─► reserve ─► describe ─► private means ─► commit ─► bytes
-    black image                   charged                hardened noise   stored
+    rehearse ─► read, describe ─► digest ─► reserve ─► private means ─► commit ─► bytes
+    black image   once, stored              charged    hardened noise   stored
 
 The order is the safety: the budget is charged before noise exists, and only bytes that the ledger
 has stored are returned. Asked again for the same release, the ledger answers and nothing is drawn.
@@ -10,7 +10,7 @@ and all that an image may make a library say or raise, is not.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -20,23 +20,28 @@ from typing import TypeVar
 import numpy as np
 
 from pipeline.datasets import ImageSource, fetch, find_card, open_fetched
-from pipeline.descriptors import describe, domain
+from pipeline.descriptors import describe, domain_of, require_made_for
 from pipeline.errors import (
     DatasetError,
     ImageError,
     LedgerError,
     MismatchError,
+    OutputError,
     PrivacyError,
 )
 from pipeline.ledger import Ledger, Reservation, Stored
 from pipeline.publish.config import ReleaseConfig, check_sizes
-from pipeline.publish.document import Public, make_document, private_part, serialised, watched
+from pipeline.publish.document import Public, make_document, private_part, serialised
+from pipeline.publish.kept import kept
 from pipeline.publish.silence import silence
+from pipeline.store import Place, StoredImages, fill, make_plan
 
 T = TypeVar("T")
 
 
-def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
+def settle(
+    config: ReleaseConfig, ledger: Ledger, root: Path | None, store: Place | None = None
+) -> bytes:
     """Pay for a release, draw it and commit it, or return it if that has been done before.
 
     Parameters
@@ -47,6 +52,8 @@ def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
         The account of ``config.population``.
     root : Path or None
         The data root.
+    store : Place, optional
+        Where descriptors are kept and found again; a private one that goes when left out.
 
     Returns
     -------
@@ -64,8 +71,8 @@ def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
     """
     config = config.of_card(find_card(config.dataset))
     path = _fetched(config, root)
-    with silence():
-        source, public, contents = _read(config, ledger, path)
+    with silence(), kept(config, path, store) as place:
+        stored, public, contents = _read(config, ledger, path, place)
         held = ledger.reserve(
             config.population,
             public.query(),
@@ -77,8 +84,8 @@ def settle(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> bytes:
         )
         if isinstance(held, Stored):
             return held.result
-        content = _withheld_if_it_fails(source, public, held)
-    return ledger.commit(held, content).result
+        content = _withheld_if_it_fails(stored, public, held)
+        return ledger.commit(held, content).result
 
 
 def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> bool:
@@ -106,29 +113,36 @@ def _fetched(config: ReleaseConfig, root: Path | None) -> Path:
 
 
 def _read(
-    config: ReleaseConfig, ledger: Ledger, path: Path
-) -> tuple[ImageSource, Public, dict[str, str]]:
-    """Return the images, what is public of them, and the digest of each class."""
+    config: ReleaseConfig, ledger: Ledger, path: Path, place: Place
+) -> tuple[StoredImages, Public, dict[str, str]]:
+    """Return what is stored of the images, what is public of them, and the digest of each class."""
     card, key = find_card(config.dataset), ledger.person_key()
     source = _unless_told(config, partial(open_fetched, card, path, key))
     _check_unit(source, config)
     source.labels(config.splits)  # raises where a class is empty: class sizes are public
     public = _public(config, source)
     _rehearse(source, public)
+    stored = _unless_told(config, partial(_stored, source, config, place))
+    # the same images of other persons are another record
+    digests = partial(stored.digests, of_units=config.classes_per_person is not None)
     contents = {
-        f"{label} {name}": _unless_told(
-            config, partial(ledger.digest, _bytes(source, config, label))
-        )
+        f"{label} {name}": _unless_told(config, partial(ledger.digest, digests(label)))
         for label, name, _ in public.classes
     }
-    return source, public, contents
+    return stored, public, contents
+
+
+def _stored(source: ImageSource, config: ReleaseConfig, place: Place) -> StoredImages:
+    """Read and describe the images, once; how many a person has is not shown."""
+    plan = make_plan(source, config.splits, descriptor=config.descriptor, eta=config.eta)
+    return fill(plan, place, shown=config.classes_per_person is None).stored
 
 
 def _unless_told(config: ReleaseConfig, work: Callable[[], T]) -> T:
     """Return what `work` gives; its failures lose their words but for those of public things."""
     try:
         return work()
-    except (MismatchError, LedgerError):
+    except (MismatchError, LedgerError, OutputError):  # a full disk is no image's fault
         raise
     except Exception:
         failure = _withheld(config)
@@ -149,8 +163,8 @@ def _check_unit(source: ImageSource, config: ReleaseConfig) -> None:
 def _withheld(config: ReleaseConfig) -> DatasetError:
     return DatasetError(
         f"the images of {config.dataset} are not all as its card says; which one and why is "
-        "withheld, as it would stay in logs. In Python, open_dataset(CARD, ROOT) of "
-        "pipeline.datasets and a pass over its chunks() show it to you. Nothing was charged"
+        "withheld, as it would stay in logs; `covdp describe --dataset CARD --store DIR --check` "
+        "shows it to you. Nothing was charged"
     )
 
 
@@ -162,33 +176,20 @@ def _rehearse(source: ImageSource, public: Public) -> None:
 
 
 def _public(config: ReleaseConfig, source: ImageSource) -> Public:
-    height, width = source.shape[:2]
-    counts = source.units(config.splits)
+    card, counts = source.card, source.units(config.splits)
+    require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
     check_sizes(config, dict(zip(source.classes, counts, strict=True)))
     return Public(
         config,
-        domain(
-            config.descriptor,
-            height=height,
-            width=width,
-            eta=config.eta,
-            manifold=config.manifold,
-        ),
+        domain_of(config.descriptor, source.shape, eta=config.eta, manifold=config.manifold),
         tuple((label, name, counts[label]) for label, name in enumerate(source.classes)),
     )
 
 
-def _bytes(source: ImageSource, config: ReleaseConfig, label: int) -> Iterator[bytes]:
-    for images in watched(source, config, label, "reading"):
-        yield images.tobytes()
-    if config.classes_per_person is not None:  # the same images of other persons: another record
-        yield source.select(config.splits, label).units.tobytes()
-
-
-def _withheld_if_it_fails(source: ImageSource, public: Public, held: Reservation) -> bytes:
+def _withheld_if_it_fails(stored: StoredImages, public: Public, held: Reservation) -> bytes:
     """Return the document; any failure in here loses its words, which might tell of an image."""
     try:
-        content = serialised(make_document(source, public, held))
+        content = serialised(make_document(stored, public, held))
     except Exception:
         content = None
     if content is None:  # outside the handler, so that not even a traceback holds the cause

@@ -1,6 +1,6 @@
 """The store: images are read once, and what is needed of them is kept in shards.
 
-    ImageSource ─► plan ─► fill ─► Stored ─► chunks of descriptors, by class
+    ImageSource ─► plan ─► fill ─► StoredImages ─► chunks of descriptors, by class
                    shards  one pass          as often as wanted
 
 A shard is one Parquet file: the descriptors of some thousand images, written whole or not at all. A
@@ -13,20 +13,22 @@ pass), ``stored`` (reading back), ``checking`` (what cannot be used).
 """
 
 from pipeline.store.filling import Filled, HandOut, Made, fill, take
-from pipeline.store.place import Place, find_place
+from pipeline.store.place import Place, find_place, private_stores
 from pipeline.store.plan import Plan, make_plan
-from pipeline.store.stored import Stored, StoredRecords
+from pipeline.store.stored import Form, StoredImages, StoredRecords
 
 __all__ = [
     "Filled",
+    "Form",
     "HandOut",
     "Made",
     "Place",
     "Plan",
-    "Stored",
+    "StoredImages",
     "StoredRecords",
     "fill",
     "find_place",
     "make_plan",
+    "private_stores",
     "take",
 ]

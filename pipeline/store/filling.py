@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,12 +21,12 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.descriptors import DESCRIPTORS, describe
-from pipeline.errors import OutputError
+from pipeline.errors import DatasetError, OutputError
 from pipeline.progress import counted
 from pipeline.store.place import Place, find_place
 from pipeline.store.plan import Part, Plan
 from pipeline.store.shard import DIGEST, SUFFIX, Chunk, encode, name_of
-from pipeline.store.stored import Held, Stored
+from pipeline.store.stored import Held, StoredImages
 from pipeline.threads import Submit, side_by_side
 
 CHUNK = 1 << 23
@@ -52,7 +53,7 @@ class Filled(NamedTuple):
 
     Attributes
     ----------
-    stored : Stored
+    stored : StoredImages
         The descriptors of all images.
     images : int
         How many of them were described now.
@@ -62,13 +63,15 @@ class Filled(NamedTuple):
         The most memory that any worker ever had, in bytes.
     """
 
-    stored: Stored
+    stored: StoredImages
     images: int
     seconds: float
     peak: int
 
 
-def fill(plan: Plan, place: Place, hand_out: HandOut | None = None) -> Filled:
+def fill(
+    plan: Plan, place: Place, hand_out: HandOut | None = None, *, shown: bool = True
+) -> Filled:
     """Make the shards that are missing or damaged, and return what is stored.
 
     Parameters
@@ -78,6 +81,8 @@ def fill(plan: Plan, place: Place, hand_out: HandOut | None = None) -> Filled:
         Where shards lie.
     hand_out : callable, optional
         Has each shard made by a worker elsewhere; all of them here, in one stream, when left out.
+    shown : bool
+        Whether how many images there are may be shown, behind a bar.
 
     Raises
     ------
@@ -93,7 +98,7 @@ def fill(plan: Plan, place: Place, hand_out: HandOut | None = None) -> Filled:
     made: list[Made] = []
     if missing:
         total = sum(plan.span(shard).stop - plan.span(shard).start for shard in missing)
-        with counted("describing", total, "images") as tick:
+        with counted("describing", total, "images") if shown else nullcontext(_unseen) as tick:
             if hand_out is None:
                 made.append(make(plan.part(missing), place, tick))
             else:
@@ -102,7 +107,7 @@ def fill(plan: Plan, place: Place, hand_out: HandOut | None = None) -> Filled:
     held = [_held(plan, shard, names) for shard in range(len(plan.keys))]
     seconds = time.perf_counter() - started
     peak = max((one.peak for one in made), default=peak_memory())
-    stored = Stored(
+    stored = StoredImages(
         place,
         plan.source.classes,
         plan.source.shape,
@@ -112,6 +117,10 @@ def fill(plan: Plan, place: Place, hand_out: HandOut | None = None) -> Filled:
         tuple(held),
     )
     return Filled(stored, sum(one.images for one in made), seconds, peak)
+
+
+def _unseen(count: float) -> None:
+    """Show nothing."""
 
 
 def make(part: Part, place: Place, tick: Tick) -> Made:
@@ -125,7 +134,7 @@ def make(part: Part, place: Place, tick: Tick) -> Made:
         filled = 0
         while filled < high - low:
             if held is None:
-                raise OutputError("images became fewer while they were read; run again")
+                raise DatasetError("images became fewer while they were read; run again")
             fits = min(len(held[0]), high - low - filled)
             points[filled : filled + fits] = held[0][:fits]
             digests[filled : filled + fits] = held[1][:fits]
@@ -148,7 +157,7 @@ def take(address: str) -> Made:
     content = where.read(name)
     if name != _task_name(content):
         raise OutputError(f"a task in the store {where.shown} was changed; describe again")
-    return make(pickle.loads(content), where, lambda count: None)
+    return make(pickle.loads(content), where, _unseen)
 
 
 def peak_memory() -> int:

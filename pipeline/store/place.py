@@ -4,6 +4,7 @@ What is written is whole or absent: on this machine by a move, in object stores 
 elsewhere the digest in a shard's name tells. Next on the path: ``shard.py``.
 """
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from pipeline.datasets.download import without_password
 from pipeline.errors import ConfigError, OutputError
-from pipeline.files import atomic_path, private_folder
+from pipeline.files import atomic_path, home, private_folder
 
 T = TypeVar("T")
 
@@ -72,8 +73,8 @@ class Place:
     def write(self, name: str, content: bytes) -> None:
         """Write a file, whole or not at all."""
         if self.folder is not None:
-            with atomic_path(self.folder / name, mode=0o600) as temporary:
-                temporary.write_bytes(content)
+            folder = self.folder
+            self._tried("write to", lambda: _write(folder / name, content))
             return
         self._tried(
             "write to", lambda: self._elsewhere().pipe_file(f"{self._path}/{name}", content)
@@ -110,13 +111,25 @@ class Place:
         try:
             return work()
         except (OSError, ValueError, ImportError) as error:
-            reason = getattr(error, "strerror", None) or type(error).__name__
+            told = error.__cause__ if isinstance(error, OutputError) else error
+            reason = getattr(told, "strerror", None) or type(error).__name__
         except Exception as error:  # each service has errors of its own
             reason = type(error).__name__
         raise OutputError(
             f"cannot {what} the store {self.shown} ({reason}); check the address, the rights and "
             "the package that fsspec needs for it (covdp[s3] for s3://), or choose another --store"
         )
+
+
+def _write(file: Path, content: bytes) -> None:
+    with atomic_path(file, mode=0o600) as temporary:
+        temporary.write_bytes(content)
+
+
+def private_stores() -> Path:
+    """Return the folder of the stores that nobody names: ``COVDP_STORE``, else below our home."""
+    told = os.environ.get("COVDP_STORE")
+    return private_folder(Path(told).expanduser() if told else home() / "store")
 
 
 def find_place(address: str | Path, *, out: Path | None = None) -> Place:

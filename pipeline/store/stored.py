@@ -24,7 +24,7 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredImages:
     """The descriptors of all images of a pass; nothing of it may leave without noise.
 
     Attributes
@@ -75,10 +75,16 @@ class Stored:
         """
         return StoredRecords(self, label, form)
 
-    def digests(self, label: int) -> Iterator[bytes]:
-        """Yield what the pixels of a class are known by, in their order."""
+    def digests(self, label: int, *, of_units: bool = False) -> Iterator[bytes]:
+        """Yield what the pixels of a class are known by, in their order, and whose they are.
+
+        Joined, they do not depend on where shards are cut.
+        """
         for chunk in self.chunks(label):
-            yield chunk.digests.tobytes()
+            columns = [chunk.digests]
+            if of_units:
+                columns.append(chunk.units.astype("<i8")[:, np.newaxis].view(np.uint8))
+            yield np.concatenate(columns, axis=1).tobytes()
 
     def verify(self, label: int, domain: DescriptorDomain) -> Bound:
         """Return the bound on one class; see `pipeline.descriptors.verify`."""
@@ -100,7 +106,7 @@ class Stored:
 class StoredRecords:
     """The records of one class: of `n` units, in chunks, as often as they are asked for."""
 
-    stored: Stored
+    stored: StoredImages
     label: int
     form: Form | None = None
 

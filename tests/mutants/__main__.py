@@ -32,6 +32,7 @@ WORKERS = 2
 RELEVANT = (
     "test_guards.py",
     "test_publish.py",
+    "test_persons.py",
     "test_adaptive.py",
     "test_adaptive_parts.py",
     "test_inductive.py",

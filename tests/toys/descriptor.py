@@ -9,12 +9,13 @@ from pipeline.arrays import FloatArray, ImageArray
 from pipeline.descriptors import Descriptor
 
 
-def edge2_moments(images: ImageArray, moments: NDArray[Any]) -> None:
+def edge2_moments(images: ImageArray, masks: ImageArray, moments: NDArray[Any]) -> None:
     """Add Σ_x (1, φ)(1, φ)ᵀ of each gray image, in integers: levels 0 to 255 and their steps."""
-    for image, total in zip(images[..., 0].astype(np.int64), moments, strict=True):
+    for index, image in enumerate(images[..., 0].astype(np.int64)):
         step = np.abs(np.diff(image, axis=1, append=image[:, -1:]))
         phi = np.stack([np.ones_like(image), image, step]).reshape(3, -1)
-        total += np.tril(phi @ phi.T)
+        inside = phi[:, masks[index].ravel() != 0] if len(masks) else phi
+        moments[index] += np.tril(inside @ inside.T)
 
 
 def edge2_features(image: ImageArray) -> FloatArray:

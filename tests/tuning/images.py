@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import FloatArray, ImageArray, LabelArray
-from pipeline.datasets import DATASETS, SPLITS, data_root, find_card, open_dataset, overview
+from pipeline.arrays import FloatArray, ImageArray
+from pipeline.datasets import DATASETS, data_root, find_card, open_dataset, overview
 from pipeline.datasets.tiles import PICTURES, pictures_folder
 from pipeline.descriptors import describe, domain
 from pipeline.geometry import find_manifold
@@ -19,12 +19,10 @@ from pipeline.mean import Records, admit
 SET_ON = ("tiles", "pneumoniamnist", "breastmnist")
 """What the adaptive mean was measured on, in README and tests, when its numbers were set."""
 CARDS = Path(__file__).parent / "cards"
-VOLUMES = {"adrenalmnist3d": ("normal", "hyperplasia")}
-"""MedMNIST's volumes, `NAME.npz` in the data root, and their classes: the middle slice of each."""
 HELD_OUT = (
-    *(name for name in DATASETS if name not in SET_ON),
+    *(name for name, card in DATASETS.items() if name not in SET_ON and not card.volumes),
     *sorted(str(path) for path in CARDS.glob("*.toml")),
-    *VOLUMES,
+    "adrenalmnist3d",  # of volumes the middle slices
 )
 """All other sets, and samples by cards beside this file."""
 MOST = 1500
@@ -40,8 +38,7 @@ class Class(NamedTuple):
     @property
     def name(self) -> str:
         """Set and class in words."""
-        names = VOLUMES.get(self.card) or find_card(self.card).classes
-        return f"{Path(self.card).stem}, {names[self.label]}"
+        return f"{Path(self.card).stem}, {find_card(self.card).classes[self.label]}"
 
 
 def classes_of(cards: tuple[str, ...], root: Path | None) -> tuple[list[Class], list[str]]:
@@ -54,7 +51,7 @@ def classes_of(cards: tuple[str, ...], root: Path | None) -> tuple[list[Class], 
     found = [
         Class(card, label)
         for card in here
-        for label, count in enumerate(_counts(card, root))
+        for label, count in enumerate(open_dataset(card, root).counts())
         if count
     ]
     return found, [Path(card).stem for card in cards if card not in here]
@@ -64,32 +61,16 @@ def _present(card: str, disk: dict[str, str], root: Path | None) -> bool:
     """Whether the files of a set are there, in the size that is used."""
     if card in disk:
         return disk[card] in ("yes", "28")
-    if card in VOLUMES:
-        return (data_root(root) / f"{card}.npz").exists()
     return (data_root(root) / str(find_card(card).path)).exists()
-
-
-def _counts(card: str, root: Path | None) -> tuple[int, ...]:
-    """Return how many images each class has."""
-    if card in VOLUMES:
-        return tuple(np.bincount(_volumes(card, root)[1]).tolist())
-    return open_dataset(card, root).counts()
-
-
-def _volumes(card: str, root: Path | None) -> tuple[ImageArray, LabelArray]:
-    """Return all volumes of a set and their labels."""
-    with np.load(data_root(root) / f"{card}.npz") as content:
-        parts = [[content[f"{split}_{what}"] for split in SPLITS] for what in ("images", "labels")]
-    return np.concatenate(parts[0]), np.concatenate(parts[1])[:, 0].astype(np.int64)
 
 
 @cache
 def images_of(one: Class, root: Path | None) -> ImageArray:
     """Return all images of a class, all splits."""
-    if one.card in VOLUMES:
-        volumes, labels = _volumes(one.card, root)
-        return np.ascontiguousarray(volumes[labels == one.label][:, volumes.shape[1] // 2])
-    return np.concatenate(list(open_dataset(one.card, root).chunks(label=one.label)))
+    chunks = open_dataset(one.card, root).chunks(label=one.label)
+    if find_card(one.card).volumes:
+        chunks = (volumes[:, volumes.shape[1] // 2] for volumes in chunks)
+    return np.concatenate(list(chunks))
 
 
 @cache

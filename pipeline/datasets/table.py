@@ -1,0 +1,166 @@
+"""Images that a table lists: a CSV or Parquet file with columns of path, class, person and more."""
+
+import os
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path, PurePosixPath
+from typing import Literal, Self, TypeAlias
+
+import numpy as np
+from pydantic import model_validator as check
+
+from pipeline.datasets.classed import check_once
+from pipeline.datasets.columns import read_columns
+from pipeline.datasets.decoding import PictureCard
+from pipeline.datasets.download import Asking, find_own, present
+from pipeline.datasets.excluded import excluded
+from pipeline.datasets.listing import follower, packed
+from pipeline.datasets.pictures import open_pictures
+from pipeline.datasets.source import SPLITS, ImageSource
+from pipeline.errors import ImageError, MismatchError
+
+Column: TypeAlias = Literal["path", "class", "split", "person", "date", "mask"]
+
+
+class TableCard(PictureCard):
+    """What a card of kind ``table`` says.
+
+    Attributes
+    ----------
+    columns : mapping
+        What the table calls each column that is read; path and class are needed.
+    """
+
+    columns: dict[Column, str]
+
+    @property
+    def file(self) -> str:
+        """Where the table lies, from the data root."""
+        return self.path or f"{self.name}.csv"
+
+    @check(mode="after")
+    def _columns_fit(self) -> Self:
+        if missing := [name for name in ("path", "class") if name not in self.columns]:
+            raise ValueError(
+                f"columns must name the column of the {missing[0]}, as in columns = "
+                '{ path = "file", class = "diagnosis" }'
+            )
+        if self.unit == "person" and "person" not in self.columns:
+            raise ValueError('unit = "person" needs the column of the person in columns')
+        if not self.file.lower().endswith((".csv", ".parquet")):
+            raise ValueError(f"path must end in .csv or .parquet, found {self.file!r}")
+        return self
+
+
+def fetch_table(card: TableCard, root: Path, size: int | None, asking: Asking) -> Path:
+    """Return the table, which is always the user's own."""
+    return find_own(card.name, root / card.file, root)
+
+
+def has_table(card: TableCard, root: Path, size: int | None) -> bool:
+    """Tell whether the table is there."""
+    return present(root / card.file)
+
+
+def open_table(card: TableCard, path: Path) -> ImageSource:
+    """Open a table: read its rows; what the images hold is seen when they are read.
+
+    Images come in the order of the rows. Their paths, and those of masks, are relative to the
+    table's folder and stay in the data root; blanks around a value do not count, nor do rows
+    without any.
+
+    Raises
+    ------
+    DatasetError
+        When the table cannot be read or lacks a column, a class has no row, a value means nothing,
+        a row lacks one, or two rows name one image.
+    """
+    rows = _Rows()
+    names = packed(_read(card, path, rows))
+    counts = np.bincount(rows.labels, minlength=len(card.classes))
+    for name, count in zip(card.classes, counts.tolist(), strict=True):
+        if count == 0:
+            raise MismatchError(
+                f"{path}: class '{name}' has no row; correct classes or columns in the card"
+            )
+    check_once(names, "is in two rows, or a link repeats it; take one out")
+    masks = packed(rows.masks) if "mask" in card.columns else None
+    pictures = open_pictures(card, names, str(path), masks)
+    facts = (f"{rows.left_out} file(s) are left out, as {card.exclude} says.",)
+    return ImageSource(
+        card,
+        pictures.shape,
+        np.array(rows.labels, np.int64),
+        np.array(rows.splits, np.int64),
+        pictures.read,
+        (facts if rows.left_out else ()) + pictures.facts,
+        np.array(rows.people, np.str_) if card.unit == "person" else None,
+        np.array(rows.days, "datetime64[D]") if "date" in card.columns else None,
+        pictures.masks,
+        classes_per_person=card.classes_per_person,
+    )
+
+
+@dataclass(eq=False)
+class _Rows:
+    """What the rows say of the images, one after another."""
+
+    labels: "array[int]" = field(default_factory=lambda: array("q"))
+    splits: "array[int]" = field(default_factory=lambda: array("q"))
+    people: list[str] = field(default_factory=list)
+    days: list[date] = field(default_factory=list)
+    masks: list[str] = field(default_factory=list)
+    left_out: int = 0
+
+
+def _read(card: TableCard, path: Path, rows: _Rows) -> Iterator[str]:
+    """Yield where the image of each row is, and note in `rows` what else is said of it."""
+    skip = excluded(card.exclude, path.parent)
+    depth = len(Path(card.file).parts)
+    follow = follower(path.parents[depth - 1])
+    labels = {name: label for label, name in enumerate(card.classes)}
+    splits = {name: code for code, name in enumerate(SPLITS)}
+    for where, said in read_columns(path, card.columns):
+        if str(PurePosixPath(said["path"])) in skip:
+            rows.left_out += 1
+            continue
+        rows.labels.append(_code(said["class"], labels, f"{where}: the class"))
+        rows.splits.append(_code(said.get("split", SPLITS[0]), splits, f"{where}: the split"))
+        if "person" in said:
+            rows.people.append(said["person"])
+        if "date" in said:
+            rows.days.append(_day(said["date"], where))
+        if "mask" in said:
+            rows.masks.append(follow(_joined(path, said["mask"], where)))
+        yield follow(_joined(path, said["path"], where))
+
+
+def _code(name: str, codes: Mapping[str, int], what: str) -> int:
+    """Return the number of a name, or raise when it has none."""
+    if name not in codes:
+        raise ImageError(
+            f"{what} must be one of {', '.join(codes)}, found {name!r}; correct it, or classes in "
+            "the card"
+        )
+    return codes[name]
+
+
+def _day(text: str, where: str) -> date:
+    """Return a day, of which a time may be said too."""
+    try:
+        return datetime.fromisoformat(text).date()
+    except ValueError as error:
+        raise ImageError(
+            f"{where}: a date must be YYYY-MM-DD or YYYYMMDD, found {text!r}; correct it"
+        ) from error
+
+
+def _joined(path: Path, said: str, where: str) -> str:
+    """Return where a path of the table leads to, from its folder."""
+    if Path(said).is_absolute() or "\0" in said:
+        raise ImageError(
+            f"{where}: a path must be relative to the folder of the table, found {said!r}"
+        )
+    return os.path.normpath(os.path.join(path.parent, said))  # noqa: PTH118 (of each row)

@@ -148,7 +148,7 @@ def _check_one(image: "Image.Image", file: Path) -> None:
         raise ImageError(
             f"{file}: one file must be one image, found {pages}; save each in a file of its own"
         )
-    if image.mode not in EIGHT_BIT | DEEP:
+    if image.mode not in EIGHT_BIT and image.mode not in DEEP:
         raise ImageError(
             f"{file}: images must be gray or colour, found mode {image.mode}; save it as PNG"
         )

@@ -42,7 +42,7 @@ def open_regular(path: Path) -> BinaryIO:
     OSError
         When the file cannot be opened.
     """
-    _check_regular(path, path.lstat().st_mode)
+    _check_regular(path, os.lstat(path).st_mode)  # of each of a million images
     handle = os.open(path, _FLAGS)
     stream = os.fdopen(handle, "rb")
     try:

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
 from pipeline.errors import ImageError
-from pipeline.threads import Submit, side_by_side
+from pipeline.threads import Submit, side_by_side, threads
 
 Rows: TypeAlias = NDArray[np.int64]
 Decode: TypeAlias = Callable[..., ImageArray]
 """From a file and the frames wanted of it, and the file beside it where there is one, to those
 images, (m, *shape) uint8."""
+FEW = 16
+"""Files that a thread decodes at a time: with small ones handing over would cost as much."""
 
 
 class FileNames(Protocol):
@@ -149,14 +151,23 @@ class InFiles:
                 yield _joined(ahead.popleft())
 
     def _ask(self, submit: Submit, rows: Rows) -> list["Future[ImageArray]"]:
-        """Return the images of `rows` to come, those that lie together in a file together."""
-        file = self.file[rows]
-        edges = np.flatnonzero(np.diff(file, prepend=-1, append=-1))
+        """Return the images of `rows` to come, those of a few files at a time."""
+        edges = np.flatnonzero(np.diff(self.file[rows], prepend=-1, append=-1))
+        files = len(edges) - 1
+        few = max(1, min(FEW, files // (4 * threads())))
         return [
-            submit(self.decode, Path(self.names[i]), self.frame[rows[low:high]], *self._beside(i))
-            for low, high in itertools.pairwise(edges)
-            for i in file[low : low + 1].tolist()
+            submit(self._decode, rows, edges[start : start + few + 1])
+            for start in range(0, files, few)
         ]
+
+    def _decode(self, rows: Rows, edges: NDArray[np.int64]) -> ImageArray:
+        """Return some of `rows`: between two edges they lie in one file."""
+        found = []
+        for low, high in itertools.pairwise(edges.tolist()):
+            index = int(self.file[rows[low]])
+            file, frames = Path(self.names[index]), self.frame[rows[low:high]]
+            found.append(self.decode(file, frames, *self._beside(index)))
+        return _whole(found)
 
     def _beside(self, index: int) -> tuple[Path, ...]:
         return () if self.beside is None else (Path(self.beside[index]),)
@@ -179,8 +190,11 @@ class InFiles:
 
 
 def _joined(parts: list["Future[ImageArray]"]) -> ImageArray:
-    images = [part.result() for part in parts]
-    return images[0] if len(images) == 1 else np.concatenate(images)
+    return _whole([part.result() for part in parts])
+
+
+def _whole(parts: list[ImageArray]) -> ImageArray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _state(file: Path | str) -> bytes:

@@ -403,6 +403,36 @@ def test_a_private_store_goes_with_its_release(
     assert list((ward / "stores").iterdir()) == []
 
 
+def test_masks_are_obeyed_and_counted_in_the_domain(tmp_path: Path) -> None:
+    """With masks a store holds masked descriptors, and a release draws with the masked domain."""
+    n = 60
+    images, regions = pictures(n), (pictures(n, seed=1) > 128).astype(np.uint8)
+    for number in range(n):
+        name = f"{'ill' if number % 3 else 'well'}/{number:02}.png"
+        for place, pixels in (("scans", images[number]), ("masks", 255 * regions[number])):
+            (tmp_path / "scans" / place / name).parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(tmp_path / "scans" / place / name)
+    keys = 'pattern = "scans/{class}/*.png"\nmasks = "masks/{class}/*.png"\n'
+    (tmp_path / "scans.toml").write_text(FOLDER + keys)
+    made = planned(tmp_path, "scans.toml")
+    assert made.source.masks is not None
+    stored = fill(made, find_place(tmp_path / "store")).stored
+    well = np.arange(n) % 3 == 0
+    for label, mine in enumerate((well, ~well)):
+        wanted = describe(images[mine], masks=regions[mine])
+        np.testing.assert_array_equal(np.concatenate(list(stored.records(label))), wanted)
+    (tmp_path / "release.toml").write_text(
+        RELEASE.format(card=tmp_path / "scans.toml") + 'descriptor = "grid9"\nmechanism = "ewg"\n'
+    )
+    book = init_ledger(tmp_path / "ledger.sqlite")
+    book.set_budget("ward-7", GDP(1.0))
+    document = json.loads(settle(load_release(tmp_path / "release.toml"), book, tmp_path))
+    assert document["settings"]["masked"]
+    known = domain("grid9", height=12, width=12, masked=True)
+    for row in document["classes"]:
+        assert row["costs"][0]["sensitivity"] >= known.diameter / row["n"]
+
+
 def test_a_named_store_is_used_and_stays(ward: Path, released: Callable[..., bytes]) -> None:
     """With a store that `describe` has filled a release reads no image and leaves it there."""
     place = find_place(ward / "store")

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from pipeline import __version__
-from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Reservation
-from pipeline.mean import mean, person_records
+from pipeline.mean import Chunks, mean, person_records
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, main_parameter, privacy_statement
 from pipeline.publish.config import ReleaseConfig
@@ -78,6 +77,7 @@ class Public:
             "image_height": self.domain.height,
             "image_width": self.domain.width,
             **({"image_depth": self.domain.depth} if self.domain.depth else {}),
+            **({"masked": True} if self.domain.masked else {}),
             "classes": [list(item) for item in self.classes],
             "version": __version__,
         }
@@ -93,8 +93,8 @@ def make_document(stored: StoredImages, public: Public, held: Reservation) -> di
     config = public.config
     rows = []
     for label, name, n in public.classes:
-        points = np.concatenate(list(stored.records(label, public.form)))
-        rows.append({"label": label, "class_name": name, "n": n, **private_part(points, public)})
+        records = stored.records(label, public.form)
+        rows.append({"label": label, "class_name": name, "n": n, **private_part(records, public)})
     statement = privacy_statement(
         config.promise,
         n_by_class={name: n for _, name, n in public.classes},
@@ -146,7 +146,7 @@ def _account(held: Reservation) -> dict[str, Any]:
     }
 
 
-def private_part(points: FloatArray, public: Public) -> dict[str, Any]:
+def private_part(points: Chunks, public: Public) -> dict[str, Any]:
     """Return the private mean of one class and what it cost."""
     config = public.config
     drawn = mean(

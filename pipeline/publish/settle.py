@@ -10,8 +10,9 @@ and all that an image may make a library say or raise, is not.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from pipeline.arrays import FloatArray
 from pipeline.datasets import ImageSource, fetch, find_card, open_fetched
 from pipeline.descriptors import describe, domain_of, require_made_for
 from pipeline.errors import (
@@ -172,7 +174,19 @@ def _rehearse(source: ImageSource, public: Public) -> None:
     """Draw once for black images, as many as the smallest class has: what fails then is public."""
     black = np.zeros((1, *source.shape), dtype=np.uint8)
     point = describe(black, public.config.descriptor, public.config.eta)
-    serialised(private_part(np.repeat(point, min(n for _, _, n in public.classes), axis=0), public))
+    serialised(private_part(_Copies(point, min(n for _, _, n in public.classes)), public))
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """One point n times, in chunks: as many as a class has need not fit in memory."""
+
+    point: FloatArray
+    n: int
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        for start in range(0, self.n, 4096):
+            yield np.repeat(self.point, min(4096, self.n - start), axis=0)
 
 
 def _public(config: ReleaseConfig, source: ImageSource) -> Public:
@@ -181,7 +195,13 @@ def _public(config: ReleaseConfig, source: ImageSource) -> Public:
     check_sizes(config, dict(zip(source.classes, counts, strict=True)))
     return Public(
         config,
-        domain_of(config.descriptor, source.shape, eta=config.eta, manifold=config.manifold),
+        domain_of(
+            config.descriptor,
+            source.shape,
+            eta=config.eta,
+            manifold=config.manifold,
+            masked=source.masks is not None,
+        ),
         tuple((label, name, counts[label]) for label, name in enumerate(source.classes)),
     )
 

@@ -78,14 +78,9 @@ def lower_bounds(
 ) -> list[float]:
     """Return one lower bound for each measure; each is wrong with probability at most `alpha`.
 
-    Parameters
-    ----------
-    left, right : array, shape (n,)
-        Scores of independent draws from P and from Q; larger means more like P.
-    measures : list of callable
-        `epsilon_shown` of some δ, or `mu_shown`; rising in p, falling in q.
-    alpha : float
-        Half of it goes to either limit. The bounds may depend on one another.
+    `left` and `right` are scores of independent draws from P and from Q, shape (n,): larger means
+    more like P. Measures, `epsilon_shown` of some δ or `mu_shown`, rise in p and fall in q. Half of
+    `alpha` goes to either limit; the bounds may depend on one another.
 
     Raises
     ------

@@ -68,17 +68,7 @@ ADAPTIVE_SHARE = 0.01
 
 
 class Subject(NamedTuple):
-    """How a case is drawn and attacked.
-
-    Attributes
-    ----------
-    calibrate : callable
-        Case → the mechanism, calibrated as anybody would.
-    neighbours : callable
-        Mechanism → two inputs and the score.
-    share : float
-        Share of the draws that it gets.
-    """
+    """How a case is calibrated and attacked: inputs and score, and its share of the draws."""
 
     calibrate: Callable[["Case"], Mechanism]
     neighbours: Callable[[Mechanism], Neighbours]

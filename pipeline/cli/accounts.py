@@ -35,15 +35,8 @@ def read_accounts(
 ) -> list[AccountState]:
     """Return the accounts asked for, each with how long it lasts.
 
-    Parameters
-    ----------
-    ledger : Ledger
-        Where they are.
-    population : str or None
-        One population only.
-    budget : float, optional
-        What another release costs, in the definition of each account; that of its latest release
-        when left out.
+    `budget` is what another release costs, in the definition of each account; that of its latest
+    release when left out.
     """
     rows = ledger.show(population)
     if budget is None:

@@ -72,13 +72,8 @@ class InductiveMean(NamedTuple):
 def inductive_mean(points: Point, manifold: Manifold, *, condition: float) -> InductiveMean:
     """Return S_T, which moves by at most D/n when one of n points is replaced.
 
-    Parameters
-    ----------
-    points : (n, *point_shape) array
-        Points of a Hadamard manifold.
-    manifold : Manifold
-    condition : float
-        Public bound on the condition numbers of the points; 1 where they are no matrices.
+    `condition` is a public bound on the condition numbers of the points; 1 where they are no
+    matrices.
 
     Raises
     ------

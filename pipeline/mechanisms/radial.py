@@ -81,14 +81,7 @@ class SpdEnvelope:
 class RadialLaw:
     """The law with density f(ρ) ∝ A(ρ)·exp(−ρ/σ) on [0, end].
 
-    Parameters
-    ----------
-    area : Area
-        A, of a manifold's geodesic spheres or of an envelope.
-    sigma : float
-        Scale σ > 0, in the manifold's distance.
-    end : float
-        Largest radius; the space's own when it is smaller.
+    A is the area of geodesic spheres, or an envelope; σ > 0. The space may end before `end`.
     """
 
     area: Area

@@ -33,15 +33,9 @@ def geodesic_chains(
 ) -> ChainRun:
     """Run one geodesic random walk per scale, all in step with one another.
 
-    Parameters
-    ----------
-    log_density : callable
-        Points (C, *point_shape) → logarithms of the C target densities up to constants, −∞ outside
-        their support.
-    center : array, shape (*point_shape)
-        Where the chains start and the tangent vectors live; inside the support.
-    sigmas : array, shape (C,)
-        Scales.
+    `log_density` takes points (C, *point_shape) to the logarithms of the C target densities up to
+    constants, −∞ outside their support. The chains start at `center`, inside the support, where the
+    tangent vectors live.
     """
     chains, scale = len(sigmas), settings.step * sigmas[:, None]
     state = np.broadcast_to(center, (chains, *manifold.point_shape)).copy()

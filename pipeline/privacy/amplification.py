@@ -25,14 +25,8 @@ def amplify(
     So ε-DP becomes ε'-DP, (ε, δ)-DP becomes (ε', q·δ)-DP, and any other definition with a profile
     becomes (ε', δ)-DP through its ε at δ/q.
 
-    Parameters
-    ----------
-    budget : Budget
-        The cost of the release to the records of the sample.
-    sample, population : int
-        1 ≤ m ≤ n, both public.
-    delta : float, optional
-        δ of the result, for definitions other than `PureDP` and `ApproxDP`.
+    `budget` is the cost of the release to the records of the sample, 1 ≤ m ≤ n are public, and
+    `delta` is δ of the result for definitions other than `PureDP` and `ApproxDP`.
 
     Raises
     ------

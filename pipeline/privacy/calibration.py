@@ -39,15 +39,8 @@ def gaussian_sigma(budget: Budget, sensitivity: float, *, analytic: bool = True)
     (μ, τ)-mCDP            σ = Δ/min(√(2μ), τ): the loss is N(Δ²/2σ², Δ²/σ²)
     =====================  =============================================================
 
-    Parameters
-    ----------
-    budget : Budget
-        What the release may cost.
-    sensitivity : float
-        Δ > 0, L2, replace-one.
-    analytic : bool
-        For `ApproxDP`, the exact condition instead of the classical formula. No other definition
-        looks at it.
+    Δ > 0 is L2, replace-one. Only `ApproxDP` looks at `analytic`: the exact condition, or else the
+    classical formula.
 
     Raises
     ------

@@ -215,15 +215,9 @@ def budget_from(
 ) -> Budget:
     """Make a budget from the name of its definition and its main parameter, as config files do.
 
-    Parameters
-    ----------
-    name : str
-        A key of `DEFINITIONS`.
-    value : float
-        The main parameter: ε, ε, μ, ε, ρ, θ, α, μ in the order of `DEFINITIONS`.
-    delta, alpha, tau : float, optional
-        The second parameter of "approx", "rdp" and "mcdp"; other definitions do not look at it, so
-        that one config can list several definitions.
+    `value` is ε, ε, μ, ε, ρ, θ, α, μ in the order of `DEFINITIONS`. `delta`, `alpha` and `tau` are
+    the second parameters of "approx", "rdp" and "mcdp"; other definitions do not look at them, so
+    that one config can list several definitions.
 
     Raises
     ------

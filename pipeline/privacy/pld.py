@@ -24,17 +24,8 @@ less than ten times that."""
 def pld_compose(budgets: Iterable[Budget], delta: float) -> ApproxDP:
     """Return the (ε, δ)-DP of releases in sequence, each in pure or approximate DP or GDP.
 
-    Parameters
-    ----------
-    budgets : iterable of PureDP, ApproxDP, GDP
-        One per release; repeat a budget for repeated releases.
-    delta : float
-        1e-12 ≤ δ < 1.
-
-    Returns
-    -------
-    ApproxDP
-        ε rounded up: at least that of the exact composition, up to 1 % above it.
+    Repeat a budget for repeated releases. ε is rounded up: at least that of the exact composition,
+    up to 1 % above it. It needs 1e-12 ≤ δ < 1.
 
     Raises
     ------

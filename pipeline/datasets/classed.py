@@ -83,6 +83,10 @@ def check_card(card: PatternCard) -> None:
     for name in card.classes:
         if not goes_down(card.pattern.replace("{class}", name)):
             raise ValueError(f"class {name!r} would lead out of the folder")
+
+
+def check_person(card: PatternCard) -> None:
+    """Raise `ValueError` where only the pattern can say whose an image is, and it does not."""
     if card.unit == "person" and "{person}" not in card.pattern:
         raise ValueError(
             'unit = "person" needs {person} in pattern, as in "{class}/{person}-*.png", found '
@@ -180,7 +184,7 @@ def _group(
             elif found.relative.lower().endswith(tuple(suffixes)):
                 yield found
             else:
-                group.passed += _may_be_image(found)
+                group.passed += found.folder or may_be_image(found.relative)
 
     def read(images: Iterable[Found]) -> Iterator[str]:
         for found in images:
@@ -205,13 +209,12 @@ def _group(
     return group
 
 
-def _may_be_image(found: Found) -> bool:
+def may_be_image(name: str) -> bool:
     """Return whether a file that is not read would be missed.
 
-    Without a suffix are DICOM files, often named by a number; a folder may hold images.
+    Without a suffix are DICOM files, often named by a number.
     """
-    name = found.relative.lower()
-    return found.folder or name.endswith(IMAGES) or not any(map(str.isalpha, Path(name).suffix))
+    return name.lower().endswith(IMAGES) or not any(map(str.isalpha, Path(name).suffix))
 
 
 def _passed(path: Path, label: str, passed: int, asked: Sequence[str]) -> str:

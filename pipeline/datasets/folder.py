@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import model_validator as check
 
-from pipeline.datasets.classed import check_card, sort_files
+from pipeline.datasets.classed import check_card, check_person, sort_files
 from pipeline.datasets.decoding import FORMATS, PictureCard
 from pipeline.datasets.download import Asking, find_own, present
 from pipeline.datasets.own import OwnCard
@@ -35,6 +35,7 @@ class FolderCard(PictureCard):
     @check(mode="after")
     def _pattern_fits(self) -> Self:
         check_card(self)
+        check_person(self)
         return self
 
 

@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -133,7 +133,7 @@ class InFiles:
     """
 
     decode: Decode
-    names: FileNames
+    names: FileNames = field(repr=False)
     file: NDArray[np.int64]
     frame: NDArray[np.int64]
     beside: FileNames | None = None

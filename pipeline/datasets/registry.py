@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.datasets.cards import Card, read_card
+from pipeline.datasets.dicom import DicomCard, open_dicom
 from pipeline.datasets.download import Asking, data_root
 from pipeline.datasets.folder import FolderCard, fetch_folder, has_folder, open_folder
 from pipeline.datasets.npz import NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz
@@ -73,6 +74,13 @@ KINDS: dict[str, Kind] = {
         has_table,
         open_table,
         lambda card, ours: "files of your own that a table lists, no digest to check",
+    ),
+    "dicom": Kind(
+        DicomCard,
+        fetch_folder,
+        has_folder,
+        open_dicom,
+        lambda card, ours: "DICOM files of your own, no digest to check",
     ),
     "torchvision": Kind(VisionCard, fetch_vision, has_vision, open_vision, origin_of_vision),
 }

@@ -1,0 +1,245 @@
+"""The frames of a DICOM file as they are stored: native ones by NumPy, all others by a decoder.
+
+Nothing is unpacked before its size is known: frames are compared with the file's length, and the
+size that a compressed frame gives itself with the header's.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.datasets.dicom_header import BIG_ENDIAN, EXPLICIT, IMPLICIT, Header
+from pipeline.datasets.shapes import LARGEST
+from pipeline.errors import ImageError
+
+if TYPE_CHECKING:
+    from pydicom.pixels.decoders.base import Decoder
+
+Stored = NDArray[Any]
+GRAY = ("MONOCHROME1", "MONOCHROME2")
+COLOUR = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
+"""Photometric interpretations that are read; the last four become RGB."""
+PACKAGES = {
+    "gdcm": "python-gdcm",
+    "openjpeg": "pylibjpeg and pylibjpeg-openjpeg",
+    "rle": "pylibjpeg and pylibjpeg-rle",
+}
+NATIVE = (IMPLICIT, EXPLICIT, BIG_ENDIAN)
+_JPEG = "1.2.840.10008.1.2.4."
+DECODERS = {
+    **{f"{_JPEG}{end}": "gdcm" for end in (50, 51, 57, 70, 80, 81)},
+    **{f"{_JPEG}{end}": "openjpeg" for end in (90, 91, 201, 202, 203)},
+    "1.2.840.10008.1.2.5": "rle",
+}
+"""Which decoder reads a compressed transfer syntax: one each, so that lossy images have the same
+pixels everywhere, whatever else is installed."""
+_SPARE = 1 << 20
+"""Bytes that a compressed frame may have besides twice its pixels: tables, profiles, comments."""
+
+
+def check_frames(header: Header) -> None:
+    """Raise unless the frames of a file can be read, by what its header says of them.
+
+    Raises
+    ------
+    ImageError
+        When values are not told, an image is too large, the file too short, or there is no decoder.
+    """
+    _check_bits(header)
+    frame = header.frame_bytes
+    if not 1 <= frame <= LARGEST:
+        raise ImageError(
+            f"{header.file}: Rows (0028,0010) x Columns (0028,0011) must be 1 to {LARGEST:,} "
+            f"bytes, found {frame:,}; cut the image to tiles or leave it out"
+        )
+    native = header.length >= 0
+    # a compressed frame is at least an item's head and two bytes
+    needed = header.frames * (frame if native else 10)
+    if needed > (header.length if native else header.size):
+        raise header.fault(
+            "NumberOfFrames",
+            f"is {header.frames:,}, for which the file is too short",
+            "bring the file whole or leave it out",
+        )
+    if header.syntax not in NATIVE:
+        _decoder(header)
+    if native != (header.syntax in NATIVE):
+        raise ImageError(
+            f"{header.file}: PixelData (7FE0,0010) is not as TransferSyntaxUID (0002,0010) says; "
+            "write the file anew or leave it out"
+        )
+
+
+def _check_bits(header: Header) -> None:
+    """Raise unless it is known how the bits of a value are to be read."""
+    if header.allocated not in (8, 16, 32):
+        raise header.fault("BitsAllocated", f"must be 8, 16 or 32, found {header.allocated}")
+    if not 1 <= header.stored <= header.allocated:
+        raise header.fault(
+            "BitsStored", f"must be 1 to {header.allocated} (BitsAllocated), found {header.stored}"
+        )
+    highest = header.allocated - 1 if header.plain else header.stored - 1
+    if not header.stored - 1 <= header.high <= highest:
+        raise header.fault("HighBit", f"must be BitsStored - 1, found {header.high}")
+    if header.samples == 3 and header.signed:
+        raise header.fault("PixelRepresentation", "must be 0 in colour, found 1")
+    if header.photometric.startswith("YBR") and header.stored != 8:
+        raise header.fault(
+            "BitsStored", f"must be 8 with {header.photometric}, found {header.stored}"
+        )
+    if header.photometric in ("YBR_ICT", "YBR_RCT") and header.length >= 0:
+        raise header.fault("PhotometricInterpretation", "is one of JPEG 2000 only")
+
+
+def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[Stored]:
+    """Yield some frames, ascending, (h, w) or (h, w, 3), in the integers that the header says.
+
+    Raises
+    ------
+    ImageError
+        When a compressed frame is not what the header says.
+    Exception
+        Whatever damaged pixels make a decoder raise.
+    """
+    if header.length < 0:
+        yield from _compressed(stream, header, frames)
+    elif header.plain:
+        for frame in frames:
+            stream.seek(header.start + frame * header.frame_bytes)
+            yield _native(stream.read(header.frame_bytes), header)
+    else:
+        from pydicom.pixels.decoders.base import get_decoder
+        from pydicom.uid import UID
+
+        decoder = get_decoder(UID(header.syntax))
+        for frame in frames:
+            stream.seek(header.start)
+            yield decoder.as_array(stream, index=frame, **_options(header, header.frames))[0]
+
+
+def _native(pixels: bytes, header: Header) -> Stored:
+    """Return one gray frame: bits that are not in use are dropped, the sign is carried on."""
+    kind = np.dtype(f"<{'i' if header.signed else 'u'}{header.allocated // 8}")
+    found = np.frombuffer(pixels, kind).reshape(header.rows, header.columns)
+    above = header.allocated - 1 - header.high
+    if unused := header.allocated - header.stored:
+        found = np.right_shift(np.left_shift(found, above), unused)
+    return found
+
+
+def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[Stored]:
+    from pydicom.encaps import encapsulate, generate_frames
+
+    decoder = _decoder(header)
+    stream.seek(header.start)
+    wanted = iter(frames)
+    next_one = next(wanted)
+    for index, encoded in enumerate(generate_frames(stream, number_of_frames=header.frames)):
+        if index < next_one:
+            continue
+        _check_encoded(header, encoded)
+        found, said = decoder.as_array(
+            encapsulate([encoded]), index=0, decoding_plugin=_plugin(header), **_options(header, 1)
+        )
+        if header.samples == 3 and said["photometric_interpretation"] != "RGB":
+            raise header.fault("PhotometricInterpretation", "is not what the frames are")
+        yield found
+        if (next_one := next(wanted, -1)) < 0:
+            return
+    raise ImageError(
+        f"{header.file}: frame {next_one} is missing; bring the file whole or leave it out"
+    )
+
+
+def _options(header: Header, frames: int) -> dict[str, Any]:
+    """Return what pydicom's decoders must know of a file."""
+    return {
+        "rows": header.rows,
+        "columns": header.columns,
+        "number_of_frames": frames,
+        "samples_per_pixel": header.samples,
+        "bits_allocated": header.allocated,
+        "bits_stored": header.stored,
+        "pixel_representation": int(header.signed),
+        "photometric_interpretation": header.photometric,
+        "planar_configuration": header.planar,
+        "pixel_keyword": "PixelData",
+        "pixel_vr": header.representation or "OW",
+    }
+
+
+def _decoder(header: Header) -> "Decoder":
+    """Return the decoder of a compressed file.
+
+    Raises
+    ------
+    ImageError
+        When there is none, naming the package that has it.
+    """
+    from pydicom.pixels.decoders.base import get_decoder
+    from pydicom.uid import UID
+
+    uid = UID(header.syntax)
+    deep = header.syntax == f"{_JPEG}51" and header.stored > 8  # gdcm reads 8 bits of it only
+    if header.syntax in DECODERS and not deep:
+        decoder = get_decoder(uid)
+        if _plugin(header) in decoder.available_plugins:
+            return decoder
+        way = f"install {PACKAGES[DECODERS[header.syntax]]}"
+    else:
+        way = "write it uncompressed first, as with gdcmconv --raw"
+    raise ImageError(
+        f"{header.file}: TransferSyntaxUID (0002,0010) is {uid.name or 'missing'} with "
+        f"{header.stored} bits, for which there is no decoder here; {way}"
+    )
+
+
+def _plugin(header: Header) -> str:
+    """Return the decoder of a compressed file by pydicom's name of it."""
+    return "gdcm" if DECODERS[header.syntax] == "gdcm" else "pylibjpeg"
+
+
+def _check_encoded(header: Header, encoded: bytes) -> None:
+    """Raise unless a compressed frame has the size of the header, by what stands at its beginning.
+
+    Decoders allocate what the frame itself asks for.
+    """
+    wanted = (header.rows, header.columns, header.samples)
+    sides = {"gdcm": _jpeg_sides, "openjpeg": _jpeg2000_sides}.get(DECODERS[header.syntax])
+    found = sides(encoded) if sides else wanted
+    if found != wanted:
+        raise ImageError(
+            f"{header.file}: a frame must be {wanted} as the header says (rows, columns, samples), "
+            f"found {found}; write the file anew or leave it out"
+        )
+    if len(encoded) > 2 * header.frame_bytes + _SPARE:
+        raise ImageError(
+            f"{header.file}: a compressed frame has {len(encoded):,} bytes for "
+            f"{header.frame_bytes:,} of pixels; write the file anew or leave it out"
+        )
+
+
+def _jpeg_sides(encoded: bytes) -> tuple[int, ...]:
+    """Return rows, columns and samples of a JPEG or JPEG-LS stream; () where it gives none."""
+    at = 2
+    while at + 10 <= len(encoded) and encoded[at] == 0xFF:
+        mark, length = encoded[at + 1], int.from_bytes(encoded[at + 2 : at + 4], "big")
+        if mark == 0xFF:  # fill
+            at += 1
+        elif mark == 0xF7 or (0xC0 <= mark <= 0xCF and mark not in (0xC4, 0xC8, 0xCC)):
+            return struct.unpack_from(">HHB", encoded, at + 5)
+        else:
+            at += 2 + length
+    return ()
+
+
+def _jpeg2000_sides(encoded: bytes) -> tuple[int, ...]:
+    """Return rows, columns and samples of a JPEG 2000 stream; () where it gives none."""
+    at = encoded.find(b"\xff\x4f\xff\x51", 0, 4096)  # some writers put boxes before it
+    if at < 0 or at + 42 > len(encoded):
+        return ()
+    right, bottom, left, top = struct.unpack_from(">4I", encoded, at + 8)
+    return bottom - top, right - left, int.from_bytes(encoded[at + 40 : at + 42], "big")

@@ -1,0 +1,43 @@
+"""Frames: which images of a file that holds several are read."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator
+
+from pipeline.errors import ImageError
+
+
+def _known(frames: Any) -> Any:
+    """Return what a card says if it names frames, each once."""
+    if frames in ("all", "middle"):
+        return frames
+    indices = list(frames) if isinstance(frames, list | tuple) else []
+    if not indices or len(set(indices)) < len(indices):
+        raise ValueError(f'must be "all", "middle" or a list of different indices, found {frames}')
+    if not all(type(index) is int and index >= 0 for index in indices):
+        raise ValueError(f"indices are whole numbers from 0 on, found {frames}")
+    return tuple(indices)
+
+
+Frames: TypeAlias = Annotated[Literal["all", "middle"] | tuple[int, ...], BeforeValidator(_known)]
+"""All, the middle one (of an even number the later of the two), or those of these indices."""
+
+
+def chosen_frames(frames: Frames, count: int, where: str) -> range | tuple[int, ...]:
+    """Return the indices of the frames that are read of `count`.
+
+    Raises
+    ------
+    ImageError
+        When a named frame is not there; `where` names the file.
+    """
+    if frames == "all":
+        return range(count)
+    if frames == "middle":
+        return (count // 2,)
+    if max(frames) >= count:
+        raise ImageError(
+            f"{where} has {count} frame(s), and no frame {max(frames)}; name others in frames, or "
+            'give "middle" or "all"'
+        )
+    return frames

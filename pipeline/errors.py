@@ -88,7 +88,7 @@ def require_known(
         raise fault(f"unknown {kind} {name!r}; {closest(name, names)}{way}")
 
 
-def one_line(error: BaseException) -> str:
-    """Return what an error says as one line, and what a terminal would obey as its escape."""
+def one_line(error: BaseException | str) -> str:
+    """Return what is said as one line, and what a terminal would obey in it as its escape."""
     said = " ".join(str(error).split())
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in said)

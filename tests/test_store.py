@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from pipeline.arrays import ImageArray
+from pipeline.cli import main
 from pipeline.datasets import ImageSource, find_card, npz, open_dataset
 from pipeline.datasets.reading import InMemory
 from pipeline.descriptors import describe, domain, verify
@@ -443,3 +444,71 @@ def test_a_named_store_is_used_and_stays(ward: Path, released: Callable[..., byt
         document = json.loads(released(place))
     assert [row["n"] for row in document["classes"]] == [100] * 3
     assert contents(place) == before
+
+
+def test_check_lists_what_cannot_be_used_and_a_card_can_leave_it_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each file at fault is named with its reason; left out, the rest of the ward is described."""
+    card = folder(tmp_path, 40)
+    ill = sorted((tmp_path / "scans" / "ill").iterdir())
+    ill[3].write_bytes(ill[3].read_bytes()[:60])
+    ill[5].write_bytes(b"no picture [red]")
+    Image.fromarray(pictures(1)[0][:7]).save(tmp_path / "scans" / "well" / "miller-999.png")
+    call = ["describe", "--dataset", str(card), "--data-root", str(tmp_path)]
+    call += ["--store", str(tmp_path / "store")]
+    assert main(call) == 2
+    assert main([*call, "--check", "--json"]) == 0
+    faults = json.loads(capsys.readouterr().out)["faults"]
+    wrong = [f"ill/{ill[3].name}", f"ill/{ill[5].name}", "well/miller-999.png"]
+    assert [fault["file"] for fault in faults] == wrong
+    assert all(fault["reason"] and "miller" not in fault["reason"] for fault in faults[:2])
+    assert main([*call, "--check"]) == 0
+    assert all(name in capsys.readouterr().out for name in wrong[:1])
+    listed = (tmp_path / "store" / "excluded.txt").read_bytes()
+    assert (tmp_path / "store" / "excluded.txt").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "scans" / "excluded.txt").write_bytes(listed)
+    card.write_text(FOLDER + 'exclude = "excluded.txt"\n')
+    assert main([*call, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["images"], found["described"]) == (38, 38)
+    assert main([*call, "--check", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["faults"] == []
+    assert (tmp_path / "store" / "excluded.txt").read_bytes() == listed
+
+
+S3 = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+server.start()
+print("port", server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+server.stop()
+"""
+
+
+@pytest.mark.slow
+def test_a_store_in_s3_is_the_same(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a bucket, with credentials from the environment, the same shards are written and read."""
+    fs = pytest.importorskip("s3fs")
+    with subprocess.Popen(
+        [sys.executable, "-c", S3], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        said = next(line for line in server.stdout if line.startswith("port"))
+        address = f"http://127.0.0.1:{int(said.split()[1])}"
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        fs.S3FileSystem().mkdir("bucket")
+        here, there = find_place(ward / "store"), find_place("s3://bucket/ward")
+        fill(planned(ward), here)
+        filled = fill(planned(ward), there, in_turn)
+        assert contents(here) == contents(there)
+        assert fill(planned(ward), there).images == 0
+        assert sum(map(len, filled.stored.records(0))) == 100
+        server.communicate("")
+    with pytest.raises(OutputError, match="s3://bucket") as caught:
+        find_place("s3://bucket/ward").names()
+    assert "secret" not in str(caught.value)

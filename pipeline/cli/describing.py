@@ -1,6 +1,16 @@
 """The command that reads images once: describe."""
 
-from pipeline.cli.options import PLAIN, DataRoot, Printing, begin, print_json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.cli.options import PLAIN, DataRoot, Printing, begin, new_table, print_json, show
+
+if TYPE_CHECKING:
+    from pipeline.datasets import ImageSource
+    from pipeline.store import Place
+
+
+EXCLUDED = "excluded.txt"
 
 
 def describe(
@@ -10,6 +20,7 @@ def describe(
     descriptor: str = "oct5",
     data_root: DataRoot = None,
     runner: str = "threads",
+    check: bool = False,
     how: Printing = PLAIN,
 ) -> None:
     """Describe the images of a dataset once, and keep the descriptors in a store.
@@ -20,6 +31,7 @@ def describe(
 
     ```
     covdp describe --dataset ward-card.toml --store ~/stores/ward
+    covdp describe --dataset ward-card.toml --store ~/stores/ward --check
     covdp describe --dataset octmnist --store s3://bucket/octmnist --runner dask
     ```
 
@@ -34,6 +46,9 @@ def describe(
     runner
         Who describes: threads of this process, dask on this machine, or the address of a Dask
         scheduler.
+    check
+        Read every file and describe none: list those that cannot be used, with the reason, and
+        write excluded.txt into the store, which exclude in the card can name.
     """
     from flows.launch_describe import run_describe
     from pipeline.datasets import open_dataset
@@ -43,6 +58,9 @@ def describe(
     begin(how)
     place = find_place(store)
     source = open_dataset(dataset, data_root)
+    if check:
+        _check(source, data_root, place, how)
+        return
     card = source.card
     require_made_for(descriptor, channels=card.channels, volumes=card.volumes)
     domain_of(descriptor, source.shape)  # refuses sizes for which there is none
@@ -68,3 +86,31 @@ def describe(
     elif not how.quiet:
         print(f"images       {images:,}: nothing to do, all are described")
     print(place.shown if how.quiet else f"store        {place.shown}")
+
+
+def _check(source: "ImageSource", root: Path | None, place: "Place", how: Printing) -> None:
+    """List what cannot be used, and write the list that a card can name."""
+    from rich.text import Text
+
+    from pipeline.datasets import fetch
+    from pipeline.datasets.excluded import excluded
+    from pipeline.errors import one_line
+    from pipeline.store import check, listed
+
+    found = fetch(source.card, root, progress=False)
+    folder = found if found.is_dir() else found.parent
+    faults = check(source, folder)
+    place.prepare()
+    before = getattr(source.card, "exclude", None)
+    place.write(EXCLUDED, listed(faults, excluded(before, folder)))
+    if how.json:
+        print_json({"faults": [fault._asdict() for fault in faults], "list": place.join(EXCLUDED)})
+        return
+    if faults:
+        table = new_table("file", "reason", title="Cannot be used")
+        for fault in faults:
+            table.add_row(*(Text(one_line(part)) for part in fault))
+        show(table, how)
+    if not how.quiet:
+        print(f"{len(faults)} of the files cannot be used")
+    print(place.join(EXCLUDED))

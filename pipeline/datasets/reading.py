@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.errors import ImageError
+from pipeline.errors import DatasetError, ImageError
 from pipeline.threads import Submit, side_by_side, threads
 
 Rows: TypeAlias = NDArray[np.int64]
@@ -27,6 +27,8 @@ Decode: TypeAlias = Callable[..., ImageArray]
 images, (m, *shape) uint8."""
 FEW = 16
 """Files that a thread decodes at a time: with small ones handing over would cost as much."""
+TRIED = 512
+"""Files that are tried at a time."""
 
 
 class FileNames(Protocol):
@@ -168,6 +170,27 @@ class InFiles:
             file, frames = Path(self.names[index]), self.frame[rows[low:high]]
             found.append(self.decode(file, frames, *self._beside(index)))
         return _whole(found)
+
+    def name(self, row: int) -> str:
+        """Return the file that a row lies in."""
+        return self.names[int(self.file[row])]
+
+    def tried(self, rows: Rows) -> Iterator[tuple[int, int, str | None]]:
+        """Read file by file: yield a row of each, how many it has, and why it cannot be read."""
+        edges = np.flatnonzero(np.diff(self.file[rows], prepend=-1, append=-1))
+        with side_by_side() as submit:
+            for start in range(0, len(edges) - 1, TRIED):
+                spans = list(itertools.pairwise(edges[start : start + TRIED + 1].tolist()))
+                jobs = [submit(self._fault, rows, np.array(span)) for span in spans]
+                for (low, high), job in zip(spans, jobs, strict=True):
+                    yield int(rows[low]), high - low, job.result()
+
+    def _fault(self, rows: Rows, edges: NDArray[np.int64]) -> str | None:
+        try:
+            self._decode(rows, edges)
+        except DatasetError as error:
+            return str(error)
+        return None
 
     def _beside(self, index: int) -> tuple[Path, ...]:
         return () if self.beside is None else (Path(self.beside[index]),)

@@ -12,12 +12,14 @@ A reader's order: ``plan`` (which images go into which shard, and what a shard i
 pass), ``stored`` (reading back), ``checking`` (what cannot be used).
 """
 
+from pipeline.store.checking import Fault, check, listed
 from pipeline.store.filling import Filled, HandOut, Made, fill, take
 from pipeline.store.place import Place, find_place, private_stores
 from pipeline.store.plan import Plan, make_plan
 from pipeline.store.stored import Form, StoredImages, StoredRecords
 
 __all__ = [
+    "Fault",
     "Filled",
     "Form",
     "HandOut",
@@ -26,8 +28,10 @@ __all__ = [
     "Plan",
     "StoredImages",
     "StoredRecords",
+    "check",
     "fill",
     "find_place",
+    "listed",
     "make_plan",
     "private_stores",
     "take",

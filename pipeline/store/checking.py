@@ -1,0 +1,76 @@
+"""What cannot be used, and why: every file is read, and those at fault are listed.
+
+For the terminal of whoever keeps the images: it names files, so a release never calls it.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline.datasets import ImageSource, Splits
+from pipeline.errors import DatasetError
+from pipeline.progress import counted
+
+SIZE = 256
+"""Images that are read at a time where they are not in files of their own."""
+
+
+class Fault(NamedTuple):
+    """A file that cannot be used: its path in the folder of the images, and the reason."""
+
+    file: str
+    reason: str
+
+
+def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[Fault]:
+    """Return all files of some splits that cannot be used, in the order of their paths.
+
+    Parameters
+    ----------
+    source : ImageSource
+    folder : Path
+        The folder of the images, or their one file.
+    """
+    rows = source.select(splits).rows
+    tried = getattr(source.read, "tried", None)
+    if tried is None:
+        return _whole(source, folder, splits)
+    found = dict[str, str]()
+    with counted("checking", len(rows), "images") as tick:
+        readers = [tried] if source.masks is None else [tried, getattr(source.masks, "tried", None)]
+        for reader in readers:
+            for row, count, reason in reader(rows) if reader else ():
+                if reason is not None:
+                    name = source.read.name(row)  # type: ignore[attr-defined]
+                    path = _relative(name, folder)
+                    found.setdefault(path, _plain(reason, name))
+                tick(count / len(readers))
+    return [Fault(*item) for item in sorted(found.items())]
+
+
+def _whole(source: ImageSource, file: Path, splits: Splits) -> list[Fault]:
+    """Return the fault of images that lie in one file or in memory, if there is one."""
+    with counted("checking", len(source.select(splits).rows), "images") as tick:
+        try:
+            for images in source.chunks(splits, size=SIZE):
+                tick(len(images))
+        except DatasetError as error:
+            return [Fault(file.name, _plain(str(error), str(file)))]
+    return []
+
+
+def listed(faults: list[Fault], before: Iterable[str]) -> bytes:
+    """Return the lines of a list of exclusions, with what was left out before."""
+    paths = sorted({*before, *(fault.file for fault in faults)})
+    return "".join(f"{path}\n" for path in paths).encode(errors="surrogateescape")
+
+
+def _relative(name: str, folder: Path) -> str:
+    return Path(os.path.relpath(name, folder.resolve())).as_posix()
+
+
+def _plain(reason: str, name: str) -> str:
+    """Return a reason without the name of the file that it is about."""
+    said = reason.replace(name, "").strip(" :,")
+    return said or reason

@@ -71,7 +71,7 @@ def test_medmnist_cards_are_those_of_the_package(
             "kind = 'npz'\n[[files]]\nsize = 28\nulr = 'x'",
             "key 'files.0.ulr' is not known; did you mean 'url'",
         ),
-        ("zzz = 1", "key 'zzz' is not known; other keys: burnt_in, channels"),
+        ("zzz = 1", "key 'zzz' is not known; other keys: axis, burnt_in, channels"),
         ("knid = 'npz'", "key 'knid' is not known; did you mean 'kind'"),
         ("channels = 1", "key 'kind' is missing; it is one of tiles, npz, folder"),
         ("kind = 'nzp'", "key 'kind' must be one of .*, found 'nzp'; did you mean 'npz'"),
@@ -120,7 +120,7 @@ def test_import_is_light() -> None:
     assert not heavy & set(out.stdout.decode().split())
 
 
-@pytest.mark.parametrize("kind", ["array file", "folders", "a table", "DICOM"])
+@pytest.mark.parametrize("kind", ["array file", "folders", "a table", "DICOM", "NIfTI", "volumes"])
 def test_readme_example_runs(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worked examples of data/README.md run as they are printed."""
     monkeypatch.chdir(tmp_path)

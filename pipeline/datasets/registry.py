@@ -10,6 +10,7 @@ from pipeline.datasets.cards import Card, read_card
 from pipeline.datasets.dicom import DicomCard, open_dicom
 from pipeline.datasets.download import Asking, data_root
 from pipeline.datasets.folder import FolderCard, fetch_folder, has_folder, open_folder
+from pipeline.datasets.nifti import NiftiCard, open_nifti
 from pipeline.datasets.npz import NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz
 from pipeline.datasets.persons import opaque
 from pipeline.datasets.source import ImageSource
@@ -81,6 +82,13 @@ KINDS: dict[str, Kind] = {
         has_folder,
         open_dicom,
         lambda card, ours: "DICOM files of your own, no digest to check",
+    ),
+    "nifti": Kind(
+        NiftiCard,
+        fetch_folder,
+        has_folder,
+        open_nifti,
+        lambda card, ours: "NIfTI files of your own, no digest to check",
     ),
     "torchvision": Kind(VisionCard, fetch_vision, has_vision, open_vision, origin_of_vision),
 }

@@ -1,0 +1,168 @@
+"""NIfTI files, one class a folder or as the card's pattern says: whole volumes, or their slices.
+
+Axes are i, j, k, as the file has them: a volume is (i, j, k), a slice across an axis has the other
+two, in this order.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import model_validator as check
+
+from pipeline.arrays import ImageArray
+from pipeline.datasets.classed import check_card, sort_files
+from pipeline.datasets.decoding import fitted
+from pipeline.datasets.frames import Frames, chosen_frames
+from pipeline.datasets.intensities import Window, to_uint8
+from pipeline.datasets.nifti_file import Volume, read_slices, read_volume
+from pipeline.datasets.own import OwnCard
+from pipeline.datasets.pictures import CROPPED
+from pipeline.datasets.reading import InFiles, Rows
+from pipeline.datasets.shapes import check_extent
+from pipeline.datasets.source import ImageSource
+from pipeline.errors import ImageError
+
+
+class NiftiCard(OwnCard):
+    """What a card of kind ``nifti`` says.
+
+    Attributes
+    ----------
+    pattern : str
+        Where files lie, as in a folder of pictures. Where it names no ``{person}``, all of a file
+        is of one person.
+    axis : {0, 1, 2}
+        Across which axis slices are cut.
+    frames : "all", "middle" or indices
+        Which slices are read.
+    """
+
+    volumetric: ClassVar[bool] = True
+    masks: ClassVar[None] = None
+
+    pattern: str = "{class}/*"
+    axis: Literal[0, 1, 2] | None = None
+    frames: Frames = "all"
+
+    @check(mode="after")
+    def _nifti_keys_fit(self) -> Self:
+        check_card(self)
+        if self.volumes == (self.axis is not None):
+            raise ValueError(
+                "kind 'nifti' needs either axis = 0, 1 or 2, across which slices are cut, or "
+                "volumes = true"
+            )
+        if self.volumes and (self.size or "frames" in self.model_fields_set):
+            raise ValueError("keys 'size' and 'frames' are for slices, not for whole volumes")
+        if self.channels != 1:
+            raise ValueError(f"NIfTI has 1 channel here, found channels = {self.channels}")
+        return self
+
+
+def open_nifti(card: NiftiCard, path: Path) -> ImageSource:
+    """Open a folder of NIfTI files: list them and read the header of each.
+
+    Images are ordered by class, path and slice.
+
+    Raises
+    ------
+    DatasetError
+        When a class has no file, a file is not as the card says, cannot be read, or claims more
+        than it can hold; when sizes differ, and the card gives none.
+    """
+    files = sort_files(card, path, (".nii", ".nii.gz"), ("NIfTI",))
+    volumes = [read_volume(Path(name)) for name in files.names]
+    if not card.size:
+        _check_alike(card, volumes)
+    sides = (card.size, card.size) if card.size else _sides(card, volumes[0])
+    check_extent(sides, str(path))
+    frames = [_frames(card, volume) for volume in volumes]
+    each = np.repeat(np.arange(len(volumes)), [len(some) for some in frames])
+    people = np.array(list(files.names), np.str_) if files.people is None else files.people
+    return ImageSource(
+        card,
+        sides,
+        files.label_of[each],
+        files.split_of[each],
+        InFiles(
+            partial(_decode, card, sides),
+            files.names,
+            each,
+            np.array([index for some in frames for index in some], np.int64),
+        ),
+        files.facts + ((CROPPED,) if card.size and card.fit == "crop" else ()),
+        people[each] if card.unit == "person" else None,
+        None if files.dates is None else files.dates[each],
+        classes_per_person=card.classes_per_person,
+    )
+
+
+def _sides(card: NiftiCard, volume: Volume) -> tuple[int, ...]:
+    """Return the shape of an image as the file has it."""
+    return tuple(length for axis, length in enumerate(volume.shape) if axis != card.axis)
+
+
+def _frames(card: NiftiCard, volume: Volume) -> range | tuple[int, ...]:
+    """Return the slices that are read of a volume; of a whole one there is one."""
+    if card.axis is None:
+        return range(1)
+    return chosen_frames(card.frames, volume.shape[card.axis], str(volume.file))
+
+
+def _check_alike(card: NiftiCard, volumes: list[Volume]) -> None:
+    """Raise unless all images have one size."""
+    first = volumes[0]
+    for volume in volumes:
+        if _sides(card, volume) != _sides(card, first):
+            way = (
+                "save volumes of one size"
+                if card.volumes
+                else "give size in the card to fit and resize them"
+            )
+            raise ImageError(
+                f"{volume.file}: images must have one size, found {_sides(card, first)} in "
+                f"{first.file.name} and {_sides(card, volume)} in {volume.file.name}; {way}"
+            )
+
+
+def _decode(card: NiftiCard, sides: tuple[int, ...], file: Path, frames: Rows) -> ImageArray:
+    """Return some images of a file as 0..255, (m, *sides)."""
+    volume = read_volume(file)
+    if not card.size and _sides(card, volume) != sides:
+        raise ImageError(f"{file} has changed its size since it was listed; read the images again")
+    wanted, place = np.unique(frames, return_inverse=True)
+    if card.axis is None:
+        stored = read_slices(volume, 2, range(volume.shape[2])).transpose(1, 2, 0)[np.newaxis]
+    else:
+        stored = read_slices(volume, card.axis, wanted.tolist())
+    return np.stack([_shown(card, volume, values) for values in stored])[place]
+
+
+def _shown(card: NiftiCard, volume: Volume, stored: ImageArray) -> ImageArray:
+    """Return one image as 0..255, made to fit where the card has a size."""
+    from PIL import Image
+
+    pixels = to_uint8(
+        stored,
+        slope=volume.slope,
+        intercept=volume.intercept,
+        window=_window(card, volume),
+        where=f"{volume.file} (datatype)",
+    )
+    if not card.size:
+        return pixels
+    return np.asarray(fitted(Image.fromarray(np.ascontiguousarray(pixels)), card.size, card.fit))
+
+
+def _window(card: NiftiCard, volume: Volume) -> Window:
+    """Return the window of a file: the card's, or what cal_min and cal_max say."""
+    if card.window != "header":
+        return card.window
+    if volume.shown is None:
+        raise ImageError(
+            f'{volume.file} has no window (cal_min, cal_max), which window = "header" asks; give '
+            'window = [low, high] or "image" in the card'
+        )
+    return volume.shown

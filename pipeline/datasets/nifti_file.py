@@ -1,0 +1,180 @@
+"""One NIfTI file: its header, checked against what the file can hold, and planes of its values.
+
+Axes are those of the file, i, j and k, as nibabel's arrays have them; nothing is turned to where a
+patient's left is.
+"""
+
+import gzip
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.datasets.doors import open_regular
+from pipeline.datasets.shapes import LARGEST
+from pipeline.errors import ImageError
+
+RATIO = 1100
+"""Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
+PIECE = 1 << 20
+"""Bytes that are unpacked at a time where only their sum is checked."""
+
+
+@dataclass(frozen=True)
+class Volume:
+    """What the header of a NIfTI file says.
+
+    Attributes
+    ----------
+    file : Path
+        The file.
+    shape : tuple of int
+        Voxels along i, j and k.
+    dtype : np.dtype
+        Of a stored value.
+    offset : int
+        Bytes before the first.
+    slope, intercept : float
+        From stored values to those that are meant.
+    shown : (low, high) or None
+        The window of the file (cal_min, cal_max), where it has one.
+    """
+
+    file: Path
+    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
+    offset: int
+    slope: float
+    intercept: float
+    shown: tuple[float, float] | None
+
+
+def read_volume(file: Path) -> Volume:
+    """Return what the header of a file says.
+
+    Raises
+    ------
+    ImageError
+        When it is no NIfTI in one file, has no three axes, values that are no numbers, or claims
+        more than the file can hold.
+    """
+    with _opened(file) as stream:
+        return _volume(stream, file)
+
+
+def read_slices(volume: Volume, axis: int, wanted: Sequence[int]) -> NDArray[Any]:
+    """Return slices across an axis as they are stored, (m, *the other two axes).
+
+    Planes of i and j lie one after another, so that what is read is never held but for the slices.
+    """
+    kept = [length for place, length in enumerate(volume.shape) if place != axis]
+    with _opened(volume.file) as stream:
+        if _volume(stream, volume.file) != volume:
+            raise ImageError(f"{volume.file} has changed since it was listed; read it again")
+        if axis == 2:
+            return np.stack([plane for _, plane in _planes(stream, volume, wanted)])
+        found = np.empty((len(wanted), *kept), volume.dtype)
+        for k, plane in _planes(stream, volume, range(volume.shape[2])):
+            found[:, :, k] = plane[list(wanted)] if axis == 0 else plane[:, list(wanted)].T
+        return found
+
+
+def _planes(
+    stream: BinaryIO, volume: Volume, wanted: Sequence[int]
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield some planes (i, j) and their k; a compressed file is read to its end, for its sum."""
+    wide, high, _ = volume.shape
+    size = wide * high * volume.dtype.itemsize
+    for k in wanted:
+        stream.seek(volume.offset + k * size)
+        if len(content := stream.read(size)) != size:
+            raise EOFError("it ends early")
+        yield k, np.frombuffer(content, volume.dtype).reshape(high, wide).T
+    if isinstance(stream, gzip.GzipFile):
+        while stream.read(PIECE):
+            if stream.tell() > volume.offset + size * volume.shape[2] + PIECE:
+                raise EOFError("it unpacks to more than its header says")
+
+
+def _volume(stream: BinaryIO, file: Path) -> Volume:
+    from nibabel.nifti1 import Nifti1Header
+    from nibabel.nifti2 import Nifti2Header
+
+    start = stream.read(4)
+    stream.seek(0)
+    second = 540 in (int.from_bytes(start, "little"), int.from_bytes(start, "big"))
+    kind: Any = Nifti2Header if second else Nifti1Header
+    header = kind.from_fileobj(stream, check=False)
+    magic = bytes(header["magic"])
+    if not magic.startswith(b"n+"):
+        found = "a pair of files" if magic.startswith(b"ni") else "Analyze or another format"
+        raise ImageError(
+            f"{file} must be NIfTI in one file, found {found}; convert it to .nii or .nii.gz"
+        )
+    dtype, shape = header.get_data_dtype(), header.get_data_shape()
+    if dtype.kind not in "iuf" or dtype.itemsize > 8:
+        raise ImageError(
+            f"{file}: values (datatype) must be whole or floating numbers of up to 64 bits, found "
+            f"{dtype}; convert colour and complex values to one gray value"
+        )
+    while len(shape) > 3 and shape[-1] == 1:
+        shape = shape[:-1]
+    if len(shape) != 3:
+        raise ImageError(
+            f"{file}: a volume must have three axes (dim), found {shape}; save each volume of a "
+            "series in a file of its own"
+        )
+    offset = int(header["vox_offset"])
+    _check_size(stream, file, shape, dtype.itemsize, offset)
+    slope, intercept = header.get_slope_inter()
+    low, high = float(header["cal_min"]), float(header["cal_max"])
+    fine = math.isfinite(low) and math.isfinite(high) and low < high
+    return Volume(
+        file,
+        shape,
+        dtype,
+        offset,
+        1.0 if slope is None else float(slope),
+        0.0 if intercept is None else float(intercept),
+        (low, high) if fine else None,
+    )
+
+
+def _check_size(
+    stream: BinaryIO, file: Path, shape: tuple[int, ...], width: int, offset: int
+) -> None:
+    """Raise when a header claims more than the file can hold, or planes that no memory has."""
+    size = file.stat().st_size
+    most = size * RATIO if isinstance(stream, gzip.GzipFile) else size
+    needed = offset + math.prod(shape) * width
+    if min(shape) < 1 or offset < 0 or needed > most:
+        raise ImageError(
+            f"{file}: its header claims {shape} voxels, {needed:,} bytes, more than a file of "
+            f"{size:,} bytes can hold; it is damaged, copy it anew"
+        )
+    if shape[0] * shape[1] > LARGEST:
+        raise ImageError(f"{file}: a plane must have up to {LARGEST:,} voxels, found {shape[:2]}")
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO]:
+    """Open a file, unpacked; whatever a damaged one raises becomes one `ImageError`."""
+    try:
+        with open_regular(file) as plain:
+            if not file.name.lower().endswith(".gz"):
+                yield plain
+                return
+            with gzip.GzipFile(fileobj=plain) as stream:
+                yield cast(BinaryIO, stream)
+    except ImageError:
+        raise
+    except Exception as error:  # what nibabel stumbles over is not foreseen
+        said = " ".join(str(error).replace(str(file), "file").split())[:200]
+        raise ImageError(
+            f"{file} is not a readable NIfTI file ({said or type(error).__name__})"
+        ) from error

@@ -28,6 +28,7 @@ from pipeline.mean import (
     private_mean,
     release_plan,
 )
+from pipeline.mean.view import view
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP, PureDP
 
@@ -104,6 +105,38 @@ def test_chunks_and_order_do_not_change_a_bit(name: str, data: st.DataObject) ->
         expected = released(points, name, plan)
         assert np.array_equal(released(Cut(points[order], cuts), name, plan), expected)
         assert np.array_equal(released(points[order], name, plan), expected)
+
+
+@pytest.mark.parametrize("name", [*SPACES, "ball"])
+def test_a_record_alone_is_what_it_is_among_others(name: str) -> None:
+    """In the axes, from the prior's centre and from elsewhere, to the last bit; in high dimension.
+
+    Sums of eight terms and more are where a library's order of adding may depend on the layout.
+    """
+    rng, euclidean = np.random.default_rng(5), MANIFOLDS["spd-log-euclidean"](k=11)
+    facts: Domain = Ball(6.0, name)
+    if name == "hyperbolic":
+        space: Manifold = MANIFOLDS[name](dim=12)
+        points = space.exp(space.origin, 1.5 * rng.standard_normal((30, 12)))
+    else:
+        steps = 0.6 * rng.standard_normal((30, 66))
+        steps[3, :11] = 9.0
+        points = euclidean.exp(euclidean.origin, steps)
+        space = euclidean if name == "ball" else MANIFOLDS[name](k=11)
+        facts = Ball(6.0, space.name)
+        if name != "ball":
+            facts = domain("grid11", height=28, width=28, manifold=name)
+    together, alone = (
+        view(admit(one, domain=facts, manifold=space))
+        for one in (points, Cut(points, tuple(range(1, 30))))
+    )
+    centre, working = together.records.centre, together.records.space
+    for place in (centre, working.exp(centre, np.full(working.dim, 0.2))):
+        (seen, size), here = next(iter(together.around(place)[0])), together.around(place)[1]
+        found, there = alone.around(place)
+        assert np.array_equal(np.concatenate([part for part, _ in found]), seen)
+        assert np.array_equal(np.concatenate([length for _, length in found]), size)
+        assert np.array_equal(here, there)
 
 
 @pytest.mark.parametrize("name", SPACES[2:])

@@ -196,13 +196,13 @@ class CholeskyCovariances:
         """Return the set of factors."""
         bound, k = np.array(facts.variances), len(facts.variances)
         low, high = 0.5 * math.log(facts.eta), 0.5 * np.log(bound + facts.eta)
-        rows = np.tril_indices(k, -1)[0]
 
         def inside(coordinates: FloatArray) -> FloatArray:
             out = np.array(coordinates)
             out[..., :k] = np.clip(out[..., :k], low, high)
+            end = k
             for row in range(1, k):
-                mine = k + np.flatnonzero(rows == row)
+                mine = slice(end, end := end + row)  # row after row; a view: sums in one order
                 size = np.linalg.norm(out[..., mine], axis=-1, keepdims=True)
                 limit = math.sqrt(bound[row])
                 out[..., mine] *= np.where(size > limit, limit / np.maximum(size, limit), 1.0)

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pydicom
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
 from pydicom import uid
+from pydicom.sequence import Sequence
 from sample_dicom import item, oracle, write_dicom
 
 from pipeline.datasets import ImageSource, open_dataset
+from pipeline.datasets.dicom_elements import read_elements
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError, ImageError
 
@@ -188,7 +191,6 @@ def by_gdcm(file: Path, syntax: int) -> None:
 def test_compressed_losslessly(tmp_path: Path, kind: str, way: str) -> None:
     """A file compressed without loss has the pixels that it had before, every frame of them."""
     import gdcm
-    import pydicom
 
     values = noise(7, kind, 3, 32, 40, high=4000 if kind != "u1" else 255)
     file = write_dicom(tmp_path / "ward/cat/0", values, NumberOfFrames=3)
@@ -263,3 +265,45 @@ def test_every_door_gives_the_same_descriptors(tmp_path: Path) -> None:
         (tmp_path / "png.toml").write_text(CARD.replace("dicom", "folder") + more)
         (others,) = open_dataset(tmp_path / "png.toml", tmp_path).chunks()
         np.testing.assert_array_equal(others, images(tmp_path, more))
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("syntax", [uid.ExplicitVRLittleEndian, uid.ImplicitVRLittleEndian])
+def test_whatever_stands_before_the_pixels(tmp_path: Path, syntax: str, long: bool) -> None:
+    """Sequences of unknown length and a header longer than is read at once change nothing."""
+    values = noise(10, "<i2", low=-900, high=1300)
+    rescale = {"RescaleSlope": "0.5", "RescaleIntercept": "-24"}
+    wanted = oracle(write_dicom(tmp_path / "plain.dcm", values, **rescale), (-160, 240))
+    images_of = Sequence([item(ReferencedSOPInstanceUID="1.2.3", Rows=3, PatientID="nobody")])
+    file = write_dicom(
+        tmp_path / "ward/cat/0",
+        values,
+        syntax=syntax,
+        PatientID="17",
+        ReferencedImageSequence=images_of,
+        PixelValueTransformationSequence=images_of,
+        **rescale,
+    )
+    data = pydicom.dcmread(file)
+    for name in ("ReferencedImageSequence", "PixelValueTransformationSequence"):
+        data[name].is_undefined_length = True
+    data.private_block(0x0029, "MAKER", create=True).add_new(1, "OB", bytes(300_000 * long + 8))
+    data.save_as(file)
+    source = ward(tmp_path, CT + 'unit = "person"\n')
+    np.testing.assert_array_equal(np.concatenate(list(source.chunks())), wanted)
+
+
+def test_skimming_finds_what_pydicom_finds(tmp_path: Path) -> None:
+    """The elements of a header that is skimmed are those that pydicom reads, byte for byte."""
+    for syntax in (uid.ExplicitVRLittleEndian, uid.ImplicitVRLittleEndian):
+        file = write_dicom(tmp_path / "0", noise(11, "u1"), syntax=syntax, PatientID="müller")
+        with file.open("rb") as stream:
+            head = stream.read()
+            begin = read_elements(stream, head, 132, uid.ExplicitVRLittleEndian, 0x30000).at
+            skimmed = read_elements(stream, head, begin, syntax, 0x7FE00008)
+            parsed = read_elements(stream, b"", begin, syntax, 0x7FE00008)
+        assert skimmed[1:] == parsed[1:]
+        assert len(skimmed.elements) > 8
+        for tag in list(skimmed.elements.keys()):
+            ours, theirs = skimmed.elements.get_item(tag), parsed.elements.get_item(tag)
+            assert ours.value == theirs.value

@@ -18,7 +18,8 @@ from pydantic import model_validator as check
 from pipeline.arrays import ImageArray
 from pipeline.datasets.classed import Classed, check_card, may_be_image, sort_files
 from pipeline.datasets.decoding import fitted
-from pipeline.datasets.dicom_header import Header, read_header, text
+from pipeline.datasets.dicom_elements import text
+from pipeline.datasets.dicom_header import Header, read_header
 from pipeline.datasets.dicom_pixels import COLOUR, GRAY, check_frames, read_frames
 from pipeline.datasets.dicom_scaling import scaling
 from pipeline.datasets.doors import open_regular

@@ -4,57 +4,32 @@ Values are read from the bytes of their elements. No text of a header is put int
 Next on the path: `dicom_pixels`, which reads the frames.
 """
 
-import io
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from pipeline.datasets.dicom_elements import (
+    DEFLATED,
+    EXPLICIT,
+    IMPLICIT,
+    TAGS,
+    TRANSFER_SYNTAX,
+    UNDEFINED,
+    Read,
+    plain,
+    read_elements,
+    text,
+)
 from pipeline.errors import ImageError
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-TAGS: Mapping[str, int] = {
-    "SpecificCharacterSet": 0x00080005,
-    "SOPClassUID": 0x00080016,
-    "StudyDate": 0x00080020,
-    "PatientID": 0x00100020,
-    "IssuerOfPatientID": 0x00100021,
-    "SeriesInstanceUID": 0x0020000E,
-    "SamplesPerPixel": 0x00280002,
-    "PhotometricInterpretation": 0x00280004,
-    "PlanarConfiguration": 0x00280006,
-    "NumberOfFrames": 0x00280008,
-    "Rows": 0x00280010,
-    "Columns": 0x00280011,
-    "BitsAllocated": 0x00280100,
-    "BitsStored": 0x00280101,
-    "HighBit": 0x00280102,
-    "PixelRepresentation": 0x00280103,
-    "BurnedInAnnotation": 0x00280301,
-    "RecognizableVisualFeatures": 0x00280302,
-    "WindowCenter": 0x00281050,
-    "WindowWidth": 0x00281051,
-    "RescaleIntercept": 0x00281052,
-    "RescaleSlope": 0x00281053,
-    "VOILUTFunction": 0x00281056,
-    "ModalityLUTSequence": 0x00283000,
-    "VOILUTSequence": 0x00283010,
-    "FrameVOILUTSequence": 0x00289132,
-    "PixelValueTransformationSequence": 0x00289145,
-    "SharedFunctionalGroupsSequence": 0x52009229,
-    "PerFrameFunctionalGroupsSequence": 0x52009230,
-}
-IMPLICIT, BIG_ENDIAN = "1.2.840.10008.1.2", "1.2.840.10008.1.2.2"
-EXPLICIT, DEFLATED = "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.1.99"
-_TRANSFER_SYNTAX = 0x00020010
-_FLOAT_PIXELS, _PIXELS = 0x7FE00008, 0x7FE00010
-_UNDEFINED = 0xFFFFFFFF
 WAY = "correct the file or leave it out"
+_META_ENDS, _FLOAT_PIXELS, _PIXELS = 0x00030000, 0x7FE00008, 0x7FE00010
 _MARK = 128
 _HEAD = 1 << 17
 """Bytes of a file that are read at once, in which most headers end."""
@@ -164,30 +139,15 @@ def _count(file: Path, elements: "Dataset") -> int:
     return int(said[:20])
 
 
-def text(elements: "Dataset", keyword: str) -> str:
-    """Return the first value of an element that is text, "" when there is none."""
-    value = getattr(elements.get_item(TAGS[keyword]), "value", None)
-    return _plain(value).split("\\")[0].strip()
-
-
-def items(elements: "Dataset", keyword: str) -> list["Dataset"]:
-    """Return the items of a sequence."""
-    tag = TAGS[keyword]
-    if tag not in elements:
-        return []
-    value = elements[tag].value
-    return list(value) if value else []
-
-
 def _person(elements: "Dataset", keyword: str) -> str:
     """Return an identifier in the letters that the file says it is written in."""
     from pydicom.charset import convert_encodings, decode_bytes
 
     value = getattr(elements.get_item(TAGS[keyword]), "value", None)
     if not isinstance(value, bytes) or value.isascii():
-        return _plain(value)
+        return plain(value)
     said = getattr(elements.get_item(TAGS["SpecificCharacterSet"]), "value", None)
-    names = [name.strip() for name in _plain(said).split("\\")]
+    names = [name.strip() for name in plain(said).split("\\")]
     return decode_bytes(value, convert_encodings(names), set()).strip(" \0")
 
 
@@ -203,96 +163,58 @@ def read_header(stream: BinaryIO, file: Path) -> Header | None:
     """
     size = stream.seek(0, os.SEEK_END)
     stream.seek(0)
-    head = io.BytesIO(stream.read(_HEAD))  # hundreds of small reads are quicker in memory
-    if head.getvalue()[_MARK : _MARK + 4] != b"DICM":
+    head = stream.read(_HEAD)
+    if head[_MARK : _MARK + 4] != b"DICM":
         return None
-    try:
-        return _read(head, size, file)
-    except Exception:
-        if size <= _HEAD:
-            raise
-    return _read(stream, size, file)  # the header is longer than that
-
-
-def _read(stream: BinaryIO, size: int, file: Path) -> Header:
-    """Read the header of a file of `size` bytes from its beginning, which `stream` holds."""
-    from pydicom.filereader import read_dataset
-
-    stream.seek(_MARK + 4)
-    meta = read_dataset(stream, False, True, stop_when=lambda tag, *_: int.__rshift__(tag, 16) > 2)
-    syntax = _plain(getattr(meta.get_item(_TRANSFER_SYNTAX), "value", None))
+    meta = read_elements(stream, head, _MARK + 4, EXPLICIT, _META_ENDS)
+    syntax = plain(getattr(meta.elements.get_item(TRANSFER_SYNTAX), "value", None))
     if syntax == DEFLATED:
         raise ImageError(
             f"{file}: a deflated file may unpack to any size; write it uncompressed first, as with "
             "dcmconv +te"
         )
-    elements, kind, length = _read_elements(stream, syntax, file)
-    start = stream.tell() + (12 if kind in ("OB", "OW", "UN") else 8)
-    if length == _UNDEFINED:
-        length = -1
-    elif start + length > size:
+    read = read_elements(stream, head, meta.at, syntax, _FLOAT_PIXELS)
+    if read.tag != _PIXELS:
         raise ImageError(
-            f"{file}: PixelData (7FE0,0010) must have {length:,} bytes, found {size - start:,}; "
-            "the file is cut off: bring it whole or leave it out"
+            f"{file}: PixelData (7FE0,0010) is missing ({_class_of(read.elements)}); leave the "
+            "file out, by a narrower pattern or with exclude"
         )
-    return _header(file, elements, syntax=syntax, start=start, length=length, size=size, kind=kind)
+    if read.length != UNDEFINED and read.value + read.length > size:
+        raise ImageError(
+            f"{file}: PixelData (7FE0,0010) must have {read.length:,} bytes, found "
+            f"{size - read.value:,}; the file is cut off: bring it whole or leave it out"
+        )
+    return _header(file, syntax, read, size)
 
 
-def _read_elements(stream: BinaryIO, syntax: str, file: Path) -> tuple["Dataset", str, int]:
-    """Read the elements up to the pixels; return them, and kind and length of the pixels."""
-    from pydicom.filereader import read_dataset
+def _class_of(elements: "Dataset") -> str:
+    """Return the name of what a file holds."""
     from pydicom.uid import UID
 
-    pixels: list[tuple[int, str, int]] = []
-
-    def at_pixels(tag: int, kind: str | None, length: int) -> bool:
-        if int.__ge__(tag, _FLOAT_PIXELS):
-            pixels.append((int(tag), kind or "", length))
-        return bool(pixels)
-
-    elements = read_dataset(
-        stream,
-        syntax == IMPLICIT,
-        syntax != BIG_ENDIAN,
-        stop_when=at_pixels,
-        specific_tags=[*TAGS.values()],
-    )
-    if not pixels or pixels[0][0] != _PIXELS:
-        what = text(elements, "SOPClassUID")
-        raise ImageError(
-            f"{file}: PixelData (7FE0,0010) is missing ({UID(what).name if what else 'no class'}); "
-            "leave the file out, by a narrower pattern or with exclude"
-        )
-    return elements, pixels[0][1], pixels[0][2]
+    what = text(elements, "SOPClassUID")
+    return UID(what).name if what else "no class"
 
 
-def _header(
-    file: Path, elements: "Dataset", *, syntax: str, start: int, length: int, size: int, kind: str
-) -> Header:
+def _header(file: Path, syntax: str, read: Read, size: int) -> Header:
     """Return what the elements say, with what is known of the file."""
-    number = partial(_number, file, elements)
+    number = partial(_number, file, read.elements)
     stored = number("BitsStored")
     return Header(
         file=file,
         syntax=syntax,
-        elements=elements,
-        start=start,
-        length=length,
+        elements=read.elements,
+        start=read.value,
+        length=-1 if read.length == UNDEFINED else read.length,
         size=size,
-        representation=kind,
+        representation=read.kind,
         rows=number("Rows"),
         columns=number("Columns"),
         samples=number("SamplesPerPixel"),
-        frames=_count(file, elements),
-        photometric=text(elements, "PhotometricInterpretation"),
+        frames=_count(file, read.elements),
+        photometric=text(read.elements, "PhotometricInterpretation"),
         planar=number("PlanarConfiguration", 0),
         allocated=number("BitsAllocated"),
         stored=stored,
         high=number("HighBit", stored - 1),
         signed=number("PixelRepresentation") == 1,
     )
-
-
-def _plain(value: Any) -> str:
-    """Return bytes as text without what fills them up, "" for anything else."""
-    return value.decode("latin-1").strip(" \0") if isinstance(value, bytes) else ""

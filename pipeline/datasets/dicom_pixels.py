@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets.dicom_header import BIG_ENDIAN, EXPLICIT, IMPLICIT, Header
+from pipeline.datasets.dicom_elements import BIG_ENDIAN, EXPLICIT, IMPLICIT
+from pipeline.datasets.dicom_header import Header
 from pipeline.datasets.shapes import LARGEST
 from pipeline.errors import ImageError
 

@@ -7,7 +7,8 @@ frame's own group is asked first, then the shared one, then the root.
 import math
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pipeline.datasets.dicom_header import Header, items, text
+from pipeline.datasets.dicom_elements import items, text
+from pipeline.datasets.dicom_header import Header
 from pipeline.datasets.intensities import Sigmoid, Window
 
 if TYPE_CHECKING:

@@ -237,9 +237,12 @@ def test_a_release_takes_a_person_for_a_record(ward: Path, monkeypatch: pytest.M
     """
     seen: list[Any] = []
     real = publishing.mean
-    monkeypatch.setattr(
-        publishing, "mean", lambda points, *a, **k: seen.append(points) or real(points, *a, **k)
-    )
+
+    def spy(records: Any, *given: Any, **named: Any) -> Any:
+        seen.append(np.concatenate(list(records)))
+        return real(records, *given, **named)
+
+    monkeypatch.setattr(publishing, "mean", spy)
     document = released(ward)
     well, ill = seen[-2:]
     assert [row["n"] for row in document["classes"]] == [len(well), len(ill)] == [4, 2]

@@ -1,5 +1,6 @@
 """Masks: covariances over a region of interest against plain NumPy, and the bound for any mask."""
 
+import json
 import math
 from itertools import product
 
@@ -7,12 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from references import REFERENCES, whole_volume_features
 from sample_manifolds import SPD
 
 from pipeline.descriptors import DESCRIPTORS, describe, domain, require, verify
 from pipeline.errors import DatasetError, ImageError
+from pipeline.experiments.images import public_domain
+from pipeline.experiments.registry import MAIN, load_experiments
+from pipeline.experiments.run import Run
 from pipeline.geometry import MANIFOLDS
+from pipeline.ledger import init_ledger
+from pipeline.privacy import GDP
+from pipeline.publish import load_release, settle
 
 ETA = 1e-6
 
@@ -203,3 +211,37 @@ def test_bad_masks_are_one_line():
             describe(images, "oct5", ETA, masks)
         assert "\n" not in str(caught.value)
     assert describe(images[:0], "oct5", ETA, empty[:0]).shape == (0, 5, 5)
+
+
+@pytest.fixture
+def ward(tmp_path):
+    """Return a folder with gray images of two classes, their masks, a card and a release."""
+    rng = np.random.default_rng(7)
+    for name, index in product(("well", "ill"), range(3)):
+        for part, top in (("", 256), ("masks/", 2)):
+            folder = tmp_path / "ward" / f"{part}{name}"
+            folder.mkdir(parents=True, exist_ok=True)
+            levels = rng.integers(0, top, (9, 8)) * (1 if part == "" else 255)
+            Image.fromarray(levels.astype(np.uint8)).save(folder / f"{index}.png")
+    (tmp_path / "ward.toml").write_text(
+        'kind = "folder"\npublic = true\nchannels = 1\nclasses = ["well", "ill"]\n'
+        'masks = "masks/{class}/*.png"\n'
+    )
+    (tmp_path / "release.toml").write_text(
+        f'name = "r"\npopulation = "p"\ndataset = "{tmp_path / "ward.toml"}"\nbudget = 1.0\n'
+        'labels_and_class_sizes_are_public = true\ndescriptor = "grid9"\nmechanism = "ewg"\n'
+    )
+    return tmp_path
+
+
+def test_a_card_with_masks_has_the_masked_domain(ward):
+    """Runs and releases on images with masks rest on the bound for any mask, not on the grid's."""
+    plain, masked = (domain("grid9", height=9, width=8, masked=flag) for flag in (False, True))
+    (config,) = load_experiments(MAIN, dataset=str(ward / "ward.toml"), descriptor="grid9")
+    assert public_domain(Run(config, ward, ward / "out")) == masked
+    ledger = init_ledger(ward / "ledger.sqlite")
+    ledger.set_budget("p", GDP(1.0))
+    released = json.loads(settle(load_release(ward / "release.toml"), ledger, ward))
+    for row in released["classes"]:
+        (step,) = row["costs"]
+        assert step["sensitivity"] >= masked.diameter / 3 > 1.002 * plain.diameter / 3

@@ -85,6 +85,15 @@ def test_vol7_of_every_form(shape):
     np.testing.assert_array_equal(found, list(map(exact_vol7, volumes.astype(np.uint8))))
 
 
+def test_vol7_above_the_int64_limit():
+    """A volume half board, half flat, whose variances do not fit int64 times |S|², is exact."""
+    volume = np.zeros((8, 60, 120), np.uint8)
+    volume[..., :60] = 255 * (np.arange(60) % 4 < 2)
+    phi = whole_volume_features(volume)[4]
+    assert volume.size * int(phi @ phi) - int(phi.sum()) ** 2 > 2**63
+    np.testing.assert_array_equal(describe(volume[None], "vol7")[0], exact_vol7(volume))
+
+
 def test_limit_of_int64_lies_between_forms():
     """The forms above have volumes on both sides of the limit, one board at its largest moments."""
     assert 3 * 70 * 90 < 28**3 < DESCRIPTORS["vol7"].widest < 36**3

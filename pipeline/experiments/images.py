@@ -50,8 +50,14 @@ def fetch_images(run: Run) -> None:
 
 def public_domain(run: Run) -> DescriptorDomain:
     """Return the bound on the descriptors: a function of the config and of the images' size."""
-    config, shape = run.config, open_images(run).shape
-    return domain_of(config.descriptor, shape, eta=config.eta, manifold=config.manifold)
+    config, source = run.config, open_images(run)
+    return domain_of(
+        config.descriptor,
+        source.shape,
+        eta=config.eta,
+        manifold=config.manifold,
+        masked=source.masks is not None,
+    )
 
 
 def image_setting(run: Run) -> Setting:

@@ -31,6 +31,11 @@ class SeriesConfig(Record):
     analytic: bool = Field(True, description="exact (ε, δ) condition, or the classical formula")
     scale: Positive = Field(1.0, description="noise as a multiple of what the guarantee needs")
     aligned: bool = Field(True, description="outlines are rotated onto each other first")
+    records: str = Field(
+        "persons",
+        description="where the unit is the person: persons, one image (of each), images in groups "
+        "(noise for all of the person with most), or images, which protects no person",
+    )
     batch: int = Field(1, ge=1, description="draws of one timed call; timing only")
     mechanism: str = Field(description="a name of `covdp mechanisms`")
     sampler: Literal["exact", "chain"] = "exact"
@@ -67,12 +72,17 @@ class SeriesConfig(Record):
 class SourceConfig(Record):
     """Records that are simulated: one class for each manifold, dimension and number of records."""
 
-    kind: str = Field(description="ball, spectrum, wishart or outlines")
+    kind: str = Field(description="ball, spectrum, wishart, outlines or persons")
     dimensions: tuple[int, ...] = Field(min_length=1, description="d of the manifold")
     n: tuple[int, ...] = Field(min_length=1, description="records in a class")
     radius: Positive = Field(description="r, public")
     manifolds: tuple[str, ...] = Field((), description="the experiment's manifold by default")
     freedom: int = Field(5, ge=1, description="degrees of freedom; wishart only")
+    sizes: tuple[Count, ...] = Field(
+        (), description="images of a person, one number after another, round and round; persons"
+    )
+    between: Positive = Field(1.0, description="rms distance of persons from their mean; persons")
+    within: Positive = Field(1.0, description="rms distance of images from their person; persons")
     smoothing: Share | None = Field(
         None,
         description="landmarks, as a share, in each local line of a smoothed picture; outlines",
@@ -141,6 +151,7 @@ class TargetConfig(Record):
     descriptor: str | None = None
     classes: tuple[int, ...] | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
+    source: SourceConfig | None = Field(None, description="simulated here, in place of images")
 
 
 class TargetsConfig(Record):

@@ -13,7 +13,6 @@ import pytest
 
 from pipeline.config import ExperimentConfig
 from pipeline.experiments.montecarlo import (
-    ClassData,
     Setting,
     all_cells,
     distance_name,
@@ -21,6 +20,7 @@ from pipeline.experiments.montecarlo import (
     prepare_series,
     run_cells,
 )
+from pipeline.experiments.persons import ClassData
 from pipeline.experiments.registry import load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.sources import build_manifold, class_title, simulate, simulated_setting

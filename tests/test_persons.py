@@ -19,13 +19,17 @@ from pipeline.datasets.registry import KINDS, Kind
 from pipeline.datasets.source import split_codes
 from pipeline.descriptors import describe
 from pipeline.errors import ConfigError, DomainError, MismatchError
+from pipeline.experiments.registry import load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.sources import simulate, simulated_persons
+from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS, Manifold, flat_chart
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.mean import person_records
 from pipeline.privacy import GDP, ZCDP, for_group_as_written, repeat, repeat_as_written
 from pipeline.publish import load_release, settle
 from pipeline.report.release_page import build_release_report
-from pipeline.results import write_release
+from pipeline.results import read_record, read_rows, write_release
 
 publishing = sys.modules["pipeline.publish.document"]
 
@@ -336,6 +340,61 @@ def test_what_does_not_fit_persons_is_one_line_and_costs_nothing(
         released(ward)
     assert "\n" not in str(caught.value)
     assert ledger_of(ward).show("ward-7")[0].releases == 0
+
+
+# runs
+
+
+EXPERIMENT = """\
+name = "ways"
+title = "Persons"
+dataset = "{ward}/ward.toml"
+budgets = [1.0]
+repetitions = 2
+seed = 1
+"""
+WAYS = {"persons": [4, 2], "one image": [4, 2], "images in groups": [7, 4], "images": [7, 4]}
+
+
+def test_a_run_takes_persons_for_records_and_says_so(ward: Path) -> None:
+    """Rows, record and statement count persons; other ways count images, and what they promise."""
+    add(ward / "ward.toml", "public = true")
+    text = EXPERIMENT.format(ward=ward)
+    for way in WAYS:
+        text += f'[[mechanisms]]\nseries = "{way}"\nmechanism = "ewg"\nrecords = "{way}"\n'
+    (ward / "ways.toml").write_text(text)
+    run = Run(load_experiments(ward / "ways.toml")[0], ward, ward / "out")
+    run_experiment(run)
+    rows, record = read_rows(run.table), read_record(run.log)
+    for way, n in WAYS.items():
+        mine = rows["series"] == way
+        assert [set(rows["n"][mine & (rows["label"] == label)]) for label in (0, 1)] == [
+            {count} for count in n
+        ]
+    sigma = {way: rows["sigma"][rows["series"] == way][0] for way in WAYS}
+    assert sigma["persons"] == sigma["one image"]
+    assert sigma["images in groups"] == pytest.approx(3 * sigma["images"])  # most of a person: 3
+    assert sigma["persons"] == pytest.approx(7 / 4 * sigma["images"])
+    assert (record.unit, record.units) == ("person", "persons")
+    assert [item.n for item in record.classes] == [4, 2]
+    assert "11 images make 6 records, of 1 to 3 images each" in " ".join(record.notes)
+    assert record.privacy["Unit of privacy"].startswith("one person")
+    assert record.privacy["Persons per class (public)"] == "well: 4, ill: 2"
+    assert record.guarantees["images"].startswith("none for persons")
+    assert "with most here" in record.guarantees["images in groups"]
+
+
+def test_what_the_experiment_claims_follows_from_its_persons() -> None:
+    """The factors asked for are 0.9 of g and of g·P/n, as the sizes in the file have them."""
+    config = next(c for c in load_experiments("ours-persons") if not c.on_images)
+    whose = simulated_persons(config, 0)
+    assert whose is not None
+    counts = np.bincount(whose)
+    g, ratio = counts.max(), counts.max() * len(counts) / len(whose)
+    assert (len(counts), len(whose), g) == (730, 2230, 40)
+    factors = sorted(claim.factor for claim in config.claims)
+    assert factors[-2:] == pytest.approx([0.9 * ratio, 0.9 * g], rel=5e-3)
+    assert simulate(config, 0).shape == (2230, 5, 5)
 
 
 def test_no_identifier_leaves(ward: Path) -> None:

@@ -4,6 +4,7 @@ from pipeline.config import ExperimentConfig
 from pipeline.datasets import Card, find_card
 from pipeline.descriptors import DESCRIPTORS, require_made_for
 from pipeline.errors import ConfigError, require_known
+from pipeline.experiments.persons import UNITS
 from pipeline.experiments.sources import SOURCES, build_manifold
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
@@ -20,6 +21,7 @@ def check(config: ExperimentConfig) -> None:
         One line: what was asked, why it means nothing, what to choose.
     """
     for series in config.mechanisms:
+        require_known("kind of records", series.records, UNITS, "ours-persons.toml has one of each")
         for name in (series.mechanism, series.footpoint_mechanism):
             require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
     if config.composition is not None:

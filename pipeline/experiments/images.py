@@ -80,7 +80,8 @@ def describe_classes(run: Run) -> None:
         chunks = passing(images, source.classes[label], counts[label], "images")
         first = next(chunks)
         parts = [describe(chunk, config.descriptor, config.eta) for chunk in chain([first], chunks)]
-        run.keep(label, np.concatenate(parts))
+        persons = source.select(config.splits, label).units if source.unit == "person" else None
+        run.keep(label, np.concatenate(parts), persons)
         with atomic_path(samples / f"{label}.png") as temporary:
             spread = np.linspace(0, len(first) - 1, min(SAMPLES, len(first))).astype(int)
             shown = first[spread]

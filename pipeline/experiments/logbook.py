@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 from pipeline import __version__
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import Card, find_card, origin
+from pipeline.datasets.source import Selection
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import DatasetError
 from pipeline.experiments.images import open_images
 from pipeline.experiments.montecarlo import all_cells, distance_name, stream_seed
-from pipeline.experiments.promises import guarantees, statement
+from pipeline.experiments.promises import guarantees, persons_of, statement, unit
 from pipeline.experiments.run import Run
 from pipeline.experiments.sources import SOURCES, class_title
 from pipeline.geometry import MANIFOLDS
@@ -43,10 +44,11 @@ def write_log(run: Run, started: datetime, seconds: Steps) -> Path:
         counts = tuple(ClassCount(label, *size) for label, size in enumerate(sizes))
         return _write(run, note, counts, started, seconds)
     source = open_images(run)
-    n = source.counts(config.splits)
+    n = source.units(config.splits)
     counts = tuple(ClassCount(label, source.classes[label], n[label]) for label in run.labels)
     note = _note(source.card, origin(source.card))
-    return _write(run, note, counts, started, seconds, shape=source.shape, facts=source.facts)
+    facts = (*source.facts, *_persons(config, source.select(config.splits)))
+    return _write(run, note, counts, started, seconds, shape=source.shape, facts=facts)
 
 
 def write_missing(run: Run, started: datetime, reason: DatasetError) -> Path:
@@ -148,12 +150,23 @@ def command(run: Run, out: Path | None = None) -> str:
     return shlex.join(words)
 
 
+def _persons(config: ExperimentConfig, chosen: Selection) -> tuple[str, ...]:
+    """Say how many images are whose, which a run on public images may."""
+    if persons_of(config) is None:
+        return ()
+    _, many = np.unique(np.stack([chosen.labels, chosen.units]), axis=1, return_counts=True)
+    return (
+        f"One record is one person: {many.sum():,} images make {len(many):,} records, of "
+        f"{many.min()} to {many.max()} images each.",
+    )
+
+
 def _unit(config: ExperimentConfig) -> str:
     """Return what one record is."""
     if config.composition is not None:
         return "query"
     if config.source is None:
-        return "image"
+        return unit(config)
     if own := SOURCES[config.source.kind].unit:
         return own
     units = {getattr(MANIFOLDS[name], "unit", "point") for name in config.manifolds}

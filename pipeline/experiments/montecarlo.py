@@ -7,6 +7,7 @@ stopped with the same numbers.
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
+from pipeline.experiments.persons import ClassData, budget_of, records_of
 from pipeline.geometry import Manifold
 from pipeline.geometry.manifold import Embedded
 from pipeline.mean import Domain, Drawn, Prepared, Records, SinglePlan, admit, draw, prepare
@@ -33,14 +35,6 @@ class Setting(NamedTuple):
     def repetitions(self, series: SeriesConfig) -> int:
         """Return how often a cell of `series` is drawn."""
         return series.repetitions or self.config.repetitions
-
-
-class ClassData(NamedTuple):
-    """The records of one class: label, name, and points of shape (n, *point_shape)."""
-
-    label: int
-    name: str
-    points: NDArray[Any]
 
 
 class Cell(NamedTuple):
@@ -84,12 +78,17 @@ def run_cells(
     What depends on the records alone is computed once, and what depends on a series once for all
     its budgets.
     """
-    records = admit(data.points, domain=setting.domain, manifold=setting.manifold)
+
+    @cache
+    def records(unit: str) -> Records:
+        points = records_of(data, unit, setting.manifold)
+        return admit(points, domain=setting.domain, manifold=setting.manifold)
+
     for series in setting.config.mechanisms:
         mine = [cell for cell in pending if cell.series == series and cell.label == data.label]
         if not mine:
             continue
-        prepared = prepare_series(records, data, setting, series)
+        prepared = prepare_series(records(series.records), data, setting, series)
         for cell in mine:
             write(cell, columns(data, prepared, cell, setting))
 
@@ -113,7 +112,7 @@ def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # found by the checks of the geometry
             rng = np.random.default_rng(known["seed"])
-            drawn = draw_cell(prepared, cell, setting, rng=rng)
+            drawn = draw_cell(prepared, cell, setting, rng=rng, most=data.most)
             distance = measure(prepared.records, drawn, cell.series)
     except UndefinedError:
         return known | {"status": "undefined"}
@@ -135,10 +134,10 @@ def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -
 
 
 def draw_cell(
-    prepared: Prepared, cell: Cell, setting: Setting, *, rng: np.random.Generator
+    prepared: Prepared, cell: Cell, setting: Setting, *, rng: np.random.Generator, most: int = 1
 ) -> Drawn:
-    """Draw every repetition of one cell in one call."""
-    budget = setting.config.budget(cell.value, cell.series)
+    """Draw every repetition of one cell in one call; `most` records are of one person."""
+    budget = budget_of(setting.config.budget(cell.value, cell.series), most, cell.series.records)
     size = setting.repetitions(cell.series)
     return draw(prepared, budget, noise=FloatNoise(rng), size=size)
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.experiments.montecarlo import Cell, ClassData, Setting, draw_cell, stream_seed
+from pipeline.experiments.montecarlo import Cell, Setting, draw_cell, stream_seed
+from pipeline.experiments.persons import ClassData
 from pipeline.experiments.shapes import smooth
 from pipeline.files import atomic_path, make_folder
 from pipeline.mean import admit, prepare

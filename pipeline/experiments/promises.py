@@ -8,10 +8,13 @@ others are printed with the reason why they have none.
 from collections.abc import Mapping
 
 from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.experiments.sources import build_manifold
+from pipeline.datasets import classes_per_person, find_card
+from pipeline.experiments.persons import UNITS
+from pipeline.experiments.sources import SOURCES, build_manifold
 from pipeline.mechanisms import MECHANISMS
-from pipeline.privacy import Budget, PrivacyStatement, advantage, privacy_statement
+from pipeline.privacy import Budget, PrivacyStatement, advantage, privacy_statement, repeat
 from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, PureDP, RaoDP
+from pipeline.privacy.statement import classes_rule
 
 CLASSICAL = 1.0
 """The classical formula of the Gaussian mechanism is proven for ε below this."""
@@ -23,7 +26,10 @@ def guarantees(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[
     for series in config.mechanisms:
         budget = _largest(config, series)
         reason = uncertified(config, series)
-        out[series.series] = reason or _with_equivalent(_of(budget, config, n_by_class))
+        promise = reason or _with_equivalent(_of(budget, config, n_by_class))
+        if not reason and persons_of(config) is not None and UNITS[series.records].group:
+            promise += ", for persons with at most as many images as the one with most here has"
+        out[series.series] = promise
     return out
 
 
@@ -32,6 +38,8 @@ def uncertified(config: ExperimentConfig, series: SeriesConfig) -> str:
     budget = _largest(config, series)
     if isinstance(budget, RaoDP | KLDP | MCDP):
         return f"never certified: {budget} is a label that bounds no (ε, δ)"
+    if persons_of(config) is not None and not UNITS[series.records].protects:
+        return f"none for persons: {budget} protects one image, and a person may have many"
     if series.sampler == "chain":
         return (
             f"approximate only: {series.burn_in:,} steps of a Markov chain approach the law that "
@@ -63,8 +71,9 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
         return {"Guarantee": f"none is certified. {text}"}
     budgets = sorted((_largest(config, series) for series in certified), key=advantage)
     statements = [_of(budget, config, n_by_class) for budget in reversed(budgets)]
+    several = "image" if persons_of(config) is not None else unit(config)
     pairs = {
-        title.replace("image", unit(config)).replace("Image", unit(config).capitalize()): words
+        title.replace("image", several): words
         for title, words in statements[0].items()
         if title not in ("Definition", "Implies")
     }
@@ -76,7 +85,16 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
 
 def unit(config: ExperimentConfig) -> str:
     """Return what one record is, as the statement calls it."""
+    if persons_of(config) is not None:
+        return "person"
     return "image" if config.source is None else "record"
+
+
+def persons_of(config: ExperimentConfig) -> int | None:
+    """Return in how many classes a person may be; None where the unit is not the person."""
+    if config.source is not None:
+        return None if SOURCES[config.source.kind].persons is None else 1
+    return classes_per_person(find_card(config.dataset)) if config.on_images else None
 
 
 def _positive(config: ExperimentConfig) -> bool:
@@ -87,19 +105,21 @@ def _positive(config: ExperimentConfig) -> bool:
 
 
 def _largest(config: ExperimentConfig, series: SeriesConfig) -> Budget:
-    return config.budget(max(config.budgets), series)
+    """Return what one draw costs at most, in all classes that a person may be in."""
+    return repeat(config.budget(max(config.budgets), series), persons_of(config) or 1)
 
 
 def _of(
     budget: Budget, config: ExperimentConfig, n_by_class: Mapping[str, int]
 ) -> PrivacyStatement:
-    word = unit(config)
+    word, classes = unit(config), persons_of(config)
     return privacy_statement(
         budget,
         n_by_class=n_by_class,
         unit=word,
-        composition=f"classes have public labels and disjoint {word}s, so a run costs the dearest "
-        f"class; every repetition and every series draws again from the same {word}s and adds up",
+        classes_per_person=classes,
+        composition=f"{classes_rule(word, classes)}; every repetition and every series draws again "
+        f"from the same {word}s and adds up",
     )
 
 

@@ -60,7 +60,7 @@ def load_experiments(
     given = {key: value for key, value in asked.items() if value is not None}
     read = [_read(source, given) for source in chosen]
     for option, value in (("--dataset", dataset), ("--descriptor", descriptor)):
-        if value is not None and not any(configs[0].on_images for configs in read):
+        if value is not None and not any(config.on_images for group in read for config in group):
             names = ", ".join(configs[0].name for configs in read)
             raise ConfigError(f"{names} makes its own records and takes no {option}; leave it out")
     options = [*["--quick"] * quick, *["--no-chains"] * (not chains)]
@@ -130,8 +130,10 @@ def _on(
     variant whose descriptor is made for such images, or the first with the only descriptor that is,
     unless the descriptor is `fixed` or the paper's.
     """
-    if dataset is None or not configs[0].on_images:
+    on_images = [config for config in configs if config.on_images]
+    if dataset is None or not on_images:
         return list(configs)
+    configs = on_images
     if own := [config for config in configs if config.dataset == dataset]:
         return own
     card = find_card(dataset)

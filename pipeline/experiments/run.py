@@ -64,8 +64,21 @@ class Run:
         """File of the records of a class, which stands while the run works."""
         return self.folder / "records" / f"{label}.npy"
 
-    def keep(self, label: int, points: NDArray[Any]) -> None:
+    def persons(self, label: int) -> Path:
+        """File that says whose each record is, where persons are told apart."""
+        return self.folder / "records" / f"{label}-persons.npy"
+
+    def keep(
+        self, label: int, points: NDArray[Any], persons: NDArray[np.int64] | None = None
+    ) -> None:
         """Write the records of a class, shape (n, *point_shape), whole or not at all."""
         make_folder(self.records(label).parent)
-        with atomic_path(self.records(label)) as temporary, temporary.open("wb") as stream:
-            np.save(stream, points)
+        kept = {self.persons(label): persons, self.records(label): points}
+        for path, values in kept.items():
+            if values is not None:
+                with atomic_path(path) as temporary, temporary.open("wb") as stream:
+                    np.save(stream, values)
+
+    def kept(self, label: int) -> list[Path]:
+        """Return the files that `keep` wrote."""
+        return [path for path in (self.records(label), self.persons(label)) if path.is_file()]

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SourceConfig
 from pipeline.errors import ConfigError
-from pipeline.experiments.montecarlo import ClassData, Setting, stream_seed
+from pipeline.experiments.montecarlo import Setting, stream_seed
+from pipeline.experiments.persons import ClassData
 from pipeline.experiments.pictures import draw_outlines
 from pipeline.experiments.run import Run
 from pipeline.experiments.shapes import outlines, template
@@ -49,10 +50,17 @@ def simulate(config: ExperimentConfig, label: int) -> NDArray[Any]:
     return SOURCES[source.kind].draw(manifold, ball, source, n, rng)
 
 
+def simulated_persons(config: ExperimentConfig, label: int) -> NDArray[np.int64] | None:
+    """Return whose each point of one simulated class is, where its source makes persons."""
+    source, (_, _, n) = source_of(config), config.simulated[label]
+    persons = SOURCES[source.kind].persons
+    return None if persons is None else persons(source, n)
+
+
 def simulate_classes(run: Run) -> None:
     """Simulate the records of every class of a run."""
     for label in run.labels:
-        run.keep(label, simulate(run.config, label))
+        run.keep(label, simulate(run.config, label), simulated_persons(run.config, label))
 
 
 def source_of(config: ExperimentConfig) -> SourceConfig:
@@ -96,12 +104,15 @@ class Source:
         What a record is called; "" where it is called as a point of its manifold.
     pictures : callable, optional
         Draws private means of a class into a folder, where they make a picture.
+    persons : callable, optional
+        Config and number of persons → whose each point is, where a person has several.
     """
 
     draw: Callable[[Manifold, Domain, SourceConfig, int, np.random.Generator], NDArray[Any]]
     ball: Callable[[Manifold, float], Ball] = _around_origin
     unit: str = ""
     pictures: Callable[[ClassData, Setting, Path], Path] | None = None
+    persons: Callable[[SourceConfig, int], NDArray[np.int64]] | None = None
 
 
 def _ball(
@@ -150,6 +161,30 @@ def _outlines(
     return np.array(kept)
 
 
+def _whose(source: SourceConfig, n: int) -> NDArray[np.int64]:
+    """Return whose each image of n persons is; how many each has goes round and round."""
+    if not source.sizes:
+        raise ConfigError("a source of kind persons needs sizes, the images of a person: [1, 2, 5]")
+    return np.repeat(np.arange(n), np.resize(source.sizes, n))
+
+
+def _persons(
+    manifold: Manifold, ball: Domain, source: SourceConfig, n: int, rng: np.random.Generator
+) -> NDArray[Any]:
+    """Images around a mean of their person, persons around one that is half a radius off centre.
+
+    Both normal; what falls out of the ball is drawn back to its edge.
+    """
+    centre, d = center_of(ball, manifold), manifold.dim
+    middle = manifold.exp(centre, ball.radius / 2.0 * directions(1, d, rng)[0])
+    means = manifold.exp(middle, source.between / math.sqrt(d) * rng.standard_normal((n, d)))
+    whose = _whose(source, n)
+    away = source.within / math.sqrt(d) * rng.standard_normal((len(whose), d))
+    out = manifold.log(centre, manifold.exp(means[whose], away))
+    reach = np.linalg.norm(out, axis=-1, keepdims=True)
+    return manifold.exp(centre, out * np.minimum(1.0, ball.radius / reach))
+
+
 def _symmetric(matrices: FloatArray) -> FloatArray:
     return (matrices + matrices.mT) / 2.0
 
@@ -167,5 +202,6 @@ SOURCES = {
         unit="outline",
         pictures=draw_outlines,
     ),
+    "persons": Source(_persons, unit="person", persons=_whose),
 }
 """How the records of a class are made."""

@@ -28,7 +28,8 @@ from pipeline.experiments.images import (
     verify_bound,
 )
 from pipeline.experiments.logbook import write_log, write_missing
-from pipeline.experiments.montecarlo import Cell, ClassData, Setting, all_cells, run_cells
+from pipeline.experiments.montecarlo import Cell, Setting, all_cells, run_cells
+from pipeline.experiments.persons import ClassData
 from pipeline.experiments.run import Run
 from pipeline.experiments.sources import (
     SOURCES,
@@ -157,16 +158,17 @@ def collect(run: Run) -> None:
 
 def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:
     """Return the records of one class, and what is public of it."""
-    config, points = run.config, np.load(run.records(label))
+    config, kept = run.config, [np.load(path) for path in run.kept(label)]
     if config.on_images:
         name = find_card(config.dataset).classes[label]
-        return ClassData(label, name, points), image_setting(run)
-    return ClassData(label, class_title(config, label), points), simulated_setting(config, label)
+        return ClassData(label, name, *kept), image_setting(run)
+    return ClassData(label, class_title(config, label), *kept), simulated_setting(config, label)
 
 
 def row_writer(run: Run) -> RowWriter:
     """Return the writer of a run's table: the same for every task of the run."""
-    records = hashlib.sha256(b"".join(run.records(label).read_bytes() for label in run.labels))
+    kept = [path for label in run.labels for path in run.kept(label)]
+    records = hashlib.sha256(b"".join(path.read_bytes() for path in kept))
     return RowWriter(
         run.table,
         [cell.key for cell in all_cells(run.config, run.labels)],

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UndefinedError
-from pipeline.experiments.montecarlo import Cell, ClassData, Setting, describe_cell
+from pipeline.experiments.montecarlo import Cell, Setting, describe_cell
+from pipeline.experiments.persons import ClassData, records_of
 from pipeline.mean import SinglePlan, admit, calibrate
 from pipeline.mean.single import Calibrated
 
@@ -29,7 +30,8 @@ def time_cells(
 ) -> None:
     """Time the `pending` cells of one class, one after another, and hand their rows to `write`."""
     manifold = setting.manifold
-    records = admit(data.points, domain=setting.domain, manifold=manifold)
+    points = records_of(data, "persons", manifold)
+    records = admit(points, domain=setting.domain, manifold=manifold)
     for cell in pending:
         series, plan = cell.series, cell.series.plan
         if cell.label != data.label or not isinstance(plan, SinglePlan):

@@ -246,6 +246,27 @@ def for_group(budget: Budget, size: int) -> Budget:
     )
 
 
+def for_one_of_group(budget: Budget, size: int) -> Budget:
+    """Return what one record may cost so that `size` of them cost at most `budget`, rounded down.
+
+    Raises
+    ------
+    PrivacyError
+        A size below 1, or another definition than pure DP, GDP and zCDP.
+    """
+    size = check_count(size, "a group")
+    match budget:
+        case PureDP(epsilon):
+            return PureDP(round_down(Fraction(epsilon) / size))
+        case GDP(mu):
+            return GDP(round_down(Fraction(mu) / size))
+        case ZCDP(rho):
+            return ZCDP(round_down(Fraction(rho) / size**2))
+    raise PrivacyError(
+        f"{budget} is not shared out over a group here; state it in GDP, zCDP or pure DP"
+    )
+
+
 def for_group_as_written(budget: Budget, size: int) -> Budget:
     """Return `for_group`, but of the decimal that was typed, to the nearest double.
 

@@ -69,12 +69,13 @@ def verdict(run: FinishedRun) -> list[Finding]:
         return []
     decided = [item for item in judged if item.word in (AGREES, PART, AGAINST)]
     good = [item for item in decided if item.word == AGREES]
+    stated = "the paper's statements" if run.record.config.get("paper") else "our own claims"
     text = "This dataset is not in the paper. " if run.record.config.get("beyond") else ""
     if decided:
         count = f"{len(good)} of {len(decided)}"
-        text += f"Of the paper's statements that our rows decide, {count} agree."
+        text += f"Of {stated} that our rows decide, {count} agree."
     else:
-        text += "Our rows decide none of the paper's statements."
+        text += f"Our rows decide none of {stated}."
     for item in judged:
         if item.why or item.word in (PART, AGAINST, VOID):
             why = f": {item.why}" if item.why else ""

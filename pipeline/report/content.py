@@ -73,7 +73,8 @@ def _facts(run: FinishedRun) -> Mapping[str, Any]:
 
 def _heads(record: RunRecord) -> tuple[str, str]:
     """Return what a class of the run is, and what is counted in it."""
-    return "Class" if record.unit == "image" else "Setting", f"{record.units.capitalize()} n"
+    made = record.config.get("source") or record.config.get("composition")
+    return "Setting" if made else "Class", f"{record.units.capitalize()} n"
 
 
 def _series(run: FinishedRun) -> list[dict[str, str]]:
@@ -208,7 +209,8 @@ CONTENT: dict[str, Callable[[FinishedRun], Content]] = {
     "rules": facts_about("budgets"),
     "samples": samples,
     "bound": bound_figure,
-    "claims": claims,
+    "claims": lambda run: claims(run) if run.record.config.get("paper") else None,
+    "own-claims": lambda run: None if run.record.config.get("paper") else claims(run),
     "published": published,
     "times": times,
     "totals": totals,

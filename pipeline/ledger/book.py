@@ -21,8 +21,9 @@ from pipeline.ledger.journal import read_journal
 from pipeline.ledger.names import check_unlike, clean_name, clean_run_key
 from pipeline.ledger.state import budget_event, replay
 from pipeline.ledger.writing import Book
-from pipeline.privacy.composition import for_group_as_written, repeat_as_written
+from pipeline.privacy.composition import repeat_as_written
 from pipeline.privacy.definitions import ApproxDP, Budget
+from pipeline.privacy.groups import for_group_as_written
 from pipeline.privacy.profiles import epsilon_of
 
 DELTA = 1e-5
@@ -148,9 +149,8 @@ class Ledger:
         population, run_key = clean_name("population", population), clean_run_key(run_key)
         check_text("query", query)
         check_contents(contents)
-        charged = repeat_as_written(
-            for_group_as_written(cost, 1 if group is None else group), classes
-        )
+        of_one_class = for_group_as_written(cost, 1 if group is None else group)
+        charged = repeat_as_written(of_one_class, classes)
         cost_text = json.dumps(budget_fields(cost))
         parts = [population, query, run_key, cost_text, sorted(contents.items())]
         identity = self._mac("release", [json.dumps(parts).encode()])

@@ -1,9 +1,10 @@
 """What a release costs: definitions, calibration, composition, conversion, and the statement.
 
 Read in this order: ``definitions.py`` (the records), ``calibration.py`` (budget → scale of noise),
-``composition.py`` (how budgets add up), ``profiles.py`` (what they mean to an attacker),
-``advantage.py`` (what they mean to one person), ``conversion.py`` and ``costs.py`` (from one
-definition, or from a scale, to another), ``amplification.py``, ``pld.py``, ``statement.py``.
+``composition.py`` (how budgets add up), ``groups.py`` (several records of one person),
+``profiles.py`` (what they mean to an attacker), ``advantage.py`` (what they mean to one person),
+``conversion.py`` and ``costs.py`` (from one definition, or from a scale, to another),
+``amplification.py``, ``pld.py``, ``statement.py``.
 ``exact.py`` and ``normal.py`` hold the numerics that keep every figure on the private side.
 """
 
@@ -18,9 +19,6 @@ from pipeline.privacy.calibration import (
 from pipeline.privacy.composition import (
     compose,
     fits,
-    for_group,
-    for_group_as_written,
-    for_one_of_group,
     parallel,
     remaining,
     repeat,
@@ -43,6 +41,7 @@ from pipeline.privacy.definitions import (
     budget_from,
     main_parameter,
 )
+from pipeline.privacy.groups import for_group, for_group_as_written, for_one_of_group
 from pipeline.privacy.pld import pld_compose
 from pipeline.privacy.profiles import delta_of, epsilon_of, tradeoff
 from pipeline.privacy.statement import PrivacyStatement, privacy_statement

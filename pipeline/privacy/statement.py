@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from pipeline.errors import PrivacyError
 from pipeline.privacy.advantage import success
-from pipeline.privacy.composition import for_group
 from pipeline.privacy.conversion import convert
 from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, Budget, RaoDP, check_count
+from pipeline.privacy.groups import for_group
 
 _TIMING = "side channels: the time a release takes, memory and disk of the machine it runs on"
 _FLOATS = (

@@ -160,6 +160,7 @@ def test_killed_in_the_middle_it_goes_on_with_the_missing_shards(ward: Path) -> 
     place = find_place(ward / "store")
     before = contents(place)
     assert len(before) == 2
+    (ward / "store" / f".{planned(ward).keys[2]}.0.parquet.0.part").write_bytes(b"half")
     filled = fill(planned(ward), place)
     assert filled.images == 300 - 2 * 64
     after = contents(place)
@@ -512,3 +513,34 @@ def test_a_store_in_s3_is_the_same(ward: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(OutputError, match="s3://bucket") as caught:
         find_place("s3://bucket/ward").names()
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_its_shard_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two workers of Dask one is killed in the middle: every shard is made, the same bits."""
+    from distributed import Client, LocalCluster
+    from distributed import as_completed as completed
+
+    monkeypatch.setattr(plan, "IMAGES", 4)
+    folder(tmp_path, 80)
+    made, place = planned(tmp_path, "scans.toml"), find_place(tmp_path / "store")
+    fill(made, find_place(tmp_path / "undisturbed"))
+    at = list[int]()
+
+    def by_workers(addresses: Sequence[str], done: Callable[[filling.Made], None]) -> None:
+        for future in completed(client.map(take, addresses, pure=False)):
+            done(future.result())
+            if not at:
+                at.append(len(list((tmp_path / "store").glob("*.parquet"))))
+                os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        filled = fill(made, place, by_workers)
+    assert at[0] < len(made.keys)
+    assert filled.images == 80
+    assert contents(place) == contents(find_place(tmp_path / "undisturbed"))

@@ -104,6 +104,7 @@ def fill(
             else:
                 _distribute(plan, place, missing, hand_out, made, tick)
         names = _listed(plan, place)
+    _sweep(plan, place)
     held = [_held(plan, shard, names) for shard in range(len(plan.keys))]
     seconds = time.perf_counter() - started
     peak = max((one.peak for one in made), default=peak_memory())
@@ -224,6 +225,14 @@ def _listed(plan: Plan, place: Place) -> dict[str, str]:
     wanted = set(plan.keys)
     names = [name for name in sorted(place.names()) if name.endswith(SUFFIX)]
     return {name.partition(".")[0]: name for name in names if name.partition(".")[0] in wanted}
+
+
+def _sweep(plan: Plan, place: Place) -> None:
+    """Remove what workers that were killed have left half written of the plan's shards."""
+    wanted = set(plan.keys)
+    for name in place.names():
+        if name.startswith(".") and name.endswith(".part") and name.split(".")[1] in wanted:
+            place.remove(name)
 
 
 def _found(plan: Plan, place: Place) -> dict[str, str]:

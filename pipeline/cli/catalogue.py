@@ -1,6 +1,7 @@
 """Commands on what there is: lists of datasets and mechanisms, and the audit of their claims."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from rich.table import Column, Table
@@ -43,6 +44,35 @@ def datasets(*, data_root: DataRoot = None, how: Printing = PLAIN) -> None:
     for row in rows:
         table.add_row(*row)
     show(table, how)
+
+
+def card(folder: Path, /, *, data_root: DataRoot = None, how: Printing = PLAIN) -> None:
+    """Draft a card for a folder of images: PNG, JPEG, TIFF, DICOM, NIfTI, or a table of them.
+
+    The card goes to standard output, what is a guess or could not be decided to standard error.
+
+    ```
+    covdp card ~/images/ward > ward.toml
+    covdp describe --dataset ward.toml --data-root ~/images --store ~/stores/ward
+    ```
+
+    Parameters
+    ----------
+    folder
+        The folder of the images, or a table of them (.csv, .parquet).
+    data_root
+        Folder in which it lies, to which path in the card is relative [the folder above].
+    """
+    from pipeline.datasets.drafts import draft_card
+
+    begin(how)
+    draft = draft_card(folder, data_root)
+    if how.json:
+        print_json(draft)
+        return
+    print(draft.card, end="")
+    for doubt in draft.open:
+        print(f"covdp: {doubt}", file=sys.stderr)
 
 
 def _dataset(row: Any, card: Any) -> dict[str, Any]:

@@ -54,7 +54,7 @@ book.command(releases.history)
 HELP: Mapping[str, tuple[Callable[..., None] | App, ...]] = {
     "On public images": (experiments.run, experiments.reproduce, experiments.report),
     "On private images": (describing.describe, releases.release, book, releases.serve),
-    "What there is": (catalogue.datasets, catalogue.mechanisms, catalogue.audit),
+    "What there is": (catalogue.datasets, catalogue.card, catalogue.mechanisms, catalogue.audit),
     "The program itself": (completion, app["--help"], app["--version"]),
 }
 """What stands under which heading of the help."""

@@ -2,8 +2,9 @@
 
 import csv
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,6 +15,26 @@ MANY = 1_000_000
 """Rows that any Parquet file may have; one of more has a byte or more for each."""
 BATCH = 1 << 14
 """Rows that are unpacked at a time."""
+
+
+def read_head(path: Path, count: int) -> tuple[list[str], list[list[str]]]:
+    """Return the names of all columns, and the first rows as text."""
+    with _readable(path) as stream:
+        if path.suffix.lower() == ".parquet":
+            import pyarrow.parquet as pq
+
+            with closing(pq.ParquetFile(stream)) as file:
+                names = list(file.schema_arrow.names)
+                batch = next(file.iter_batches(count), None)
+            rows = [list(row.values()) for row in batch.to_pylist()] if batch else []
+        else:
+            with TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+                lines = (
+                    line for line in csv.reader(text, strict=True) if any(map(str.strip, line))
+                )
+                names = [name.strip() for name in next(lines, [])]
+                rows = list(islice(lines, count))
+    return names, [[_text(value) for value in row] for row in rows if len(row) == len(names)]
 
 
 def read_columns(path: Path, columns: Mapping[Any, str]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -34,12 +55,19 @@ def read_columns(path: Path, columns: Mapping[Any, str]) -> Iterator[tuple[str, 
         When the file cannot be read, has no such column or has it twice, or a row lacks a value.
     """
     rows = _parquet if path.suffix.lower() == ".parquet" else _csv
+    with _readable(path) as stream:
+        for where, row in rows(stream, path, list(columns.values())):
+            values = dict(zip(columns, map(_text, row), strict=True))
+            if any(values.values()):
+                yield where, _full(values, columns, where)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[BinaryIO]:
+    """Open a table; whatever a damaged one raises becomes one `DatasetError`."""
     try:
         with open_regular(path) as stream:
-            for where, row in rows(stream, path, list(columns.values())):
-                values = dict(zip(columns, map(_text, row), strict=True))
-                if any(values.values()):
-                    yield where, _full(values, columns, where)
+            yield stream
     except DatasetError:
         raise
     except UnicodeDecodeError as error:

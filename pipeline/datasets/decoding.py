@@ -66,8 +66,8 @@ class PictureCard(OwnCard):
 
 def extent(file: Path, card: PictureCard) -> tuple[int, int]:
     """Return height and width of an image from its header alone."""
-    with _opened(file, card.formats) as image:
-        _check_one(image, file)
+    with opened(file, card.formats) as image:
+        check_one(image, file)
         return image.height, image.width
 
 
@@ -78,8 +78,8 @@ def decode(file: Path, card: PictureCard, check: Check | None = None) -> ImageAr
     """
     from PIL import Image
 
-    with _opened(file, card.formats) as image:
-        _check_one(image, file)
+    with opened(file, card.formats) as image:
+        check_one(image, file)
         if check:
             check((image.height, image.width), file)
         if image.mode in DEEP:
@@ -102,8 +102,8 @@ def decode_mask(file: Path, card: PictureCard, wanted: tuple[int, int]) -> Image
     """
     from PIL import Image
 
-    with _opened(file, MASKS) as image:
-        _check_one(image, file)
+    with opened(file, MASKS) as image:
+        check_one(image, file)
         if (sides := (image.height, image.width)) != wanted:
             raise ImageError(f"{file}: a mask must have its image's size, {wanted}, found {sides}")
         pixels = np.asarray(image if image.mode in DEEP | {"1", "L"} else image.convert("RGB"))
@@ -141,7 +141,7 @@ def fitted(image: "Image.Image", size: int, fit: str, *, smooth: bool = True) ->
     return black
 
 
-def _check_one(image: "Image.Image", file: Path) -> None:
+def check_one(image: "Image.Image", file: Path) -> None:
     """Raise unless a file is one image in a mode whose values are known, before any is decoded."""
     pages = getattr(image, "n_frames", 1)
     if pages > 1 and image.format != "MPO":  # a JPEG with a preview is one image
@@ -210,7 +210,7 @@ def _windowed(image: Any, card: PictureCard, file: Path) -> ImageArray:
 
 
 @contextmanager
-def _opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
+def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
     """Open an image; whatever a damaged file makes Pillow raise becomes one `ImageError`.
 
     Only the decoders of the card's formats look at it, whatever its name says.

@@ -1,0 +1,231 @@
+"""A draft of a card, from what lies in a folder: what is plain, what is a guess, what is open."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.datasets.columns import read_columns, read_head
+from pipeline.datasets.decoding import FORMATS
+from pipeline.datasets.doors import stay_inside
+from pipeline.datasets.layouts import FEW, read_layout
+from pipeline.datasets.looks import SAMPLE, TABLES, Look, look_at, scan
+from pipeline.datasets.source import SPLITS
+from pipeline.errors import DatasetError
+
+SIZES = (224, 128, 64, 28)
+"""Sides that a draft chooses from where images have different sizes."""
+WORDS = {"folder": "picture(s)", "dicom": "DICOM file(s)", "nifti": "NIfTI file(s)"}
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "class": ("class", "label", "diagnosis", "target", "category", "finding"),
+    "split": ("split", "set", "partition"),
+    "person": ("person", "patient", "patient_id", "patientid", "subject", "subject_id", "mrn"),
+    "date": ("date", "study_date", "studydate", "taken", "acquired"),
+    "mask": ("mask", "mask_path", "segmentation", "region"),
+}
+"""What columns of tables are usually called."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A card that could be.
+
+    Attributes
+    ----------
+    card : str
+        TOML.
+    open : tuple of str
+        What is a guess, or could not be decided; empty when the card can be used as it is.
+    """
+
+    card: str
+    open: tuple[str, ...]
+
+
+def draft_card(path: Path, root: Path | None = None) -> Draft:
+    """Return a draft for a folder of images, or for a table of them.
+
+    Parameters
+    ----------
+    path : Path
+        The folder, or the file of a table.
+    root : Path, optional
+        The data root, in which it lies; the folder above when left out.
+
+    Raises
+    ------
+    DatasetError
+        When there is no such folder, no image in it, or no table of images.
+    """
+    if not path.exists():
+        raise DatasetError(f"{path} does not exist; name a folder of images, or a table of them")
+    path = path.resolve()
+    root = (root or path.parent).resolve()
+    stay_inside(path, root, str(path))
+    if path.is_file():
+        if path.suffix.lower() not in TABLES:
+            raise DatasetError(f"{path} is no folder, nor a table (.csv or .parquet)")
+        return _of_table(path, root)
+    found = scan(path)
+    tables = [path / name for name in found.pop("table")]
+    if len(tables) == 1 and _paths_in(tables[0]):
+        return _of_table(tables[0], root)
+    kinds = sorted(filter(found.get, found), key=lambda kind: -len(found[kind]))
+    if not kinds:
+        raise DatasetError(
+            f"{path} holds no image that can be read ({', '.join(FORMATS)}, DICOM, NIfTI); name "
+            "the folder they are in"
+        )
+    doubts = [
+        f"{len(found[other])} {WORDS[other]} beside {len(found[kinds[0]])} {WORDS[kinds[0]]} are "
+        "not of this card; move them away, or leave them out by a narrower pattern"
+        for other in kinds[1:]
+    ]
+    return _of_folder(kinds[0], path, root, found[kinds[0]], doubts)
+
+
+def _of_folder(kind: str, path: Path, root: Path, names: Sequence[str], doubts: list[str]) -> Draft:
+    """Draft a card of a folder of files of one kind."""
+    layout = read_layout(names, path.name)
+    base = path.parent if layout.from_above else path
+    stay_inside(base, root, str(base))
+    doubts += layout.open
+    own = kind != "folder"  # DICOM says whose it is, and all slices of a volume are one person's
+    keys: dict[str, object] = {
+        "kind": kind,
+        "path": base.relative_to(root).as_posix(),
+        "classes": list(layout.classes),
+        "pattern": layout.pattern,
+        "unit": "person" if own or layout.person else None,
+        "formats": _formats(names) if kind == "folder" else None,
+    }
+    if kind == "nifti":
+        doubts.append(
+            "axis = 2 cuts slices across the last axis; volumes = true takes volumes whole"
+        )
+        keys["axis"] = 2
+    looks, faults = look_at(kind, path, names)
+    return _written(path, keys, looks, faults, doubts)
+
+
+def _of_table(path: Path, root: Path) -> Draft:
+    """Draft a card of a table."""
+    names, rows = read_head(path, SAMPLE)
+    paths = _paths_in(path)
+    if not paths:
+        raise DatasetError(
+            f"{path} has no column of paths to images, relative to its folder; correct the paths"
+        )
+    doubts = []
+    columns = {role: _called(names, calls) for role, calls in COLUMNS.items()}
+    files = [name for name in paths if name != columns["mask"]] or paths
+    if len(files) > 1:
+        doubts.append(f"columns {', '.join(files)} hold paths; {files[0]} is taken for the images'")
+    if columns["mask"] not in paths:
+        columns["mask"] = None
+    split = columns["split"]
+    if split and not {row[names.index(split)] for row in rows} <= set(SPLITS):
+        doubts.append(f"column {split} may be the split; a card knows {', '.join(SPLITS)}")
+        columns["split"] = None
+    classes: list[str] = []
+    if label := columns["class"]:
+        classes = sorted({said["class"] for _, said in read_columns(path, {"class": label})})
+    if not label or len(classes) > FEW:
+        doubts.append(f"which column is the class, out of {', '.join(names)}; name it in columns")
+    kept = {"path": files[0], "class": label or "?"}
+    kept |= {role: name for role, name in columns.items() if name and role != "class"}
+    images = [row[names.index(files[0])] for row in rows]
+    keys: dict[str, object] = {
+        "kind": "table",
+        "path": path.relative_to(root).as_posix(),
+        "classes": classes[:FEW] or ["?"],
+        "columns": kept,
+        "unit": "person" if columns["person"] else None,
+        "formats": _formats(images),
+    }
+    looks, faults = look_at("table", path.parent, images)
+    return _written(path, keys, looks, faults, doubts)
+
+
+def _called(names: Sequence[str], calls: Sequence[str]) -> str | None:
+    """Return the column that has one of some names, the first of them that is there."""
+    plain = {name.lower().replace(" ", "_"): name for name in reversed(names)}
+    return next((plain[call] for call in calls if call in plain), None)
+
+
+def _paths_in(table: Path) -> list[str]:
+    """Return the columns whose values, as far as looked at, are all files beside a table."""
+    names, rows = read_head(table, 20)
+    return [
+        name
+        for place, name in enumerate(names)
+        if rows and all(row[place] and (table.parent / row[place]).is_file() for row in rows)
+    ]
+
+
+def _formats(names: Sequence[str]) -> list[str] | None:
+    """Return the formats of pictures, unless they are those that a card reads anyway."""
+    found = {
+        kind for kind, ends in FORMATS.items() for name in names if name.lower().endswith(ends)
+    }
+    return None if found <= {"PNG", "JPEG"} else [kind for kind in FORMATS if kind in found]
+
+
+def _written(
+    path: Path,
+    keys: dict[str, object],
+    looks: Sequence[Look],
+    faults: Sequence[str],
+    doubts: list[str],
+) -> Draft:
+    """Return a draft with what the images themselves say."""
+    if not looks:
+        raise DatasetError(f"none of the images can be read; the first: {faults[0]}")
+    if keys["kind"] == "dicom" and not all(look.named for look in looks):
+        keys["unit"] = None
+        doubts.append('some files have no PatientID; unit = "person" needs {person} in pattern')
+    doubts += [f"{len(faults)} cannot be read; the first: {faults[0]}"] if faults else []
+    colours = {look.colour for look in looks}
+    if len(colours) > 1:
+        doubts.append("some images are gray and some in colour; choose channels, and what is left")
+    keys["channels"] = 3 if True in colours else 1
+    sides = {look.sides[:2] for look in looks}
+    shortest = min(min(each) for each in sides)
+    if len(sides) > 1:
+        size = next((size for size in SIZES if size <= shortest), shortest)
+        keys["size"] = size
+        doubts.append(
+            f"images have {len(sides)} sizes, from {_by(min(sides))} to {_by(max(sides))}; size = "
+            f"{size} makes them square by cropping, fit says otherwise"
+        )
+    lines = [f"# drafted from {len(looks)} of the files of {path.name}; keys: data/README.md"]
+    order = (
+        "kind",
+        "path",
+        "channels",
+        "classes",
+        "pattern",
+        "columns",
+        "unit",
+        "axis",
+        "size",
+        "formats",
+    )
+    lines += [f"{key} = {_toml(keys[key])}" for key in order if keys.get(key) is not None]
+    if len(sides) == 1:
+        lines.append(f"# all images have {_by(min(sides))} pixels")
+    if any(look.deep for look in looks):
+        lines.append('# window = [low, high]  # or "image", for values of more than 8 bits')
+        doubts.append("values have more than 8 bits: which of them become 0 and 255, say by window")
+    return Draft("\n".join(lines) + "\n", tuple(doubts))
+
+
+def _by(sides: tuple[int, ...]) -> str:
+    return " x ".join(map(str, sides))
+
+
+def _toml(value: object) -> str:
+    """Return a value as TOML: text, numbers, lists of them, and a flat table."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)

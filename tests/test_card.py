@@ -1,0 +1,242 @@
+"""The draft of a card: it opens as it is where all is plain, and says what is not."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import pytest
+from PIL import Image
+from pydicom import examples
+
+from pipeline.cli import main
+from pipeline.datasets import ImageSource, open_dataset
+from pipeline.datasets.drafts import Draft, draft_card
+from pipeline.errors import DatasetError
+
+
+def save(path: Path, shape: tuple[int, ...] = (6, 5), kind: type = np.uint8) -> None:
+    """Write an image of random values over all of a type, in new folders."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    top = np.iinfo(kind).max
+    values = np.random.default_rng(len(str(path))).integers(0, top, shape, endpoint=True)
+    Image.fromarray(values.astype(kind)).save(path)
+
+
+def drafted(folder: Path, more: str = "") -> tuple[dict[str, Any], Draft, ImageSource]:
+    """Return the keys of the draft, the draft, and the dataset that it opens."""
+    draft = draft_card(folder)
+    card = folder.parent / "drafted.toml"
+    card.write_text(draft.card + more)
+    return tomllib.loads(draft.card), draft, open_dataset(card, folder.parent)
+
+
+def test_folders_of_classes_are_plain(tmp_path: Path) -> None:
+    """One folder a class with images of one size leaves nothing open."""
+    for name in ("well [1]", "ill"):
+        for number in (1, 2):
+            save(tmp_path / f"ward/images/{name}/scan {number}.png")
+    (tmp_path / "ward/notes.txt").write_text("no image")
+    keys, draft, source = drafted(tmp_path / "ward")
+    assert draft.open == ()
+    assert keys == {
+        "kind": "folder",
+        "path": "ward",
+        "channels": 1,
+        "classes": ["ill", "well [1]"],
+        "pattern": "images/{class}/*",
+    }
+    assert (source.shape, source.counts()) == ((6, 5), (2, 2))
+    assert len(next(source.chunks())) == 4
+
+
+def test_splits_sizes_and_colour(tmp_path: Path) -> None:
+    """Splits are seen; images of several sizes get one, and that is told; colour is seen."""
+    for split in ("train", "test"):
+        for name in ("a", "b"):
+            save(tmp_path / f"ward/{split}/{name}/x/1.png", (90, 70, 3))
+            save(tmp_path / f"ward/{split}/{name}/2.bmp", (80, 66, 3))
+    keys, draft, source = drafted(tmp_path / "ward")
+    assert (keys["pattern"], keys["channels"], keys["size"]) == ("{split}/{class}/**/*", 3, 64)
+    assert keys["formats"] == ["PNG", "BMP"]
+    (doubt,) = draft.open
+    assert "images have 2 sizes, from 80 x 66 to 90 x 70; size = 64" in doubt
+    assert (source.shape, source.counts("test")) == ((64, 64, 3), (2, 2))
+    assert len(next(source.chunks())) == 8
+
+
+def test_gray_that_is_stored_in_colour_is_gray(tmp_path: Path) -> None:
+    """Three equal channels are one."""
+    for name in ("a", "b"):
+        save(tmp_path / f"ward/{name}/1.png")
+        Image.open(tmp_path / f"ward/{name}/1.png").convert("RGB").save(
+            tmp_path / f"ward/{name}/1.png"
+        )
+    assert drafted(tmp_path / "ward")[0]["channels"] == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "pattern"),
+    [
+        (("P1-1", "P1-2", "P2-1", "P2-2"), "{class}/{person}-*"),
+        (("P1_1", "P1_2", "P2_1", "P3_1"), "{class}/*"),
+        (("P1_1", "P1_2", "P2_1"), "{class}/{person}_*"),
+        (("P1/1", "P1/2", "P2/1", "P2/2"), "{class}/{person}/*"),
+        (("IM-1", "IM-2", "IM-3"), "{class}/*"),
+        (("P1-1-1", "P1-2-1", "P2-1-1"), "{class}/*"),
+        (("P1-a", "P1-b", "P2-a"), "{class}/*"),
+    ],
+)
+def test_persons_are_guessed_from_plain_names_alone(
+    tmp_path: Path, names: tuple[str, ...], pattern: str
+) -> None:
+    """Names of two parts, of which the first repeats, may be persons; that is told as a guess."""
+    for label in ("a", "b"):
+        for name in names:
+            save(tmp_path / f"ward/{label}/{name}.png")
+    keys, draft, source = drafted(tmp_path / "ward")
+    assert keys["pattern"] == pattern
+    guessed = "{person}" in pattern
+    assert (source.unit, "unit" in keys) == (("person", True) if guessed else ("image", False))
+    assert [doubt[:11] for doubt in draft.open] == (["persons are"] if guessed else [])
+
+
+def test_real_scans_in_one_folder(samples: Path) -> None:
+    """83 real scans in one folder are sorted by the beginnings of their names, as a guess."""
+    draft = draft_card(samples / "oct2017_jpeg")
+    keys = tomllib.loads(draft.card)
+    assert keys["classes"] == ["CNV", "DME", "DRUSEN", "NORMAL"]
+    assert (keys["pattern"], keys["channels"], keys["size"]) == ("{class}-*", 1, 224)
+    assert "beginnings of file names" in draft.open[0]
+
+
+def test_one_folder_of_images_is_one_class(tmp_path: Path) -> None:
+    """Where nothing tells classes apart, the folder is the class."""
+    for number in range(3):
+        save(tmp_path / f"ward/{number}.png")
+    keys, draft, source = drafted(tmp_path / "ward")
+    assert (keys["path"], keys["classes"], source.counts()) == (".", ["ward"], (3,))
+    assert "all images are one class" in draft.open[0]
+    with pytest.raises(DatasetError, match="leads out of the data root"):
+        draft_card(tmp_path / "ward", tmp_path / "ward")
+
+
+def test_deep_values_want_a_window(tmp_path: Path) -> None:
+    """A window is left to the user, as a comment; with it the draft is read."""
+    for name in ("a", "b"):
+        save(tmp_path / f"ward/{name}/1.tif", kind=np.uint16)
+    keys, draft, source = drafted(tmp_path / "ward")
+    assert (keys["formats"], "window" in keys) == (["TIFF"], False)
+    assert "\n# window = " in draft.card
+    assert "more than 8 bits" in draft.open[0]
+    with pytest.raises(DatasetError, match="need a window"):
+        list(source.chunks())
+    assert len(list(drafted(tmp_path / "ward", 'window = "image"\n')[2].chunks())) == 1
+
+
+def volumes(folder: Path) -> None:
+    """Write a NIfTI file a class."""
+    for name in ("a", "b"):
+        (folder / name).mkdir(parents=True)
+        voxels = np.random.default_rng(0).integers(0, 256, (6, 5, 4)).astype(np.uint8)
+        nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), folder / name / "1.nii.gz")
+
+
+def scans(folder: Path) -> None:
+    """Write a DICOM file a class, without a suffix."""
+    for name in ("a", "b"):
+        (folder / name / "series").mkdir(parents=True)
+        examples.ct.save_as(folder / name / "series/IM1")
+        (folder / name / "DICOMDIR").write_bytes(b"a list")
+
+
+def listed(folder: Path) -> None:
+    """Write images and a table of them."""
+    rows = ["File,Label,Patient ID,note,Set"]
+    for number in range(6):
+        save(folder / f"images/{number}.png")
+        rows.append(f"images/{number}.png,{'ab'[number % 2]},P{number // 2 % 2},,train")
+    (folder / "list.csv").write_text("\n".join(rows))
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "more", "shape", "units"),
+    [
+        (volumes, "nifti", "", (6, 5), (1, 1)),
+        (scans, "dicom", "window = [-160, 240]\n", (128, 128), (1, 0)),
+        (listed, "table", "", (6, 5), (2, 0)),
+    ],
+)
+def test_other_kinds(
+    tmp_path: Path,
+    make: Callable[[Path], None],
+    kind: str,
+    more: str,
+    shape: tuple[int, ...],
+    units: tuple[int, ...],
+) -> None:
+    """NIfTI, DICOM and tables are known by what lies there; persons are the files' own."""
+    make(tmp_path / "ward")
+    keys, draft, source = drafted(tmp_path / "ward", more)
+    assert (keys["kind"], source.shape, source.units()) == (kind, shape, units)
+    assert len(np.concatenate(list(source.chunks(label=0)))) >= 1
+    assert bool(draft.open) == (kind != "table")
+
+
+def test_a_table_is_named_itself(tmp_path: Path) -> None:
+    """A draft of a table says which columns it takes for what, and which is left to say."""
+    listed(tmp_path / "ward")
+    keys, draft, _ = drafted(tmp_path / "ward" / "list.csv")
+    assert draft.open == ()
+    assert keys["columns"] == {
+        "path": "File", "class": "Label", "split": "Set", "person": "Patient ID"
+    }  # fmt: skip
+    text = (tmp_path / "ward/list.csv").read_text()
+    (tmp_path / "ward/list.csv").write_text(text.replace("Label", "x").replace("train", "dev"))
+    draft = draft_card(tmp_path / "ward/list.csv")
+    assert ["which column is the class" in doubt for doubt in draft.open] == [False, True]
+    assert "a card knows train, val, test" in draft.open[0]
+
+
+def test_what_lies_beside_is_told(tmp_path: Path) -> None:
+    """Images of another kind and images that cannot be read are told, not passed by."""
+    volumes(tmp_path / "ward")
+    for number in range(3):
+        save(tmp_path / f"ward/a/{number}.png")
+        save(tmp_path / f"ward/b/{number}.png")
+    (tmp_path / "ward/b/3.png").write_bytes(b"no image")
+    draft = draft_card(tmp_path / "ward")
+    assert "2 NIfTI file(s) beside 7 picture(s) are not of this card" in draft.open[0]
+    assert "1 cannot be read; the first: " in draft.open[1]
+
+
+def test_nothing_to_draft_is_one_line(tmp_path: Path) -> None:
+    """A folder without images, a file that is none of these, and nothing at all are refused."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    for name, reason in (
+        ("empty", "holds no image that can be read"),
+        ("notes.txt", "is no folder, nor a table"),
+        ("other.csv", "no column of paths to images"),
+        ("none", "does not exist"),
+    ):
+        with pytest.raises(DatasetError, match=reason):
+            draft_card(tmp_path / name)
+
+
+def test_the_command_prints_the_card_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Standard output is TOML, doubts go to standard error, and bad input is exit code 2."""
+    for number in range(3):
+        save(tmp_path / f"ward/{number}.png")
+    assert main(["card", str(tmp_path / "ward")]) == 0
+    said = capsys.readouterr()
+    assert tomllib.loads(said.out)["kind"] == "folder"
+    assert said.err.startswith("covdp: no folders or names")
+    assert main(["card", str(tmp_path / "none")]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)

@@ -34,10 +34,11 @@ Sized: TypeAlias = tuple[FloatArray, FloatArray]
 def sizes(seen: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
     """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number."""
     out = np.empty(len(seen))
+    rest, middle = seen[:, lines:], centre[lines:]  # loops from 0 on need no check of their start
     for n in range(len(seen)):
         total = 0.0
-        for i in range(lines, seen.shape[1]):
-            total += (seen[n, i] - centre[i]) ** 2
+        for i in range(len(middle)):
+            total += (rest[n, i] - middle[i]) ** 2
         out[n] = math.sqrt(total) if total >= 0.0 else np.inf
     return out
 
@@ -59,6 +60,7 @@ def clipped_sum(
     """
     out = np.zeros(seen.shape[1], np.int64)
     middle, per = 0.5 * (low + high), PER_UNIT / units
+    rest, begin, share, total = seen[:, lines:], centre[lines:], per[lines:], out[lines:]
     for n in range(len(seen)):
         if lines and low <= seen[n, 0] <= high:
             out[0] += np.int64(np.rint((seen[n, 0] - middle) * per[0]))
@@ -68,8 +70,8 @@ def clipped_sum(
             out[0] += np.int64(np.rint((low - middle) * per[0]))
         if size[n] < np.inf:
             scale = 1.0 if size[n] <= radius else radius / size[n]
-            for i in range(lines, seen.shape[1]):
-                out[i] += np.int64(np.rint(scale * (seen[n, i] - centre[i]) * per[i]))
+            for i in range(len(total)):
+                total[i] += np.int64(np.rint(scale * (rest[n, i] - begin[i]) * share[i]))
     return out
 
 

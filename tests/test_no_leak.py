@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sample_dicom import write_dicom
 
 from pipeline.descriptors import describe
 from pipeline.geometry import MANIFOLDS, frechet_mean
@@ -20,6 +21,7 @@ from pipeline.privacy import GDP
 
 ROOT = Path(__file__).resolve().parents[1]
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
+SCANS = CARD.replace("npz", "dicom").replace("local", 'unit = "person"\npublic')
 CONFIG = """\
 name = "nightly"
 population = "ward-7"
@@ -36,6 +38,25 @@ def planted() -> tuple[np.ndarray, np.ndarray]:
     images = rng.integers(0, 256, (400, 28, 28), dtype=np.uint8)
     images[137] = (np.arange(784) * 7919 % 251).reshape(28, 28)
     return images, (np.arange(400) % 2).astype(np.uint8)
+
+
+def header(number: int) -> dict[str, str]:
+    """Return what the header of an image says of a person, unlike anything else."""
+    return {
+        "PatientName": f"Benengeli^Cide{number}",
+        "PatientID": f"toboso-{number}",
+        "IssuerOfPatientID": "La Mancha",
+        "StudyDate": f"16050{1 + number % 9}17",
+        "InstitutionName": "Rocinante Hospital",
+        "AccessionNumber": f"molino{number}",
+    }
+
+
+def write_scans(folder: Path, images: np.ndarray, labels: np.ndarray) -> None:
+    """Write each image as a DICOM file of a person of its own."""
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        file = folder / ("well", "ill")[label] / "barataria" / f"IM{number:04}"
+        write_dicom(file, image, **header(number))
 
 
 def numbers(images: np.ndarray, labels: np.ndarray) -> list[float]:
@@ -61,6 +82,11 @@ def needles(images: np.ndarray, labels: np.ndarray, folder: Path) -> dict[str, b
     for value in numbers(images, labels):
         out[f"{value} in binary"] = struct.pack("<d", value)
         out[f"{value} in text"] = repr(value)[:9].encode()
+    for word in ("Benengeli", "toboso", "La Mancha", "Rocinante", "molino", "barataria"):
+        out[word] = word.encode()
+    for number in range(9):
+        out[f"date {number}"] = header(number)["StudyDate"].encode()
+        out[f"day {number}"] = f"1605-0{1 + number}-17".encode()
     for kind in ("md5", "sha1", "sha256"):
         parts = [images[labels == label].tobytes() for label in (0, 1)]
         for content in (raw, *parts, (folder / "ward.npz").read_bytes()):
@@ -92,13 +118,17 @@ def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
 def test_no_output_of_a_release_holds_a_private_value(
     tmp_path: Path, prefect_home: Path, failing: bool
 ) -> None:
-    """Files, logs, Prefect's database, the ledger: no canary, true mean, norm or plain hash."""
+    """Files, logs, Prefect's database, the ledger: no canary, true mean, norm or plain hash.
+
+    What is released comes from DICOM files, by person: nothing of their headers and names either.
+    """
     home, ward, out = tmp_path / "home", tmp_path / "ward", tmp_path / "out"
     for folder in (home, ward, out):
         folder.mkdir()
     images, labels = planted()
     np.savez(ward / "ward.npz", train_images=images, train_labels=labels)
-    (ward / "ward.toml").write_text(CARD)
+    write_scans(ward / "ward", images, labels)
+    (ward / "ward.toml").write_text(CARD if failing else SCANS)
     (ward / "release.toml").write_text(CONFIG)
     init_ledger(home / "ledger.sqlite").set_budget("ward-7", GDP(1.0))
     start = "import sys; from pipeline.cli import main; "

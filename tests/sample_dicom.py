@@ -35,7 +35,7 @@ def write_dicom(
     data.SOPInstanceUID = generate_uid(entropy_srcs=[path.name])
     data.SamplesPerPixel = 3 if elements.get("PhotometricInterpretation", GRAY)[0] in "RY" else 1
     data.PhotometricInterpretation = GRAY
-    data.Rows, data.Columns = pixels.shape["NumberOfFrames" in elements :][:2]
+    data.Rows, data.Columns = pixels.shape[pixels.ndim > 2 and "NumberOfFrames" in elements :][:2]
     data.BitsAllocated = data.BitsStored = 8 * pixels.dtype.itemsize
     data.PixelRepresentation = int(signed)
     if data.SamplesPerPixel == 3:

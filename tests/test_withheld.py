@@ -2,6 +2,8 @@
 
 import logging
 import os
+import re
+import shutil
 import struct
 import threading
 import traceback
@@ -14,6 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from pydicom import config
+from pydicom.uid import RLELossless
+from sample_dicom import write_dicom
 
 from pipeline.datasets import registry
 from pipeline.datasets.reading import InOneStream
@@ -134,6 +139,38 @@ def test_no_file_in_the_folder_is_told_of(
     put(ward / "ward" / "ill" / f"{NAME}-9.png")
     said = refused(ward, "withheld", capfd, caplog)
     assert "PNG" not in said
+
+
+SPOILT: dict[str, dict[str, Any]] = {
+    "burnt in": {"BurnedInAnnotation": "YES"},
+    "nobody": {"PatientID": "", "PatientName": NAME},
+    "words": {"PhotometricInterpretation": NAME},
+    "frames": {"NumberOfFrames": "7"},
+    "compressed": {"syntax": RLELossless, "encoded": [NAME.encode() * 9]},
+}
+
+
+@pytest.mark.parametrize("spoilt", SPOILT.values(), ids=SPOILT)
+def test_no_header_of_a_scan_is_told_of(
+    ward: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    spoilt: dict[str, Any],
+) -> None:
+    """Whatever a DICOM file says or does to its readers, a release says no more than that."""
+    caplog.set_level(logging.DEBUG)
+    shutil.rmtree(ward / "ward")
+    pixels = np.random.default_rng(1).integers(0, 256, (28, 28), dtype=np.uint8)
+    for label in ("well", "ill"):
+        for number in range(3):
+            file = ward / "ward" / label / NAME / f"{number}.dcm"
+            write_dicom(file, pixels, PatientID=f"{NAME}-{label}-{number}", StudyDate="17881113")
+    with config.disable_value_validation():
+        write_dicom(ward / "ward/ill" / NAME / "3.dcm", pixels, **{"PatientID": NAME, **spoilt})
+    scans = CARD.replace("folder", "dicom")
+    (ward / "ward.toml").write_text(f'{scans}unit = "person"\nwindow = [0, 255]\n')
+    said = refused(ward, "withheld", capfd, caplog)
+    assert not re.search(r"1788|\(00..,0...\)|DICOM", said)
 
 
 def extend(path: Path, line: str) -> None:

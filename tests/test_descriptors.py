@@ -145,7 +145,7 @@ def test_oct5_above_the_int64_limit():
 
 
 def test_int64_limit_is_where_the_comment_says():
-    """N²·F² < 2⁶³ holds up to the limit and fails after it; 128·4095², 512·2043² < 2³¹."""
+    """N²·F² < 2⁶³ holds up to the limit and fails after it; 128·4095², 448·2043² < 2³¹."""
     assert [DESCRIPTORS[name].widest for name in ("oct5", "vol7")] == [741_636, 46_522]
     for spec in (DESCRIPTORS["oct5"], DESCRIPTORS["vol7"]):
         assert (spec.widest * spec.reach) ** 2 < 2**63 <= ((spec.widest + 1) * spec.reach) ** 2

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from pipeline.arrays import ImageArray
 from pipeline.geometry.compiling import compiled
 
-BLOCK = 512
+BLOCK = 448
 """Voxels whose products are summed before the sum is widened: int32 holds BLOCK · 2043²."""
-STRIP = 1024
-"""Voxels of a slice of a strip, about: their features stay in the first-level cache."""
+STRIP = 896
+"""Voxels of a slice of a strip, about: whole blocks, here for slices of 28×28 and of 64×64."""
 DIGIT = 32
 """A second derivative is DIGIT · (high + 2040) + low."""
 
@@ -166,7 +166,7 @@ def add_products(rows: IntArray, sums: IntArray) -> None:
     """Add Σ rows[a]·rows[b] to sums[a, b], b ≤ a ≥ 1, exactly.
 
     `rows` is int16 (11, blocks, BLOCK) within ±2043: a block then sums to at most
-    512 · 2043² = 2,137,010,688 < 2³¹. Two products at once share the loads of rows[a].
+    448 · 2043² = 1,869,884,352 < 2³¹. Two products at once share the loads of rows[a].
     """
     for block in range(rows.shape[1]):
         for a in range(1, rows.shape[0]):

@@ -120,7 +120,9 @@ def test_import_is_light() -> None:
     assert not heavy & set(out.stdout.decode().split())
 
 
-@pytest.mark.parametrize("kind", ["array file", "folders", "a table", "DICOM", "NIfTI", "volumes"])
+@pytest.mark.parametrize(
+    "kind", ["array file", "3-D set", "folders", "a table", "DICOM", "NIfTI", "volumes"]
+)
 def test_readme_example_runs(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worked examples of data/README.md run as they are printed."""
     monkeypatch.chdir(tmp_path)

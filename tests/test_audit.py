@@ -20,8 +20,9 @@ from pipeline.audit.bounds import (
     mu_shown,
     upper_limit,
 )
-from pipeline.audit.cases import ADAPTIVE, ADAPTIVE_CASES, BUDGETS, CHAINS
+from pipeline.audit.cases import ADAPTIVE_CASES, BUDGETS, CHAINS, PERSON_CASES
 from pipeline.audit.controls import half_noise, misprinted_sigma
+from pipeline.audit.persons import PersonTranscripts, albums
 from pipeline.audit.transcript import Transcripts, ready, transcripts
 from pipeline.cli import main
 from pipeline.errors import ConfigError, OutputError
@@ -32,6 +33,7 @@ from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_s
 from pipeline.results.audit import AUDIT_SCHEMA, read_audit
 from pipeline.results.rows import read_metadata
 
+PLANNED = (*ADAPTIVE_CASES, *PERSON_CASES)
 MEASURES = [epsilon_shown(0.0), epsilon_shown(0.01), mu_shown]
 
 
@@ -122,7 +124,7 @@ def test_every_mechanism_is_audited_wherever_it_is_proven() -> None:
         for space in family.manifolds
         for kind in family.definitions
         if kind != "rao" or family.definitions == ("rao",)
-    } | {("adaptive", *item) for item in ADAPTIVE}
+    } | {(item.mechanism, item.manifold.name, item.budget.name) for item in PLANNED}
     exact = [item for item in all_cases() if item.sampler == "exact"]
     found = [(item.mechanism, item.manifold.name, item.budget.name) for item in exact]
     assert len(found) == len(expected)
@@ -138,7 +140,7 @@ def test_every_mechanism_is_audited_wherever_it_is_proven() -> None:
     ("mechanism", "space"),
     sorted(
         {(item.mechanism, item.manifold.name) for item in all_cases()}
-        - {("adaptive", space) for space, _ in ADAPTIVE}
+        - {(item.mechanism, item.manifold.name) for item in PLANNED}
     ),
 )
 def test_neighbours_are_as_far_apart_as_the_sensitivity(mechanism: str, space: str) -> None:
@@ -175,7 +177,7 @@ def test_neighbours_are_as_far_apart_as_the_sensitivity(mechanism: str, space: s
     sorted(
         (item.mechanism, item.manifold.name)
         for item in all_cases()
-        if item.budget.name in ("gdp", "rao") and item.mechanism != "adaptive"
+        if item.budget.name in ("gdp", "rao") and item not in PLANNED
     ),
 )
 def test_scores_are_likelihood_ratios(mechanism: str, space: str) -> None:
@@ -211,6 +213,22 @@ def test_transcripts_cost_the_budget_and_no_more(chosen: Case) -> None:
     assert np.median(apart) > 0.95 * mu
     weight = np.exp(-pair.score(rows))
     assert weight.mean() == pytest.approx(1.0, abs=7.0 * weight.std() / math.sqrt(len(rows)))
+
+
+@pytest.mark.parametrize("chosen", PERSON_CASES, ids=lambda item: item.mechanism)
+def test_all_images_of_a_person_cost_the_budget_and_no_more(chosen: Case) -> None:
+    """In both classes together, replaced by more images, they move the steps by at most μ."""
+    mechanism = chosen.calibrate()
+    assert isinstance(mechanism, PersonTranscripts)
+    left, right = albums()
+    assert np.count_nonzero(left.people == b"one") < np.count_nonzero(right.people == b"one")
+    sides = [mechanism.ready(album) for album in (left, right)]
+    apart = []
+    for row in mechanism.sample(left, size=20, rng=np.random.default_rng(8)).points:
+        (a, sigma), (b, _) = (mechanism.replay(side, row) for side in sides)
+        apart.append(float(np.linalg.norm((a - b) / sigma)))
+    assert max(apart) <= 1.0 + 1e-9
+    assert np.median(apart) > 0.9
 
 
 def test_profile_of_the_projected_laplace() -> None:

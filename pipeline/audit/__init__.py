@@ -19,7 +19,8 @@ but for the adaptive mean, which is audited from the records on.
     covdp audit --mechanism ewg --trials 100000
 
 Read in this order: ``bounds.py`` (from counts to bounds), ``transcript.py`` (the adaptive mean's
-pair and score; those of a mechanism stand in its own file), ``cases.py`` (what is audited),
+pair and score; those of a mechanism stand in its own file), ``persons.py`` (the same where all
+images of a person are replaced), ``cases.py`` (what is audited),
 ``trials.py``, ``controls.py`` (mechanisms broken on purpose, which it must catch), ``command.py``.
 """
 

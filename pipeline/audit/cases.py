@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pipeline.audit.persons import PersonTranscripts, person_transcripts
 from pipeline.audit.transcript import Transcripts, transcripts
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
@@ -150,7 +151,17 @@ def _calibrate(case: Case) -> Mechanism:
 PLANS = {
     "adaptive": Subject(
         lambda case: Transcripts(case.budget, case.manifold), transcripts, ADAPTIVE_SHARE
-    )
+    ),
+    "persons": Subject(
+        lambda case: PersonTranscripts(case.budget, case.manifold, 1),
+        person_transcripts,
+        ADAPTIVE_SHARE,
+    ),
+    "persons in 2 classes": Subject(
+        lambda case: PersonTranscripts(case.budget, case.manifold, 2),
+        person_transcripts,
+        ADAPTIVE_SHARE,
+    ),
 }
 """Plans that are audited by their transcripts, beside the mechanisms."""
 
@@ -199,7 +210,9 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
             found += [_case(name, space, BUDGETS[kind]) for kind in definitions]
             if (name, space) in CHAINS:
                 found.append(_case(name, space, CHAIN_BUDGET, CHAINS[name, space]))
-    found += [case for case in ADAPTIVE_CASES if mechanism in (None, case.mechanism)]
+    found += [
+        case for case in (*ADAPTIVE_CASES, *PERSON_CASES) if mechanism in (None, case.mechanism)
+    ]
     return tuple(found)
 
 
@@ -215,4 +228,13 @@ def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = N
 ADAPTIVE_CASES = tuple(
     Case("adaptive", MANIFOLDS[space](k=5), BUDGETS[kind], Transcripts.sensitivity)
     for space, kind in ADAPTIVE
+)
+PERSON_CASES = (
+    Case("persons", MANIFOLDS["spd-log-euclidean"](k=5), BUDGETS["gdp"], Transcripts.sensitivity),
+    Case(
+        "persons in 2 classes",
+        MANIFOLDS["spd-affine-invariant"](k=5),
+        BUDGETS["gdp"],
+        Transcripts.sensitivity,
+    ),
 )

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from scipy.special import ndtr
 
-from pipeline.audit.cases import ADAPTIVE_CASES, BUDGETS, SENSITIVITY, Case
+from pipeline.audit.cases import ADAPTIVE_CASES, BUDGETS, PERSON_CASES, SENSITIVITY, Case
+from pipeline.audit.persons import images_as_records
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
 from pipeline.mechanisms.capabilities import small
@@ -131,6 +132,11 @@ CONTROLS: tuple[Case, ...] = (
         ADAPTIVE_CASES[0],
         fault="half the noise",
         broken=lambda case: replace(cast(Any, case.calibrate()), scale=0.5),
+    ),
+    replace(
+        PERSON_CASES[0],
+        fault="noise for one image of a person",
+        broken=lambda case: images_as_records(case.calibrate()),
     ),
     Case(
         "rl",

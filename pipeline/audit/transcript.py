@@ -7,6 +7,7 @@ Next on the path: ``cases.py``.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -23,6 +24,12 @@ from pipeline.privacy import Budget
 
 RECORDS = 4
 """Size n of the data sets; one of the records is replaced."""
+ENDS: tuple[Sequence[float], ...] = (
+    [10.5, 9, 9, 9, 0],
+    [-13.8, -13.8, -13.8, -13.8, 0],
+    [7, 5, 5, 4, 4],
+)
+"""Logarithms of eigenvalues: the two ends that what is replaced moves between, and all others."""
 DESCRIPTOR, SIDE = "oct5", 28
 """What the records are descriptors of."""
 
@@ -88,7 +95,7 @@ class Transcripts:
     ) -> Draws:
         """Return `size` transcripts, (size, length), of the data set `center`."""
         noise = Kept(rng, self.scale)
-        draw(_ready(center, self.manifold), self.budget, noise=noise, size=size)
+        draw(prepared(center, self.manifold), self.budget, noise=noise, size=size)
         return Draws(np.concatenate(noise.vectors).reshape(size, -1), Diagnostics())
 
     def replay(self, ready: Prepared, transcript: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -108,12 +115,13 @@ def data_sets() -> tuple[Points, Points]:
     Its logarithm lies on opposite sides of the other records', along Id and off it, and at
     different distances: so it changes its bin in each histogram, and is clipped on opposite sides.
     """
-    one, other, rest = ([10.5, 9, 9, 9, 0], [-13.8, -13.8, -13.8, -13.8, 0], [7, 5, 5, 4, 4])
+    one, other, rest = ENDS
     others = [np.diag(np.exp(rest))] * (RECORDS - 1)
     return np.stack([np.diag(np.exp(one)), *others]), np.stack([np.diag(np.exp(other)), *others])
 
 
-def _ready(points: Points, manifold: Manifold) -> Prepared:
+def prepared(points: Points, manifold: Manifold) -> Prepared:
+    """Return descriptors, prepared for draws of their adaptive mean."""
     known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=manifold.name)
     records = admit(points, domain=known, manifold=manifold)
     return prepare(records, AdaptivePlan(), rng=None)
@@ -122,7 +130,7 @@ def _ready(points: Points, manifold: Manifold) -> Prepared:
 def ready(manifold: Manifold) -> tuple[Prepared, Prepared]:
     """Return both data sets, prepared."""
     left, right = data_sets()
-    return _ready(left, manifold), _ready(right, manifold)
+    return prepared(left, manifold), prepared(right, manifold)
 
 
 def transcripts(mechanism: Mechanism) -> Neighbours:

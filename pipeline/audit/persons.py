@@ -1,0 +1,159 @@
+"""Persons under audit: all images of one are replaced, in every class, by another number of them.
+
+In: the descriptors of images, their classes and persons. Out: transcripts of the adaptive means of
+two classes, drawn from records that are formed as a release forms them. The person who is replaced
+is in both classes. Next on the path: ``cases.py``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.audit.transcript import ENDS, RECORDS, Kept, Replayed, prepared
+from pipeline.datasets import Card, ImageSource
+from pipeline.datasets.reading import InMemory
+from pipeline.datasets.source import split_codes
+from pipeline.geometry import Manifold
+from pipeline.mean import Prepared, Shares, draw, person_records, step_costs
+from pipeline.mechanisms import Diagnostics, Draws, Mechanism
+from pipeline.mechanisms.family import Neighbours, Points
+from pipeline.privacy import Budget, split
+
+CARD = Card(name="persons", kind="none", channels=1, classes=("first", "second"))
+MANY = 5
+"""Images that each of the others has, and that the one who is replaced has in a class, or more."""
+
+
+class Album(NamedTuple):
+    """Images of persons: their descriptors, their classes, whose they are."""
+
+    points: Points
+    labels: NDArray[np.int64]
+    people: NDArray[np.bytes_]
+
+    def records(self, classes: int, manifold: Manifold, *, whole: bool) -> list[Points]:
+        """Return the records of each class, persons unless not `whole`."""
+        source = ImageSource(
+            CARD,
+            (1, 1),
+            self.labels,
+            split_codes("train", len(self.labels)),
+            InMemory(np.zeros((len(self.labels), 1, 1), np.uint8)),
+            people=self.people,
+            classes_per_person=classes,
+        )
+        found = []
+        for label in range(len(CARD.classes)):
+            kept = source.select(label=label)
+            points = self.points[kept.rows]
+            found.append(person_records(points, kept.units, manifold) if whole else points)
+        return found
+
+
+@dataclass(frozen=True)
+class PersonTranscripts:
+    """The adaptive means of two classes of persons, drawn as their transcripts: a `Mechanism`.
+
+    Attributes
+    ----------
+    budget, manifold
+        As for any mechanism; the budget is for a person, in all classes they may be in.
+    classes : int
+        In how many classes a person may be.
+    whole : bool
+        Whether one record is a person; an image only where that is broken on purpose.
+    """
+
+    budget: Budget
+    manifold: Manifold
+    classes: int
+    whole: bool = True
+    sensitivity: ClassVar[float] = 1.0 / RECORDS
+    law: ClassVar[str] = "for each class as of the adaptive mean, a person being one record"
+
+    @property
+    def of_class(self) -> Budget:
+        """What one class may cost, so that all of a person's cost the budget."""
+        return split(self.budget, [1.0 / self.classes] * self.classes)[0]
+
+    @property
+    def sigma(self) -> float:
+        """Noise of the last step of a class."""
+        steps = step_costs(self.of_class, RECORDS, Shares(), dim=self.manifold.dim)
+        return steps[-1].sigma
+
+    def ready(self, album: Album) -> list[Prepared]:
+        """Return the records of both classes, prepared."""
+        records = album.records(self.classes, self.manifold, whole=self.whole)
+        return [prepared(points, self.manifold) for points in records]
+
+    def sample(
+        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
+    ) -> Draws:
+        """Return `size` transcripts, (size, length), of an album; first class first."""
+        parts = []
+        for ready in self.ready(cast(Any, center)):
+            noise = Kept(rng, 1.0)
+            draw(ready, self.of_class, noise=noise, size=size)
+            parts.append(np.concatenate(noise.vectors).reshape(size, -1))
+        return Draws(np.concatenate(parts, axis=1), Diagnostics())
+
+    def replay(self, side: list[Prepared], transcript: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what the steps of a transcript release without noise, and σ of each entry."""
+        noise = Replayed(transcript)
+        for ready in side:
+            draw(ready, self.of_class, noise=noise)
+        return np.concatenate(noise.vectors), np.array(noise.sigmas)
+
+    def expected_error(self) -> float | None:
+        """Return None: not needed here."""
+        return None
+
+
+def albums() -> tuple[Album, Album]:
+    """Return two albums that differ in one person, who is in both classes.
+
+    Their images are at one end in the first class and at the other in the second; those in their
+    place the other way round, and more of them. All others have `MANY` images in one class.
+    """
+    one, other, _ = ENDS
+    return _album(one, other, MANY), _album(other, one, MANY + 3)
+
+
+def _album(first: Sequence[float], second: Sequence[float], many: int) -> Album:
+    """Return the album in which one person has `many` images at each of two places."""
+    logs: list[Sequence[float]] = []
+    labels: list[int] = []
+    people: list[bytes] = []
+    for label, place in enumerate((first, second)):
+        logs += [place] * many
+        people += [b"one"] * many
+        for number in range(RECORDS - 1):
+            logs += [ENDS[2]] * MANY
+            people += [f"{label}-{number}".encode()] * MANY
+        labels += [label] * (len(logs) - len(labels))
+    points = np.stack([np.diag(np.exp(log)) for log in logs])
+    return Album(points, np.array(labels), np.array(people))
+
+
+def person_transcripts(mechanism: Mechanism) -> Neighbours:
+    """Score the log-likelihood ratio of a transcript; all images of one person change."""
+    assert isinstance(mechanism, PersonTranscripts)
+    pair = albums()
+    sides = [mechanism.ready(album) for album in pair]
+
+    def log_ratio(row: FloatArray) -> float:
+        (a, sigma), (b, _) = (mechanism.replay(side, row) for side in sides)
+        return float(np.sum((2.0 * row - a - b) * (a - b) / (2.0 * sigma**2)))
+
+    left, right = (cast(Any, album) for album in pair)
+    return Neighbours(left, right, None, lambda y: np.array([log_ratio(row) for row in y]))
+
+
+def images_as_records(honest: Any) -> Mechanism:
+    """Return the mechanism with noise for one image of a person who has many."""
+    return cast(Mechanism, replace(honest, whole=False))

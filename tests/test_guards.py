@@ -26,7 +26,7 @@ from pipeline.descriptors import describe, domain
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS
 from pipeline.ledger import Ledger, init_ledger
-from pipeline.mean import Release, mean, rounds
+from pipeline.mean import Chunks, Release, mean, rounds
 from pipeline.mean.choice import choose
 from pipeline.privacy import GDP, ZCDP
 from pipeline.publish import load_release, settle
@@ -272,9 +272,11 @@ def test_the_script_shows_a_leak(
 ) -> None:
     """A release that lets one number out un-noised, however small, gives other documents."""
     place = Place(tmp_path, SPD[0], "auto", "gdp")
-    monkeypatch.setattr(
-        publish_module, "mean", lambda points, *a, **named: leak(points, mean(points, *a, **named))
-    )
+
+    def leaking(chunks: Chunks, *values: Any, **named: Any) -> Release:
+        return leak(np.concatenate(list(chunks)), mean(chunks, *values, **named))
+
+    monkeypatch.setattr(publish_module, "mean", leaking)
     found = set()
     for ward in ("usual", "noise"):
         stand_in(nothing)

@@ -271,6 +271,17 @@ def test_a_path_that_names_nobody_is_refused(tmp_path: Path) -> None:
         ward(tmp_path, PERSONS + 'exclude = "absent.txt"\n')
 
 
+def test_a_link_is_left_out_by_either_name(tmp_path: Path) -> None:
+    """A list of exclusions may name a link, or where it leads to, as a check of images does."""
+    pair(tmp_path, ".png", picture(0))
+    save(tmp_path / "store/bad.png", picture(1))
+    (tmp_path / "ward/cat/1.png").symlink_to("../../store/bad.png")
+    assert ward(tmp_path).counts() == (2, 1)
+    for line in ("cat/1.png", "../store/bad.png"):
+        (tmp_path / "ward/out.txt").write_text(f"{line}\n")
+        assert ward(tmp_path, CARD + 'exclude = "out.txt"\n').counts() == (1, 1)
+
+
 def test_opening_opens_no_image_where_the_card_has_a_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.datasets.cards import goes_down
 from pipeline.datasets.decoding import FORMATS
-from pipeline.datasets.excluded import excluded
+from pipeline.datasets.excluded import excluded, is_left_out
 from pipeline.datasets.listing import Found, Paths, find_files, follower, joined, packed
 from pipeline.datasets.patterns import check_masks, check_pattern, fill, mask_of
 from pipeline.datasets.source import SPLITS, split_codes
@@ -179,7 +179,7 @@ def _group(
 
     def images() -> Iterator[Found]:
         for found in find_files(path, pattern, root):
-            if found.relative in skip:
+            if is_left_out(skip, found.relative, found.path, path):
                 group.left_out += 1
             elif found.relative.lower().endswith(tuple(suffixes)):
                 yield found

@@ -1,9 +1,8 @@
 """Files that a card leaves out, by a list of their paths that lies beside the images."""
 
 import os
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
-from pipeline.datasets.cards import goes_down
 from pipeline.datasets.doors import open_regular, stay_inside
 from pipeline.errors import DatasetError, ImageError
 
@@ -14,7 +13,8 @@ LARGEST = 1 << 28
 def excluded(listed: str | None, folder: Path) -> frozenset[str]:
     """Return the paths that the file `listed` names, relative to `folder`, with ``/``.
 
-    One path a line, in UTF-8; blank lines do not count.
+    One path a line, in UTF-8; blank lines do not count. An image to which a link leads may be named
+    by either path.
 
     Raises
     ------
@@ -37,9 +37,17 @@ def excluded(listed: str | None, folder: Path) -> frozenset[str]:
         raise DatasetError(f"{file} has more than {LARGEST} bytes, so it is no list of paths")
     found = frozenset(str(PurePosixPath(line)) for line in lines.split("\n") if line.strip())
     for path in sorted(found):
-        if not goes_down(path) or not os.path.lexists(folder / path):
+        if Path(path).is_absolute() or not os.path.lexists(folder / path):
             raise ImageError(
                 f"{file} leaves out {path!r}, which is not in {folder}; correct that line, or take "
                 "it out"
             )
     return found
+
+
+def is_left_out(skip: frozenset[str], relative: str, path: str, folder: Path) -> bool:
+    """Return whether a file is named, by its path in the dataset or by where links lead to."""
+    if not skip:
+        return False
+    real = os.path.relpath(path, os.path.realpath(folder))
+    return relative in skip or PurePath(real).as_posix() in skip

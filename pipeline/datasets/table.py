@@ -15,7 +15,7 @@ from pipeline.datasets.classed import check_once
 from pipeline.datasets.columns import read_columns
 from pipeline.datasets.decoding import PictureCard
 from pipeline.datasets.download import Asking, find_own, present
-from pipeline.datasets.excluded import excluded
+from pipeline.datasets.excluded import excluded, is_left_out
 from pipeline.datasets.listing import follower, packed
 from pipeline.datasets.pictures import open_pictures
 from pipeline.datasets.source import SPLITS, ImageSource
@@ -123,7 +123,8 @@ def _read(card: TableCard, path: Path, rows: _Rows) -> Iterator[str]:
     labels = {name: label for label, name in enumerate(card.classes)}
     splits = {name: code for code, name in enumerate(SPLITS)}
     for where, said in read_columns(path, card.columns):
-        if str(PurePosixPath(said["path"])) in skip:
+        image = follow(_joined(path, said["path"], where))
+        if is_left_out(skip, str(PurePosixPath(said["path"])), image, path.parent):
             rows.left_out += 1
             continue
         rows.labels.append(_code(said["class"], labels, f"{where}: the class"))
@@ -134,7 +135,7 @@ def _read(card: TableCard, path: Path, rows: _Rows) -> Iterator[str]:
             rows.days.append(_day(said["date"], where))
         if "mask" in said:
             rows.masks.append(follow(_joined(path, said["mask"], where)))
-        yield follow(_joined(path, said["path"], where))
+        yield image
 
 
 def _code(name: str, codes: Mapping[str, int], what: str) -> int:

@@ -206,3 +206,29 @@ def test_rows_can_be_left_out(root: Path) -> None:
     assert source.counts() == (1, 2)
     assert source.facts == ("1 file(s) are left out, as out.txt says.",)
     assert len(np.concatenate(list(source.chunks()))) == 3
+
+
+def test_dicom_files_are_listed_too(root: Path) -> None:
+    """Rows may name DICOM files: persons and days are the table's, or else the files' own."""
+    from pydicom import examples
+
+    for number in range(3):
+        scan = examples.ct
+        scan.PatientID = f"P{number // 2}"
+        scan.save_as(root / f"lists/{number}")
+    lines = ["file,diagnosis,who", "0,ill,x", "1,ill,y", "2,well,x"]
+    (root / "lists/ward.csv").write_text("\n".join(lines))
+    card = 'formats = ["DICOM"]\nwindow = [-160, 240]\nsize = 16\nunit = "person"\n'
+    source = ward(root, f"{COLUMNS} }}\n{card}")
+    assert (source.shape, source.counts(), source.units()) == ((16, 16), (1, 2), (1, 1))
+    assert source.dates is not None
+    assert np.concatenate(list(source.chunks())).std() > 10
+    assert ward(root, f'{COLUMNS}, person = "who" }}\n{card}').units() == (1, 1)
+    plain = ward(root, f"{COLUMNS} }}\n{card}".replace('"person"', '"image"'))
+    assert (plain.unit, plain.units()) == ("image", (1, 2))
+    (root / "lists/notes.txt").write_text("no image")
+    (root / "lists/ward.csv").write_text("\n".join([*lines, "notes.txt,ill,x"]))
+    with pytest.raises(DatasetError, match=r"notes.txt is no DICOM file"):
+        ward(root, f"{COLUMNS} }}\n{card}")
+    with pytest.raises(DatasetError, match="DICOM files need a table of their own"):
+        ward(root, f'{COLUMNS} }}\nformats = ["DICOM", "PNG"]\n')

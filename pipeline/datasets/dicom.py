@@ -93,13 +93,19 @@ def open_dicom(card: DicomCard, path: Path) -> ImageSource:
         When a class has no image, or a file is not what the card says, cannot be read, or leaves
         open what its pixels mean.
     """
-    files = sort_files(card, path, ("",), ("DICOM",))
+    return open_files(card, sort_files(card, path, ("",), ("DICOM",)), path)
+
+
+def open_files(card: DicomCard, files: Classed, path: Path, *, others: bool = True) -> ImageSource:
+    """Open some files, as `open_dicom`; whether there may be others than DICOM among them."""
     seen: list[_Seen] = []
     kept: list[int] = []
     for index, name in enumerate(files.names):
         if (one := _look(card, Path(name))) is not None:
             kept.append(index)
             seen.append(one)
+        elif not others:
+            raise ImageError(f"{name} is no DICOM file; correct the path, or leave it out")
     _check_alike(card, [files.names[index] for index in kept], seen)
     each = np.repeat(np.array(kept, np.int64), [len(one.frames) for one in seen])
     label_of = files.label_of[each]

@@ -9,7 +9,7 @@ from pipeline.datasets.classed import check_card, check_person, sort_files
 from pipeline.datasets.decoding import FORMATS, PictureCard
 from pipeline.datasets.download import Asking, find_own, present
 from pipeline.datasets.own import OwnCard
-from pipeline.datasets.pictures import open_pictures
+from pipeline.datasets.pictures import from_files
 from pipeline.datasets.source import ImageSource
 
 
@@ -62,17 +62,4 @@ def open_folder(card: FolderCard, path: Path) -> ImageSource:
         card does not name.
     """
     suffixes = tuple(end for kind in card.formats for end in FORMATS[kind])
-    files = sort_files(card, path, suffixes, card.formats)
-    pictures = open_pictures(card, files.names, str(path), files.masks)
-    return ImageSource(
-        card,
-        pictures.shape,
-        files.label_of,
-        files.split_of,
-        pictures.read,
-        files.facts + pictures.facts,
-        files.people if card.unit == "person" else None,
-        files.dates,
-        pictures.masks,
-        classes_per_person=card.classes_per_person,
-    )
+    return from_files(card, sort_files(card, path, suffixes, card.formats), path)

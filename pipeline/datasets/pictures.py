@@ -7,9 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import ImageArray
+from pipeline.datasets.classed import Classed
 from pipeline.datasets.decoding import Check, PictureCard, decode, decode_mask, extent
 from pipeline.datasets.reading import FileNames, InFiles, Rows
 from pipeline.datasets.shapes import check_extent
+from pipeline.datasets.source import ImageSource
 from pipeline.errors import ImageError
 
 CROPPED = (
@@ -25,6 +27,23 @@ class Pictures(NamedTuple):
     read: InFiles
     facts: tuple[str, ...]
     masks: InFiles | None
+
+
+def from_files(card: PictureCard, files: Classed, path: Path) -> ImageSource:
+    """Return the dataset of some files, each one image."""
+    pictures = open_pictures(card, files.names, str(path), files.masks)
+    return ImageSource(
+        card,
+        pictures.shape,
+        files.label_of,
+        files.split_of,
+        pictures.read,
+        files.facts + pictures.facts,
+        files.people if card.unit == "person" else None,
+        files.dates,
+        pictures.masks,
+        classes_per_person=card.classes_per_person,
+    )
 
 
 def open_pictures(

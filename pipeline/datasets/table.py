@@ -3,21 +3,24 @@
 import os
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path, PurePosixPath
 from typing import Literal, Self, TypeAlias
 
 import numpy as np
+from pydantic import Field
 from pydantic import model_validator as check
 
-from pipeline.datasets.classed import check_once
+from pipeline.datasets.classed import Classed, check_once
 from pipeline.datasets.columns import read_columns
-from pipeline.datasets.decoding import PictureCard
+from pipeline.datasets.decoding import Format, PictureCard
+from pipeline.datasets.dicom import DicomCard, open_files
 from pipeline.datasets.download import Asking, find_own, present
 from pipeline.datasets.excluded import excluded, is_left_out
 from pipeline.datasets.listing import follower, packed
-from pipeline.datasets.pictures import open_pictures
+from pipeline.datasets.own import OwnCard
+from pipeline.datasets.pictures import from_files
 from pipeline.datasets.source import SPLITS, ImageSource
 from pipeline.errors import ImageError, MismatchError
 
@@ -31,9 +34,20 @@ class TableCard(PictureCard):
     ----------
     columns : mapping
         What the table calls each column that is read; path and class are needed.
+    formats : tuple of str
+        As of pictures, or DICOM alone; then person and day are those of the files, unless the table
+        has them.
     """
 
     columns: dict[Column, str]
+    formats: tuple[Format | Literal["DICOM"], ...] = Field(  # type: ignore[assignment]
+        ("PNG", "JPEG"), min_length=1
+    )
+
+    @property
+    def dicom(self) -> bool:
+        """Whether the files are DICOM."""
+        return "DICOM" in self.formats
 
     @property
     def file(self) -> str:
@@ -47,7 +61,9 @@ class TableCard(PictureCard):
                 f"columns must name the column of the {missing[0]}, as in columns = "
                 '{ path = "file", class = "diagnosis" }'
             )
-        if self.unit == "person" and "person" not in self.columns:
+        if self.dicom and (len(self.formats) > 1 or "mask" in self.columns):
+            raise ValueError("DICOM files need a table of their own, without masks")
+        if self.unit == "person" and not self.dicom and "person" not in self.columns:
             raise ValueError('unit = "person" needs the column of the person in columns')
         if not self.file.lower().endswith((".csv", ".parquet")):
             raise ValueError(f"path must end in .csv or .parquet, found {self.file!r}")
@@ -87,20 +103,25 @@ def open_table(card: TableCard, path: Path) -> ImageSource:
             )
     check_once(names, "is in two rows, or a link repeats it; take one out")
     masks = packed(rows.masks) if "mask" in card.columns else None
-    pictures = open_pictures(card, names, str(path), masks)
     facts = (f"{rows.left_out} file(s) are left out, as {card.exclude} says.",)
-    return ImageSource(
-        card,
-        pictures.shape,
+    files = Classed(
+        names,
         np.array(rows.labels, np.int64),
         np.array(rows.splits, np.int64),
-        pictures.read,
-        (facts if rows.left_out else ()) + pictures.facts,
-        np.array(rows.people, np.str_) if card.unit == "person" else None,
+        np.array(rows.people, np.str_) if "person" in card.columns else None,
         np.array(rows.days, "datetime64[D]") if "date" in card.columns else None,
-        pictures.masks,
-        classes_per_person=card.classes_per_person,
+        facts if rows.left_out else (),
+        masks,
     )
+    if card.dicom:
+        return replace(open_files(_as_dicom(card), files, path, others=False), card=card)
+    return from_files(card, files, path)
+
+
+def _as_dicom(card: TableCard) -> DicomCard:
+    """Return a card of DICOM files that says the same of them."""
+    said = card.model_fields_set & OwnCard.model_fields.keys()
+    return DicomCard(**{key: getattr(card, key) for key in said} | {"name": card.name})
 
 
 @dataclass(eq=False)

@@ -127,10 +127,29 @@ def _unseen(count: float) -> None:
 def make(part: Part, place: Place, tick: Tick) -> Made:
     """Describe the images of some shards in one stream, and write each shard as it is full."""
     k = DESCRIPTORS[part.descriptor].k
-    starts = [0, *part.ends]
-    described = _described(part)
+    with side_by_side() as submit:
+        writing = None
+        for shard, chunk in _shards(part, k, submit, tick):
+            if writing is not None:
+                writing.result()
+            writing = submit(_write, part, place, shard, chunk)
+        if writing is not None:
+            writing.result()
+    return Made(len(part.rows), peak_memory())
+
+
+def _write(part: Part, place: Place, shard: int, chunk: Chunk) -> None:
+    low, high = part.span(shard)
+    content = encode(part.labels[low:high], chunk)
+    place.write(name_of(part.keys[shard], content), content)
+
+
+def _shards(part: Part, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[int, Chunk]]:
+    """Yield the images of each shard, as they are described."""
+    described = _described(part, submit)
     held = next(described, None)
-    for shard, (low, high) in enumerate(itertools.pairwise(starts)):
+    for shard in range(len(part.keys)):
+        low, high = part.span(shard)
         points, digests = np.empty((high - low, k, k)), np.empty((high - low, DIGEST), np.uint8)
         filled = 0
         while filled < high - low:
@@ -143,9 +162,7 @@ def make(part: Part, place: Place, tick: Tick) -> Made:
             tick(fits)
             rest = (held[0][fits:], held[1][fits:])
             held = rest if len(rest[0]) else next(described, None)
-        content = encode(part.labels[low:high], Chunk(points, part.units[low:high], digests))
-        place.write(name_of(part.keys[shard], content), content)
-    return Made(len(part.rows), peak_memory())
+        yield shard, Chunk(points, part.units[low:high], digests)
 
 
 def take(address: str) -> Made:
@@ -176,20 +193,19 @@ def peak_memory() -> int:
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _described(part: Part) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:
+def _described(part: Part, submit: Submit) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:
     """Yield descriptors and digests chunk by chunk; meanwhile the next chunk is read."""
     size = max(1, CHUNK // math.prod(part.shape))
     images = part.read(part.rows, size)
     masks = itertools.repeat(None) if part.masks is None else part.masks(part.rows, size)
-    with side_by_side() as submit:
-        before: list[Future[Any]] = []
-        for chunk, mask in zip(images, masks, strict=False):
-            now = _ask(submit, part, chunk, mask)
-            if before:
-                yield _joined(before)
-            before = now
+    before: list[Future[Any]] = []
+    for chunk, mask in zip(images, masks, strict=False):
+        now = _ask(submit, part, chunk, mask)
         if before:
             yield _joined(before)
+        before = now
+    if before:
+        yield _joined(before)
 
 
 def _ask(

@@ -60,6 +60,10 @@ class Part:
     ends: tuple[int, ...]
     keys: tuple[str, ...]
 
+    def span(self, shard: int) -> tuple[int, int]:
+        """Return where one of the shards lies in `rows`."""
+        return self.ends[shard - 1] if shard else 0, self.ends[shard]
+
     def detached(self) -> "Part":
         """Return the same with readers of these rows alone."""
         rows = np.arange(len(self.rows))

@@ -14,7 +14,6 @@ from PIL import Image
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets import ImageSource, open_dataset
-from pipeline.datasets.members import open_members
 from pipeline.geometry import MANIFOLDS
 from pipeline.store import fill, find_place, make_plan
 from pipeline.threads import cores
@@ -26,10 +25,14 @@ CARD = 'channels = 1\nclasses = ["one", "two"]\n'
 
 
 def patches(n: int, side: int, *, rng: np.random.Generator) -> ImageArray:
-    """Return n gray pieces of a real picture of a retina."""
+    """Return n gray pieces of a real picture of a retina, with the grain of a sensor.
+
+    Without it they would unpack faster than any real set: PneumoniaMNIST has 0.9 of its bytes left.
+    """
     picture = np.asarray(Image.fromarray(skimage.data.retina()).convert("L"))
     corners = rng.integers(200, 1200 - side, (n, 2))
-    return np.stack([picture[y : y + side, x : x + side] for y, x in corners])
+    pieces = np.stack([picture[y : y + side, x : x + side] for y, x in corners])
+    return pieces + rng.integers(0, 16, pieces.shape, dtype=np.uint8)
 
 
 def small(root: Path, *, rng: np.random.Generator) -> Path:
@@ -63,10 +66,9 @@ def coordinates(source: ImageSource) -> None:
 
 
 def unpack(root: Path) -> None:
-    """Unpack the images of the npz in blocks, as a reader of it must."""
-    with open_members(root / "small.npz") as members, members.opened("train_images") as (_, stream):
-        while stream.read(1 << 23):
-            pass
+    """Unpack the images of the npz by NumPy alone."""
+    with np.load(root / "small.npz") as arrays:
+        arrays["train_images"]
 
 
 def decode(files: list[Path]) -> None:

@@ -21,9 +21,13 @@ from pipeline.datasets import ImageSource, find_card, npz, open_dataset
 from pipeline.datasets.reading import InMemory
 from pipeline.descriptors import describe, domain, verify
 from pipeline.errors import ConfigError, DatasetError, OutputError, PrivacyError
+from pipeline.experiments.registry import MAIN, load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.steps import run_experiment
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, settle
+from pipeline.results import read_rows
 from pipeline.store import Place, Plan, fill, filling, find_place, make_plan, plan, take
 from pipeline.threads import limited_to
 
@@ -544,3 +548,30 @@ def test_a_killed_worker_costs_its_shard_only(
     assert at[0] < len(made.keys)
     assert filled.images == 80
     assert contents(place) == contents(find_place(tmp_path / "undisturbed"))
+
+
+def test_a_run_reads_its_images_from_a_store_that_goes_with_it(
+    ward: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One pass describes all classes; bound, records and table come from it, none stays behind."""
+    monkeypatch.setenv("COVDP_STORE", str(ward / "stores"))
+    (ward / "ward.toml").write_text(NPZ + "public = true\n")
+    config = load_experiments(MAIN, dataset=str(ward / "ward.toml"))[0]
+    config = config.model_copy(update={"budgets": (1.0,), "repetitions": 2})
+    run = Run(config, ward, ward / "out")
+    described = list[int]()
+
+    def counting(images: ImageArray, *options: object) -> object:
+        described.append(len(images))
+        return describe(images, *options)
+
+    monkeypatch.setattr(filling, "describe", counting)
+    table = run_experiment(run)
+    assert sum(described) == 300
+    assert set(read_rows(table)["n"]) == {100}
+    assert sorted(path.name for path in (run.folder / "samples").iterdir()) == [
+        "0.png",
+        "1.png",
+        "2.png",
+    ]
+    assert list((ward / "stores").iterdir()) == []

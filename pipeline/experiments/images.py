@@ -3,30 +3,24 @@
 fetch ─► describe ─► verify
 """
 
-from itertools import chain
-
 import numpy as np
+from numpy.typing import NDArray
 
+from pipeline.arrays import ImageArray
 from pipeline.datasets import ImageSource, find_card, open_dataset
-from pipeline.descriptors import (
-    DESCRIPTORS,
-    DescriptorDomain,
-    describe,
-    domain_of,
-    require,
-    verify,
-)
+from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, domain_of, require
 from pipeline.experiments.checks import require_public
 from pipeline.experiments.montecarlo import Setting
 from pipeline.experiments.run import Run
 from pipeline.figures import montage
 from pipeline.files import atomic_path, make_folder
-from pipeline.geometry import MANIFOLDS
-from pipeline.progress import passing
+from pipeline.geometry import MANIFOLDS, Point
 from pipeline.results import write_bound
+from pipeline.store import StoredImages, fill, make_plan
 
 SAMPLES = 24
-"""Images in the montage of a class."""
+AMONG = 4096
+"""Images in the montage of a class, and how many of its first they are taken from."""
 
 
 def open_images(run: Run) -> ImageSource:
@@ -66,28 +60,46 @@ def image_setting(run: Run) -> Setting:
     return Setting(run.config, public_domain(run), MANIFOLDS[run.config.manifold](k=k))
 
 
-def describe_classes(run: Run) -> None:
-    """Write the descriptors of each class, shape (n, k, k), and a montage of some of its images.
+def stored_images(run: Run) -> StoredImages:
+    """Return the descriptors of the images of a run; those that are not in its store are made."""
+    config = run.config
+    plan = make_plan(open_images(run), config.splits, descriptor=config.descriptor, eta=config.eta)
+    return fill(plan, run.store).stored
 
-    The montages go to ``samples/<label>.png`` in the folder of the run. A volume is shown by the
+
+def class_images(run: Run, label: int) -> tuple[str, Point, NDArray[np.int64] | None]:
+    """Return the name of a class, its descriptors, and whose each is if persons are told apart."""
+    source, chunks = open_images(run), list(stored_images(run).chunks(label))
+    points, units = (np.concatenate([chunk[i] for chunk in chunks]) for i in range(2))
+    return source.classes[label], points, units if source.unit == "person" else None
+
+
+def describe_classes(run: Run) -> None:
+    """Describe all images once, into the store of the run, and show some of each class.
+
+    Montages go to ``samples/<label>.png`` in the folder of the run. A volume is shown by the
     slice in the middle of its depth.
     """
-    source, config = open_images(run), run.config
-    samples = make_folder(run.folder / "samples")
-    counts = source.counts(config.splits)
-    for label in run.labels:
-        images = source.chunks(split=config.splits, label=label)
-        chunks = passing(images, source.classes[label], counts[label], "images")
-        first = next(chunks)
-        parts = [describe(chunk, config.descriptor, config.eta) for chunk in chain([first], chunks)]
-        persons = source.select(config.splits, label).units if source.unit == "person" else None
-        run.keep(label, np.concatenate(parts), persons)
+    stored_images(run)
+    source, samples = open_images(run), make_folder(run.folder / "samples")
+    for label, images in _samples(source, run).items():
+        shown = images[:, images.shape[1] // 2] if source.card.volumes else images
         with atomic_path(samples / f"{label}.png") as temporary:
-            spread = np.linspace(0, len(first) - 1, min(SAMPLES, len(first))).astype(int)
-            shown = first[spread]
-            if source.card.volumes:
-                shown = shown[:, shown.shape[1] // 2]
             temporary.write_bytes(montage(shown, columns=8))
+
+
+def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
+    """Return some of the first images of each class, read in one stream that ends with them."""
+    wanted = dict[int, int]()
+    for label in run.labels:
+        rows = source.select(run.config.splits, label).rows[:AMONG]
+        spread = np.linspace(0, len(rows) - 1, min(SAMPLES, len(rows))).astype(int)
+        wanted |= dict.fromkeys(rows[spread].tolist(), label)
+    found = dict[int, list[ImageArray]]()
+    order = sorted(wanted)
+    for row, image in zip(order, source.read(np.array(order), 1), strict=False):
+        found.setdefault(wanted[row], []).append(image)
+    return {label: np.concatenate(images) for label, images in found.items()}
 
 
 def verify_bound(run: Run) -> None:
@@ -98,10 +110,7 @@ def verify_bound(run: Run) -> None:
     DomainError
         When a descriptor lies outside: nothing may be drawn from a wrong sensitivity.
     """
-    points = [np.load(run.records(label)) for label in run.labels]
-    of_record = np.repeat(run.labels, [len(part) for part in points])
-    names = find_card(run.config.dataset).classes
-    rows = verify(np.concatenate(points), of_record, public_domain(run), names)
-    bounds = [row for row in rows if row.label in run.labels]
+    stored, known = stored_images(run), public_domain(run)
+    bounds = [stored.verify(label, known) for label in run.labels]
     write_bound(run.folder / "bound.parquet", bounds)
     require(bounds)

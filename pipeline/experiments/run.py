@@ -1,15 +1,12 @@
 """One run: an experiment on a dataset, where its images lie and where its results go."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import find_card
-from pipeline.files import atomic_path, make_folder
+from pipeline.store import Place, find_place, private_stores
 
 
 @dataclass(frozen=True)
@@ -60,25 +57,8 @@ class Run:
             return config.classes
         return tuple(range(len(find_card(config.dataset).classes)))
 
-    def records(self, label: int) -> Path:
-        """File of the records of a class, which stands while the run works."""
-        return self.folder / "records" / f"{label}.npy"
-
-    def persons(self, label: int) -> Path:
-        """File that says whose each record is, where persons are told apart."""
-        return self.folder / "records" / f"{label}-persons.npy"
-
-    def keep(
-        self, label: int, points: NDArray[Any], persons: NDArray[np.int64] | None = None
-    ) -> None:
-        """Write the records of a class, shape (n, *point_shape), whole or not at all."""
-        make_folder(self.records(label).parent)
-        kept = {self.persons(label): persons, self.records(label): points}
-        for path, values in kept.items():
-            if values is not None:
-                with atomic_path(path) as temporary, temporary.open("wb") as stream:
-                    np.save(stream, values)
-
-    def kept(self, label: int) -> list[Path]:
-        """Return the files that `keep` wrote."""
-        return [path for path in (self.records(label), self.persons(label)) if path.is_file()]
+    @property
+    def store(self) -> Place:
+        """Where the descriptors of the images stand while the run works."""
+        key = hashlib.sha256(str(self.folder.resolve()).encode(errors="surrogateescape"))
+        return find_place(private_stores() / key.hexdigest()[:16])

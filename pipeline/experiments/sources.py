@@ -19,7 +19,6 @@ from pipeline.errors import ConfigError
 from pipeline.experiments.montecarlo import Setting, stream_seed
 from pipeline.experiments.persons import ClassData
 from pipeline.experiments.pictures import draw_outlines
-from pipeline.experiments.run import Run
 from pipeline.experiments.shapes import outlines, template
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Ball, Domain
@@ -55,12 +54,6 @@ def simulated_persons(config: ExperimentConfig, label: int) -> NDArray[np.int64]
     source, (_, _, n) = source_of(config), config.simulated[label]
     persons = SOURCES[source.kind].persons
     return None if persons is None else persons(source, n)
-
-
-def simulate_classes(run: Run) -> None:
-    """Simulate the records of every class of a run."""
-    for label in run.labels:
-        run.keep(label, simulate(run.config, label), simulated_persons(run.config, label))
 
 
 def source_of(config: ExperimentConfig) -> SourceConfig:

@@ -1,30 +1,28 @@
 """One run from its config to its table: the list of its steps, here and under Prefect alike.
 
     images       images ─► descriptors ─► bound ─► mechanisms ─► results
-    simulated    records ─► mechanisms (─► pictures) ─► results
+    simulated    mechanisms (─► pictures) ─► results
     composition  table
 
 A run that was interrupted goes on where it stopped; one that is complete draws nothing.
 """
 
 import hashlib
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pipeline import __version__
-from pipeline.datasets import find_card
 from pipeline.errors import DatasetError
 from pipeline.experiments.composition import fill_table
 from pipeline.experiments.images import (
+    class_images,
     describe_classes,
     fetch_images,
     image_setting,
+    stored_images,
     verify_bound,
 )
 from pipeline.experiments.logbook import write_log, write_missing
@@ -34,7 +32,8 @@ from pipeline.experiments.run import Run
 from pipeline.experiments.sources import (
     SOURCES,
     class_title,
-    simulate_classes,
+    simulate,
+    simulated_persons,
     simulated_setting,
     source_of,
 )
@@ -86,7 +85,7 @@ def steps_of(run: Run) -> tuple[Step, ...]:
     config = run.config
     if config.composition is not None:
         return (Step("table", fill_table),)
-    steps = [Step("records", simulate_classes)]
+    steps = list[Step]()
     if config.on_images:
         steps = [
             Step("images", fetch_images),
@@ -151,30 +150,30 @@ def draw_pictures(run: Run) -> None:
 
 
 def collect(run: Run) -> None:
-    """Join the rows of all classes into one table; drop the records."""
+    """Join the rows of all classes into one table; drop what is stored of images."""
     row_writer(run).finish()
-    shutil.rmtree(run.records(0).parent)
+    if run.config.on_images:
+        run.store.clear()
 
 
 def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:
     """Return the records of one class, and what is public of it."""
-    config, kept = run.config, [np.load(path) for path in run.kept(label)]
+    config = run.config
     if config.on_images:
-        name = find_card(config.dataset).classes[label]
-        return ClassData(label, name, *kept), image_setting(run)
-    return ClassData(label, class_title(config, label), *kept), simulated_setting(config, label)
+        return ClassData(label, *class_images(run, label)), image_setting(run)
+    records = simulate(config, label), simulated_persons(config, label)
+    return ClassData(label, class_title(config, label), *records), simulated_setting(config, label)
 
 
 def row_writer(run: Run) -> RowWriter:
-    """Return the writer of a run's table: the same for every task of the run."""
-    kept = [path for label in run.labels for path in run.kept(label)]
-    records = hashlib.sha256(b"".join(path.read_bytes() for path in kept))
-    return RowWriter(
-        run.table,
-        [cell.key for cell in all_cells(run.config, run.labels)],
-        {
-            "config": run.config.model_dump_json(),
-            "records": records.hexdigest(),
-            "version": __version__,
-        },
-    )
+    """Return the writer of a run's table: the same for every task of the run.
+
+    Simulated records depend on the config and the version alone.
+    """
+    config = run.config
+    known = {"config": config.model_dump_json(), "version": __version__}
+    if config.on_images:
+        records = hashlib.sha256(stored_images(run).fingerprint.encode())
+        known["records"] = records.hexdigest()
+    cells = [cell.key for cell in all_cells(config, run.labels)]
+    return RowWriter(run.table, cells, known)

@@ -85,7 +85,7 @@ def test_monochrome1_is_inverted_last(tmp_path: Path) -> None:
     with pytest.raises(
         ImageError, match=r"one PhotometricInterpretation \(0028,0004\), found MONO"
     ):
-        ward(tmp_path, "window = [0, 4095]\n")
+        images(tmp_path, "window = [0, 4095]\n")
 
 
 @pytest.mark.parametrize("window", [(-100.0, 900.0), "header"])

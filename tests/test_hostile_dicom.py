@@ -16,6 +16,7 @@ from sample_dicom import item, write_dicom
 
 from pipeline.datasets import ImageSource, open_dataset
 from pipeline.errors import DatasetError, ImageError, MismatchError
+from pipeline.store.checking import check
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["cat"]\nwindow = [0, 255]\n'
 GRAY = np.arange(32 * 40, dtype=np.uint8).reshape(32, 40)
@@ -25,6 +26,11 @@ def ward(root: Path, more: str = "", card: str = CARD) -> ImageSource:
     """Open the folder `ward` by a card."""
     (root / "ward.toml").write_text(card + more)
     return open_dataset(root / "ward.toml", root)
+
+
+def read(root: Path, more: str = "") -> list[Any]:
+    """Return all images of the folder `ward`."""
+    return list(ward(root, more).chunks())
 
 
 def changed(file: Path, **elements: Any) -> None:
@@ -200,9 +206,9 @@ def test_what_is_refused_may_be_accepted(tmp_path: Path) -> None:
     write_dicom(tmp_path / "ward/cat/0", GRAY, **more)
     write_dicom(tmp_path / "ward/cat/1", GRAY, PhotometricInterpretation="MONOCHROME1")
     with pytest.raises(ImageError, match="is YES"):
-        ward(tmp_path, 'mixed = "accept"\n')
+        read(tmp_path, 'mixed = "accept"\n')
     with pytest.raises(ImageError, match="found MONOCHROME2 in 0 and MONOCHROME1 in 1; leave"):
-        ward(tmp_path, 'burnt_in = "accept"\n')
+        read(tmp_path, 'burnt_in = "accept"\n')
     source = ward(tmp_path, 'mixed = "accept"\nburnt_in = "accept"\n')
     assert source.counts() == (2, 0, 0)[:1]
 
@@ -280,7 +286,7 @@ def test_files_beside_the_images(tmp_path: Path) -> None:
     for name in ("IM0002", "scan.dcm", "photo.jpg"):
         (tmp_path / "ward/cat" / name).write_text("no image")
         with pytest.raises(ImageError, match=f"{name} has no DICM after 128 bytes"):
-            ward(tmp_path)
+            read(tmp_path)
         (tmp_path / "ward/cat" / name).unlink()
     (tmp_path / "ward/cat/out").symlink_to("/etc/hostname")
     with pytest.raises(DatasetError, match="is a link that leads out of the data root"):
@@ -297,19 +303,20 @@ def test_sizes_that_differ(tmp_path: Path) -> None:
     write_dicom(tmp_path / "ward/cat/0", GRAY)
     write_dicom(tmp_path / "ward/cat/1", GRAY.T.copy())
     with pytest.raises(ImageError, match=r"one size, found \(32, 40\) in 0 and \(40, 32\) in 1; g"):
-        ward(tmp_path)
+        read(tmp_path)
     assert ward(tmp_path, 'size = 16\nfit = "pad"\n').shape == (16, 16)
 
 
 def test_a_file_that_changes_after_it_was_listed(tmp_path: Path) -> None:
     """What was true when a dataset was opened is looked at again when a file is read."""
-    file = write_dicom(tmp_path / "ward/cat/0", GRAY)
+    file, both = tmp_path / "ward/cat/0", np.stack([GRAY, GRAY])
     for spoil, reason in (
-        (lambda: write_dicom(file, GRAY.T.copy()), "has changed its size"),
+        (lambda: write_dicom(file, GRAY.T.copy()), r"images must have one size, found \(32, 40\)"),
         (lambda: write_dicom(file, GRAY, BurnedInAnnotation="YES"), "is YES"),
-        (lambda: file.write_text("no image"), "has changed since it was listed"),
+        (lambda: file.write_text("no image"), "has no DICM after 128 bytes"),
+        (lambda: write_dicom(file, both[:1], NumberOfFrames=1), "has changed since it was listed"),
     ):
-        write_dicom(file, GRAY)
+        write_dicom(file, both, NumberOfFrames=2)
         source = ward(tmp_path)
         spoil()
         with pytest.raises(ImageError, match=reason):
@@ -349,7 +356,36 @@ def test_persons_are_digests_and_dates_are_days(tmp_path: Path) -> None:
     with pytest.raises(
         ImageError, match=r"9: PatientID \(0010,0020\) is empty, which unit = \"per"
     ):
-        ward(tmp_path, 'unit = "person"\n')
+        read(tmp_path, 'unit = "person"\n')
+
+
+def test_all_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
+    """A look at every file names each at fault, also where the header says it, and no other."""
+    for number in range(6):
+        write_dicom(tmp_path / f"ward/cat/{number}.dcm", GRAY)
+    write_dicom(tmp_path / "ward/cat/0.dcm", GRAY, BurnedInAnnotation="YES")
+    write_dicom(tmp_path / "ward/cat/2.dcm", GRAY.T.copy())
+    cut(tmp_path / "ward/cat/3.dcm", 200)
+    (tmp_path / "ward/cat/4.dcm").write_text("no image")
+    faults = check(ward(tmp_path), tmp_path / "ward")
+    assert [fault.file for fault in faults] == [f"cat/{number}.dcm" for number in (0, 2, 3, 4)]
+    assert "BurnedInAnnotation" in faults[0].reason
+    assert "one size" in faults[1].reason
+    card = CARD.replace('["cat"]', '["cat", "dog"]') + 'unit = "person"\n'
+    write_dicom(tmp_path / "ward/dog/5.dcm", GRAY, PatientID="17")
+    write_dicom(tmp_path / "ward/dog/6.dcm", GRAY)
+    faults = check(ward(tmp_path, card=card), tmp_path / "ward")
+    assert [fault.file[:3] for fault in faults] == ["cat"] * 6 + ["dog"]
+
+
+def test_a_file_that_was_at_fault_stays_so(tmp_path: Path) -> None:
+    """A file repaired after it was listed is not read as nobody's image."""
+    write_dicom(tmp_path / "ward/cat/0.dcm", GRAY, **WHO)
+    write_dicom(tmp_path / "ward/cat/1.dcm", GRAY)
+    source = ward(tmp_path, 'unit = "person"\n')
+    write_dicom(tmp_path / "ward/cat/1.dcm", GRAY, **WHO)
+    with pytest.raises(ImageError, match=r"1\.dcm has changed since it was listed"):
+        list(source.chunks())
 
 
 def test_a_pattern_may_say_who_and_when(tmp_path: Path) -> None:

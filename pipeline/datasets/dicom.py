@@ -20,7 +20,7 @@ from pipeline.datasets.classed import Classed, check_card, may_be_image, sort_fi
 from pipeline.datasets.decoding import fitted
 from pipeline.datasets.dicom_elements import text
 from pipeline.datasets.dicom_header import Header, read_header
-from pipeline.datasets.dicom_pixels import COLOUR, GRAY, check_frames, read_frames
+from pipeline.datasets.dicom_pixels import check_frames, read_frames
 from pipeline.datasets.dicom_scaling import scaling
 from pipeline.datasets.doors import open_regular
 from pipeline.datasets.frames import Frames, chosen_frames
@@ -81,98 +81,169 @@ class _Seen(NamedTuple):
     day: Any
 
 
+_FAULTY = -1
+"""The frame of a file that cannot be used: asked for it, a file says why."""
+
+
 def open_dicom(card: DicomCard, path: Path) -> ImageSource:
     """Open a folder of DICOM files: list them and read the header of each.
 
     Files that are not DICOM are passed by, if their names do not end as those of images do, and so
-    is DICOMDIR. Images are ordered by class, path and frame.
+    is DICOMDIR. Images are ordered by class, path and frame. A file that is not what the card says,
+    cannot be read, or leaves open what its pixels mean, is refused when it is its turn to be read.
 
     Raises
     ------
     DatasetError
-        When a class has no image, or a file is not what the card says, cannot be read, or leaves
-        open what its pixels mean.
+        When a class has no image, or no file can be used, as the first says.
     """
     return open_files(card, sort_files(card, path, ("",), ("DICOM",)), path)
 
 
 def open_files(card: DicomCard, files: Classed, path: Path, *, others: bool = True) -> ImageSource:
     """Open some files, as `open_dicom`; whether there may be others than DICOM among them."""
-    seen: list[_Seen] = []
-    kept: list[int] = []
-    for index, name in enumerate(files.names):
-        if (one := _look(card, Path(name))) is not None:
-            kept.append(index)
-            seen.append(one)
-        elif not others:
-            raise ImageError(f"{name} is no DICOM file; correct the path, or leave it out")
-    _check_alike(card, [files.names[index] for index in kept], seen)
-    each = np.repeat(np.array(kept, np.int64), [len(one.frames) for one in seen])
-    label_of = files.label_of[each]
-    for label in np.setdiff1d(np.arange(len(card.classes)), label_of)[:1]:
-        raise MismatchError(
-            f"{path}: class '{card.classes[label]}' has no DICOM image at '{card.pattern}'; "
-            "correct classes, pattern or path in the card"
-        )
-    sides = (card.size, card.size) if card.size else seen[0].sides
+    named = files.people is None and card.unit == "person"
+    kept, seen = _look_at_all(partial(_look, card, named, others), files)
+    _check_classes(card, path, files.label_of[kept])
+    good = next(place for place, one in enumerate(seen) if one.frames[0] != _FAULTY)
+    first = _First(Path(files.names[kept[good]]).name, seen[good].sides, seen[good].photometric)
+    sides = (card.size, card.size) if card.size else first.sides
     shape = sides + ((3,) if card.channels == 3 else ())
     check_extent(shape, str(path))
-    which = np.array([frame for one in seen for frame in one.frames], np.int64)
+    many = [len(one.frames) for one in seen]
+    file = np.repeat(np.array(kept, np.int64), many)
+    frame = np.array([frame for one in seen for frame in one.frames], np.int64)
+    people, days = files.people, files.dates
+    if people is None:
+        people = np.zeros(len(files.names), f"U{max(len(one.person) for one in seen) or 1}")
+        people[kept] = [one.person for one in seen]
+    if days is None:
+        days = np.full(len(files.names), "NaT", "datetime64[D]")
+        days[kept] = [one.day for one in seen]
     return ImageSource(
         card,
         shape,
-        label_of,
-        files.split_of[each],
-        InFiles(partial(_decode, card, shape), files.names, each, which),
+        files.label_of[file],
+        files.split_of[file],
+        InFiles(partial(_decode, card, named, first), files.names, file, frame),
         files.facts + ((CROPPED,) if card.size and card.fit == "crop" else ()),
-        _people(card, files, kept, seen),
-        _dates(files, kept, seen),
+        people[file] if card.unit == "person" else None,
+        days[file],
         classes_per_person=card.classes_per_person,
     )
 
 
-def _look(card: DicomCard, file: Path) -> _Seen | None:
-    """Return what the header of one file says; None when it is none of the images."""
-    with _readable(file) as stream:
-        header = read_header(stream, file)
-        if header is None:
-            if file.name == INDEX or not may_be_image(file.name):
-                return None
-            raise ImageError(
-                f"{file} has no DICM after 128 bytes, so it is no DICOM file, though it may be "
-                "taken for one; leave it out by a narrower pattern, as '{class}/**/*.dcm', or "
-                "with exclude"
-            )
-        _check(card, header)
-        frames = chosen_frames(card.frames, header.frames, str(file))
-        if card.window is None:
-            nothing = np.empty(0, f"{'i' if header.signed else 'u'}{header.allocated // 8}")
-            _shown(card, header, frames[0], nothing)
-        else:
-            scaling(header, frames[0], card.window)
-        return _Seen(
-            frames,
-            (header.rows, header.columns),
-            header.photometric,
-            header.person if card.unit == "person" else "",
-            header.day,
+def _look_at_all(
+    look: Callable[[Path], _Seen | None], files: Classed
+) -> tuple[list[int], list[_Seen]]:
+    """Return which files are images, and what their headers say; raise when none can be used."""
+    kept: list[int] = []
+    seen: list[_Seen] = []
+    fault: ImageError | None = None
+    for index, name in enumerate(files.names):
+        try:
+            one = look(Path(name))
+        except ImageError as error:
+            nobody = f"\\{index}"  # no PatientID begins so: not taken for another's
+            one = _Seen((_FAULTY,), (0, 0), "", nobody, None)
+            fault = fault or error
+        if one is not None:
+            kept.append(index)
+            seen.append(one)
+    if fault and all(one.frames[0] == _FAULTY for one in seen):
+        raise fault
+    return kept, seen
+
+
+class _First(NamedTuple):
+    """The first file that can be used, which all others must be like."""
+
+    name: str
+    sides: tuple[int, int]
+    photometric: str
+
+
+def _check_classes(card: DicomCard, path: Path, labels: NDArray[np.int64]) -> None:
+    """Raise when a class has no file that is to be read."""
+    for label in np.setdiff1d(np.arange(len(card.classes)), labels)[:1]:
+        raise MismatchError(
+            f"{path}: class '{card.classes[label]}' has no DICOM image at '{card.pattern}'; "
+            "correct classes, pattern or path in the card"
         )
 
 
-def _decode(card: DicomCard, shape: tuple[int, ...], file: Path, frames: Rows) -> ImageArray:
+def _look(card: DicomCard, named: bool, others: bool, file: Path) -> _Seen | None:
+    """Return what the header of one file says; None when it is none of the images."""
+    with _readable(file) as stream:
+        header = read_header(stream, file)
+        if header is None and others and (file.name == INDEX or not may_be_image(file.name)):
+            return None
+        header, frames = _checked(card, named, header, file)
+        person = header.person if named else ""
+        sides = header.rows, header.columns
+        return _Seen(frames, sides, header.photometric, person, header.day)
+
+
+def _checked(
+    card: DicomCard, named: bool, header: Header | None, file: Path
+) -> tuple[Header, Sequence[int]]:
+    """Return a header that a card can use, and which frames of its file are read.
+
+    `named` says that it must name a person.
+    """
+    if header is None:
+        raise ImageError(
+            f"{file} has no DICM after 128 bytes, so it is no DICOM file, though it may be taken "
+            "for one; leave it out by a narrower pattern, as '{class}/**/*.dcm', or with exclude"
+        )
+    _check(card, header)
+    if named and not header.person:
+        raise header.fault(
+            "PatientID",
+            'is empty, which unit = "person" needs',
+            "name {person} in pattern, or leave the file out",
+        )
+    frames = chosen_frames(card.frames, header.frames, str(file))
+    if card.window is None:  # what needs one is refused
+        kind = f"{'i' if header.signed else 'u'}{header.allocated // 8}"
+        _shown(card, header, frames[0], np.empty(0, kind))
+    else:
+        scaling(header, frames[0], card.window)
+    return header, frames
+
+
+def _decode(card: DicomCard, named: bool, first: _First, file: Path, frames: Rows) -> ImageArray:
     """Return some frames of a file as 0..255, (m, *shape)."""
     wanted, place = np.unique(frames, return_inverse=True)
     with _readable(file) as stream:
-        header = read_header(stream, file)
-        if header is None or wanted[-1] >= header.frames:
+        header, known = _checked(card, named, read_header(stream, file), file)
+        _check_alike(card, first, header)
+        if not set(wanted.tolist()) <= set(known):
             raise ImageError(f"{file} has changed since it was listed; read the images again")
-        _check(card, header)
-        if not card.size and (header.rows, header.columns) != shape[:2]:
-            raise ImageError(f"{file} has changed its size since it was listed; read them again")
         stored = read_frames(stream, header, wanted.tolist())
         pairs = zip(wanted.tolist(), stored, strict=True)
         found = np.stack([_shown(card, header, frame, values) for frame, values in pairs])
     return found[place]
+
+
+def _check_alike(card: DicomCard, first: _First, header: Header) -> None:
+    """Raise unless a file has the size and the meaning of the first, where the card asks it."""
+    sides = header.rows, header.columns
+    for what, one, other, asked, way in (
+        ("size", first.sides, sides, not card.size, "give size in the card to fit and resize them"),
+        (
+            "PhotometricInterpretation (0028,0004)",
+            first.photometric,
+            header.photometric,
+            card.mixed != "accept",
+            'leave some out, or give mixed = "accept" in the card',
+        ),
+    ):
+        if asked and one != other:
+            raise ImageError(
+                f"{header.file}: images must have one {what}, found {one} in {first.name} and "
+                f"{other} in {header.file.name}; {way}"
+            )
 
 
 def _shown(card: DicomCard, header: Header, frame: int, stored: NDArray[Any]) -> ImageArray:
@@ -212,75 +283,9 @@ def _readable(file: Path) -> Iterator[Any]:
 
 def _check(card: DicomCard, header: Header) -> None:
     """Raise unless a file is what the card says, and says what its pixels mean."""
-    gray = header.photometric in GRAY
-    if not gray and header.photometric not in COLOUR:
-        raise header.fault(
-            "PhotometricInterpretation",
-            f"must be one of {', '.join((*GRAY, *COLOUR))}, found {header.photometric!r}",
-            "convert it, write the file anew, or leave it out",
-        )
-    if header.samples != (1 if gray else 3):
-        raise header.fault("SamplesPerPixel", f"cannot be {header.samples} in such a file")
-    if card.channels != header.samples:
-        asked, found = ("gray", "colour") if card.channels == 1 else ("colour", "gray")
-        raise header.fault(
-            "PhotometricInterpretation",
-            f"must be {asked} as channels = {card.channels} in the card says, found {found} "
-            f"({header.photometric})",
-            "correct the card or leave the file out",
-        )
     for keyword in ("BurnedInAnnotation", "RecognizableVisualFeatures"):
         if text(header.elements, keyword).upper() == "YES" and card.burnt_in != "accept":
             raise header.fault(
                 keyword, "is YES", 'leave the file out, or give burnt_in = "accept" in the card'
             )
-    check_frames(header)
-
-
-def _check_alike(card: DicomCard, names: Sequence[str], seen: Sequence[_Seen]) -> None:
-    """Raise unless all files have one size and one meaning, where the card asks for that."""
-    ways: list[tuple[Callable[[_Seen], Any], str, str]] = []
-    if not card.size:
-        ways += [(lambda one: one.sides, "size", "give size in the card to fit and resize them")]
-    if card.mixed != "accept":
-        way = 'leave some out, or give mixed = "accept" in the card'
-        ways += [(lambda one: one.photometric, "PhotometricInterpretation (0028,0004)", way)]
-    for value, what, way in ways:
-        first = {
-            value(one): name for one, name in zip(reversed(seen), reversed(names), strict=True)
-        }
-        if len(first) > 1:
-            (one, at), (two, other) = sorted(first.items(), key=lambda pair: pair[1])[:2]
-            raise ImageError(
-                f"{other}: images must have one {what}, found {one} in {Path(at).name} and {two} "
-                f"in {Path(other).name}; {way}"
-            )
-
-
-def _people(
-    card: DicomCard, files: Classed, kept: list[int], seen: Sequence[_Seen]
-) -> NDArray[np.str_] | None:
-    """Return whose each image is, where the unit is the person."""
-    if card.unit == "image":
-        return None
-    if files.people is not None:
-        names = files.people[kept]
-    else:
-        for one, index in zip(seen, kept, strict=True):
-            if not one.person:
-                raise ImageError(
-                    f"{files.names[index]}: PatientID (0010,0020) is empty, which unit = "
-                    '"person" needs; name {person} in pattern, or leave the file out'
-                )
-        names = np.array([one.person for one in seen], np.str_)
-    return np.repeat(names, [len(one.frames) for one in seen])
-
-
-def _dates(files: Classed, kept: list[int], seen: Sequence[_Seen]) -> NDArray[np.datetime64]:
-    """Return the day of each image, not-a-time where neither path nor file says one."""
-    days = (
-        np.array([one.day for one in seen], "datetime64[D]")
-        if files.dates is None
-        else files.dates[kept]
-    )
-    return np.repeat(days, [len(one.frames) for one in seen])
+    check_frames(header, card.channels)

@@ -41,7 +41,7 @@ _SPARE = 1 << 20
 """Bytes that a compressed frame may have besides twice its pixels: tables, profiles, comments."""
 
 
-def check_frames(header: Header) -> None:
+def check_frames(header: Header, channels: int) -> None:
     """Raise unless the frames of a file can be read, by what its header says of them.
 
     Raises
@@ -49,6 +49,7 @@ def check_frames(header: Header) -> None:
     ImageError
         When values are not told, an image is too large, the file too short, or there is no decoder.
     """
+    _check_meaning(header, channels)
     _check_bits(header)
     frame = header.frame_bytes
     if not 1 <= frame <= LARGEST:
@@ -71,6 +72,27 @@ def check_frames(header: Header) -> None:
         raise ImageError(
             f"{header.file}: PixelData (7FE0,0010) is not as TransferSyntaxUID (0002,0010) says; "
             "write the file anew or leave it out"
+        )
+
+
+def _check_meaning(header: Header, channels: int) -> None:
+    """Raise unless the values of a pixel are gray or colour, as the card says."""
+    gray = header.photometric in GRAY
+    if not gray and header.photometric not in COLOUR:
+        raise header.fault(
+            "PhotometricInterpretation",
+            f"must be one of {', '.join((*GRAY, *COLOUR))}, found {header.photometric!r}",
+            "convert it, write the file anew, or leave it out",
+        )
+    if header.samples != (1 if gray else 3):
+        raise header.fault("SamplesPerPixel", f"cannot be {header.samples} in such a file")
+    if channels != header.samples:
+        asked, found = ("gray", "colour") if channels == 1 else ("colour", "gray")
+        raise header.fault(
+            "PhotometricInterpretation",
+            f"must be {asked} as channels = {channels} in the card says, found {found} "
+            f"({header.photometric})",
+            "correct the card or leave the file out",
         )
 
 

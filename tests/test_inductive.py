@@ -11,7 +11,7 @@ import pytest
 from sample_manifolds import MEDIUM, charted
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import DomainError
+from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import (
     MANIFOLDS,
     frechet_mean,
@@ -24,7 +24,7 @@ from pipeline.geometry import (
 from pipeline.geometry.affine import factor_logs, walk
 from pipeline.geometry.inductive import LOOK_ERROR, STEP_ERROR, one_pass
 from pipeline.geometry.linalg import cholesky, polar
-from pipeline.mean import Ball, region
+from pipeline.mean import Ball, admit, region
 
 AFFINE, HYPERBOLIC = MEDIUM["spd-affine-invariant"], MEDIUM["hyperbolic"]
 SPACES = {name: charted(space) for name, space in MEDIUM.items() if space.hadamard}
@@ -241,3 +241,17 @@ def test_the_stated_rounding_grows_with_steps_and_condition() -> None:
     for condition, factor in [(1.0, 1.0), (1e11, 1.0), (1e13, 10.0), (1e15, 100.0)]:
         stated = inductive_mean(points, manifold, condition=condition).rounding
         assert stated == pytest.approx(factor * STEP_ERROR * (steps + 1) / 2 + LOOK_ERROR)
+
+
+@pytest.mark.parametrize("away", [0.0, 6.0, 25.0])
+def test_a_walk_is_refused_where_its_rounding_was_not_measured(away: float) -> None:
+    """What counts is how far records may be from the origin, not from the centre of their ball."""
+    space = MANIFOLDS["hyperbolic"](dim=2)
+    centre = space.exp(space.origin, np.array([away, 0.0]))
+    ball = Ball(radius=3.0, manifold=space.name, center=centre)
+    records = admit(centre[np.newaxis], domain=ball, manifold=space)
+    if away + 3.0 <= space.walk_reach:
+        records.check_walk()
+        return
+    with pytest.raises(PrivacyError, match=f"within {away + 3.0:g} of the origin"):
+        records.check_walk()

@@ -25,7 +25,7 @@ from pipeline.geometry import (
     inductive_mean,
     inductive_mean_of_parts,
 )
-from pipeline.mean.domain import Domain, check_domain
+from pipeline.mean.domain import Domain, center_of, check_domain
 from pipeline.mean.parts import Chunks, Parts, parts_of
 from pipeline.mean.prior import Prior, default_prior
 from pipeline.mean.region import Region, region
@@ -147,12 +147,16 @@ class Records:
 
         It was measured on some manifolds (``geometry/inductive.py``), up to a distance.
         """
+        if self.space.flat:
+            return
         reach: float | None = getattr(self.space, "walk_reach", None)
-        if self.space.flat or (reach is not None and self.domain.radius <= reach):
+        centre = center_of(self.domain, self.space)
+        farthest = self.domain.radius + float(self.space.dist(self.space.origin, centre))
+        if reach is not None and farthest <= reach:
             return
         raise PrivacyError(
             f"the rounding of an inductive mean is not bounded on {self.space.name} for records "
-            f"within {self.domain.radius:g} of the origin; use the Fréchet mean, or measure it"
+            f"within {farthest:g} of the origin; use the Fréchet mean, or measure it"
         )
 
     def on_manifold(self, points: Point) -> Point:

@@ -18,7 +18,6 @@ TAGS: Mapping[str, int] = {
     "SOPClassUID": 0x00080016,
     "StudyDate": 0x00080020,
     "PatientID": 0x00100020,
-    "IssuerOfPatientID": 0x00100021,
     "SeriesInstanceUID": 0x0020000E,
     "SamplesPerPixel": 0x00280002,
     "PhotometricInterpretation": 0x00280004,

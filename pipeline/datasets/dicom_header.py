@@ -97,10 +97,13 @@ class Header:
 
     @property
     def person(self) -> str:
-        """Whose image it is: PatientID, with its issuer if there is one; "" where it says none."""
-        name = _person(self.elements, "PatientID")
-        issuer = _person(self.elements, "IssuerOfPatientID")
-        return f"{name}\\{issuer}" if name and issuer else name
+        """Whose image it is, by PatientID; "" where it says none.
+
+        Its issuer does not count: often some of a person's files name it and others do not, and two
+        halves of a person would be protected as two, while two persons of one number, taken for
+        one, are protected as each of them is.
+        """
+        return _person(self.elements, "PatientID")
 
     @property
     def day(self) -> date | None:

@@ -152,6 +152,7 @@ class TargetConfig(Record):
     classes: tuple[int, ...] | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     source: SourceConfig | None = Field(None, description="simulated here, in place of images")
+    claims: tuple[ClaimConfig, ...] | None = Field(None, description="in place of the file's")
 
 
 class TargetsConfig(Record):

@@ -1,5 +1,6 @@
 """Persons: one record each, whatever they have; what is promised, charged and said of them."""
 
+import hashlib
 import json
 import math
 import sys
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from pipeline.datasets import ImageSource
 from pipeline.datasets.own import OwnCard
+from pipeline.datasets.persons import opaque
 from pipeline.datasets.reading import InMemory
 from pipeline.datasets.registry import KINDS, Kind
 from pipeline.datasets.source import split_codes
@@ -397,18 +400,31 @@ def test_what_the_experiment_claims_follows_from_its_persons() -> None:
     assert simulate(config, 0).shape == (2230, 5, 5)
 
 
-def test_no_identifier_leaves(ward: Path) -> None:
-    """Neither names nor digests of them, under any key of the ledger, are in what is written."""
+def test_no_identifier_leaves(ward: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither names in a folder nor digests of them, plain or keyed, are in what is written."""
+    folder = ward / "photos"
+    for place, (who, label) in enumerate(zip(WHO, LABELS, strict=True)):
+        path = folder / ("well", "ill")[label] / f"{who}-{place}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(ALBUM["images"][place]).save(path)
+    (ward / "ward.toml").write_text(
+        'kind = "folder"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\npath = "photos"\n'
+        'unit = "person"\npattern = "{class}/{person}-*.png"\n'
+    )
     document = released(ward)
+    assert [row["n"] for row in document["classes"]] == [4, 2]
     build_release_report(document, ward / "page.html")
     write_release(document, ward / "table.parquet")
     (ward / "document.json").write_text(json.dumps(document))
+    (ward / "screen.log").write_text("".join(capfd.readouterr()))
     book = ledger_of(ward)
-    from pipeline.datasets.persons import opaque
-
     needles = [name.encode() for name in NAMES] + [name.split(",")[0].encode() for name in NAMES]
     for key in (book.person_key(), book.key, b""):
         needles += [bytes(digest) for digest in opaque(np.array(NAMES), key)]
-    for path in ward.iterdir():
+    for kind in ("md5", "sha1", "sha256", "blake2b"):
+        needles += [hashlib.new(kind, name.encode()).hexdigest().encode() for name in NAMES]
+    files = [path for path in ward.rglob("*") if path.is_file() and folder not in path.parents]
+    assert {"ledger.sqlite", "page.html", "table.parquet"} <= {path.name for path in files}
+    for path in files:
         text = path.read_bytes()
         assert not [needle for needle in needles if needle in text], path

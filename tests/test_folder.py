@@ -1,5 +1,6 @@
 """Folders of PNG and JPEG: the pixels of the files, in disjoint classes, or one clear error."""
 
+import os
 import re
 import struct
 import tracemalloc
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import tifffile
 from numpy.typing import NDArray
+from openjpeg.utils import encode_array
 from PIL import Image
 
 from pipeline.arrays import ImageArray
@@ -207,6 +209,16 @@ def test_persons_and_dates_are_read_from_paths(tmp_path: Path) -> None:
     assert (plain.unit, plain.persons(), plain.units()) == ("image", None, (3, 2))
 
 
+def test_one_person_has_one_digest_however_the_name_is_written(tmp_path: Path) -> None:
+    """An accent in its letter or beside it is the same person; bytes of no encoding are a name."""
+    names = ["Jos\u00e9-1", "Jose\u0301-2", "Jose-3", os.fsdecode(b"Jos\xe9-4")]
+    for name in names:
+        save(tmp_path / "ward/cat" / f"{name}.png", picture(0))
+        save(tmp_path / "ward/dog" / f"{name}.png", picture(0))
+    card = CARD + 'unit = "person"\nclasses_per_person = 2\npattern = "{class}/{person}-*"\n'
+    assert ward(tmp_path, card).units() == (3, 3)
+
+
 @pytest.mark.parametrize(
     ("pattern", "path", "said"),
     [
@@ -382,6 +394,27 @@ def test_twelve_bits_are_those_of_the_file(tmp_path: Path) -> None:
         (tmp_path / "ward" / name / "0.pgm").write_bytes(head + values.astype(">u2").tobytes())
     (found,) = ward(tmp_path, CARD + 'formats = ["PPM"]\nwindow = [0, 4095]\n').chunks(label=0)
     np.testing.assert_array_equal(found[0], np.rint(values * (255 / 4095)))
+
+
+def test_twelve_bits_of_jpeg_2000_are_those_of_the_file(tmp_path: Path) -> None:
+    """The same of JPEG 2000, whose values Pillow shifts."""
+    values = np.kron(deep() >> 4, np.ones((16, 16), np.uint16))
+    content = encode_array(values, bits_stored=12, photometric_interpretation=2, codec_format=1)
+    for name in ("cat", "dog"):
+        (tmp_path / "ward" / name).mkdir(parents=True)
+        (tmp_path / "ward" / name / "0.jp2").write_bytes(content)
+    card = CARD + 'formats = ["JPEG2000"]\nwindow = [0, 4095]\n'
+    (found,) = ward(tmp_path, card).chunks(label=0)
+    np.testing.assert_array_equal(found[0], np.rint(values * (255 / 4095)))
+
+
+def test_eight_bits_with_a_sign_are_refused(tmp_path: Path) -> None:
+    """A TIFF of signed bytes, which Pillow reads as if they had none, is one line."""
+    for name in ("cat", "dog"):
+        (tmp_path / "ward" / name).mkdir(parents=True)
+        write_tiff(tmp_path / "ward" / name / "0.tif", picture(0).view(np.int8), 2)
+    with pytest.raises(DatasetError, match="values of 8 bits must not have a sign"):
+        list(ward(tmp_path, CARD + 'formats = ["TIFF"]\n').chunks())
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -116,6 +116,13 @@ def test_folders_in_a_class_are_not_passed_by(root: Path) -> None:
     assert ward(root, 'pattern = "{class}/**/*"\n').counts() == (1, 2)
 
 
+@pytest.mark.timeout(20)
+def test_links_to_folders_end(root: Path) -> None:
+    """A pattern of any depth follows no link to a folder, which may be a loop, nor passes it by."""
+    (root / "ward/dog/again").symlink_to("../dog")
+    refused(root, r"class 'dog' has 1 .*or folders", 'pattern = "{class}/**/*"\n')
+
+
 @pytest.mark.parametrize(
     ("pattern", "closed"),
     [

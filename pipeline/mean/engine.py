@@ -126,6 +126,7 @@ def draw(prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1) -> 
         predicted_error=drawn.predicted,
         acceptance=1.0,
         seconds=(time.perf_counter() - started) / size,
+        told=drawn.told,
     )
     return Drawn(release, None)
 

@@ -22,6 +22,23 @@ class Step(NamedTuple):
     sigma: float
 
 
+class Told(NamedTuple):
+    """What an adaptive mean released on its way: noised, or a function of what is.
+
+    Attributes
+    ----------
+    survey, shells : array
+        Shares of the records in the bins of the survey, and in the last round's shells, with noise
+        of √2·σ of their step.
+    belief : array, shape (d, d)
+        Covariance of the error of the mean, as it is predicted.
+    """
+
+    survey: FloatArray
+    shells: FloatArray
+    belief: FloatArray
+
+
 class Release(NamedTuple):
     """Private and free to leave.
 
@@ -46,6 +63,8 @@ class Release(NamedTuple):
         Share of proposals the sampler kept.
     seconds : float
         Wall time of one draw, calibration included.
+    told : tuple of Told
+        One for each draw of an adaptive plan; empty for a single one.
     """
 
     outputs: NDArray[Any]
@@ -58,6 +77,7 @@ class Release(NamedTuple):
     predicted_error: FloatArray | None
     acceptance: float
     seconds: float
+    told: tuple[Told, ...] = ()
 
     @property
     def points(self) -> NDArray[Any]:

@@ -25,12 +25,14 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import Point
+from pipeline.mean.bins import LineBins, ShellBins
 from pipeline.mean.choice import Clip, choose
 from pipeline.mean.clipping import mean_units, shell_counts
+from pipeline.mean.frame import Frame
 from pipeline.mean.parts import Parts
 from pipeline.mean.plan import Shares
 from pipeline.mean.records import Records
-from pipeline.mean.release import Step
+from pipeline.mean.release import Step, Told
 from pipeline.mean.shrinkage import shrink
 from pipeline.mean.smoothing import LINE, SHELLS, smooth
 from pipeline.mean.sums import Clipping, Sized, clipped_mean
@@ -62,6 +64,8 @@ class Rounds(NamedTuple):
         They compose to at most the budget.
     rhos : array, shape (size, steps)
         ρ-zCDP that the source of noise certifies for each step, NaN where it does not.
+    told : tuple of Told
+        What each released on the way.
     predicted : array, shape (size,)
         Root mean square error that the last round predicts from released values, so free to leave:
         an estimate, too small where a few records far out went unnoticed in the noise.
@@ -70,6 +74,7 @@ class Rounds(NamedTuple):
     points: NDArray[np.float64]
     steps: tuple[Step, ...]
     rhos: FloatArray
+    told: tuple[Told, ...]
     predicted: FloatArray
 
 
@@ -79,6 +84,7 @@ class _State(NamedTuple):
     point: Point
     belief: FloatArray
     rhos: tuple[float, ...]
+    shells: FloatArray
     predicted: float
 
 
@@ -112,28 +118,45 @@ def draw_rounds(view: View, budget: Budget, shares: Shares, *, noise: Noise, siz
         As in `step_costs`.
     """
     steps = step_costs(budget, view.records.n, shares, dim=view.records.space.dim)
-    draws = [_draw(_Source(view, steps, noise)) for _ in range(size)]
+    draws, told = list[_State](), list[Told]()
+    for _ in range(size):
+        survey, draw = _draw(_Source(view, steps, noise))
+        draws.append(draw)
+        told.append(Told(survey, draw.shells, draw.belief))
     return Rounds(
         points=np.stack([draw.point for draw in draws]),
         steps=steps,
         rhos=np.array([draw.rhos for draw in draws]),
+        told=tuple(told),
         predicted=np.array([draw.predicted for draw in draws]),
     )
 
 
-def _draw(source: _Source) -> _State:
+def _draw(source: _Source) -> tuple[FloatArray, _State]:
     """Return one repetition: the survey, and all rounds."""
     view, records = source.view, source.view.records
-    prior, (along, off) = records.prior, view.bins
+    prior = records.prior
     survey = source.release(0, view.counts / (records.n * ROOT))
     shares, spread = survey.vector * ROOT, source.steps[0].sigma * ROOT
+    line, far = read_survey(shares, spread, view.bins)
+    belief = view.frame.belief((ALONG * prior.step) ** 2, prior.doubt**2)
+    state = _State(records.centre, belief, (survey.rho,), np.empty(0), math.inf)
+    for step in range(1, len(source.steps), 2):
+        state = _round(source, state, step, line, far)
+    return shares, state
+
+
+def read_survey(
+    shares: FloatArray, spread: float, bins: tuple[LineBins | None, ShellBins]
+) -> tuple[FloatArray | None, FloatArray]:
+    """Return smoothed shares along the line, None without one, and the far shells as they are.
+
+    `spread` is the standard deviation of the noise of each share.
+    """
+    along, off = bins
     many = len(shares) - (len(off.edges) + 1 - off.far)
     line = smooth(shares[:many], np.full(many, spread), LINE) if along is not None else None
-    belief = view.frame.belief((ALONG * prior.step) ** 2, prior.doubt**2)
-    state = _State(records.centre, belief, (survey.rho,), math.inf)
-    for step in range(1, len(source.steps), 2):
-        state = _round(source, state, step, line, shares[many:])
-    return state
+    return line, shares[many:]
 
 
 def _round(
@@ -147,7 +170,7 @@ def _round(
     shells = source.release(step, counts / (records.n * ROOT))
     clip = choose(
         line,
-        _merge(shells.vector * ROOT, far, source.steps[step].sigma, source.steps[0].sigma),
+        merge(shells.vector * ROOT, far, source.steps[step].sigma, source.steps[0].sigma),
         view.bins,
         frame,
         sigma=source.steps[step + 1].sigma,
@@ -162,7 +185,8 @@ def _round(
     moved, belief = shrink(mean.offset, mean.covariance, state.belief)
     moved *= min(1.0, records.region.diameter / max(float(np.linalg.norm(moved)), 1e-300))
     point = _end(records, state.point, moved)
-    return _State(point, belief, (*state.rhos, shells.rho, mean.rho), clip.error)
+    rhos = (*state.rhos, shells.rho, mean.rho)
+    return _State(point, belief, rhos, shells.vector * ROOT, clip.error)
 
 
 def _end(records: Records, point: Point, moved: FloatArray) -> Point:
@@ -177,8 +201,10 @@ def _end(records: Records, point: Point, moved: FloatArray) -> Point:
         return point
 
 
-def _merge(shells: FloatArray, far: FloatArray, own: float, survey: float) -> FloatArray:
+def merge(shells: FloatArray, far: FloatArray, own: float, survey: float) -> FloatArray:
     """Return the smoothed shells; the far ones were counted twice, by the survey as well.
+
+    `own` and `survey` are the noise of either over √2.
 
     The two counts are weighted by their precision, unless the later one found records that were
     not far from the prior's centre.
@@ -204,17 +230,41 @@ def _whole_mean(source: _Source, state: _State, step: int) -> _Observed:
 def _clipped_mean(
     source: _Source, state: _State, step: int, clip: Clip, seen: Parts[Sized], centre: FloatArray
 ) -> _Observed:
-    """Observe the mean of clipped records; some of the predicted bias counts as noise."""
+    """Observe the mean of clipped records."""
     records, frame, sigma = source.view.records, source.view.frame, source.steps[step].sigma
-    units = mean_units(clip, frame)
-    to = Clipping(centre, units.copy(), frame.lines, clip.low, clip.high, clip.radius)
+    to = clipping(clip, frame, centre)
     mean = source.release(step, clipped_mean(seen, records.n, to))
-    found = mean.vector * units
-    found[: frame.lines] += (clip.low + clip.high) / 2.0 - place(records.space, frame, state.point)
+    spot = place(records.space, frame, state.point)
+    return _Observed(*observe(mean.vector, clip, frame, spot, sigma), mean.rho)
+
+
+def clipping(clip: Clip, frame: Frame, centre: FloatArray) -> Clipping:
+    """Return what maps a record to its vector, around `centre` in the axes."""
+    units = mean_units(clip, frame)
+    return Clipping(centre, units, frame.lines, clip.low, clip.high, clip.radius)
+
+
+def observe(
+    vector: FloatArray, clip: Clip, frame: Frame, spot: float, sigma: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean that a noised mean of vectors says, seen from its centre, and its covariance.
+
+    Parameters
+    ----------
+    vector : array, shape (d,)
+        Mean of clipped records, in the units of the clip.
+    spot : float
+        Place of the centre on the line.
+    sigma : float
+        Noise of `vector`. Some of the predicted bias counts as noise too.
+    """
+    units = mean_units(clip, frame)
+    found = vector * units
+    found[: frame.lines] += (clip.low + clip.high) / 2.0 - spot
     found[frame.lines :] *= clip.gain
     units[frame.lines :] *= clip.gain
     covariance = (frame.back.T * (sigma * units) ** 2) @ frame.back
     bend = clip.bend * float(np.linalg.norm(found[frame.lines :] @ frame.back[frame.lines :]))
     rest = CAUTION * clip.bias_rest**2 + bend**2
     covariance += frame.isotropic(CAUTION * clip.bias_line**2, rest / frame.others)
-    return _Observed(found @ frame.back, covariance, mean.rho)
+    return found @ frame.back, covariance

@@ -98,12 +98,18 @@ class Clipping(NamedTuple):
     radius: float
 
 
-def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
-    """Return the mean vector of n records that come in parts, (d,); see the top of this file."""
+def clipped_total(parts: Iterable[Sized], to: Clipping) -> list[int]:
+    """Return 2⁴⁰ times the sum of the vectors of records that come in parts, d whole numbers."""
     total = [0] * len(to.units)
     for seen, size in parts:
         for start in range(0, len(seen), BLOCK):
             block = slice(start, start + BLOCK)
             found = clipped_sum(seen[block], size[block], *to).tolist()
             total = [one + other for one, other in zip(total, found, strict=True)]
+    return total
+
+
+def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
+    """Return the mean vector of n records that come in parts, (d,); see the top of this file."""
+    total = clipped_total(parts, to)
     return np.array([one / (n * PER_UNIT) for one in total])  # of whole numbers: rounded once

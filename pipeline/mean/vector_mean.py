@@ -21,6 +21,7 @@ they are; with NumPy's it is idealised. Next on the path: ``rounds.py``.
 """
 
 import math
+from collections.abc import Sequence
 
 from pipeline.errors import PrivacyError
 from pipeline.mean.plan import Shares
@@ -30,23 +31,37 @@ from pipeline.mechanisms.noise import check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
 
+def vector_diameter(dim: int) -> float:
+    """Return the diameter of the set of computed vectors of length `dim`, on the lattice."""
+    return 1.0 + 1e-12 + dim * UNIT + math.sqrt(dim) / PER_UNIT
+
+
 def mean_sensitivity(n: int, dim: int) -> float:
     """Return Δ of the mean of n vectors of length `dim`, see the top of this file.
 
     The roundings of this formula itself are among the 1000.
     """
-    lattice = math.sqrt(dim) / PER_UNIT
-    return (1.0 + 1e-12 + dim * UNIT + lattice) / n + 2.0 * UNIT
+    return vector_diameter(dim) / n + 2.0 * UNIT
 
 
 def step_costs(budget: Budget, n: int, shares: Shares, *, dim: int) -> tuple[Step, ...]:
     """Return what each step costs; together they compose to at most `budget`.
 
+    As `gaussian_steps` for the mean of n vectors. `dim` is the dimension of the mean; that of a
+    histogram, whose vectors are not rounded, does not matter.
+    """
+    return gaussian_steps(budget, shares.names, shares.all, mean_sensitivity(n, dim))
+
+
+def gaussian_steps(
+    budget: Budget, names: Sequence[str], shares: Sequence[float], delta: float
+) -> tuple[Step, ...]:
+    """Return one step of Gaussian noise a share, each of sensitivity `delta`.
+
     μ-GDP is split into √s·μ, ρ-zCDP into s·ρ, Rényi DP of one order into s·ε. (ε, δ)-DP is first
     turned into the largest μ-GDP that implies it, since all noise here is Gaussian: better than
     dividing ε and δ. σ is raised by 1e-12 of its value, so that an account that rounds up stays
-    within the share. `dim` is the dimension of the mean; that of a histogram, whose vectors are not
-    rounded, does not matter.
+    within the share.
 
     Raises
     ------
@@ -61,10 +76,9 @@ def step_costs(budget: Budget, n: int, shares: Shares, *, dim: int) -> tuple[Ste
     whole: Budget = budget
     if isinstance(budget, ApproxDP):
         whole = GDP((1.0 - 1e-12) / gaussian_sigma(budget, 1.0))
-    delta = mean_sensitivity(n, dim)
     steps = tuple(
         Step(name, share, delta, gaussian_sigma(share, delta) * (1.0 + 1e-12))
-        for name, share in zip(shares.names, split(whole, shares.all), strict=True)
+        for name, share in zip(names, split(whole, shares), strict=True)
     )
     for step in steps:
         check_scale(step.sigma)

@@ -109,12 +109,20 @@ def view(records: Records) -> View:
         )
     records.check_walk()  # the whole region may be covered
     frame = build_frame(prior)
-    shells = shell_bins(prior, frame, records.region.diameter)
+    line, shells = bins_of(space, prior, frame, records.centre, records.region.diameter)
     start = place(space, frame, records.centre)
-    line = line_bins(prior, prior.span, start) if frame.lines else None
     parts = records.parts.map(partial(see, space, frame, records.centre))
     counts = [survey_counts(part, start, frame, line, shells) for part in parts]
     return View(records, frame, (line, shells), parts, np.sum(counts, axis=0))
+
+
+def bins_of(
+    space: Manifold, prior: Prior, frame: Frame, centre: Point, diameter: float
+) -> tuple[LineBins | None, ShellBins]:
+    """Return the bins of both histograms, for records expected around `centre`: all public."""
+    start = place(space, frame, centre)
+    line = line_bins(prior, prior.span, start) if frame.lines else None
+    return line, shell_bins(prior, frame, diameter)
 
 
 def default_shares(prior: Prior) -> Shares:

@@ -1,0 +1,83 @@
+"""Where the units of the next nights are clipped: chosen from what was released before.
+
+Next on the path: ``night.py``.
+"""
+
+import math
+from collections.abc import Sequence
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
+from pipeline.mean.choice import choose
+from pipeline.mean.rounds import ROOT, merge, read_survey
+from pipeline.stream.estimates import cumulative_of, sum_of
+from pipeline.stream.ground import Stream
+from pipeline.stream.history import Epoch, Night, Past, Shares
+from pipeline.stream.plan import GROWTH
+
+
+def due(history: Sequence[Night], past: Past) -> bool:
+    """Tell whether an epoch begins tonight: after the opening, and when N has grown tenfold."""
+    if not past.segments:
+        return past.opened is not None
+    before = history[past.segments[-1].epoch.first - 2].n_so_far
+    return history[-1].n_so_far >= GROWTH * before
+
+
+def begin(stream: Stream, history: Sequence[Night], past: Past) -> Epoch:
+    """Return the epoch that begins tonight: a function of released values and public numbers.
+
+    Its centre is the mean of all units so far, its clip the best for the noise that is expected
+    half way through it, when there are `GROWTH`/2 times as many units, which come at the rate of so
+    far. A clip of the whole region is not considered: at N·μ of an opening it is never the best.
+
+    Raises
+    ------
+    ConfigError
+        Before the opening.
+    """
+    found = cumulative_of(stream, past)
+    if found is None or past.opened is None:
+        raise ConfigError("an epoch begins after the opening; hold the units back until then")
+    (survey, spread), (shells, own) = _survey(stream, past), _shells(stream, past)
+    line, far = read_survey(survey, spread, stream.bins)
+    more, left = (GROWTH / 2.0 - 1.0) * found.n, stream.plan.horizon - len(history)
+    nights = max(1, min(left, round(more / found.n * len(history))))
+    clip = choose(
+        line,
+        merge(shells, far, own / ROOT, spread / ROOT),
+        stream.bins,
+        stream.frame,
+        sigma=stream.noise_of_sum(stream.steps[2].sigma, nights) / more,
+        diameter=stream.region.diameter,
+        curvature=0.0,
+        doubt=0.0,  # what curvature makes of it is nothing here
+    )
+    return Epoch(len(history) + 1, found.offset, clip)
+
+
+def _survey(stream: Stream, past: Past) -> Shares:
+    """Return the shares in the bins of the survey: the opening's and the nights', by precision."""
+    assert past.opened is not None
+    first, n = past.opened.survey, past.n - past.held
+    if not n:
+        return first
+    later = _shares(stream, past.survey, n, stream.steps[0].sigma)
+    weight = later.noise**2 / (first.noise**2 + later.noise**2)
+    values = weight * first.values + (1.0 - weight) * later.values
+    return Shares(values, first.noise * math.sqrt(weight))
+
+
+def _shells(stream: Stream, past: Past) -> Shares:
+    """Return the shares in the shells of the last epoch, of the opening before there is one."""
+    assert past.opened is not None
+    if not past.segments or not past.segments[-1].n:
+        return past.opened.shells
+    last = past.segments[-1]
+    return _shares(stream, last.shells, last.n, stream.steps[1].sigma)
+
+
+def _shares(stream: Stream, released: FloatArray, n: int, sigma: float) -> Shares:
+    """Return the shares of n units that a series of counts over √2 says."""
+    noise = stream.noise_of_sum(sigma, len(released)) * ROOT / n
+    return Shares(sum_of(stream, released) * ROOT / n, noise)

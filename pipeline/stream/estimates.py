@@ -1,0 +1,250 @@
+"""What the released values say: the mean of all units so far, and that of any nights.
+
+Everything here is post-processing: it reads what nights released, and public numbers.
+Next on the path: ``epochs.py``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
+from pipeline.geometry import Manifold
+from pipeline.mean.clipping import mean_units
+from pipeline.mean.rounds import observe
+from pipeline.stream.factorisation import sum_row
+from pipeline.stream.ground import Stream
+from pipeline.stream.history import Night, Past, Segment, parts_of
+
+WINDOWS = (1, 7, 30, 90)
+"""Nights of the windows that are usual: the last night, a week, a month, a quarter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The mean of n units.
+
+    Attributes
+    ----------
+    space : Manifold
+        The chart that `offset` is in.
+    offset : array, shape (d,)
+        The mean in the chart.
+    covariance : array, shape (d, d)
+        Of its error, as predicted: noise, some of the bias of clipping, and what parts of unequal
+        weight leave.
+    n : int
+        Number of units.
+    spread : array, shape (d, d)
+        Covariance that single units are thought to have.
+    """
+
+    space: Manifold
+    offset: FloatArray
+    covariance: FloatArray
+    n: int
+    spread: FloatArray
+
+    @property
+    def point(self) -> NDArray[np.float64]:
+        """The mean, on the manifold."""
+        return on_manifold(self.space, self.offset)
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The mean of the units of some nights, nothing shrunk.
+
+    Attributes
+    ----------
+    space : Manifold
+        The chart that `offset` is in.
+    first, last : int
+        Its nights.
+    n : int
+        Units that came in them.
+    offset : array, shape (d,)
+        The mean of their clipped coordinates, with noise.
+    covariance : array, shape (d, d)
+        Of that noise, exactly; what clipping did is not in it.
+    rows : tuple of array
+        For each epoch, by how much each night's noise counts in each unit of w.
+    """
+
+    space: Manifold
+    first: int
+    last: int
+    n: int
+    offset: FloatArray
+    covariance: FloatArray
+    rows: tuple[FloatArray, ...]
+
+    @property
+    def point(self) -> NDArray[np.float64]:
+        """The mean, on the manifold."""
+        return on_manifold(self.space, self.offset)
+
+
+class _Part(NamedTuple):
+    """Mean of n units, and the covariance of its error."""
+
+    n: int
+    offset: FloatArray
+    covariance: FloatArray
+
+
+def on_manifold(space: Manifold, offset: FloatArray) -> NDArray[np.float64]:
+    """Return coordinates of a chart as a point of its manifold; matrices are definite."""
+    manifold: Manifold = space.of  # type: ignore[attr-defined]  # a FlatChart
+    found = manifold.exp(manifold.origin, offset)
+    definite = getattr(manifold, "definite", None)
+    return np.asarray(found if definite is None else definite(found))
+
+
+def cumulative(stream: Stream, history: Sequence[Night]) -> Estimate | None:
+    """Return the mean of all units so far, None before the opening.
+
+    Opening and epochs are parts with errors of their own, put together by precision; see `pooled`.
+    """
+    return cumulative_of(stream, parts_of(history))
+
+
+def cumulative_of(stream: Stream, past: Past) -> Estimate | None:
+    """Return the same of a history in its parts."""
+    if past.opened is None:
+        return None
+    parts = [_Part(past.held, past.opened.offset, past.opened.belief)]
+    parts += [_observed(stream, segment) for segment in past.segments if segment.n]
+    clip = past.segments[-1].epoch.clip if past.segments else None
+    return _pool(stream.space, parts, stream.spread(clip), stream)
+
+
+def joined(stream: Stream, *estimates: Estimate) -> Estimate:
+    """Return the mean of the units of several streams, each with units of its own.
+
+    Raises
+    ------
+    ConfigError
+        When there is none, or one is of another geometry.
+    """
+    if not estimates or any(found.space != stream.space for found in estimates):
+        raise ConfigError("streams of one geometry are joined, one or more; take others apart")
+    parts = [_Part(found.n, found.offset, found.covariance) for found in estimates]
+    weights = [found.n for found in estimates]
+    spread = np.average([found.spread for found in estimates], axis=0, weights=weights)
+    return _pool(stream.space, parts, spread, stream)
+
+
+def window(stream: Stream, history: Sequence[Night], nights: int) -> Window | None:
+    """Return the mean of the units of the last `nights` nights, None where none of them came.
+
+    A window reaches back to the opening at most: what was released there is one mean, which no
+    night can be taken out of. ``first`` says where it begins.
+    """
+    return between(stream, history, len(history) - nights + 1, len(history))
+
+
+def between(stream: Stream, history: Sequence[Night], first: int, last: int) -> Window | None:
+    """Return the same of the nights from `first` to `last`.
+
+    Raises
+    ------
+    ConfigError
+        When they are no nights of the history.
+    """
+    if not first <= last <= len(history) or last < 1:
+        raise ConfigError(
+            f"a window ends with one of the {len(history)} nights so far, and begins no later, "
+            f"found {first} to {last}"
+        )
+    segments = parts_of(history).segments
+    if not segments:
+        return None
+    first = max(first, segments[0].epoch.first)
+    frame, total, n, rows = stream.frame, np.zeros(stream.space.dim), 0.0, list[FloatArray]()
+    covariance = np.zeros((stream.space.dim, stream.space.dim))
+    for segment in segments:
+        begin, t = segment.epoch.first, len(segment.w)
+        start, end = max(first - begin, 0), min(last - begin + 1, t)
+        row = np.zeros(t)
+        if start < end:
+            row[:end] = sum_row(start + 1, end, stream.plan.horizon)
+        units = mean_units(segment.epoch.clip, frame)
+        many = float(segment.units[start:end].sum())
+        total += (row @ segment.w * units) @ frame.back + many * _middle(stream, segment)
+        covariance += (frame.back.T * (stream.steps[2].sigma * units) ** 2) @ frame.back * row @ row
+        n += many
+        rows.append(row)
+    if not n:
+        return None
+    rows = [row / n for row in rows]
+    return Window(stream.space, first, last, int(n), total / n, covariance / n**2, tuple(rows))
+
+
+def covariance_of(
+    stream: Stream, history: Sequence[Night], one: Window, other: Window
+) -> FloatArray:
+    """Return the covariance of the noise of two windows of a history, (d, d), exactly.
+
+    They share the noise of the nights before them: neighbouring windows are correlated.
+    """
+    found = np.zeros((stream.space.dim, stream.space.dim))
+    for segment, row, column in zip(parts_of(history).segments, one.rows, other.rows, strict=False):
+        scale = stream.steps[2].sigma * mean_units(segment.epoch.clip, stream.frame)
+        few = min(len(row), len(column))
+        shared = float(row[:few] @ column[:few])
+        found += shared * (stream.frame.back.T * scale**2) @ stream.frame.back
+    return found
+
+
+def sum_of(stream: Stream, released: FloatArray) -> FloatArray:
+    """Return S_t, the noised sum of all nights of a series, of w_1, …, w_t."""
+    return np.asarray(sum_row(1, len(released), stream.plan.horizon) @ released)
+
+
+def _middle(stream: Stream, segment: Segment) -> FloatArray:
+    """Return where a record lies whose vector is 0."""
+    epoch, frame = segment.epoch, stream.frame
+    found = np.zeros(stream.space.dim)
+    found[: frame.lines] = (epoch.clip.low + epoch.clip.high) / 2.0 - stream.spot(epoch.centre)
+    return np.asarray(epoch.centre + found @ frame.back)
+
+
+def _observed(stream: Stream, segment: Segment) -> _Part:
+    """Return the mean of an epoch's units; some of the predicted bias counts as noise."""
+    epoch = segment.epoch
+    vector = sum_of(stream, segment.w) / segment.n
+    sigma = stream.noise_of_sum(stream.steps[2].sigma, len(segment.w)) / segment.n
+    spot = stream.spot(epoch.centre)
+    found, covariance = observe(vector, epoch.clip, stream.frame, spot, sigma)
+    return _Part(segment.n, epoch.centre + found, covariance)
+
+
+def _pool(space: Manifold, parts: Sequence[_Part], spread: FloatArray, stream: Stream) -> Estimate:
+    """Return the mean of the units of all parts, by precision.
+
+    Part i is n_i units of a common law of covariance Σ, so their mean is m_i = m + N(0, Σ/n_i),
+    seen with an error N(0, V_i). The mean of all is Σ f_i·m_i, f_i = n_i/N. Its posterior mean, m
+    unknown, takes from each part what it says of its own units, where it is precise, and from the
+    others what they say of m. Weights by 1/V_i alone would estimate m, and miss that the units of
+    the part seen best are not all units; f_i alone, that an epoch is mostly noise at first. A wrong
+    Σ costs accuracy, never privacy.
+    """
+    whole = sum(part.n for part in parts)
+    weights = [np.linalg.inv(part.covariance + spread / part.n) for part in parts]
+    certain = np.linalg.inv(np.sum(weights, axis=0))
+    common = certain @ sum(w @ part.offset for w, part in zip(weights, parts, strict=True))
+    offset, through = np.zeros(space.dim), np.zeros((space.dim, space.dim))
+    own = np.zeros((space.dim, space.dim))
+    for weight, part in zip(weights, parts, strict=True):
+        share, gain = part.n / whole, spread / part.n @ weight
+        rest = np.eye(space.dim) - gain
+        offset += share * (common + gain @ (part.offset - common))
+        through += share * rest
+        own += share**2 * rest @ spread / part.n
+    covariance = through @ certain @ through.T + (own + own.T) / 2.0
+    return Estimate(space, stream.region.inside(offset), covariance, whole, spread)

@@ -1,0 +1,92 @@
+"""How each unit's one payment is spread over all nights: the square root of the prefix sums.
+
+With c_0 = 1 and c_k = c_{k−1}·(2k − 1)/(2k), Σ c_k z^k = (1 − z)^(−1/2), so that the lower
+triangular matrix C of entries c_{t−j} has C·C = A, the matrix of prefix sums. Night t releases
+w_t = Σ_{j≤t} c_{t−j}·x_j with noise, and S_t = Σ_{j≤t} c_{t−j}·w_j is then the sum of all nights so
+far, with noise of covariance σ²‖c‖²_t·Id, ‖c‖²_t = Σ_{k<t} c_k².
+
+**Weights are dyadic.** Those used are whole multiples of 2⁻⁵², the nearest to c_k; each is a double
+as it stands. The norm is that of these very weights, exactly, then rounded up to a double: the
+guarantee is about what is computed. That C·C is A up to 2⁻⁵² in each product only touches accuracy.
+
+References: Fichtenberger, Henzinger and Upadhyay, "Constant matters: fine-grained error bound on
+differentially private continual observation" (2023). Henzinger, Upadhyay and Upadhyay, "Almost
+tight error bounds on differentially private continual counting" (2023).
+Next on the path: ``plan.py``.
+"""
+
+import operator
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
+from pipeline.privacy.exact import round_up
+
+PER_WEIGHT = 2**52
+"""Weights are multiples of 1 over this."""
+GUARD = 64
+"""Further binary digits of the recurrence, which loses less than one unit of the last a step."""
+
+
+@lru_cache(maxsize=8)
+def weights(horizon: int) -> tuple[int, ...]:
+    """Return 2⁵²·c_0, …, 2⁵²·c_{H−1}, rounded to whole numbers.
+
+    Raises
+    ------
+    ConfigError
+        When the horizon is not a whole number of nights, at least 1.
+    """
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise ConfigError(
+            f"a horizon must be a whole number of nights, at least 1, found {horizon!r}; "
+            "3650 is ten years"
+        )
+    found, c = list[int](), PER_WEIGHT << GUARD
+    for k in range(1, int(horizon) + 1):
+        found.append((c + (1 << (GUARD - 1))) >> GUARD)
+        c = c * (2 * k - 1) // (2 * k)
+    return tuple(found)
+
+
+def coefficients(horizon: int) -> FloatArray:
+    """Return the weights c_0, …, c_{H−1} as they are used, shape (H,); see `weights`."""
+    return _doubles(horizon).copy()
+
+
+@lru_cache(maxsize=8)
+def _doubles(horizon: int) -> FloatArray:
+    return np.array(weights(horizon), dtype=np.float64) / PER_WEIGHT
+
+
+@lru_cache(maxsize=64)
+def column_norm(horizon: int) -> float:
+    """Return ‖c‖_H of the weights used, rounded up: how far all H nights move with one unit."""
+    return round_up(Fraction(sum(c * c for c in weights(horizon)), PER_WEIGHT**2), 2)
+
+
+def weighted(rows: Sequence[tuple[int, ...]], horizon: int, per: float) -> FloatArray:
+    """Return Σ_j c_{t−j}·x_j/`per` of t nights' whole numbers x_j: exact, then rounded twice.
+
+    Parameters
+    ----------
+    rows : sequence of tuple of int
+        x_1, …, x_t.
+    per : float
+        What the numbers are multiples of 1 over.
+    """
+    used = weights(horizon)[len(rows) - 1 :: -1]
+    sums = (sum(map(operator.mul, used, column)) for column in zip(*rows, strict=True))
+    return np.array([total / PER_WEIGHT for total in sums]) / per
+
+
+def sum_row(first: int, last: int, horizon: int) -> FloatArray:
+    """Return r with S_last − S_{first−1} = r @ (w_1, …, w_last): its noise is σ²‖r‖² each."""
+    c = _doubles(horizon)
+    row = c[:last][::-1].copy()
+    row[: first - 1] -= c[: first - 1][::-1]
+    return np.asarray(row)

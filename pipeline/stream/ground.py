@@ -1,0 +1,137 @@
+"""What a stream stands on, all of it public: its plan, and geometry, region and axes of a class.
+
+Next on the path: ``history.py``.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import PrivacyError
+from pipeline.geometry import Manifold, Point, flat_chart
+from pipeline.mean import AdaptivePlan, Domain, Prior, Region, Step, admit, default_prior, region
+from pipeline.mean.bins import LineBins, ShellBins
+from pipeline.mean.choice import Clip
+from pipeline.mean.domain import check_domain
+from pipeline.mean.frame import Frame, build_frame
+from pipeline.mean.parts import AtOnce
+from pipeline.mean.records import Records
+from pipeline.mean.rounds import ALONG
+from pipeline.mean.view import bins_of, place, see
+from pipeline.stream.factorisation import sum_row
+from pipeline.stream.plan import OPENED, UNSURVEYED, StreamPlan
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One class's stream: its plan, domain and flat manifold.
+
+    Raises
+    ------
+    DomainError
+        When the domain is that of another manifold.
+    PrivacyError
+        When the manifold is curved, or the budget is none that Gaussian noise satisfies.
+    """
+
+    plan: StreamPlan
+    domain: Domain
+    manifold: Manifold
+
+    def __post_init__(self) -> None:
+        check_domain(self.domain, self.manifold)
+        if not self.manifold.flat:
+            raise PrivacyError(
+                "a stream adds up what its nights release, which has a meaning in the coordinates "
+                f"of a flat manifold only, found {self.manifold.name}; choose spd-log-euclidean or "
+                "spd-log-cholesky, or a release of its own for each night"
+            )
+        _ = self.steps  # their own checks
+
+    @cached_property
+    def steps(self) -> tuple[Step, Step, Step]:
+        """Survey, shells and mean of every night: share of the budget, Δ over all nights, σ."""
+        return self.plan.steps(self.manifold.dim)
+
+    @cached_property
+    def opening(self) -> AdaptivePlan:
+        """How the opening spends the budget."""
+        return AdaptivePlan(UNSURVEYED if self.prior.line is None else OPENED)
+
+    @cached_property
+    def space(self) -> Manifold:
+        """The chart, in which all is computed."""
+        return flat_chart(self.manifold)
+
+    @cached_property
+    def region(self) -> Region:
+        """The region that holds every record."""
+        return region(self.domain, self.space)
+
+    @cached_property
+    def prior(self) -> Prior:
+        """What is expected of the records."""
+        return default_prior(self.domain, self.space)
+
+    @cached_property
+    def centre(self) -> Point:
+        """Where they are expected."""
+        return self.region.inside(self.space.exp(self.space.origin, self.prior.centre))
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The axes."""
+        return build_frame(self.prior)
+
+    @cached_property
+    def bins(self) -> tuple[LineBins | None, ShellBins]:
+        """The bins of survey and shells."""
+        return bins_of(self.space, self.prior, self.frame, self.centre, self.region.diameter)
+
+    def spot(self, point: Point) -> float:
+        """Return the place of a point on the line."""
+        return place(self.space, self.frame, point)
+
+    def placed(self, points: Point) -> FloatArray:
+        """Return records as coordinates inside the region, (m, d); there may be none.
+
+        Raises
+        ------
+        DomainError
+            As `admit`.
+        """
+        if not len(points):
+            return np.empty((0, self.space.dim))
+        return admit(points, domain=self.domain, manifold=self.manifold).placed
+
+    def records(self, placed: FloatArray) -> Records:
+        """Return what `placed` gave as records of a mean."""
+        return Records(self.manifold, self.domain, AtOnce(len(placed), placed))
+
+    def seen(self, placed: FloatArray) -> FloatArray:
+        """Return coordinates in the axes, (m, d), along the line from the origin."""
+        return see(self.space, self.frame, self.centre, placed)
+
+    def in_axes(self, point: Point) -> FloatArray:
+        """Return a centre in the axes, from where they start."""
+        return np.asarray((point - self.centre) @ self.frame.into)
+
+    def spread(self, clip: Clip | None) -> FloatArray:
+        """Return a covariance that records may have, (d, d), for weighing parts of a mean.
+
+        The clip was chosen to hold nearly all: a quarter of its interval and half of its radius are
+        taken for the standard deviations. Before there is one, the prior's doubt of the mean.
+        """
+        frame = self.frame
+        if clip is None:
+            return frame.belief((ALONG * self.prior.step) ** 2, self.prior.doubt**2)
+        scales = np.full(self.space.dim, (clip.radius / 2.0) ** 2 / frame.others)
+        scales[: frame.lines] = ((clip.high - clip.low) / 4.0) ** 2
+        return np.asarray((frame.back.T * scales) @ frame.back)
+
+    def noise_of_sum(self, sigma: float, nights: int) -> float:
+        """Return the noise σ‖c‖_t of the sum of t nights."""
+        return sigma * math.sqrt(float(np.sum(sum_row(1, nights, self.plan.horizon) ** 2)))

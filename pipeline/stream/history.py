@@ -1,0 +1,196 @@
+"""What a stream remembers of a class: what was released, which is public, and what was not.
+
+Next on the path: ``estimates.py``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.mean.choice import Clip
+
+Rows = tuple[tuple[int, ...], ...]
+"""One row of whole numbers a night."""
+
+
+class Shares(NamedTuple):
+    """Noised shares of units in bins, and the standard deviation of the noise of each."""
+
+    values: FloatArray
+    noise: float
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """What the opening released: one adaptive mean of all units held back.
+
+    Attributes
+    ----------
+    offset : array, shape (d,)
+        The mean, in the chart.
+    belief : array, shape (d, d)
+        Covariance of its error, as predicted.
+    survey, shells : Shares
+        What it found in the bins, about the origin and about the last centre but one.
+    """
+
+    offset: FloatArray
+    belief: FloatArray
+    survey: Shares
+    shells: Shares
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """What units are mapped to from a night on, chosen from what was released before it.
+
+    Attributes
+    ----------
+    first : int
+        Its first night.
+    centre : array, shape (d,)
+        Where shells are counted from and the ball lies, in the chart.
+    clip : Clip
+        Interval and ball.
+    """
+
+    first: int
+    centre: FloatArray
+    clip: Clip
+
+
+@dataclass(frozen=True, eq=False)
+class Night:
+    """What one night released of a class.
+
+    Attributes
+    ----------
+    night : int
+        Its number, from 1.
+    units, n_so_far : int
+        Units that came this night and up to it (public).
+    opened : Opened or None
+        On the night of the opening.
+    epoch : Epoch or None
+        On the first night of one.
+    survey, shells, w : array or None
+        Weighted sums of all nights of their series, noised: counts over √2 in the bins, and
+        clipped vectors. None until the opening is past.
+    rhos : tuple of float
+        ρ-zCDP that the source of noise certifies for the steps of the opening; on a later night,
+        for each series, for all that a unit pays in it; NaN where it does not.
+    """
+
+    night: int
+    units: int
+    n_so_far: int
+    opened: Opened | None = None
+    epoch: Epoch | None = None
+    survey: FloatArray | None = None
+    shells: FloatArray | None = None
+    w: FloatArray | None = None
+    rhos: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Private:
+    """What must stay where the images are; small, and the same whatever order units come in.
+
+    Attributes
+    ----------
+    held : array, shape (m, d)
+        Coordinates of the units that wait for the opening.
+    survey, shells, means : tuple of tuple of int
+        Counts, and 2⁴⁰ times sums of clipped vectors, of each night of the series: since the
+        opening for the survey, since the epoch began for the others.
+    """
+
+    held: FloatArray
+    survey: Rows = ()
+    shells: Rows = ()
+    means: Rows = ()
+
+    def __repr__(self) -> str:
+        """Show no value."""
+        return f"Private(nights={len(self.survey)})"
+
+
+def nothing(dim: int) -> Private:
+    """Return what a stream starts with."""
+    return Private(np.empty((0, dim)))
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """The nights of one epoch.
+
+    Attributes
+    ----------
+    epoch : Epoch
+    units : array, shape (t,)
+        Units of each night.
+    shells, w : array, shapes (t, b), (t, d)
+        What they released.
+    """
+
+    epoch: Epoch
+    units: FloatArray
+    shells: FloatArray
+    w: FloatArray
+
+    @property
+    def n(self) -> int:
+        """Units in the epoch."""
+        return int(self.units.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """A history in its parts.
+
+    Attributes
+    ----------
+    opened : Opened or None
+    held : int
+        Units of the opening, or those that wait for it.
+    survey : array, shape (t, b)
+        All nights since the opening.
+    segments : tuple of Segment
+    """
+
+    opened: Opened | None
+    held: int
+    survey: FloatArray
+    segments: tuple[Segment, ...]
+
+    @property
+    def n(self) -> int:
+        """Units released so far."""
+        return self.held + sum(part.n for part in self.segments) if self.opened else 0
+
+
+def parts_of(history: Sequence[Night]) -> Past:
+    """Return the opening and the epochs of a history, in one pass over its nights."""
+    at = next((i for i, night in enumerate(history) if night.opened), len(history))
+    held = sum(night.units for night in history[: at + 1])
+    later = history[at + 1 :]
+    starts = [i for i, night in enumerate(later) if night.epoch]
+    bounds = pairwise([*starts, len(later)])
+    segments = tuple(_segment(later[start:end]) for start, end in bounds)
+    opened = history[at].opened if at < len(history) else None
+    return Past(opened, held, np.array([night.survey for night in later]), segments)
+
+
+def _segment(nights: Sequence[Night]) -> Segment:
+    epoch = nights[0].epoch
+    assert epoch is not None
+    return Segment(
+        epoch,
+        np.array([night.units for night in nights], dtype=np.float64),
+        np.array([night.shells for night in nights]),
+        np.array([night.w for night in nights]),
+    )

@@ -1,0 +1,127 @@
+"""One night of one class: units go in, one release and what the next night needs come out.
+
+    before the opening   units are held back, nothing is released
+    the opening          one adaptive mean of all that were held back, at the whole budget
+    every later night    survey, shells and clipped vectors of all nights since, weighted, noised
+
+A night without units is released like any other. What is released of a night depends on the units
+through whole numbers alone: their order is not in it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError, PrivacyError
+from pipeline.geometry import Point
+from pipeline.mean import draw, prepare
+from pipeline.mean.clipping import shell_counts, survey_counts
+from pipeline.mean.rounds import ROOT, clipping
+from pipeline.mean.sums import PER_UNIT, clipped_total, sizes
+from pipeline.mechanisms.noise import Noise
+from pipeline.stream.epochs import begin, due
+from pipeline.stream.factorisation import weighted
+from pipeline.stream.ground import Stream
+from pipeline.stream.history import Epoch, Night, Opened, Past, Private, Shares, parts_of
+from pipeline.stream.plan import MOST
+
+
+def release_night(
+    stream: Stream, history: Sequence[Night], private: Private, points: Point, *, noise: Noise
+) -> tuple[Night, Private]:
+    """Return what the next night of a stream releases, and the private sums up to it.
+
+    **Privacy.** As `StreamPlan` says, if each unit is among the `points` of one night only, the
+    noise of each night is drawn afresh, and a night that was drawn is not drawn again with other
+    units or published twice: that is for the caller to see to.
+
+    Parameters
+    ----------
+    stream : Stream
+    history : sequence of Night
+        All nights before, as they were released.
+    private : Private
+        What the night before returned, `nothing` on the first.
+    points : array, shape (m, *point_shape)
+        This night's units; there may be none. Those outside the domain are moved to its region.
+    noise : Noise
+        `LATTICE`, or `FloatNoise` of a generator.
+
+    Raises
+    ------
+    PrivacyError
+        After the horizon.
+    ConfigError
+        When `private` is not of this history, or there are more than `MOST` units.
+    """
+    plan, past = stream.plan, parts_of(history)
+    if len(history) >= plan.horizon:
+        raise PrivacyError(
+            f"the stream ends with night {plan.horizon}, its horizon, which its noise was made "
+            "for; open a new stream for new units, and join what both released (`joined`)"
+        )
+    _check(past, private)
+    placed = stream.placed(points)
+    number, units = len(history) + 1, len(placed)
+    n = units + (history[-1].n_so_far if history else 0)
+    if n > MOST:
+        raise ConfigError(f"a stream has at most {MOST} units, found {n}; open a new one for these")
+    if past.opened is None:
+        held = np.concatenate([private.held, placed])
+        if not plan.opens(n):
+            return Night(number, units, n), Private(held)
+        opened, rhos = _open(stream, held, noise)
+        return Night(number, units, n, opened=opened, rhos=rhos), Private(held[:0])
+    fresh = begin(stream, history, past) if due(history, past) else None
+    private = _added(stream, fresh, fresh or past.segments[-1].epoch, private, placed)
+    series = ((private.survey, ROOT), (private.shells, ROOT), (private.means, float(PER_UNIT)))
+    told = [
+        noise(weighted(rows, plan.horizon, per), step.sigma, step.sensitivity)
+        for (rows, per), step in zip(series, stream.steps, strict=True)
+    ]
+    survey, shells, w = (found.vector for found in told)
+    rhos = tuple(found.rho for found in told)
+    return Night(number, units, n, None, fresh, survey, shells, w, rhos), private
+
+
+def _check(past: Past, private: Private) -> None:
+    """Raise `ConfigError` unless the private sums have as many nights and units as the history."""
+    waiting = 0 if past.opened else past.held
+    epoch = len(past.segments[-1].w) if past.segments else 0
+    found = len(private.held), len(private.survey), len(private.shells), len(private.means)
+    if found != (waiting, len(past.survey), epoch, epoch):
+        raise ConfigError(
+            f"the private sums of {len(private.survey)} nights, with {len(private.held)} units "
+            f"that wait, do not belong to a history of {len(past.survey)} nights since its opening "
+            f"and {waiting} units that wait; make them again from the images"
+        )
+
+
+def _open(stream: Stream, held: FloatArray, noise: Noise) -> tuple[Opened, tuple[float, ...]]:
+    """Return the opening, and what it certifies; the order of the units held is not in it."""
+    prepared = prepare(stream.records(held), stream.opening, rng=None)
+    release = draw(prepared, stream.plan.budget, noise=noise).release
+    told = release.told[0]
+    survey, shells = (release.steps[step].sigma * ROOT for step in (0, -2))
+    opened = Opened(
+        release.outputs[0], told.belief, Shares(told.survey, survey), Shares(told.shells, shells)
+    )
+    return opened, tuple(release.rhos[0].tolist())
+
+
+def _added(
+    stream: Stream, fresh: Epoch | None, epoch: Epoch, private: Private, placed: FloatArray
+) -> Private:
+    """Return the private sums with one night more; those of an epoch begin with it."""
+    frame, (line, shells) = stream.frame, stream.bins
+    seen = stream.seen(placed)
+    to = clipping(epoch.clip, frame, stream.in_axes(epoch.centre))
+    size = sizes(seen, to.centre, frame.lines)
+    bins = survey_counts(seen, stream.spot(stream.centre), frame, line, shells)
+    return Private(
+        held=private.held,
+        survey=(*private.survey, tuple(bins.tolist())),
+        shells=(*(() if fresh else private.shells), tuple(shell_counts(size, shells).tolist())),
+        means=(*(() if fresh else private.means), tuple(clipped_total([(seen, size)], to))),
+    )

@@ -33,7 +33,8 @@ from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, spli
 
 def vector_diameter(dim: int) -> float:
     """Return the diameter of the set of computed vectors of length `dim`, on the lattice."""
-    return 1.0 + 1e-12 + dim * UNIT + math.sqrt(dim) / PER_UNIT
+    lattice = math.sqrt(dim) / PER_UNIT
+    return 1.0 + 1e-12 + dim * UNIT + lattice
 
 
 def mean_sensitivity(n: int, dim: int) -> float:

@@ -169,14 +169,14 @@ def between(stream: Stream, history: Sequence[Night], first: int, last: int) -> 
     covariance = np.zeros((stream.space.dim, stream.space.dim))
     for segment in segments:
         begin, t = segment.epoch.first, len(segment.w)
-        start, end = max(first - begin, 0), min(last - begin + 1, t)
+        start, end = max(first - begin, 0), min(max(last - begin + 1, 0), t)
         row = np.zeros(t)
         if start < end:
             row[:end] = sum_row(start + 1, end, stream.plan.horizon)
-        units = mean_units(segment.epoch.clip, frame)
+        scale = mean_units(segment.epoch.clip, frame)
         many = float(segment.units[start:end].sum())
-        total += (row @ segment.w * units) @ frame.back + many * _middle(stream, segment)
-        covariance += (frame.back.T * (stream.steps[2].sigma * units) ** 2) @ frame.back * row @ row
+        total += (row @ segment.w * scale) @ frame.back + many * _middle(stream, segment)
+        covariance += float(row @ row) * _noise(stream, segment)
         n += many
         rows.append(row)
     if not n:
@@ -194,16 +194,20 @@ def covariance_of(
     """
     found = np.zeros((stream.space.dim, stream.space.dim))
     for segment, row, column in zip(parts_of(history).segments, one.rows, other.rows, strict=False):
-        scale = stream.steps[2].sigma * mean_units(segment.epoch.clip, stream.frame)
         few = min(len(row), len(column))
-        shared = float(row[:few] @ column[:few])
-        found += shared * (stream.frame.back.T * scale**2) @ stream.frame.back
+        found += float(row[:few] @ column[:few]) * _noise(stream, segment)
     return found
 
 
 def sum_of(stream: Stream, released: FloatArray) -> FloatArray:
     """Return S_t, the noised sum of all nights of a series, of w_1, …, w_t."""
     return np.asarray(sum_row(1, len(released), stream.plan.horizon) @ released)
+
+
+def _noise(stream: Stream, segment: Segment) -> FloatArray:
+    """Return the covariance of the noise of one w of an epoch, in the chart."""
+    scale = stream.steps[2].sigma * mean_units(segment.epoch.clip, stream.frame)
+    return np.asarray((stream.frame.back.T * scale**2) @ stream.frame.back)
 
 
 def _middle(stream: Stream, segment: Segment) -> FloatArray:

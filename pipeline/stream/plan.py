@@ -24,7 +24,7 @@ NAMES, SHARES = ("survey", "shells", "mean"), (0.10, 0.05, 0.85)
 """What the budget of a later unit is spent on."""
 GROWTH = 10
 """A new epoch begins when there are so many times as many units as at the last."""
-MOST = 2**30
+MOST = 2**27
 """Most units of one class in a stream."""
 
 
@@ -42,15 +42,15 @@ class StreamPlan:
     half the square of that in zCDP, for ever; the shares of the three series compose to the budget.
 
     **Numerics.** Night sums and weights are whole numbers, and so is their sum of products: neither
-    order nor history is in it. It is then rounded to doubles and divided by 2⁴⁰, which is exact, or
-    by √2: in all it moves by at most 2u times its norm, which is at most that of all units' vectors
-    together, N ≤ `MOST`, on either of two data sets, each night. By Minkowski's inequality H nights
-    move by at most
+    order nor history is in it. It is then rounded to doubles, and divided by 2⁴⁰, which is exact,
+    or by √2: it moves by at most 2u times its norm, on either of two data sets, each night. No
+    vector is longer than 0.71, no weight above 1, so that norm is at most 0.71·N, N ≤ `MOST`. By
+    Minkowski's inequality H nights move by at most
 
-        Δ = ‖c‖_H·Δ₁ + √H·8u·`MOST`,
+        Δ = ‖c‖_H·Δ₁ + √H·4u·`MOST`,
 
-    twice what that asks for, which covers the rounding of this formula, of √2 and of Δ₁ > 1. An
-    epoch has fewer nights than the stream, so a smaller norm: ‖c‖_H is kept for all.
+    where 0.71 leaves room for the rounding of √2 and of this formula. An epoch has fewer nights
+    than the stream, so a smaller norm: ‖c‖_H is kept for all.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class StreamPlan:
 
     def sensitivity(self, dim: int) -> float:
         """Return Δ of a series of vectors of length `dim` over all nights, see above."""
-        rounding = math.sqrt(self.horizon) * 8.0 * UNIT * MOST
+        rounding = math.sqrt(self.horizon) * 4.0 * UNIT * MOST
         return (column_norm(self.horizon) * vector_diameter(dim) + rounding) * (1.0 + 1e-15)
 
     def steps(self, dim: int) -> tuple[Step, Step, Step]:

@@ -103,10 +103,10 @@ class Plan:
     def part(self, shards: Sequence[int]) -> Part:
         """Return what some shards need, in ascending order."""
         spans = [self.span(shard) for shard in shards]
-        rows, labels, units = (
-            column[spans[0]] if len(spans) == 1 else np.concatenate([column[s] for s in spans])
-            for column in self.chosen
-        )
+        kept: slice | NDArray[np.int64] = slice(spans[0].start, spans[-1].stop)
+        if shards[-1] - shards[0] != len(shards) - 1:  # not one run, which needs no copy
+            kept = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+        rows, labels, units = (column[kept] for column in self.chosen)
         ends = itertools.accumulate(span.stop - span.start for span in spans)
         return Part(
             self.source.read,
@@ -156,7 +156,8 @@ def _of(card: Card) -> str:
 
 def _cut(chosen: Selection, most: int) -> NDArray[np.int64]:
     """Return the ends of runs of at most `most` images, or of one unit that has more."""
-    other = (np.diff(chosen.labels) != 0) | (np.diff(chosen.units) != 0)
+    other = chosen.labels[1:] != chosen.labels[:-1]
+    other |= chosen.units[1:] != chosen.units[:-1]
     edges = np.append(np.flatnonzero(other) + 1, len(chosen.rows))
     ends, start = list[int](), 0
     while start < len(chosen.rows):

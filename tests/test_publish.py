@@ -343,7 +343,7 @@ def test_warnings_about_an_image_are_not_shown(
     ward: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     """What a library says about a record, such as its size, reaches no screen."""
-    from pipeline.store import filling as module
+    from pipeline.store import making as module
 
     def talk(images: Any, *options: Any) -> Any:
         warnings.warn(f"image of {images.sum()}", UserWarning, stacklevel=1)

@@ -28,7 +28,7 @@ from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, settle
 from pipeline.results import read_rows
-from pipeline.store import Place, Plan, fill, filling, find_place, make_plan, plan, take
+from pipeline.store import Place, Plan, fill, find_place, make_plan, making, plan, take
 from pipeline.threads import limited_to
 
 NPZ = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "odd"]\n'
@@ -39,8 +39,8 @@ FOLDER = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut shards at 64 images, and read them in chunks of 10, blocks of 3."""
     monkeypatch.setattr(plan, "IMAGES", 64)
-    monkeypatch.setattr(filling, "CHUNK", 10 * 144)
-    monkeypatch.setattr(filling, "BLOCK", 3 * 144)
+    monkeypatch.setattr(making, "CHUNK", 10 * 144)
+    monkeypatch.setattr(making, "BLOCK", 3 * 144)
 
 
 def pictures(n: int, seed: int = 0) -> ImageArray:
@@ -80,7 +80,7 @@ def contents(place: Place) -> dict[str, bytes]:
     return {name: place.read(name) for name in place.names()}
 
 
-def in_turn(addresses: Sequence[str], done: Callable[[filling.Made], None]) -> None:
+def in_turn(addresses: Sequence[str], done: Callable[[making.Made], None]) -> None:
     """Make shards one after another in an order of their own."""
     for address in random.Random(1).sample(list(addresses), len(addresses)):
         done(take(address))
@@ -334,7 +334,7 @@ def test_a_task_that_was_changed_is_not_opened(ward: Path) -> None:
     """A worker opens a pickle only if its content has the digest in its name."""
     place = find_place(ward / "store")
 
-    def changed(addresses: Sequence[str], done: Callable[[filling.Made], None]) -> None:
+    def changed(addresses: Sequence[str], done: Callable[[making.Made], None]) -> None:
         for address in addresses:
             Path(address).write_bytes(b"cos\nsystem\n(S'touch opened'\ntR.")
             done(take(address))
@@ -395,7 +395,7 @@ def test_a_private_store_goes_with_its_release(
         described.append(len(images))
         return describe(images, *options)
 
-    monkeypatch.setattr(filling, "describe", counting)
+    monkeypatch.setattr(making, "describe", counting)
     with monkeypatch.context() as patch:
         patch.setattr(sys.modules["pipeline.publish.settle"], "make_document", lambda *_: 1 / 0)
         with pytest.raises(PrivacyError):
@@ -445,7 +445,7 @@ def test_a_named_store_is_used_and_stays(ward: Path, released: Callable[..., byt
     fill(planned(ward), place)
     before = contents(place)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(filling, "describe", lambda *_: 1 / 0)
+        patch.setattr(making, "describe", lambda *_: 1 / 0)
         document = json.loads(released(place))
     assert [row["n"] for row in document["classes"]] == [100] * 3
     assert contents(place) == before
@@ -533,7 +533,7 @@ def test_a_killed_worker_costs_its_shard_only(
     fill(made, find_place(tmp_path / "undisturbed"))
     at = list[int]()
 
-    def by_workers(addresses: Sequence[str], done: Callable[[filling.Made], None]) -> None:
+    def by_workers(addresses: Sequence[str], done: Callable[[making.Made], None]) -> None:
         for future in completed(client.map(take, addresses, pure=False)):
             done(future.result())
             if not at:
@@ -565,7 +565,7 @@ def test_a_run_reads_its_images_from_a_store_that_goes_with_it(
         described.append(len(images))
         return describe(images, *options)
 
-    monkeypatch.setattr(filling, "describe", counting)
+    monkeypatch.setattr(making, "describe", counting)
     table = run_experiment(run)
     assert sum(described) == 300
     assert set(read_rows(table)["n"]) == {100}

@@ -8,12 +8,13 @@ pass that was killed goes on with the missing ones, and a damaged one is made ag
 private as the images are.
 
 A reader's order: ``plan`` (which images go into which shard, and what a shard is known by),
-``place`` (folders of one's own, and addresses elsewhere), ``shard`` (the file), ``filling`` (the
-pass), ``stored`` (reading back), ``checking`` (what cannot be used).
+``place`` (folders of one's own, and addresses elsewhere), ``shard`` (the file), ``making`` (what a
+worker does), ``filling`` (the pass), ``stored`` (reading back), ``checking`` (what cannot be used).
 """
 
 from pipeline.store.checking import Fault, check, listed
-from pipeline.store.filling import Filled, HandOut, Made, fill, take
+from pipeline.store.filling import Filled, HandOut, fill, take
+from pipeline.store.making import Made
 from pipeline.store.place import Place, find_place, private_stores
 from pipeline.store.plan import Plan, make_plan
 from pipeline.store.stored import Form, StoredImages, StoredRecords

@@ -351,35 +351,45 @@ def test_sixteen_bits_need_a_window(tmp_path: Path, kind: Any, options: Any) -> 
     assert found.shape == (1, 8, 8)
 
 
-@pytest.mark.parametrize("kind", [np.int16, np.int32, np.uint32, np.float32])
-def test_deep_tiff_is_read_by_its_own_values(tmp_path: Path, kind: Any) -> None:
+@pytest.mark.parametrize(
+    ("kind", "order", "deflated"),
+    [(kind, "<", False) for kind in (np.int16, np.int32, np.uint32, np.float32)]
+    + [(kind, ">", True) for kind in (np.uint16, np.int16, np.int32, np.float32)],
+)
+def test_deep_tiff_is_read_by_its_own_values(
+    tmp_path: Path, kind: Any, order: str, deflated: bool
+) -> None:
     """Values with a sign, of 32 bits or floating are those that the file holds."""
     values = deep(np.int16) / np.float32(7) if kind == np.float32 else deep(kind)
     low, high = np.percentile(values.astype(float), (10, 80))
-    sample = {np.uint32: 1, np.float32: 3}.get(kind, 2)
+    sample = {np.uint16: 1, np.uint32: 1, np.float32: 3}.get(kind, 2)
     for name in ("cat", "dog"):
         (tmp_path / "ward" / name).mkdir(parents=True)
-        write_tiff(tmp_path / "ward" / name / "0.tif", values, sample)
+        write_tiff(tmp_path / "ward" / name / "0.tif", values, sample, order, deflated)
     card = f'{CARD}formats = ["TIFF"]\nwindow = [{low}, {high}]\n'
     (found,) = ward(tmp_path, card).chunks(label=0)
     wanted = np.clip((values.astype(float) - low) / (high - low), 0, 1) * 255
     np.testing.assert_array_equal(found[0], np.rint(wanted))
 
 
-def write_tiff(path: Path, values: NDArray[Any], sample: int) -> None:
-    """Write a TIFF by hand: one strip, little endian."""
+def write_tiff(
+    path: Path, values: NDArray[Any], sample: int, order: str = "<", deflated: bool = False
+) -> None:
+    """Write a TIFF by hand: one strip, in either order of bytes, deflated or not."""
     height, width = values.shape
-    pixels = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"))).tobytes()
+    pixels = np.ascontiguousarray(values.astype(values.dtype.newbyteorder(order))).tobytes()
+    if deflated:
+        pixels = compress(pixels)
+    pixels += bytes(len(pixels) % 2)
     tags = {
-        256: width, 257: height, 258: 8 * values.itemsize, 259: 1, 262: 1, 273: 8, 277: 1,
-        278: height, 279: len(pixels), 339: sample,
+        256: width, 257: height, 258: 8 * values.itemsize, 259: 8 if deflated else 1, 262: 1,
+        273: 8, 277: 1, 278: height, 279: len(pixels), 339: sample,
     }  # fmt: skip
-    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
-    offset = 8 + len(pixels)
+    entries = b"".join(struct.pack(f"{order}HHII", tag, 4, 1, value) for tag, value in tags.items())
     path.write_bytes(
-        struct.pack("<2sHI", b"II", 42, offset)
+        struct.pack(f"{order}2sHI", b"II" if order == "<" else b"MM", 42, 8 + len(pixels))
         + pixels
-        + struct.pack("<H", len(tags))
+        + struct.pack(f"{order}H", len(tags))
         + entries
         + bytes(4)
     )

@@ -192,6 +192,7 @@ def _windowed(image: Any, card: PictureCard, file: Path) -> ImageArray:
     if image.format == "TIFF":
         bits, signed = _stored(image)
         white_is_low = image.tag_v2.get(_PHOTOMETRIC) == 0
+        _take_as_turned(image)
     elif image.format == "JPEG2000":
         bits, signed = _stored(image)
         if signed:
@@ -207,6 +208,20 @@ def _windowed(image: Any, card: PictureCard, file: Path) -> ImageArray:
         values = values.view(np.uint32)
     where = f"{file} ({image.format})"
     return to_uint8(values, window=_window(card), inverted=white_is_low, where=where)
+
+
+def _take_as_turned(image: Any) -> None:
+    """Have a compressed TIFF read in this machine's order of bytes, into which libtiff turns it.
+
+    Pillow knows that of unsigned values alone; signed and floating ones it would turn once more.
+    """
+    turned = {"I;16BS": "I;16NS", "I;32BS": "I;32NS", "F;32BF": "F;32NF"}
+    image.tile = [
+        tile._replace(args=(turned.get(tile.args[0], tile.args[0]), *tile.args[1:]))
+        if tile.codec_name == "libtiff"
+        else tile
+        for tile in image.tile
+    ]
 
 
 @contextmanager

@@ -36,11 +36,11 @@ def datasets(*, data_root: DataRoot = None, how: Printing = PLAIN) -> None:
     if how.json:
         print_json([_dataset(row, DATASETS[row.name]) for row in rows])
         return
-    table = new_table(Column("name", no_wrap=True), title="Datasets")
+    table = new_table(Column("name", no_wrap=True), title="Datasets", padding=(0, 1, 0, 0))
     for head in ("images", "classes"):
         table.add_column(head, justify="right", no_wrap=True)
     for head in ("sizes", "licence", "on disk"):
-        table.add_column(head, no_wrap=head == "sizes", min_width=7)
+        table.add_column(head, no_wrap=head != "licence")
     for row in rows:
         table.add_row(*row)
     show(table, how)

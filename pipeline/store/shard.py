@@ -101,4 +101,4 @@ def decode(stream: BinaryIO, group: int, k: int) -> Chunk:
 
 def name_of(key: str, content: bytes) -> str:
     """Return the name of a shard: what it is made from, and what it holds."""
-    return f"{key}.{hashlib.blake2b(content, digest_size=DIGEST).hexdigest()}{SUFFIX}"
+    return f"{key}.{hashlib.sha256(content).hexdigest()[: 2 * DIGEST]}{SUFFIX}"

@@ -35,6 +35,14 @@ def private_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def private_markers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Markers of ledgers in PostgreSQL, which goes with the session, are not left to the user."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COVDP_MARKERS", str(tmp_path_factory.mktemp("markers", numbered=True)))
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Return a folder with the official PneumoniaMNIST and BreastMNIST."""

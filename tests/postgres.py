@@ -48,7 +48,12 @@ def old_file() -> Path:
 
 
 def old_address(backend: str, folder: Path) -> str:
-    """Return the address of a copy of the old ledger, in either kind of database."""
+    """Return the address of a copy of the old ledger, in either kind of database.
+
+    All copies are one ledger to its marker in PostgreSQL, so that of the copy before is removed.
+    """
+    for marker in Path(os.environ["COVDP_MARKERS"]).glob("*.marker"):
+        marker.unlink()
     address = new_address(backend, folder)
     if backend == "sqlite":
         shutil.copy(old_file(), address)

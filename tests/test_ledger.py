@@ -605,11 +605,12 @@ def test_a_writer_waits_until_it_is_alone(lite: Ledger) -> None:
 
 def test_file_is_private(lite: Ledger, tmp_path: Path) -> None:
     """The file, which holds the key, is readable for its owner alone; folders are made."""
-    assert stat.S_IMODE((tmp_path / "ledger.sqlite").stat().st_mode) == 0o600
+    for name in ("ledger.sqlite", "ledger.sqlite.marker"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     odd = tmp_path / "new" / "odd ?#%20:memory: name"
     init_ledger(odd).set_budget("chest", GDP(1.0))
     assert len(open_ledger(odd).show()) == 1
-    assert [path.name for path in odd.parent.iterdir()] == [odd.name]
+    assert {path.name for path in odd.parent.iterdir()} == {odd.name, f"{odd.name}.marker"}
 
 
 def test_opening_never_creates(tmp_path: Path) -> None:

@@ -20,7 +20,15 @@ import pytest
 from postgres import new_address, old_address
 
 from pipeline.errors import LedgerError
-from pipeline.ledger import Ledger, Reservation, Stored, database, init_ledger, open_ledger
+from pipeline.ledger import (
+    Ledger,
+    Reservation,
+    Stored,
+    confirm_restored,
+    database,
+    init_ledger,
+    open_ledger,
+)
 from pipeline.privacy import GDP, compose, fits
 
 COST = GDP(0.3)
@@ -454,6 +462,9 @@ def test_a_commit_after_an_old_copy_came_back(file: Path) -> None:
     found = ledger.reserve("chest", "query", "tuesday", contents=contents, cost=COST)
     assert isinstance(found, Reservation)
     file.write_bytes(old)
-    with pytest.raises(LedgerError, match="nothing may be published"):
+    with pytest.raises(LedgerError, match="ends at row 4 of its journal, and 5 were written"):
+        ledger.commit(found, b"noised")
+    assert confirm_restored(file)
+    with pytest.raises(LedgerError, match="does not know this reservation, so nothing may be"):
         ledger.commit(found, b"noised")
     assert fits(COST, ledger.show()[0].budget)

@@ -44,6 +44,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "ledger.sqlite"
 
 
+def beside(file: Path) -> Path:
+    """Return the marker of a file."""
+    return file.with_name(f"{file.name}.marker")
+
+
 def change(file: Path, *statements: str) -> None:
     """Run statements on the file, past the ledger."""
     with closing(sqlite3.connect(file)) as connection, connection:
@@ -135,6 +140,7 @@ def test_a_row_of_an_older_copy_is_noticed(file: Path, tmp_path: Path) -> None:
     """A row of a copy that went another way is genuine, and still does not fit into the chain."""
     copy = tmp_path / "copy.sqlite"
     copy.write_bytes(file.read_bytes())
+    beside(copy).write_bytes(beside(file).read_bytes())
     pay(open_ledger(file), "sunday", cost=GDP(0.5))
     pay(open_ledger(copy), "sunday", cost=GDP(0.1))
     with closing(sqlite3.connect(file)) as connection:
@@ -222,6 +228,7 @@ def test_random_damage_is_noticed_or_harmless(file: Path, tmp_path: Path) -> Non
         damage(held, rng)
         place = tmp_path / f"{number}.sqlite"
         place.write_bytes(held or good)  # an empty file is new for whoever makes a ledger
+        beside(place).write_bytes(beside(file).read_bytes())
         faults.append(fault(use))
         for path in tmp_path.glob(f"{number}.sqlite*"):
             path.unlink()

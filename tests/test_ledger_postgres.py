@@ -89,6 +89,7 @@ def test_isolation_of_the_server_does_not_matter(address: str, level: str) -> No
         until(lambda: waiting(other))
         # the first spends while the second waits
         charge = {"kind": "charge", "at": now(), "population": "chest", "run_key": "first"}
+        charge["query"] = "query"
         paid = {"cost": budget_fields(COST), "group": 1, "contents": {}, "identity": "first"}
         first.write({**charge, **paid})
     second.join()

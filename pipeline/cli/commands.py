@@ -50,6 +50,7 @@ book.command(releases.init)
 book.command(releases.set_budget)
 book.command(releases.show_ledger, name="show")
 book.command(releases.history)
+book.command(releases.confirm_ledger, name="confirm-restored")
 
 HELP: Mapping[str, tuple[Callable[..., None] | App, ...]] = {
     "On public images": (experiments.run, experiments.reproduce, experiments.report),

@@ -174,6 +174,27 @@ def history(population: str | None = None, *, ledger: Ledger = None, how: Printi
         show_history(entries, population, how)
 
 
+def confirm_ledger(*, ledger: Ledger = None, how: Printing = PLAIN) -> None:
+    """Accept a ledger that was restored from a backup; its history says so from then on.
+
+    What was spent after the backup is not in it, is not charged again, and was spent all the same:
+    lower the totals by it with `covdp ledger set-budget` where you know it.
+
+    ```
+    covdp ledger confirm-restored
+    ```
+    """
+    from pipeline.ledger import confirm_restored
+    from pipeline.publish import ledger_address
+
+    begin(how)
+    confirmed = confirm_restored(ledger_address(ledger))
+    if how.json:
+        print_json({"confirmed": confirmed})
+    elif not how.quiet:
+        print("confirmed" if confirmed else "nothing to confirm: the ledger is as it was left")
+
+
 def _show_accounts(
     population: str | None, ledger: str | None, how: Printing, budget: float | None = None
 ) -> None:

@@ -49,21 +49,25 @@ anything is decided by it.
 hash lets anyone confirm a guess of the data. Digests are not private either: two equal ones tell
 that nothing changed in between. They stay in the ledger: no message, row or result shows one.
 
-Not covered: whoever can write to the database can forge it, since the key is in it, and restoring a
-whole old copy gives back what was spent since. SQLite's locks need a local disk; several machines
-need PostgreSQL.
+**Backups.** A copy that was put back would give back what was spent since. A marker outside the
+database holds the last row that was kept (``marker.py``), and a ledger that is behind it is refused
+until someone confirms.
+
+Not covered: whoever can write to the database can forge it, since the key is in it, and a marker
+that is restored with its ledger. SQLite's locks need a local disk; several machines need
+PostgreSQL.
 
 Read in this order: ``entries.py`` (what goes in and out), ``book.py`` (the protocol),
 ``writing.py`` (it in one transaction), ``names.py``, ``accounts.py`` (sums and refusals),
-``charges.py``, ``state.py`` and ``journal.py`` (where it is written), ``schema.py``, ``fields.py``,
-``database.py`` (connections, locks, time limits, errors), ``opening.py``, ``takeover.py`` (ledgers
-of the format before).
+``charges.py``, ``state.py`` and ``journal.py`` (where it is written), ``marker.py``,
+``schema.py``, ``fields.py``, ``database.py`` (connections, locks, time limits, errors),
+``opening.py``, ``takeover.py`` (ledgers of the format before).
 """
 
 from pipeline.ledger.book import Ledger
 from pipeline.ledger.entries import Entry, PopulationRow, Reservation, Stored
 from pipeline.ledger.names import clean_name, clean_run_key
-from pipeline.ledger.opening import init_ledger, open_ledger
+from pipeline.ledger.opening import confirm_restored, init_ledger, open_ledger
 
 __all__ = [
     "Entry",
@@ -73,6 +77,7 @@ __all__ = [
     "Stored",
     "clean_name",
     "clean_run_key",
+    "confirm_restored",
     "init_ledger",
     "open_ledger",
 ]

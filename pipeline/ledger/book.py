@@ -3,8 +3,8 @@
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,14 +13,13 @@ from sqlalchemy import insert
 from pipeline.errors import LedgerError
 from pipeline.ledger import schema
 from pipeline.ledger.accounts import Account, check_affordable, check_change
-from pipeline.ledger.charges import check_contents, check_owner, check_results, check_text
-from pipeline.ledger.database import Database, transaction
+from pipeline.ledger.charges import check_contents, check_owner, check_text
+from pipeline.ledger.database import Database
 from pipeline.ledger.entries import Entry, PopulationRow, Reservation, Stored
 from pipeline.ledger.fields import budget_fields, now, unit_fields
-from pipeline.ledger.journal import read_journal
 from pipeline.ledger.names import check_unlike, clean_name, clean_run_key
-from pipeline.ledger.state import budget_event, replay
-from pipeline.ledger.writing import Book
+from pipeline.ledger.state import budget_event
+from pipeline.ledger.writing import Book, open_book
 from pipeline.privacy.composition import repeat_as_written
 from pipeline.privacy.definitions import ApproxDP, Budget
 from pipeline.privacy.groups import for_group_as_written
@@ -255,14 +254,8 @@ class Ledger:
         with self._book(write=False) as book:
             return book.state.history(name)
 
-    @contextmanager
-    def _book(self, *, write: bool = True) -> Iterator[Book]:
-        """Open a transaction, verify the whole journal in it, and give what it adds up to."""
-        with transaction(self.database, write=write) as connection:
-            journal = read_journal(connection, self.key)
-            state = replay(journal.events)
-            check_results(connection, state)
-            yield Book(connection, self.key, journal, state)
+    def _book(self, *, write: bool = True) -> AbstractContextManager[Book]:
+        return open_book(self.database, self.key, write=write)
 
     def _account(self, book: Book, population: str) -> Account:
         """Return the account of `population`, or raise `LedgerError` when it has none."""

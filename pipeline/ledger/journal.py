@@ -23,28 +23,34 @@ SEAL = "seal"
 
 @dataclass(frozen=True)
 class Journal:
-    """The verified events of a ledger, first to last, and the mac of the last."""
+    """The verified events of a ledger, first to last, and the mac of each."""
 
     events: tuple[Event, ...]
-    mac: str
+    macs: tuple[str, ...]
+
+    @property
+    def mac(self) -> str:
+        """The mac of the last row; "" of none."""
+        return self.macs[-1] if self.macs else ""
 
 
 def start_journal(connection: Connection, key: bytes, event: Event) -> Journal:
     """Write the first row and the seal, and return the journal."""
     row = {"name": SEAL, "value": seal(key, 0, "")}
     connection.execute(insert(schema.meta).values(row))
-    return append(connection, key, Journal((), ""), event)
+    return append(connection, key, Journal((), ()), event)
 
 
 def append(connection: Connection, key: bytes, journal: Journal, *events: Event) -> Journal:
     """Write events after the last and seal them; return the journal that is there now."""
-    mac, rows = journal.mac, []
+    mac = journal.mac
+    rows: list[dict[str, Any]] = []
     for number, event in enumerate(events, len(journal.events) + 1):
         line = json.dumps(event, sort_keys=True)
         mac = chain(key, mac, number, line)
         rows.append({"number": number, "event": line, "mac": mac})
     connection.execute(insert(schema.journal), rows)
-    whole = Journal((*journal.events, *events), mac)
+    whole = Journal((*journal.events, *events), (*journal.macs, *(row["mac"] for row in rows)))
     sealed = {"value": seal(key, len(whole.events), mac)}
     connection.execute(update(schema.meta).where(schema.meta.c.name == SEAL).values(sealed))
     return whole
@@ -64,16 +70,26 @@ def read_journal(connection: Connection, key: bytes) -> Journal:
     rows = connection.execute(
         text("SELECT number, event, mac FROM covdp_journal ORDER BY number")
     ).tuples()
-    mac, lines = "", []
+    mac = ""
+    lines: list[str] = []
+    macs: list[str] = []
     for expected, (number, line, found) in enumerate(rows, 1):
         if number != expected:
             raise damaged(f"row {expected} of its journal is missing")
         if not isinstance(line, str) or (mac := chain(key, mac, number, line)) != found:
             raise damaged(f"row {expected} of its journal was changed after it was written")
         lines.append(line)
+        macs.append(mac)
     if meta.get(SEAL) != seal(key, len(lines), mac):
         raise damaged(_end(meta.get(SEAL), len(lines)))
-    return Journal(tuple(json.loads(line) for line in lines), mac)
+    return Journal(tuple(json.loads(line) for line in lines), tuple(macs))
+
+
+def last_row(connection: Connection) -> tuple[int, str]:
+    """Return the number and the mac of the last row, as this transaction leaves it."""
+    query = text("SELECT number, mac FROM covdp_journal ORDER BY number DESC LIMIT 1")
+    number, mac = connection.execute(query).tuples().one()
+    return number, mac
 
 
 def chain(key: bytes, before: str, number: int, line: str) -> str:

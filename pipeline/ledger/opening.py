@@ -10,7 +10,9 @@ from pipeline.ledger import schema
 from pipeline.ledger.book import Ledger
 from pipeline.ledger.database import TIMEOUT, Database, create_file, locate, transaction
 from pipeline.ledger.fields import now, read_key
-from pipeline.ledger.journal import start_journal
+from pipeline.ledger.journal import Event, append, last_row, read_journal, start_journal
+from pipeline.ledger.marker import Marker, fault, marker_path, move_marker, read_marker
+from pipeline.ledger.state import replay
 from pipeline.ledger.takeover import OLD_FORMAT, take_over
 
 FORMAT = "2"
@@ -45,7 +47,8 @@ def init_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
             rows = {"format": FORMAT, "key": key.hex()}
             values = [{"name": name, "value": value} for name, value in rows.items()]
             connection.execute(insert(schema.meta), values)
-            start_journal(connection, key, {"kind": "ledger", "at": now(), "format": FORMAT})
+            first = {"kind": "ledger", "at": now(), "format": FORMAT, "marker": True}
+            start_journal(connection, key, first)
     return open_ledger(address, timeout=timeout)
 
 
@@ -58,6 +61,11 @@ def _check_empty(connection: Connection, database: Database) -> None:
             f"{database.place} holds something already, but no ledger that can be read; restore "
             "it from a backup, or choose another place with --ledger"
         )
+    if database.file and (marker := marker_path(database, b"")).exists():
+        raise LedgerError(
+            f"{database.place} is gone, and a new one forgets what was spent: its marker is still "
+            f"at {marker}; restore the ledger from a backup, or choose another place with --ledger"
+        )
 
 
 def open_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
@@ -65,6 +73,47 @@ def open_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
 
     Parameters and errors are those of `init_ledger`.
     """
+    ledger = _found(address, timeout)
+    ledger.history()  # every row is verified
+    return ledger
+
+
+def confirm_restored(address: str | Path, *, timeout: float = TIMEOUT) -> bool:
+    """Accept a ledger that its marker refuses, and write that into each account's history.
+
+    Nothing is charged or given back: what was spent after the backup is not known. For the same
+    reason all streams end, since units that were claimed on nights after it would be claimed again.
+
+    Parameters and errors are those of `init_ledger`.
+
+    Returns
+    -------
+    bool
+        Whether there was anything to confirm.
+    """
+    ledger = _found(address, timeout)
+    path = marker_path(ledger.database, ledger.key)
+    marker = read_marker(path)
+    with transaction(ledger.database) as connection:
+        journal = read_journal(connection, ledger.key)
+        why = fault(ledger.database, path, marker, journal)
+        if not why:
+            return False
+        line = f"confirmed as restored after row {len(journal.events)}"
+        line += f"; row {marker.number} had been written" if marker and marker.number else ""
+        events: list[Event] = [
+            {"kind": "restored", "at": now(), "population": name, "text": line}
+            for name in sorted(replay(journal.events).totals)
+        ]
+        if events:
+            append(connection, ledger.key, journal, *events)
+        end = Marker(*last_row(connection))
+    move_marker(path, end, back=True)
+    return True
+
+
+def _found(address: str | Path, timeout: float) -> Ledger:
+    """Return a ledger that exists and is of this version's format; its journal is not read yet."""
     database = locate(address, timeout)
     meta = _read_meta(database)
     key = read_key(meta.get("key"))
@@ -77,9 +126,7 @@ def open_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
             f"{database.place} has format {meta.get('format')!r}, this version reads {FORMAT!r}; "
             "open it with the version that wrote it"
         )
-    ledger = Ledger(database, key)
-    ledger.history()  # every row is verified
-    return ledger
+    return Ledger(database, key)
 
 
 def _read_meta(database: Database) -> dict[object, object]:

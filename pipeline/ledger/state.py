@@ -143,11 +143,17 @@ def _note(state: State, event: Event, number: int) -> None:
     )
 
 
+def _restored(state: State, event: Event, number: int) -> None:
+    name = event["population"]
+    state.entries[number] = Entry(read_time(event["at"]), name, "note", event["text"])
+
+
 _KINDS = {
     "ledger": _ledger,
     "budget": _budget,
     "charge": _charge,
     "result": _result,
     "note": _note,
+    "restored": _restored,
 }
 """What each kind of event adds."""

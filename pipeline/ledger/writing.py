@@ -1,13 +1,18 @@
 """The ledger in one transaction: what it says, and the way to write more. Next: ``accounts.py``."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
-from pipeline.ledger.charges import find_release
+from pipeline.errors import LedgerError
+from pipeline.ledger.charges import check_results, find_release
+from pipeline.ledger.database import Database, transaction
 from pipeline.ledger.entries import Reservation, Stored
-from pipeline.ledger.journal import Event, Journal, append
-from pipeline.ledger.state import State, extend
+from pipeline.ledger.journal import Event, Journal, append, last_row, read_journal
+from pipeline.ledger.marker import Marker, check_marker, marker_path, move_marker, read_marker
+from pipeline.ledger.state import State, extend, replay
 
 
 @dataclass(frozen=True)
@@ -28,3 +33,23 @@ class Book:
     def release(self, identity: str) -> Reservation | Stored | None:
         """Return a release that was charged, or None."""
         return find_release(self.connection, self.journal, self.state, identity)
+
+
+@contextmanager
+def open_book(database: Database, key: bytes, *, write: bool = True) -> Iterator[Book]:
+    """Open a transaction, verify the whole journal in it, and give what it adds up to.
+
+    Its marker is compared before anything is decided, and moved once all that was written is kept.
+    """
+    path = marker_path(database, key)
+    marker = read_marker(path)  # before the transaction: it may only be behind what that sees
+    with transaction(database, write=write) as connection:
+        journal = read_journal(connection, key)
+        check_marker(database, path, marker, journal)
+        state = replay(journal.events)
+        check_results(connection, state)
+        yield Book(connection, key, journal, state)
+        end = Marker(*last_row(connection))
+    if marker != end:
+        with suppress(*(() if write else (LedgerError,))):  # who may only read need not write it
+            move_marker(path, end)

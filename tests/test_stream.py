@@ -146,11 +146,13 @@ def test_coefficients_are_those_of_the_inverse_root(horizon: int) -> None:
 
 
 def test_norms_are_those_of_the_design() -> None:
+    """The norms at 365 and 3,650 nights are the published ones, to three digits."""
     assert [round(column_norm(h), 3) for h in (365, 3650)] == [1.716, 1.918]
 
 
 @pytest.mark.parametrize("horizon", [0, -1, 2.5, True])
 def test_a_horizon_is_a_night_or_more(horizon: Any) -> None:
+    """Anything but a whole number of at least one night is refused."""
     with pytest.raises(ConfigError, match="at least 1"):
         coefficients(horizon)
 
@@ -384,6 +386,7 @@ def test_covariances_of_windows_are_exact() -> None:
 
 
 def test_windows_reach_back_to_the_opening() -> None:
+    """A window may reach to the opening, holds its units alone, and ends by the latest night."""
     of = stream()
     history, _ = run(of, nights((4, 3, 0, 2)), Recorded())
     last, week, empty = (between(of, history, *nights) for nights in ((4, 4), (-2, 4), (3, 3)))
@@ -401,6 +404,7 @@ def test_windows_reach_back_to_the_opening() -> None:
 
 
 def test_nothing_is_said_before_the_opening() -> None:
+    """Units are held back, uncounted in print, and no night releases anything."""
     of = stream(opening=100.0)
     history, private = run(of, nights((9, 8)), Recorded())
     assert cumulative(of, history) is None
@@ -450,6 +454,7 @@ def test_streams_are_joined_by_precision() -> None:
 
 
 def test_a_stream_ends_with_its_horizon() -> None:
+    """The night after the last is refused, with the way out."""
     of = stream(2)
     history, private = run(of, nights((4, 1)), Recorded())
     with pytest.raises(PrivacyError, match="open a new stream"):
@@ -457,6 +462,7 @@ def test_a_stream_ends_with_its_horizon() -> None:
 
 
 def test_curved_manifolds_and_pure_budgets_are_refused() -> None:
+    """What a stream has no proof for is refused, and so is an opening of nothing."""
     curved = MANIFOLDS["spd-affine-invariant"](k=5)
     bound = domain("oct5", height=28, width=28, manifold=curved.name)
     with pytest.raises(PrivacyError, match="spd-log-euclidean or"):
@@ -478,6 +484,7 @@ def test_private_sums_of_another_history_are_refused() -> None:
 
 
 def test_log_cholesky_streams_too() -> None:
+    """The other flat manifold streams with real noise, and its mean is one of its points."""
     space = MANIFOLDS["spd-log-cholesky"](k=5)
     bound = domain("oct5", height=28, width=28, manifold=space.name)
     of = Stream(StreamPlan(GDP(MU), HORIZON, 3.0), bound, space)

@@ -95,7 +95,8 @@ def decode(stream: BinaryIO, group: int, k: int) -> Chunk:
     points = np.empty((table.num_rows, k, k))
     for name, a, b in zip(columns_of(k), *np.tril_indices(k), strict=True):
         points[:, a, b] = points[:, b, a] = table.column(name).to_numpy()
-    digests = np.frombuffer(b"".join(table.column("digest").to_pylist()), np.uint8)
+    kept = table.column("digest").chunk(0)
+    digests = np.frombuffer(kept.buffers()[1], np.uint8, DIGEST * len(kept), DIGEST * kept.offset)
     return Chunk(points, table.column("unit").to_numpy(), digests.reshape(-1, DIGEST))
 
 

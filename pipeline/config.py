@@ -36,6 +36,9 @@ class SeriesConfig(Record):
         description="where the unit is the person: persons, one image (of each), images in groups "
         "(noise for all of the person with most), or images, which protects no person",
     )
+    nights: Literal["stream", "one release", "anew every night", "average of nights"] = Field(
+        "stream", description="what is released of the units so far; kind nights only"
+    )
     batch: int = Field(1, ge=1, description="draws of one timed call; timing only")
     mechanism: str = Field(description="a name of `covdp mechanisms`")
     sampler: Literal["exact", "chain"] = "exact"
@@ -92,7 +95,7 @@ class SourceConfig(Record):
 class FigureConfig(Record):
     """The layout of the paper's figure."""
 
-    x: Literal["budget", "n", "dim", "k"] = Field("budget", description="k of SPD(k)")
+    x: Literal["budget", "n", "dim", "k", "night"] = Field("budget", description="k of SPD(k)")
     panels: tuple[Literal["class", "panel", "budget"], ...] = ("class",)
     band: Literal["se", "2se", "2sd"] = "se"
     value: Literal["error", "seconds"] = "error"
@@ -133,6 +136,7 @@ class ClaimConfig(Record):
     above: float = Field(0.0, description="least budget it is said of")
     below: float = Field(1e9, description="largest budget it is said of")
     labels: tuple[int, ...] | None = Field(None, description="classes it is said of; all if none")
+    nights: tuple[int, ...] | None = Field(None, description="nights it is said of; all if none")
 
     @model_validator(mode="after")
     def _own_bars_are_said(self) -> Self:
@@ -169,6 +173,26 @@ class CompositionConfig(Record):
     degree: float = Field(4.0, ge=1, description="N of the generalized Gaussian")
 
 
+class NightsConfig(Record):
+    """How units come night by night, and what a stream of releases is told."""
+
+    horizon: Count = Field(description="nights that the budget lasts")
+    opening: Positive = Field(300.0, description="N·μ at which the first units are released")
+    units: tuple[Count, Count] = Field(description="fewest and most that come in a night")
+    shown: tuple[Count, ...] = Field(min_length=1, description="nights that are looked at")
+
+    @model_validator(mode="after")
+    def _nights_are_in_order(self) -> Self:
+        if list(self.shown) != sorted(set(self.shown)) or self.shown[-1] > self.horizon:
+            raise ConfigError(
+                f"shown must be nights in order, none beyond the horizon of {self.horizon}, found "
+                f"{list(self.shown)}"
+            )
+        if self.units[0] > self.units[1]:
+            raise ConfigError(f"units must be fewest, then most, found {list(self.units)}")
+        return self
+
+
 class ExperimentConfig(Record):
     """One experiment on one dataset: classes x series x budgets x repetitions."""
 
@@ -176,7 +200,8 @@ class ExperimentConfig(Record):
     title: str
     paper: str = Field("", description="paper, figure or table that is reproduced")
     open: tuple[str, ...] = Field((), description="what the paper leaves open, and our choice")
-    kind: Literal["error", "timing", "composition"] = "error"
+    kind: Literal["error", "timing", "composition", "nights"] = "error"
+    nights: NightsConfig | None = None
     source: SourceConfig | None = Field(None, description="simulated records, in place of images")
     composition: CompositionConfig | None = None
     figure: FigureConfig = FigureConfig()
@@ -256,4 +281,6 @@ class ExperimentConfig(Record):
             raise ConfigError(f"series labels must differ from each other, found {labels}")
         if (self.kind == "composition") != (self.composition is not None):
             raise ConfigError(f"a [composition] is what kind composition is, found {self.kind!r}")
+        if (self.kind == "nights") != (self.nights is not None):
+            raise ConfigError(f"[nights] are what kind nights is, found {self.kind!r}")
         return self

@@ -6,19 +6,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from pipeline.audit.transcript import data_sets
+from pipeline.config import NightsConfig
 from pipeline.descriptors import domain
 from pipeline.errors import ConfigError, PrivacyError
+from pipeline.experiments.registry import EXPERIMENTS, load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS
 from pipeline.mean.clipping import mean_units
 from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noised
 from pipeline.privacy import GDP, ZCDP, PureDP
+from pipeline.results import read_rows, summarise
 from pipeline.stream import (
     Night,
     Private,
@@ -512,3 +519,44 @@ def test_a_night_costs_no_more_after_ten_years() -> None:
         window(of, [*history, night], 30)
         seconds.append(time.process_time() - start)
     assert min(seconds) < 0.1
+
+
+# the experiment
+
+
+def test_the_experiment_shows_every_night_of_every_series(tmp_path: Path) -> None:
+    """Held back until the opening, then near one release; anew every night is far worse.
+
+    The same nights in all series; rows before the opening say why they have no error.
+    """
+    text = EXPERIMENTS["ours-stream"].read_text(encoding="utf-8")
+    for old, new in (
+        ('name = "ours-stream"', 'name = "short"'),
+        ("shown = [1, 7, 30, 100, 200]", "shown = [1, 12, 20]"),
+        ("units = [7, 40]", "units = [30, 40]\nopening = 100"),
+        ('[[datasets]]\nname = "pneumoniamnist"\n', ""),
+        ("nights = [200]", "nights = [20]"),
+        ("nights = [30, 100, 200]", "nights = [12, 20]"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "short.toml").write_text(text, encoding="utf-8")
+    (config,) = load_experiments(tmp_path / "short.toml", repetitions=4)
+    rows = read_rows(run_experiment(Run(config, None, tmp_path / "out")))
+    assert len(rows["night"]) == 4 * 4 * 3
+    held = rows["status"] == "held back"
+    np.testing.assert_array_equal(held, (rows["series"] == "Stream") & (rows["night"] == 1))
+    sizes = {name: rows["n"][rows["series"] == name].tolist() for name in set(rows["series"])}
+    assert len({tuple(found) for found in sizes.values()}) == 1
+    table = summarise(rows)
+    late = table["night"] == 20
+    found = dict(zip(table["series"][late], table["mean"][late], strict=True))
+    assert found["One release"] < 8 * found["Stream"]
+    assert 8 * found["Stream"] < found["Anew every night"]
+    assert found["Stream"] < found["Average of nights"]
+
+
+def test_nights_in_no_order_are_refused() -> None:
+    for shown, units in (((7, 1), (7, 40)), ((1, 11), (7, 40)), ((1,), (40, 7))):
+        with pytest.raises(ValidationError, match="found"):
+            NightsConfig(horizon=10, units=units, shown=shown)

@@ -27,6 +27,7 @@ from pipeline.experiments.images import (
 )
 from pipeline.experiments.logbook import write_log, write_missing
 from pipeline.experiments.montecarlo import Cell, Setting, all_cells, run_cells
+from pipeline.experiments.nights import run_nights
 from pipeline.experiments.persons import ClassData
 from pipeline.experiments.run import Run
 from pipeline.experiments.sources import (
@@ -76,6 +77,7 @@ WORK = {
     "error": Work(run_cells, parallel=True),
     # a clock read while another class draws would say nothing
     "timing": Work(time_cells, parallel=False),
+    "nights": Work(run_nights, parallel=True),
 }
 """Kind of an experiment → its work."""
 

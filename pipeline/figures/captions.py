@@ -12,6 +12,8 @@ BANDS: Mapping[str, str] = {
     "2se": "two standard errors",
     "2sd": "two standard deviations",
 }
+GROWING = ("n", "night")
+"""Where they lie along x, the number of records is another at each point."""
 FOOT = 1 / 20
 """A band ends at this share of its mean: a logarithmic axis has no zero."""
 
@@ -27,7 +29,7 @@ def caption(table: Table, *, band: str, x: str, panels: tuple[str, ...], value: 
         "" if alone or x == "budget" or "budget" in panels else f"Budget: {budgets(table)}.",
         _definitions(table),
         _distances(table) if value == "error" else "",
-        _sizes(table) if x != "n" else "",
+        _sizes(table) if x not in GROWING else "",
     ]
     return " ".join(filter(None, sentences))
 

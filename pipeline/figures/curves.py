@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.figures.captions import FOOT, budgets, caption, distances, is_alone, letters
+from pipeline.figures.captions import FOOT, GROWING, budgets, caption, distances, is_alone, letters
 from pipeline.figures.panels import broken, header, into_panels, layout
 from pipeline.figures.scales import Axis, position
 from pipeline.figures.style import INK, PALETTE, SHAPES, Figure, finish, listing
@@ -22,6 +22,7 @@ SIZES: Mapping[str, Axis] = {
     "n": Axis("number of records n"),
     "dim": Axis("dimension d", linear=True),
     "k": Axis("size k of the k × k matrices", linear=True),
+    "night": Axis("night"),
 }
 """The columns that may lie along x, beside the budget."""
 
@@ -41,7 +42,7 @@ def curves(
     ----------
     rows : table
         As `read_rows` returns it.
-    x : {"budget", "n", "dim", "k"}
+    x : {"budget", "n", "dim", "k", "night"}
         The column along x; k is the size of matrices of dimension d = k(k + 1)/2.
     panels : sequence of {"class", "panel", "budget"}
         What tells one panel from another; empty for a single panel.
@@ -65,7 +66,7 @@ def curves(
     if value != "error":
         table["expected_error"] = np.full(len(table["count"]), np.nan)
     table["low"], table["high"] = _band(table, band)
-    table, across = into_panels(table, panels, panel_of, sizes=x != "n")
+    table, across = into_panels(table, panels, panel_of, sizes=x not in GROWING)
     measured, names = _measure(table, value), unique(rows["series"])[0]
     if is_alone(table, x):
         chart, where = _dots(table, names, measured), f"at {budgets(table)}"

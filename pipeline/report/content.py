@@ -117,7 +117,7 @@ def figure_of(shown: str) -> Callable[[FinishedRun], Figure | None]:
 
     Parameters
     ----------
-    shown : {"budget", "one budget", "n", "dim", "k", "seconds"}
+    shown : {"budget", "one budget", "n", "dim", "k", "night", "seconds"}
         What an error is drawn against; "seconds" for times against anything.
     """
 
@@ -168,6 +168,7 @@ def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
         "groups": groups,
         "letters": list(dict.fromkeys(table["letter"])),
         "theory": bool(np.isfinite(table["expected_error"]).any()),
+        "nights": bool(np.any(table.get("night", 0))),
     }
 
 
@@ -219,11 +220,13 @@ CONTENT: dict[str, Callable[[FinishedRun], Content]] = {
     "error-n": figure_of("n"),
     "error-d": figure_of("dim"),
     "error-k": figure_of("k"),
+    "error-night": figure_of("night"),
     "seconds": figure_of("seconds"),
     "outlines": outline_figure,
     "undefined": without("undefined"),
     "unrepresentable": without("not representable"),
     "unavailable": without("data not available"),
+    "held": without("held back"),
     "numbers": numbers,
     "steps": step_figure,
     "reproduction": reproduction,

@@ -98,9 +98,10 @@ def check_cells(table: Table) -> Checked:
 def median_times(rows: Table) -> Table:
     """Return the summary of seconds with medians for means, and all of each cell in `samples`."""
     table = summarise(rows, value="seconds")
-    keys = list(zip(*(table[name].tolist() for name in GROUP), strict=True))
+    by = [name for name in GROUP if name in rows]
+    keys = list(zip(*(table[name].tolist() for name in by), strict=True))
     found: dict[tuple[object, ...], list[float]] = {key: [] for key in keys}
-    for *key, seconds in zip(*(rows[x].tolist() for x in (*GROUP, "seconds")), strict=True):
+    for *key, seconds in zip(*(rows[x].tolist() for x in (*by, "seconds")), strict=True):
         if np.isfinite(seconds):
             found[tuple(key)].append(seconds)
     samples = np.empty(len(keys), dtype=object)
@@ -162,9 +163,11 @@ def disagreement(table: Table, checked: Checked, row: int) -> str:
 
 
 def place(table: Table, row: int) -> str:
-    """Return class and budget of a cell."""
+    """Return class and budget of a cell, and its night where there are nights."""
     symbol = letter(str(table["definition"][row]))
-    return f"{table['class_name'][row]}, {symbol} = {number(float(table['budget'][row]))}"
+    night = int(table["night"][row]) if "night" in table else 0
+    told = f"{table['class_name'][row]}, {symbol} = {number(float(table['budget'][row]))}"
+    return f"{told}, night {night}" if night else told
 
 
 def _bends_down(manifold: str) -> bool:

@@ -155,11 +155,16 @@ def limit(run: FinishedRun, claim: Claim, table: Table) -> str:
 def rows_of(claim: Claim, table: Table) -> list[tuple[int, int]]:
     """Return the rows of both series of a claim, in every class and budget it is about."""
     out = []
-    for label, budget in dict.fromkeys(zip(table["label"], table["budget"], strict=True)):
+    night = table.get("night", np.zeros(len(table["label"]), dtype=np.int64))
+    for label, budget, when in dict.fromkeys(
+        zip(table["label"], table["budget"], night, strict=True)
+    ):
         within = claim["above"] <= budget <= claim["below"]
         if not within or (claim["labels"] is not None and label not in claim["labels"]):
             continue
-        at = (table["label"] == label) & (table["budget"] == budget)
+        if claim.get("nights") is not None and when not in claim["nights"]:
+            continue
+        at = (table["label"] == label) & (table["budget"] == budget) & (night == when)
         both = [
             np.flatnonzero(at & (table["series"] == claim[side]) & (table["count"] > 0))
             for side in ("left", "right")

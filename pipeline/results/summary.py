@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from pipeline.results.tables import Table
 
-GROUP = ("label", "series", "budget")
-"""What one point of a curve, and one line of the table of numbers, stands for."""
+GROUP = ("label", "series", "budget", "night")
+"""What one point of a curve, and one line of the table of numbers, stands for; absent columns do
+not tell anything apart."""
 
 
 def summarise(rows: Table, by: Sequence[str] = GROUP, *, value: str = "error") -> Table:
@@ -32,6 +33,7 @@ def summarise(rows: Table, by: Sequence[str] = GROUP, *, value: str = "error") -
         ``rows`` (rows of the group), and the means of ``n``, ``dim``, ``sigma`` and
         ``expected_error`` where the table has them. What cannot be computed is NaN.
     """
+    by = [name for name in by if name in rows]
     group, first = _groups(rows, by)
     size = len(first)
     out = {name: rows[name][first] for name in rows if name in by or rows[name].dtype == object}

@@ -14,20 +14,22 @@ from numpy.typing import ArrayLike, NDArray
 from pipeline.errors import ConfigError, OutputError
 from pipeline.files import atomic_path, make_folder
 
-STATUSES = ("ok", "undefined", "not representable", "data not available")
-"""What became of a row: a number, no density at that scale, no float for it, or no images."""
+STATUSES = ("ok", "undefined", "not representable", "data not available", "held back")
+"""What became of a row: a number, no density at that scale, no float for it, no images, or nothing
+released yet."""
 
 Table: TypeAlias = dict[str, NDArray[Any]]
 """Columns of one length by name: text as objects, a missing number as NaN, missing text as ""."""
 
 
 class Field(NamedTuple):
-    """One column: its Arrow type, its unit, what it means, and whether it may be left out."""
+    """One column: Arrow type, unit, meaning, whether it may be left out, and what then stands."""
 
     type: str
     unit: str
     meaning: str
     optional: bool = False
+    left_out: float = np.nan
 
 
 SCHEMA: Mapping[str, Field] = {
@@ -50,6 +52,7 @@ SCHEMA: Mapping[str, Field] = {
     "sensitivity": Field("float64", "distance", "sensitivity Δ of the mean, replace-one"),
     "sigma": Field("float64", "distance", "scale σ of the noise on the mean", True),
     "footpoint": Field("text", "", "where the base of the tangent space came from"),
+    "night": Field("int32", "nights", "number of the night, 0 where none are counted", True, 0),
     "repetition": Field("int32", "", "number of the repetition, from 0"),
     "seed": Field("uint64", "", "seed of the row's random stream, shared by its repetitions"),
     "error": Field("float64", "distance", "nonprivate: from the private to the true mean", True),
@@ -98,7 +101,7 @@ def to_arrow(columns: Mapping[str, ArrayLike], schema: Mapping[str, Field]) -> A
         kind = pa.dictionary(pa.int32(), pa.string()) if field.type == "text" else field.type
         note = {"unit": field.unit, "meaning": field.meaning}
         fields.append(pa.field(name, kind, nullable=field.optional, metadata=note))
-        missing: ArrayLike = "" if field.type == "text" else np.nan
+        missing: ArrayLike = "" if field.type == "text" else field.left_out
         arrays.append(_array(columns.get(name, missing), n, fields[-1], name))
     return pa.table(arrays, schema=pa.schema(fields))
 

@@ -1,0 +1,145 @@
+"""Series over nights: how far the mean of all units so far is from the true one, night by night.
+
+The records of a class come in a random order, a random number of them each night; where a class is
+smaller than what comes, its records come again in another order, as units of their own. All series
+see the same nights, and spend the same budget on each unit over the whole horizon.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.config import ExperimentConfig, NightsConfig
+from pipeline.errors import ConfigError
+from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream_seed
+from pipeline.experiments.persons import ClassData, records_of
+from pipeline.geometry import FlatChart
+from pipeline.mean import AdaptivePlan, admit, draw, prepare
+from pipeline.mechanisms.noise import FloatNoise
+from pipeline.privacy import Budget, split
+from pipeline.stream import Night, Stream, StreamPlan, cumulative, nothing, release_night
+
+
+class Nights(NamedTuple):
+    """One repetition: each night's records, and the nights that are looked at."""
+
+    told: NightsConfig
+    stream: Stream
+    budget: Budget
+    batches: tuple[FloatArray, ...]
+
+    def until(self, night: int) -> FloatArray:
+        """Return all records up to a night, in the chart."""
+        return np.concatenate(self.batches[:night])
+
+    def mean(self, records: FloatArray, budget: Budget, noise: FloatNoise) -> FloatArray:
+        """Return one adaptive mean."""
+        known, chart = self.stream.domain, FlatChart(self.stream.manifold)
+        prepared = prepare(admit(records, domain=known, manifold=chart), AdaptivePlan(), rng=None)
+        return np.asarray(draw(prepared, budget, noise=noise).release.outputs[0])
+
+
+Means = Iterator[FloatArray | None]
+"""The mean at each night that is looked at, None where nothing is released yet."""
+
+
+def _stream(nights: Nights, noise: FloatNoise) -> Means:
+    history, private = list[Night](), nothing(nights.stream.space.dim)
+    for batch in nights.batches:
+        night, private = release_night(nights.stream, history, private, batch, noise=noise)
+        history.append(night)
+        if night.night in nights.told.shown:
+            found = cumulative(nights.stream, history)
+            yield None if found is None else found.offset
+
+
+def _one(nights: Nights, noise: FloatNoise) -> Means:
+    for night in nights.told.shown:
+        yield nights.mean(nights.until(night), nights.budget, noise)
+
+
+def _anew(nights: Nights, noise: FloatNoise) -> Means:
+    share = 1.0 / nights.told.horizon
+    budget = split(nights.budget, (share, 1.0 - share))[0]
+    for night in nights.told.shown:
+        yield nights.mean(nights.until(night), budget, noise)
+
+
+def _average(nights: Nights, noise: FloatNoise) -> Means:
+    total, n = np.zeros(nights.stream.space.dim), 0
+    for night, batch in enumerate(nights.batches, start=1):
+        total += len(batch) * nights.mean(batch, nights.budget, noise)
+        n += len(batch)
+        if night in nights.told.shown:
+            yield total / n
+
+
+SERIES: dict[str, Callable[[Nights, FloatNoise], Means]] = {
+    "stream": _stream,
+    "one release": _one,
+    "anew every night": _anew,
+    "average of nights": _average,
+}
+"""What `nights` of a series may be."""
+
+
+def nights_of(config: ExperimentConfig) -> NightsConfig:
+    """Return the nights of an experiment; raise `ConfigError` where there are none."""
+    if config.nights is None:
+        raise ConfigError(f"{config.name} has no [nights], so no units come; add them")
+    return config.nights
+
+
+def run_nights(
+    data: ClassData,
+    setting: Setting,
+    pending: Sequence[Cell],
+    write: Callable[[Cell, dict[str, Any]], Any],
+) -> None:
+    """Compute the `pending` cells of one class and hand each one's columns to `write`."""
+
+    @cache
+    def placed(unit: str) -> FloatArray:
+        records = records_of(data, unit, setting.manifold)
+        return admit(records, domain=setting.domain, manifold=setting.manifold).placed
+
+    for cell in pending:
+        write(cell, columns(data, placed(cell.series.records), cell, setting))
+
+
+def columns(data: ClassData, placed: FloatArray, cell: Cell, setting: Setting) -> dict[str, Any]:
+    """Return the rows of one cell: each night that is looked at, in each repetition."""
+    config, told = setting.config, nights_of(setting.config)
+    known = describe_cell(data, len(placed), cell, setting)
+    rng, budget = np.random.default_rng(known["seed"]), config.budget(cell.value, cell.series)
+    plan = StreamPlan(budget, told.horizon, told.opening)
+    # the records are in the chart already
+    stream = Stream(plan, setting.domain, FlatChart(setting.manifold))
+    rows: list[tuple[int, int, int, float, str]] = []
+    started, times = perf_counter(), setting.repetitions(cell.series)
+    for repetition in range(times):
+        seed = stream_seed(config, f"{data.label}/nights/{repetition}")
+        nights = Nights(told, stream, budget, arrivals(placed, told, np.random.default_rng(seed)))
+        means = SERIES[cell.series.nights](nights, FloatNoise(rng))
+        for night, mean in zip(told.shown, means, strict=True):
+            units = nights.until(night)
+            error = np.nan if mean is None else float(np.linalg.norm(mean - units.mean(axis=0)))
+            status = "held back" if mean is None else "ok"
+            rows.append((repetition, night, len(units), error, status))
+    names = ("repetition", "night", "n", "error", "status")
+    table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    return known | table | {"acceptance": 1.0, "seconds": (perf_counter() - started) / times}
+
+
+def arrivals(
+    placed: FloatArray, told: NightsConfig, rng: np.random.Generator
+) -> tuple[FloatArray, ...]:
+    """Return the records of each night, up to the last that is looked at."""
+    sizes = rng.integers(told.units[0], told.units[1], size=told.shown[-1], endpoint=True)
+    rounds = range(-(-int(sizes.sum()) // len(placed)))
+    order = np.concatenate([rng.permutation(len(placed)) for _ in rounds])[: sizes.sum()]
+    return tuple(placed[rows] for rows in np.split(order, np.cumsum(sizes)[:-1]))

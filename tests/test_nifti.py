@@ -13,6 +13,7 @@ from PIL import Image
 from pipeline.datasets import ImageSource, load_card, open_dataset
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
+from pipeline.store import check
 
 CARD = 'kind = "nifti"\nchannels = 1\nclasses = ["cat", "dog"]\n'
 TYPES: dict[str, int] = {
@@ -132,7 +133,7 @@ def test_slices_are_made_to_fit(tmp_path: Path) -> None:
     put(tmp_path, nifti(values("u1", 20, 30, 4)))
     put(tmp_path, nifti(values("u1", 10, 10, 2)), "1.nii.gz")
     with pytest.raises(DatasetError, match=r"one size, found \(20, 30\) in 0.nii and \(10, 10\)"):
-        ward(tmp_path, "axis = 2\n")
+        list(ward(tmp_path, "axis = 2\n").chunks())
     source = ward(tmp_path, "axis = 2\nsize = 10\n")
     assert source.counts() == (6, 6)
     images = np.concatenate(list(source.chunks(label=0)))
@@ -234,6 +235,33 @@ def test_a_damaged_archive_is_found(tmp_path: Path, spoil: str) -> None:
     path.write_bytes(content[:-9] if spoil == "cut" else content)
     with pytest.raises(DatasetError, match=r"cat/0.nii.gz is not a readable NIfTI file"):
         list(ward(tmp_path, "axis = 2\nframes = [0]\n").chunks())
+
+
+def test_each_file_at_fault_is_found(tmp_path: Path) -> None:
+    """A file that cannot be used does not hide another; with a size, sizes may differ."""
+    put(tmp_path, nifti(U1), "1.nii")
+    put(tmp_path, nifti(values("u1", 9, 8, 7)), "2.nii")
+    put(tmp_path, nifti(U1)[:-9], "3.nii")
+    put(tmp_path, b"no header", "0.nii.gz")
+    for more, wrong in (
+        ("axis = 2\n", ("0.nii.gz", "2.nii", "3.nii")),
+        ("axis = 2\nsize = 4\nframes = [6]\n", ("0.nii.gz", "1.nii", "3.nii")),
+    ):
+        faults = check(ward(tmp_path, more), tmp_path / "ward")
+        assert [fault.file for fault in faults] == [
+            f"{label}/{name}" for label in ("cat", "dog") for name in wrong
+        ]
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_a_header_is_extended_by_is_not_read(tmp_path: Path) -> None:
+    """Extensions hold text of any kind, and damaged ones no pixels: neither is looked at."""
+    plain = nifti(U1, offset=384.0)
+    extended = bytearray(plain)
+    extended[348:368] = b"\1\0\0\0" + struct.pack("<ii", 7, 6) + b"patient!"
+    put(tmp_path, bytes(extended))
+    (found, _) = next(ward(tmp_path, "volumes = true\n").chunks())
+    np.testing.assert_array_equal(found, U1)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Axes are i, j, k, as the file has them: a volume is (i, j, k), a slice across an
 two, in this order.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -19,7 +20,7 @@ from pipeline.datasets.intensities import Window, to_uint8
 from pipeline.datasets.nifti_file import Volume, read_slices, read_volume
 from pipeline.datasets.own import OwnCard
 from pipeline.datasets.pictures import CROPPED
-from pipeline.datasets.reading import InFiles, Rows
+from pipeline.datasets.reading import FileNames, InFiles, Rows
 from pipeline.datasets.shapes import check_extent
 from pipeline.datasets.source import ImageSource
 from pipeline.errors import ImageError
@@ -64,22 +65,20 @@ class NiftiCard(OwnCard):
 def open_nifti(card: NiftiCard, path: Path) -> ImageSource:
     """Open a folder of NIfTI files: list them and read the header of each.
 
-    Images are ordered by class, path and slice.
+    Images are ordered by class, path and slice. A file that is not as the card says, cannot be
+    read, or claims more than it can hold, is refused when it is its turn to be read, as is one
+    whose size is not that of the first, where the card gives none.
 
     Raises
     ------
     DatasetError
-        When a class has no file, a file is not as the card says, cannot be read, or claims more
-        than it can hold; when sizes differ, and the card gives none.
+        When a class has no file, or no file can be used, as the first says.
     """
     files = sort_files(card, path, (".nii", ".nii.gz"), ("NIfTI",))
-    volumes = [read_volume(Path(name)) for name in files.names]
-    if not card.size:
-        _check_alike(card, volumes)
-    sides = (card.size, card.size) if card.size else _sides(card, volumes[0])
+    frames, first = _look_at_all(card, files.names)
+    sides = (card.size, card.size) if card.size else _sides(card, first)
     check_extent(sides, str(path))
-    frames = [_frames(card, volume) for volume in volumes]
-    each = np.repeat(np.arange(len(volumes)), [len(some) for some in frames])
+    each = np.repeat(np.arange(len(frames)), [len(some) for some in frames])
     people = np.array(list(files.names), np.str_) if files.people is None else files.people
     return ImageSource(
         card,
@@ -87,7 +86,7 @@ def open_nifti(card: NiftiCard, path: Path) -> ImageSource:
         files.label_of[each],
         files.split_of[each],
         InFiles(
-            partial(_decode, card, sides),
+            partial(_decode, card, first),
             files.names,
             each,
             np.array([index for some in frames for index in some], np.int64),
@@ -97,6 +96,24 @@ def open_nifti(card: NiftiCard, path: Path) -> ImageSource:
         None if files.dates is None else files.dates[each],
         classes_per_person=card.classes_per_person,
     )
+
+
+def _look_at_all(card: NiftiCard, names: FileNames) -> tuple[list[Sequence[int]], Volume]:
+    """Return which slices are read of each file, and the first that can be used; raise if none."""
+    frames: list[Sequence[int]] = []
+    good: list[Volume] = []
+    faults: list[ImageError] = []
+    for index in range(len(names)):
+        try:
+            volume = read_volume(Path(names[index]))
+            frames.append(_frames(card, volume))
+            good = good or [volume]
+        except ImageError as error:
+            frames.append((0,))  # asked for it, the file says why
+            faults = faults or [error]
+    if not good:
+        raise faults[0]
+    return frames, good[0]
 
 
 def _sides(card: NiftiCard, volume: Volume) -> tuple[int, ...]:
@@ -111,27 +128,27 @@ def _frames(card: NiftiCard, volume: Volume) -> range | tuple[int, ...]:
     return chosen_frames(card.frames, volume.shape[card.axis], str(volume.file))
 
 
-def _check_alike(card: NiftiCard, volumes: list[Volume]) -> None:
-    """Raise unless all images have one size."""
-    first = volumes[0]
-    for volume in volumes:
-        if _sides(card, volume) != _sides(card, first):
-            way = (
-                "save volumes of one size"
-                if card.volumes
-                else "give size in the card to fit and resize them"
-            )
-            raise ImageError(
-                f"{volume.file}: images must have one size, found {_sides(card, first)} in "
-                f"{first.file.name} and {_sides(card, volume)} in {volume.file.name}; {way}"
-            )
+def _check_alike(card: NiftiCard, first: Volume, volume: Volume) -> None:
+    """Raise unless the images of a file have the size of the first's, where the card gives none."""
+    if card.size or _sides(card, volume) == _sides(card, first):
+        return
+    way = (
+        "save volumes of one size"
+        if card.volumes
+        else "give size in the card to fit and resize them"
+    )
+    raise ImageError(
+        f"{volume.file}: images must have one size, found {_sides(card, first)} in "
+        f"{first.file.name} and {_sides(card, volume)} in {volume.file.name}; {way}"
+    )
 
 
-def _decode(card: NiftiCard, sides: tuple[int, ...], file: Path, frames: Rows) -> ImageArray:
+def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageArray:
     """Return some images of a file as 0..255, (m, *sides)."""
     volume = read_volume(file)
-    if not card.size and _sides(card, volume) != sides:
-        raise ImageError(f"{file} has changed its size since it was listed; read the images again")
+    _check_alike(card, first, volume)
+    if not set(frames.tolist()) <= set(_frames(card, volume)):
+        raise ImageError(f"{file} has changed since it was listed; read the images again")
     wanted, place = np.unique(frames, return_inverse=True)
     if card.axis is None:
         stored = read_slices(volume, 2, range(volume.shape[2])).transpose(1, 2, 0)[np.newaxis]

@@ -109,7 +109,7 @@ def _volume(stream: BinaryIO, file: Path) -> Volume:
     stream.seek(0)
     second = 540 in (int.from_bytes(start, "little"), int.from_bytes(start, "big"))
     kind: Any = Nifti2Header if second else Nifti1Header
-    header = kind.from_fileobj(stream, check=False)
+    header = kind(stream.read(kind.template_dtype.itemsize), check=False)  # without extensions
     magic = bytes(header["magic"])
     if not magic.startswith(b"n+"):
         found = "a pair of files" if magic.startswith(b"ni") else "Analyze or another format"

@@ -225,8 +225,12 @@ def test_the_store_is_as_private_as_the_images(ward: Path) -> None:
 
 def test_where_a_store_may_not_lie(ward: Path) -> None:
     """Under the results, in a folder that others can read, or with a password it is refused."""
-    with pytest.raises(ConfigError, match="as private as the images"):
-        find_place(ward / "out" / "store", out=ward / "out")
+    for start in ("", "file://", "local://"):
+        with pytest.raises(ConfigError, match="as private as the images"):
+            find_place(f"{start}{ward}/out/store", out=ward / "out")
+    for address in ("", " ", f"simplecache::file://{ward}/out/store"):
+        with pytest.raises(ConfigError, match="one folder or one address"):
+            find_place(address, out=ward / "out")
     with pytest.raises(ConfigError, match="password") as caught:
         find_place("s3://user:secret@bucket/folder")
     assert "secret" not in str(caught.value)

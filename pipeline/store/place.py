@@ -145,17 +145,23 @@ def find_place(address: str | Path, *, out: Path | None = None) -> Place:
     Raises
     ------
     ConfigError
-        When it lies in `out`, whose files are to be handed on, or holds a password.
+        When it lies in `out`, whose files are to be handed on, holds a password, or is none.
     """
     text = str(address).rstrip("/")
-    if "://" in text and not text.startswith("file://"):
+    if not text.strip() or "::" in text:
+        raise ConfigError(
+            f"the store must be one folder or one address, found {without_password(text)!r}; name "
+            "one, without caches or archives before it, which would keep copies elsewhere"
+        )
+    here = re.match(r"(file|local)://", text)
+    if "://" in text and not here:
         if re.search(r"//[^/]*:[^/]*@", text):
             raise ConfigError(
                 f"the store {without_password(text)} is given with a password, which would stay in "
                 "logs; fsspec finds credentials in its own environment, such as AWS_PROFILE"
             )
         return Place(text, None)
-    folder = Path(text.removeprefix("file://")).expanduser().resolve()
+    folder = Path(text[here.end() :] if here else text).expanduser().resolve()
     if out is not None and folder.is_relative_to(out.resolve()):
         raise ConfigError(
             f"the store {folder} lies in the results {out.resolve()}, and it is as private as the "

@@ -119,7 +119,7 @@ def show_history(entries: Sequence[Entry], population: str | None, how: Printing
 
 def _what(entry: Entry, digits: int) -> str:
     """Return a line of the history in words."""
-    if entry.cost is None:
+    if entry.cost is None or entry.kind != "charge":
         return entry.text
     letter = LETTERS.get(entry.cost.name, "ε")
     paid = (

@@ -40,6 +40,12 @@ submit an image whether it is in a population, which is just what the noise is t
 blank or repeated images occur in unrelated data sets. The digest thus catches a copied config or a
 slip of the name, not an owner who goes round it.
 
+**Streams.** A release every night is one charge, as each unit enters on one night only; units are
+claimed by keyed digest, once, in the transaction that reserves their night (``streams.py``,
+``nights.py``, ``claims.py``). Here single records are refused, or left out, unlike
+above: the sum over nights would count a unit twice. Who may submit images to a stream can
+thus ask whether one of them is in it.
+
 **One journal.** All that happens is a row of a journal, chained by HMAC (``journal.py``), and
 accounts are what the journal adds up to, in the transaction that decides. So a row that is changed,
 lost, repeated, moved or rolled back, and a result that is not the one committed, is noticed before
@@ -61,23 +67,43 @@ Read in this order: ``entries.py`` (what goes in and out), ``book.py`` (the prot
 ``writing.py`` (it in one transaction), ``names.py``, ``accounts.py`` (sums and refusals),
 ``charges.py``, ``state.py`` and ``journal.py`` (where it is written), ``marker.py``,
 ``schema.py``, ``fields.py``, ``database.py`` (connections, locks, time limits, errors),
-``opening.py``, ``takeover.py`` (ledgers of the format before).
+``opening.py``, ``takeover.py`` (ledgers of the format before); then ``streams.py``, ``nights.py``,
+``claims.py``.
 """
 
 from pipeline.ledger.book import Ledger
-from pipeline.ledger.entries import Entry, PopulationRow, Reservation, Stored
+from pipeline.ledger.entries import (
+    Entry,
+    NightReservation,
+    PopulationRow,
+    Reservation,
+    Stored,
+    StoredNight,
+    Stream,
+)
 from pipeline.ledger.names import clean_name, clean_run_key
+from pipeline.ledger.nights import commit_night, entered_before, reserve_night, stored_nights
 from pipeline.ledger.opening import confirm_restored, init_ledger, open_ledger
+from pipeline.ledger.streams import find_stream, open_stream
 
 __all__ = [
     "Entry",
     "Ledger",
+    "NightReservation",
     "PopulationRow",
     "Reservation",
     "Stored",
+    "StoredNight",
+    "Stream",
     "clean_name",
     "clean_run_key",
+    "commit_night",
     "confirm_restored",
+    "entered_before",
+    "find_stream",
     "init_ledger",
     "open_ledger",
+    "open_stream",
+    "reserve_night",
+    "stored_nights",
 ]

@@ -61,24 +61,30 @@ def find_release(
         if then is None:
             raise damaged(f"row {paid.number} of its journal charges nobody")
         return Reservation(paid.population, paid.cost, True, then.row(), identity)
-    query = text("SELECT result FROM covdp_results WHERE identity = :identity")
-    result = connection.scalar(query, {"identity": identity})
-    if not isinstance(result, bytes) or hashlib.sha256(result).hexdigest() != paid.digest:
-        raise damaged(f"the result of row {paid.number} of its journal was changed or lost")
     return Stored(
         population=paid.population,
         cost=paid.cost,
-        result=result,
+        result=read_result(connection, identity, paid.digest, paid.number),
         result_digest=paid.digest,
         reserved=paid.reserved,
         committed=paid.committed,
     )
 
 
+def read_result(connection: Connection, identity: str, digest: str, number: int) -> bytes:
+    """Return a stored result, or raise `LedgerError` unless it is the one that was committed."""
+    query = text("SELECT result FROM covdp_results WHERE identity = :identity")
+    result = connection.scalar(query, {"identity": identity})
+    if not isinstance(result, bytes) or hashlib.sha256(result).hexdigest() != digest:
+        raise damaged(f"the result of row {number} of its journal was changed or lost")
+    return result
+
+
 def check_results(connection: Connection, state: State) -> None:
     """Raise `LedgerError` unless there is a result for every commit and for nothing else."""
     found = set(connection.scalars(text("SELECT identity FROM covdp_results")))
     known = {name for name, paid in state.releases.items() if paid.committed}
+    known |= {name for name, night in state.nights.items() if night.committed}
     if found != known:
         raise damaged(
             f"{len(known - found)} of {len(known)} results are lost"

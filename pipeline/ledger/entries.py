@@ -122,14 +122,14 @@ class Entry:
     population : str
         Whose account.
     kind : str
-        "budget": the total was set, raised or lowered; "charge": a release was paid for; "note":
-        what else is to be known.
+        "budget": the total was set, raised or lowered; "charge": a release was paid for;
+        "stream": one was opened; "night": units entered one; "note": what else is to be known.
     text : str
         What happened, in one line.
     cost : Budget or None
-        What was paid, of a charge.
+        What was paid, of a charge or a stream.
     run_key : str or None
-        Which run paid, of a charge.
+        Which run paid, of a charge; the planned date of a night.
     committed : datetime or None
         When the result of a charge was stored, UTC; None while there is none.
     group : int or None
@@ -138,9 +138,103 @@ class Entry:
 
     at: datetime
     population: str
-    kind: Literal["budget", "charge", "note"]
+    kind: Literal["budget", "charge", "stream", "night", "note"]
     text: str
     cost: Budget | None = None
     run_key: str | None = None
     committed: datetime | None = None
     group: int | None = 1
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream of nights that was charged once.
+
+    Attributes
+    ----------
+    population : str
+        Who paid.
+    name : str
+        Its name among the streams of that population.
+    horizon : int
+        The most nights it may have.
+    unit : str
+        "image" or "person": what is told apart, and enters on one night only.
+    cost : Budget
+        What it was charged, or what the stream that it follows was charged for both.
+    nights : int
+        How many nights were reserved.
+    latest : str or None
+        The planned date of the last of them; None before the first.
+    unfinished : str or None
+        That date where the last night has no result yet: it has to be finished first.
+    account : PopulationRow
+        The account right after the charge. It holds budgets only, so it may be shown.
+    identity : str
+        Its name inside the ledger; an HMAC, not to be shown.
+    """
+
+    population: str
+    name: str
+    horizon: int
+    unit: Literal["image", "person"]
+    cost: Budget
+    nights: int
+    latest: str | None
+    unfinished: str | None
+    account: PopulationRow
+    identity: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class NightReservation:
+    """A night whose units are claimed and that has no result yet: the right to draw and commit.
+
+    Attributes
+    ----------
+    run_key : str
+        The planned date.
+    night : int
+        Its number in the stream: 1, 2, 3 …
+    mask : tuple of bool
+        Which of the units that were offered enter on this night; as private as the images.
+    resumed : bool
+        True when an earlier attempt reserved it and did not commit.
+    identity : str
+        Name of the night inside the ledger; an HMAC, not to be shown.
+    """
+
+    run_key: str
+    night: int
+    mask: tuple[bool, ...] = field(repr=False)
+    resumed: bool
+    identity: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class StoredNight:
+    """A night that is settled: what may be published, now and again.
+
+    Attributes
+    ----------
+    run_key : str
+        The planned date.
+    night : int
+        Its number in the stream.
+    units : int
+        How many units entered on it; public.
+    result : bytes
+        The released, private values, as they were committed.
+    result_digest : str
+        SHA-256 of `result`, hexadecimal: of noised values only, so it may be shown.
+    reserved, committed : datetime
+        When its units were claimed and when it was settled, UTC.
+    """
+
+    run_key: str
+    night: int
+    units: int
+    result: bytes = field(repr=False)
+    result_digest: str
+    reserved: datetime
+    committed: datetime

@@ -1,6 +1,6 @@
 """The tables of a ledger. Next: ``database.py``."""
 
-from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Text
 
 TABLES = MetaData()
 
@@ -22,4 +22,16 @@ results = Table(
     TABLES,
     Column("identity", Text, primary_key=True),  # as in the event of the charge
     Column("result", LargeBinary, nullable=False),  # its SHA-256 is in an event
+)
+claims = Table(
+    "covdp_claims",
+    TABLES,
+    Column("scope", Integer, primary_key=True, autoincrement=False),  # row of the stream's charge
+    Column("unit", LargeBinary, primary_key=True),  # HMAC of what the unit is known by
+    Column("next", LargeBinary, nullable=False),  # the unit after it
+    Column("night", Integer, nullable=False),  # row of the night in the journal
+    Column("label", Text, nullable=False),  # its class
+    Column("mac", LargeBinary, nullable=False),  # HMAC of all these
+    Index("covdp_claims_night", "night"),
+    sqlite_with_rowid=False,
 )

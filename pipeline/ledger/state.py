@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any, Literal
 
 from pipeline.errors import LedgerError
 from pipeline.ledger.accounts import Account
@@ -35,11 +36,52 @@ class Paid:
 
 
 @dataclass(frozen=True)
+class Opened:
+    """A stream; `number` is its row in the journal, `scope` that of the stream that paid.
+
+    `told` is all that it was opened with, `nights` the names of its nights by planned date.
+    """
+
+    number: int
+    population: str
+    name: str
+    scope: int
+    told: Event
+    cost: Budget
+    horizon: int
+    group: int | None
+    opened: datetime
+    nights: dict[str, str] = field(default_factory=dict)
+    ended: bool = False
+
+    @property
+    def unit(self) -> Literal["image", "person"]:
+        """What enters on one night only."""
+        return "person" if self.group is None else "image"
+
+
+@dataclass(frozen=True)
+class Night:
+    """A night that was reserved; `number` is its row in the journal, `total` sums its claims."""
+
+    number: int
+    run_key: str
+    position: int
+    units: int
+    total: str
+    reserved: datetime
+    committed: datetime | None = None
+    digest: str | None = None
+
+
+@dataclass(frozen=True)
 class State:
     """Everything at the end of the journal, or of its beginning up to some row."""
 
     totals: dict[str, Account] = field(default_factory=dict)
     releases: dict[str, Paid] = field(default_factory=dict)
+    streams: dict[str, Opened] = field(default_factory=dict)
+    nights: dict[str, Night] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     entries: dict[int, Entry] = field(default_factory=dict)
 
@@ -47,14 +89,20 @@ class State:
         """Return the account of `population`, or None when it has none."""
         if population not in self.totals:
             return None
-        paid = [one for one in self.releases.values() if one.population == population]
+        runs = [one for one in self.releases.values() if one.population == population]
+        streams = [
+            one
+            for one in self.streams.values()
+            if one.population == population and one.scope == one.number  # others have been paid
+        ]
+        paid: list[Paid | Opened] = sorted([*runs, *streams], key=lambda one: one.number)
         return replace(
             self.totals[population],
             costs=tuple(one.cost for one in paid),
             group=min(
                 (one.group for one in paid if one.group is not None), default=None if paid else 1
             ),
-            unfinished=sum(one.committed is None for one in paid),
+            unfinished=sum(one.committed is None for one in runs),
         )
 
     def history(self, population: str | None) -> tuple[Entry, ...]:
@@ -132,9 +180,13 @@ def _charge(state: State, event: Event, number: int) -> None:
 
 def _result(state: State, event: Event, number: int) -> None:
     name = event["identity"]
-    state.releases[name] = replace(
-        state.releases[name], committed=read_time(event["at"]), digest=event["digest"]
-    )
+    settled: dict[str, Any] = {"committed": read_time(event["at"]), "digest": event["digest"]}
+    if name in state.nights:
+        night = state.nights[name] = replace(state.nights[name], **settled)
+        line = state.entries[night.number]
+        state.entries[night.number] = replace(line, committed=night.committed)
+    else:
+        state.releases[name] = replace(state.releases[name], **settled)
 
 
 def _note(state: State, event: Event, number: int) -> None:
@@ -146,6 +198,36 @@ def _note(state: State, event: Event, number: int) -> None:
 def _restored(state: State, event: Event, number: int) -> None:
     name = event["population"]
     state.entries[number] = Entry(read_time(event["at"]), name, "note", event["text"])
+    for identity, one in state.streams.items():
+        if one.population == name:
+            state.streams[identity] = replace(one, ended=True)
+
+
+def _stream(state: State, event: Event, number: int) -> None:
+    told, name, at = event["told"], event["population"], read_time(event["at"])
+    cost, group, scope = read_budget(told["cost"]), read_group(told), event["scope"]
+    horizon = told["horizon"]
+    state.streams[event["identity"]] = Opened(
+        number, name, event["name"], scope, told, cost, horizon, group, at
+    )
+    paid = f"charged {cost!r} for" if scope == number else "opened, at no further cost,"
+    line = f"{paid} the stream {event['name']!r} of at most {horizon} nights"
+    line += ", for whole persons" * (group is None)
+    spent = cost if scope == number else None
+    state.entries[number] = Entry(at, name, "stream", line, spent, group=group)
+
+
+def _night(state: State, event: Event, number: int) -> None:
+    opened, key = state.streams[event["stream"]], event["run_key"]
+    at, units, position = read_time(event["at"]), event["units"], event["night"]
+    state.nights[event["identity"]] = Night(number, key, position, units, event["sum"], at)
+    opened.nights[key] = event["identity"]
+    if "content" in event:
+        state.owners[event["content"]] = opened.population
+    line = f"night {position} of the stream {opened.name!r}, {key}: {units} {opened.unit}s entered"
+    state.entries[number] = Entry(
+        at, opened.population, "night", line, None, key, group=opened.group
+    )
 
 
 _KINDS = {
@@ -155,5 +237,7 @@ _KINDS = {
     "result": _result,
     "note": _note,
     "restored": _restored,
+    "stream": _stream,
+    "night": _night,
 }
 """What each kind of event adds."""

@@ -3,19 +3,24 @@
 import flows  # noqa: F401  (its settings come before Prefect)
 
 # isort: split
+import os
 import sqlite3
+import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import prefect.main  # noqa: F401  (see below)
 import pytest
 from components import NO_OFFICIAL, NO_SAMPLES, NO_VOLUMES, SAMPLES, VOLUMES, images
+from filelock import FileLock
 from skips import (  # noqa: F401  (hooks)
     pytest_make_collect_report,
     pytest_runtest_makereport,
     pytest_sessionfinish,
 )
+
+from flows.attached import start_attached
 
 # Prefect configures logging when it is first imported, which shuts the handlers that exist; absl's,
 # which comes with dp_accounting, would then close the stream pytest has put in place of stderr.
@@ -62,25 +67,43 @@ def volumes() -> Path:
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One Prefect test server for all tests of a process, with its state in a temporary folder."""
-    from prefect.testing.utilities import prefect_test_harness
+def prefect_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a new database of Prefect's, which takes 5 s to make: once for all processes."""
+    place = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        place = place.parent  # of the folders of all processes
+    home = place / "prefect"
+    with FileLock(place / "prefect.lock"):
+        if not home.exists():
+            making = place / "making"
+            making.mkdir()
+            with running_server(making):
+                pass
+            making.rename(home)
+    return home / "prefect.db"
 
-    with prefect_test_harness(server_startup_timeout=120):
-        yield
+
+@contextmanager
+def running_server(home: Path) -> Iterator[dict[str, str]]:
+    """Run a server with its state in `home`, and give the variables that lead to it."""
+    secret = "covdp:the secret of the suite"
+    told = {"PREFECT_HOME": str(home), "PREFECT_SERVER_API_AUTH_STRING": secret}
+    with start_attached("flows.guarded", environment=told, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        assert process.stdout.readline() == b"ready\n"
+        address = f"http://127.0.0.1:{port}/api"
+        yield {"PREFECT_API_URL": address, "PREFECT_API_AUTH_STRING": secret}
 
 
 @pytest.fixture(scope="session")
-def copy_prefect(prefect_server: None) -> Callable[[Path], Path]:
+def copy_prefect(prefect_database: Path) -> Callable[[Path], Path]:
     """Give a function that makes a Prefect folder, its database made already, and returns it."""
-    from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL
-
-    made = PREFECT_SERVER_DATABASE_CONNECTION_URL.value().removeprefix("sqlite+aiosqlite:///")
 
     def copy(folder: Path) -> Path:
         folder.mkdir(parents=True)
         with (
-            closing(sqlite3.connect(made)) as source,
+            closing(sqlite3.connect(prefect_database)) as source,
             closing(sqlite3.connect(folder / "prefect.db")) as target,
         ):
             source.backup(target)
@@ -89,7 +112,40 @@ def copy_prefect(prefect_server: None) -> Callable[[Path], Path]:
     return copy
 
 
+@pytest.fixture(scope="session")
+def prefect_server(
+    copy_prefect: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """One server for the flows and the commands of a process, its state in a temporary folder."""
+    from prefect.settings import (
+        PREFECT_API_AUTH_STRING,
+        PREFECT_API_URL,
+        temporary_settings,
+    )
+
+    with (
+        running_server(copy_prefect(tmp_path_factory.mktemp("server") / "prefect")) as told,
+        pytest.MonkeyPatch.context() as patch,
+        temporary_settings(
+            {
+                PREFECT_API_URL: told["PREFECT_API_URL"],
+                PREFECT_API_AUTH_STRING: told["PREFECT_API_AUTH_STRING"],
+            }
+        ),
+    ):
+        for name, value in told.items():
+            patch.setenv(name, value)
+        yield
+
+
 @pytest.fixture
-def prefect_home(copy_prefect: Callable[[Path], Path], tmp_path: Path) -> Path:
+def own_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a command start a server of its own, whatever another test has used before."""
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
+
+
+@pytest.fixture
+def prefect_home(copy_prefect: Callable[[Path], Path], own_server: None, tmp_path: Path) -> Path:
     """Return a Prefect folder whose database is made already, for a command with its own server."""
     return copy_prefect(tmp_path / "prefect")

@@ -22,7 +22,7 @@ from sample_manifolds import MEDIUM, SPD, WALKED, charted
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
 from pipeline.errors import ConfigError, DomainError, PrivacyError
-from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, sym_exp, unvecd
+from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, inductive, sym_exp, unvecd
 from pipeline.mean import (
     Ball,
     CovarianceDomain,
@@ -200,6 +200,12 @@ def moves(classes: list[Prepared], script: Script, mu: float) -> FloatArray:
     return np.array(worst)
 
 
+@pytest.fixture
+def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take 100 steps of an inductive mean, not 2000: its sensitivity is D/n for any number."""
+    monkeypatch.setattr(inductive, "STEPS", 100)
+
+
 def forced(monkeypatch: pytest.MonkeyPatch, clip: Clip) -> None:
     """Let every round clip to `clip`."""
     monkeypatch.setattr(rounds, "choose", lambda *_, **__: clip)
@@ -210,6 +216,7 @@ def clip_of(low: float, high: float, radius: float, *, whole: bool = False) -> C
     return Clip(low, high, radius, whole, 1.0, 1.0, 0.0, 0.0, 0.0)
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WALKED)
 def test_no_replacement_moves_a_step_by_more_than_its_sensitivity(name: str) -> None:
@@ -226,6 +233,7 @@ def test_no_replacement_moves_a_step_by_more_than_its_sensitivity(name: str) -> 
     assert (reached >= 0.9).all()
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WALKED)
 def test_scripts_reach_every_kind_of_clip(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,6 +254,7 @@ def test_scripts_reach_every_kind_of_clip(name: str, monkeypatch: pytest.MonkeyP
     assert max(radii) > 3.0 * min(radii)
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize("name", WALKED)
 def test_forced_clips_move_by_at_most_the_sensitivity(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -274,6 +283,7 @@ def across(ready: Prepared, far: float) -> Point:
     return ready.records.space.exp(centre, np.stack([step, -step]))
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize("name", WALKED)
 @pytest.mark.parametrize("n", [1, 5])
 def test_the_sensitivity_is_attained_by_the_clipped_mean(
@@ -310,6 +320,7 @@ def ends(name: str) -> tuple[Manifold, Domain, Point]:
     return manifold, facts, two
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize("name", WALKED)
 def test_the_sensitivity_is_attained_by_the_whole_region(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -338,6 +349,7 @@ def test_the_whole_region_is_as_wide_as_records_and_rounding(
     assert seen * wide == pytest.approx(expected, rel=1e-13, abs=1e-13)
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize("name", WALKED)
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_sensitivity_too_small_is_seen(
@@ -561,6 +573,7 @@ def test_shares_that_mean_nothing_are_refused(
         Shares(survey, shells, means)
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WALKED)
 def test_behaviour_does_not_depend_on_the_records(name: str) -> None:
@@ -581,6 +594,7 @@ def test_behaviour_does_not_depend_on_the_records(name: str) -> None:
     assert len(seen) == 4
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize("name", WALKED)
 @pytest.mark.parametrize("n", [1, 2, 10])
 def test_any_budget_gives_a_record_of_the_region(name: str, n: int) -> None:
@@ -595,6 +609,7 @@ def test_any_budget_gives_a_record_of_the_region(name: str, n: int) -> None:
         assert manifold.dist(again, draws.points).max() < 1e-5
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize("name", WALKED)
 def test_a_budget_without_end_gives_the_mean(name: str) -> None:
     """With vanishing noise the result is the Fréchet mean of the records."""
@@ -604,6 +619,7 @@ def test_a_budget_without_end_gives_the_mean(name: str) -> None:
     assert manifold.dist(draws.points, ready.records.inductive.point).max() < 1e-3
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize("name", WALKED)
 def test_generators_decide_the_draws(name: str) -> None:
     """The same seed gives the same draws to the last bit, another seed others."""

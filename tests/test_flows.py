@@ -123,9 +123,7 @@ def test_a_violated_bound_stops_the_run_before_any_noise(
 
 
 @pytest.mark.slow
-def test_dask_gives_the_same_numbers_as_threads(
-    tmp_path: Path, tiles_run: Path, prefect_home: Path
-) -> None:
+def test_dask_gives_the_same_numbers_as_threads(tmp_path: Path, tiles_run: Path) -> None:
     """A run on a real Dask cluster of this machine writes the errors that threads wrote."""
     text = MAIN.read_text(encoding="utf-8").replace("repetitions = 100", "repetitions = 20")
     few = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]", text)
@@ -137,7 +135,7 @@ def test_dask_gives_the_same_numbers_as_threads(
         check=False,
         capture_output=True,
         cwd=project_root(),
-        env={**os.environ, "PREFECT_HOME": str(prefect_home)},
+        env={**os.environ, "PREFECT_HOME": str(tmp_path / "prefect")},
     )
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     name = Path("results") / "main-tiles.parquet"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import traceback
 import warnings
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -198,23 +199,30 @@ from pipeline.ledger import Ledger, open_ledger
 import pipeline.publish.settle, pipeline.publish.committed
 from pipeline.publish import load_release, write_document
 module = sys.modules["pipeline.publish.settle"]
-ward, point = Path(sys.argv[1]), sys.argv[2]
 die = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 def after(function):
     def inner(*args, **kwargs):
         function(*args, **kwargs)
         die()
     return inner
-if point == "before reserve": Ledger.reserve = die
-if point == "after reserve": Ledger.reserve = after(Ledger.reserve)
-if point == "before the draw": module.make_document = die
-if point == "after the draw": module.make_document = after(module.make_document)
-if point == "before commit": Ledger.commit = die
-if point == "after commit": Ledger.commit = after(Ledger.commit)
-config = load_release(ward / "release.toml")
-content = module.settle(config, open_ledger(ward / "ledger.sqlite"), ward)
-if point == "while writing": os.replace = die; Path.replace = die
-write_document(content, ward / "out")
+def release(ward, point):
+    if point == "before reserve": Ledger.reserve = die
+    if point == "after reserve": Ledger.reserve = after(Ledger.reserve)
+    if point == "before the draw": module.make_document = die
+    if point == "after the draw": module.make_document = after(module.make_document)
+    if point == "before commit": Ledger.commit = die
+    if point == "after commit": Ledger.commit = after(Ledger.commit)
+    config = load_release(ward / "release.toml")
+    content = module.settle(config, open_ledger(ward / "ledger.sqlite"), ward)
+    if point == "while writing": os.replace = die; Path.replace = die
+    write_document(content, ward / "out")
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        ward, point = line.rstrip().split(";")
+        release(Path(ward), point)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 POINTS = (
     "before reserve",
@@ -227,18 +235,34 @@ POINTS = (
 )
 
 
+@pytest.fixture(scope="module")
+def killer() -> Iterator[Callable[[Path, str], int]]:
+    """Give what releases in a process that is killed at a point, and returns how it ended.
+
+    All of them are children of one that has imported everything, once.
+    """
+    command = [sys.executable, "-c", KILLER]
+    root = Path(__file__).resolve().parents[1]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    env = {**os.environ, "PYTHONPATH": str(root)}
+    with subprocess.Popen(command, cwd=root, env=env, **pipes) as process:
+
+        def kill(ward: Path, point: str) -> int:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            print(ward, point, sep=";", file=process.stdin, flush=True)
+            return int(process.stdout.readline())
+
+        yield kill
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_at_any_step_it_pays_once_and_leaves_no_half_file(ward: Path, point: str) -> None:
+def test_killed_at_any_step_it_pays_once_and_leaves_no_half_file(
+    ward: Path, killer: Callable[[Path, str], int], point: str
+) -> None:
     """After kill -9 at any step, the rerun publishes, one charge stands, and no file is partial."""
-    root = Path(__file__).resolve().parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLER, str(ward), point],
-        check=False,
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-    )
-    assert done.returncode == -signal.SIGKILL
+    assert killer(ward, point) == -signal.SIGKILL
     assert not list(ward.glob("out/release/*.json"))
     book = ledger(ward)
     path = write_document(settle(told(ward), book, ward), ward / "out")

@@ -33,13 +33,7 @@ from pipeline.publish import ReleaseConfig, load_release
 
 SECRET = "covdp:a secret of this test"
 COVDP = [sys.executable, "-m", "pipeline.cli"]
-
-
-@pytest.fixture(autouse=True)
-def own_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a command start a server of its own, whatever another test has used before."""
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
+pytestmark = pytest.mark.usefixtures("own_server")
 
 
 @pytest.fixture

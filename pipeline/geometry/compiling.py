@@ -31,10 +31,9 @@ def spread(kernel: Callable[..., bool], count: int, *arguments: Any, share: int 
 
     Plain threads, because numba's own pools may not be entered by two Python threads at once.
     """
-    wide = threads()
-    parts = min(4 * wide, count // share)
-    if wide == 1 or parts < 2:
+    if count < 2 * share or (wide := threads()) == 1:
         return kernel(*arguments, 0, count)
+    parts = min(4 * wide, count // share)
     edges = [count * part // parts for part in range(parts + 1)]
     with side_by_side() as submit:
         jobs = [submit(kernel, *arguments, *edges[part : part + 2]) for part in range(parts)]

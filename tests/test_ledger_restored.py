@@ -290,3 +290,23 @@ def test_the_command_confirms(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run("confirm-restored") == 0
     assert "nothing to confirm" in capsys.readouterr().out
     assert run("show") == 0
+
+
+def test_what_was_unfinished_in_a_backup_is_charged_again(address: str) -> None:
+    """A charge without a result may have got one after the backup: it pays for no second draw."""
+    ledger = open_ledger(address)
+    contents = {"normal": ledger.digest([b"x"])}
+    held = ledger.reserve("chest", "query", "monday", contents=contents, cost=COST)
+    assert isinstance(held, Reservation)
+    restore = backup(address)
+    ledger.commit(held, b"published")
+    restore()
+    confirm_restored(address)
+    with pytest.raises(LedgerError, match="does not know this reservation"):
+        ledger.commit(held, b"again")
+    again = ledger.reserve("chest", "query", "monday", contents=contents, cost=COST)
+    assert isinstance(again, Reservation)
+    assert not again.resumed
+    assert ledger.commit(again, b"anew").result == b"anew"
+    (row,) = ledger.show()
+    assert (row.releases, row.unfinished, row.spent) == (2, 1, compose([COST] * 2))

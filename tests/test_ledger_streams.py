@@ -432,12 +432,16 @@ def test_eight_processes_at_once(tmp_path: Path) -> None:
 def test_a_restored_ledger_ends_its_streams(lite: Ledger, tmp_path: Path) -> None:
     """What entered after the backup is forgotten, so no night may follow; another stream pays."""
     stream, file = start(lite), tmp_path / "ledger.sqlite"
+    found = ask(lite, stream, day(0), some([1]))
+    assert isinstance(found, NightReservation)
     held = file.read_bytes()
-    spend(lite, stream, day(0), some([1]))
+    commit_night(lite, found, b"published")
     file.write_bytes(held)
     with pytest.raises(LedgerError, match="confirm-restored"):
         ask(lite, stream, day(1), some([1]))
     assert confirm_restored(file)
+    with pytest.raises(LedgerError, match="does not know this night"):
+        commit_night(lite, found, b"drawn again")
     for call in (
         lambda: ask(lite, stream, day(1), some([1])),
         lambda: start(lite),

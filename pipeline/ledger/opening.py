@@ -82,7 +82,8 @@ def confirm_restored(address: str | Path, *, timeout: float = TIMEOUT) -> bool:
     """Accept a ledger that its marker refuses, and write that into each account's history.
 
     Nothing is charged or given back: what was spent after the backup is not known. For the same
-    reason all streams end, since units that were claimed on nights after it would be claimed again.
+    reason all streams end, since units that were claimed on nights after it would be claimed again,
+    and a charge without a result pays for no other draw, as it may have got one.
 
     Parameters and errors are those of `init_ledger`.
 

@@ -201,6 +201,13 @@ def _restored(state: State, event: Event, number: int) -> None:
     for identity, one in state.streams.items():
         if one.population == name:
             state.streams[identity] = replace(one, ended=True)
+            for night in one.nights.values():
+                if night in state.nights and state.nights[night].committed is None:
+                    state.nights.pop(night)
+    for identity, paid in list(state.releases.items()):
+        # its result may have been published after the backup: drawn again, it is charged again
+        if paid.population == name and paid.committed is None:
+            state.releases[f"{identity} before row {number}"] = state.releases.pop(identity)
 
 
 def _stream(state: State, event: Event, number: int) -> None:

@@ -475,7 +475,7 @@ def test_nothing_in_the_file_is_known_by_its_pixels(lite: Ledger, tmp_path: Path
 def test_a_night_costs_no_more_after_many_claims(lite: Ledger) -> None:
     """A night of 200 new units among 20,000 claims takes below 0.1 s of this process.
 
-    By hand, among 10⁶ claims in each kind of database, it took no longer.
+    By hand, among 10⁶ claims in SQLite, it took 0.03 s.
     """
     stream = start(lite)
     fill(lite, stream, 20_000)

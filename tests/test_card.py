@@ -1,5 +1,6 @@
 """The draft of a card: it opens as it is where all is plain, and says what is not."""
 
+import itertools
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -183,6 +184,19 @@ def test_other_kinds(
     assert (keys["kind"], source.shape, source.units()) == (kind, shape, units)
     assert len(np.concatenate(list(source.chunks(label=0)))) >= 1
     assert bool(draft.open) == (kind != "table")
+
+
+def test_dicom_files_say_whose_they_are(tmp_path: Path) -> None:
+    """Folders of series are not taken for persons: a patient may have two, in the same words."""
+    scan = examples.ct
+    for label, series, number in itertools.product("ab", "12", "34"):
+        scan.PatientID = f"patient {label}"
+        path = tmp_path / "ward" / label / f"series {series}" / number
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scan.save_as(path)
+    keys, _, source = drafted(tmp_path / "ward", "window = [-160, 240]\n")
+    assert (keys["pattern"], keys["unit"]) == ("{class}/**/*", "person")
+    assert (source.counts(), source.units()) == ((4, 4), (1, 1))
 
 
 def test_a_table_is_named_itself(tmp_path: Path) -> None:

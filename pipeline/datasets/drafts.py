@@ -86,7 +86,8 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
 
 def _of_folder(kind: str, path: Path, root: Path, names: Sequence[str], doubts: list[str]) -> Draft:
     """Draft a card of a folder of files of one kind."""
-    layout = read_layout(names, path.name)
+    # DICOM says whose it is: a guess from paths would take a patient of two series for two
+    layout = read_layout(names, path.name, persons=kind != "dicom")
     base = path.parent if layout.from_above else path
     stay_inside(base, root, str(base))
     doubts += layout.open
@@ -103,6 +104,10 @@ def _of_folder(kind: str, path: Path, root: Path, names: Sequence[str], doubts: 
         doubts.append(
             "axis = 2 cuts slices across the last axis; volumes = true takes volumes whole"
         )
+        if not layout.person:
+            doubts.append(
+                "each file is taken for another person; name {person} in pattern where one has more"
+            )
         keys["axis"] = 2
     looks, faults = look_at(kind, path, names)
     return _written(path, keys, looks, faults, doubts)

@@ -37,12 +37,12 @@ class Layout:
     from_above: bool = False
 
 
-def read_layout(paths: Sequence[str], folder: str) -> Layout:
+def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> Layout:
     """Return how the relative paths of images can be read; `folder` is the name of theirs.
 
     Folders that hold nothing but one folder are passed; then come splits, if all have such names;
     then classes. Where the images lie in one folder, the beginnings of their names are tried, and
-    last all are one class.
+    last all are one class. Persons are looked for only where `persons` says so.
     """
     parts = [path.split("/") for path in paths]
     before: list[str] = []
@@ -60,7 +60,7 @@ def read_layout(paths: Sequence[str], folder: str) -> Layout:
         )
     names = {part[0] for part in parts}
     if all(len(part) > 1 for part in parts) and _are_classes(names):
-        person, rest = _below([part[1:] for part in parts], [part[0] for part in parts])
+        person, rest = _below([part[1:] for part in parts], [part[0] for part in parts], persons)
         doubts += [_PERSON] if person else []
         return _layout(names, [*before, "{class}", *rest], person, doubts)
     if (found := _by_beginning([part[-1] for part in parts], parts)) is not None:
@@ -100,14 +100,14 @@ def _are_classes(names: set[str]) -> bool:
     )
 
 
-def _below(parts: list[list[str]], labels: list[str]) -> tuple[bool, list[str]]:
+def _below(parts: list[list[str]], labels: list[str], persons: bool) -> tuple[bool, list[str]]:
     """Return whether the paths below classes name persons, and the pattern of them."""
     depths = {len(part) for part in parts}
-    if depths == {2} and _repeats([part[0] for part in parts], labels):
+    if persons and depths == {2} and _repeats([part[0] for part in parts], labels):
         return True, ["{person}", "*"]
     if depths != {1}:
         return False, ["**", "*"]
-    for between in "-_":
+    for between in "-_" if persons else "":
         fields = [part[0].rpartition(".")[0].split(between) for part in parts]
         plain = all(
             len(field) == 2 and field[0].strip() and field[1].isdecimal() for field in fields

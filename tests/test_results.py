@@ -174,6 +174,18 @@ def test_foreign_table_is_refused(tmp_path: Path) -> None:
         read_rows(path)
 
 
+def test_a_table_of_an_older_version_is_read(tmp_path: Path) -> None:
+    """Columns that may be left out, and were not there yet, are read as left out."""
+    path, older = tmp_path / "rows.parquet", tmp_path / "older.parquet"
+    write_rows(path, columns(), metadata={})
+    pq.write_table(pq.read_table(path).drop_columns(["night", "distance"]), older)
+    found, before = read_rows(path), read_rows(older)
+    assert (before["night"] == 0).all()
+    assert (before["distance"] == "").all()
+    for name in set(found) - {"night", "distance"}:
+        np.testing.assert_array_equal(before[name], found[name])
+
+
 class Bound(NamedTuple):
     """One class's bound, as `verify` returns it."""
 

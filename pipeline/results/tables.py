@@ -169,12 +169,22 @@ def read_arrow(path: Path) -> Any:
 
 
 def read_table(path: Path, schema: Mapping[str, Field]) -> Table:
-    """Return the columns of `schema` from the file `path`, each of shape (n,)."""
+    """Return the columns of `schema` from the file `path`, each of shape (n,).
+
+    A column that may be left out may be missing: an older version did not have it.
+    """
     table = read_arrow(path)
-    missing = [name for name in schema if name not in table.column_names]
-    if missing:
+    absent = {name for name in schema if name not in table.column_names}
+    if missing := [name for name in schema if name in absent and not schema[name].optional]:
         raise OutputError(f"{path} lacks the columns {missing}; it was not written by covdp")
-    return {name: _numpy(table.column(name)) for name in schema}
+    return {
+        name: _left_out(field, table.num_rows) if name in absent else _numpy(table.column(name))
+        for name, field in schema.items()
+    }
+
+
+def _left_out(field: Field, n: int) -> NDArray[Any]:
+    return np.full(n, "", object) if field.type == "text" else np.full(n, field.left_out)
 
 
 def _numpy(column: Any) -> NDArray[Any]:

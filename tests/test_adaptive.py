@@ -22,7 +22,7 @@ from sample_manifolds import MEDIUM, SPD, WALKED, charted
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
 from pipeline.errors import ConfigError, DomainError, PrivacyError
-from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, inductive, sym_exp, unvecd
+from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, sym_exp, unvecd
 from pipeline.mean import (
     Ball,
     CovarianceDomain,
@@ -198,12 +198,6 @@ def moves(classes: list[Prepared], script: Script, mu: float) -> FloatArray:
         gaps = np.linalg.norm(vectors[:, None] - vectors, axis=-1)
         worst.append(gaps.max() / sensitivity)
     return np.array(worst)
-
-
-@pytest.fixture
-def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take 100 steps of an inductive mean, not 2000: its sensitivity is D/n for any number."""
-    monkeypatch.setattr(inductive, "STEPS", 100)
 
 
 def forced(monkeypatch: pytest.MonkeyPatch, clip: Clip) -> None:

@@ -187,6 +187,7 @@ def noised(seed: int) -> Answer:
     return lambda number, given, sigma: given + sigma * rng.standard_normal(len(given))
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize("manifold", SPD)
 @pytest.mark.parametrize(("mechanism", "definition"), KINDS)
 def test_under_a_script_every_ward_gives_the_same_document(
@@ -209,6 +210,7 @@ def test_under_a_script_every_ward_gives_the_same_document(
         assert ward in ("usual", "other order") or not all(same)
 
 
+@pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize("manifold", SPD)
 @pytest.mark.parametrize("script", [nothing, huge])
 def test_scripts_of_no_meaning_give_the_same_document_too(

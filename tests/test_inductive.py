@@ -15,7 +15,6 @@ from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import (
     MANIFOLDS,
     frechet_mean,
-    inductive,
     inductive_mean,
     inductive_mean_of_parts,
     loops,
@@ -36,12 +35,6 @@ def hard(rng: np.random.Generator, count: int, k: int = 5, low: float = 1e-6) ->
     vectors = np.linalg.qr(rng.standard_normal((count, k, k)))[0]
     values = np.where(rng.random((count, k)) < 0.5, low, 1e5)
     return (vectors * values[:, None]) @ vectors.swapaxes(1, 2)
-
-
-@pytest.fixture
-def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take 200 steps and more, not 2000: what is stated holds for any number of passes."""
-    monkeypatch.setattr(inductive, "STEPS", 200)
 
 
 @pytest.mark.usefixtures("short_walks")
@@ -96,7 +89,7 @@ def test_parts_are_walked_through_as_they_come(space: str, n: int) -> None:
     """However points are cut into parts, the place is that of one walk, to the last bit."""
     manifold, rng = SPACES[space], np.random.default_rng(n)
     points = manifold.exp(manifold.origin, rng.standard_normal((n, manifold.dim)))
-    passes = math.ceil(200 / n)
+    passes = math.ceil(100 / n)
     point, factor = one_pass([np.concatenate([points] * passes)], manifold)
     for cuts in ([], [n // 3], [1, n // 2, n // 2 + 1]):
         parts = [part for part in np.split(points, cuts) if len(part)]

@@ -233,7 +233,9 @@ def test_a_damaged_archive_is_found(tmp_path: Path, spoil: str) -> None:
     if spoil == "sum":
         content[-5] ^= 1
     path.write_bytes(content[:-9] if spoil == "cut" else content)
-    with pytest.raises(DatasetError, match=r"cat/0.nii.gz is not a readable NIfTI file"):
+    with pytest.raises(
+        DatasetError, match=r"cat/0.nii.gz is not a readable NIfTI file .*; bring it"
+    ):
         list(ward(tmp_path, "axis = 2\nframes = [0]\n").chunks())
 
 

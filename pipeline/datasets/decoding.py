@@ -239,9 +239,13 @@ def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
         raise
     except UnidentifiedImageError as error:
         raise ImageError(
-            f"{file} is not a readable image ({' or '.join(formats)} is asked)"
+            f"{file} is not a readable image ({' or '.join(formats)} is asked); save it anew, or "
+            "leave it out with exclude"
         ) from error
     except Exception as error:  # decoders raise whatever they stumble over
         said = " ".join(str(error).replace(str(file), "file").split())[:200]
         reason = said or type(error).__name__
-        raise ImageError(f"{file} is not a readable image ({reason})") from error
+        raise ImageError(
+            f"{file} is not a readable image ({reason}); bring it whole, or leave it out "
+            "with exclude"
+        ) from error

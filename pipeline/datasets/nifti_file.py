@@ -176,5 +176,6 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
     except Exception as error:  # what nibabel stumbles over is not foreseen
         said = " ".join(str(error).replace(str(file), "file").split())[:200]
         raise ImageError(
-            f"{file} is not a readable NIfTI file ({said or type(error).__name__})"
+            f"{file} is not a readable NIfTI file ({said or type(error).__name__}); bring it "
+            "whole, or leave it out with exclude"
         ) from error

@@ -118,7 +118,8 @@ class ClaimConfig(Record):
 
     It holds for a class and budget when mean(left)·`factor` < mean(right), or, given `within`, when
     neither mean is `within` times the other; for the column ``ratio``, which has no series, where
-    the largest record of a class fills `factor` of its bound.
+    the largest record of a class fills `factor` of its bound; for the column ``memory``, which has
+    none either, where no pass over a set takes more than `factor` MB.
     """
 
     says: str = Field(min_length=1)
@@ -132,7 +133,7 @@ class ClaimConfig(Record):
         "", description="why our rows differ, where they do; see pipeline.report.reasons"
     )
     beside: str = Field("", description="series of ours that the reason compares with")
-    column: Literal["error", "seconds", "ratio"] = "error"
+    column: Literal["error", "seconds", "ratio", "memory"] = "error"
     above: float = Field(0.0, description="least budget it is said of")
     below: float = Field(1e9, description="largest budget it is said of")
     labels: tuple[int, ...] | None = Field(None, description="classes it is said of; all if none")
@@ -193,6 +194,21 @@ class NightsConfig(Record):
         return self
 
 
+class SetConfig(Record):
+    """Images of our making, of which the first n are described, for each n."""
+
+    form: str = Field(description="how they are stored: npz or JPEG")
+    side: Count = Field(description="pixels")
+    n: tuple[Count, ...] = Field(min_length=1, description="numbers of images")
+
+
+class ScaleConfig(Record):
+    """Passes over sets of images that grow, by some numbers of workers."""
+
+    workers: tuple[Count, ...] = Field(min_length=1, description="threads of one process")
+    sets: tuple[SetConfig, ...] = Field(min_length=1)
+
+
 class ExperimentConfig(Record):
     """One experiment on one dataset: classes x series x budgets x repetitions."""
 
@@ -200,10 +216,11 @@ class ExperimentConfig(Record):
     title: str
     paper: str = Field("", description="paper, figure or table that is reproduced")
     open: tuple[str, ...] = Field((), description="what the paper leaves open, and our choice")
-    kind: Literal["error", "timing", "composition", "nights"] = "error"
+    kind: Literal["error", "timing", "composition", "nights", "scale"] = "error"
     nights: NightsConfig | None = None
     source: SourceConfig | None = Field(None, description="simulated records, in place of images")
     composition: CompositionConfig | None = None
+    scale: ScaleConfig | None = None
     figure: FigureConfig = FigureConfig()
     published: tuple[PublishedConfig, ...] = ()
     claims: tuple[ClaimConfig, ...] = ()
@@ -216,13 +233,13 @@ class ExperimentConfig(Record):
     eta: Positive = 1e-6
     manifold: str = "spd-log-euclidean"
     definition: str = "gdp"
-    budgets: tuple[Positive, ...] = Field(min_length=1)
+    budgets: tuple[Positive, ...] = Field((), description="not empty, but for kind scale")
     delta: float | None = Field(None, gt=0, lt=1)
     alpha: float | None = Field(None, gt=1)
     baseline: str = Field("", description="series of the published setting, which others beat")
     repetitions: int = Field(100, ge=2)
     seed: int = Field(ge=0, lt=2**63)
-    mechanisms: tuple[SeriesConfig, ...] = Field(min_length=1)
+    mechanisms: tuple[SeriesConfig, ...] = Field((), description="not empty, but for kind scale")
     _words: tuple[str, ...] = PrivateAttr(())
 
     @property
@@ -249,7 +266,7 @@ class ExperimentConfig(Record):
     @property
     def on_images(self) -> bool:
         """Whether the experiment runs on images, not on records of its own making."""
-        return self.source is None and self.composition is None
+        return self.source is None and self.composition is None and self.scale is None
 
     @property
     def simulated(self) -> tuple[tuple[str, int, int], ...]:
@@ -279,8 +296,13 @@ class ExperimentConfig(Record):
         labels = [series.series for series in self.mechanisms]
         if len(set(labels)) < len(labels):
             raise ConfigError(f"series labels must differ from each other, found {labels}")
-        if (self.kind == "composition") != (self.composition is not None):
-            raise ConfigError(f"a [composition] is what kind composition is, found {self.kind!r}")
+        for kind, table in (("composition", self.composition), ("scale", self.scale)):
+            if (self.kind == kind) != (table is not None):
+                raise ConfigError(f"a [{kind}] is what kind {kind} is, found {self.kind!r}")
         if (self.kind == "nights") != (self.nights is not None):
             raise ConfigError(f"[nights] are what kind nights is, found {self.kind!r}")
+        for name, values in (("budgets", self.budgets), ("mechanisms", self.mechanisms)):
+            if bool(values) == (self.kind == "scale"):
+                rule = "must be left out of kind 'scale'" if values else "is missing or empty"
+                raise ConfigError(f"key {name!r} {rule}")
         return self

@@ -42,7 +42,7 @@ NAMES = [
     "kng-shapes",
     "rao-composition",
 ]
-OURS = ["ours-persons", "ours-stream"]
+OURS = ["ours-persons", "ours-stream", "ours-scale"]
 """What this project claims itself: no paper says it."""
 
 
@@ -86,12 +86,14 @@ def test_a_slip_in_an_experiment_is_refused(tmp_path: Path, old: str, new: str, 
 
 
 def test_quick_changes_repetitions_only() -> None:
-    """A quick run differs from the published one in numbers of repetitions and in nothing else."""
+    """A quick run differs in numbers of repetitions, and of timed sets has the least n alone."""
     for full, short in zip(
         load_experiments("all"), load_experiments("all", quick=True), strict=True
     ):
         assert short.repetitions == min(full.repetitions, QUICK)
         a, b = full.model_dump(), short.model_dump()
+        for made in a["scale"]["sets"] if a["scale"] else ():
+            made["n"] = made["n"][:1]
         for fields in (a, b):
             del fields["repetitions"]
             for item in fields["mechanisms"]:

@@ -100,7 +100,7 @@ def reproduce(
     experiments
         Names of experiments (the README lists them), files of your own (TOML), or `all`.
     quick
-        At most 10 repetitions; all else stays as published.
+        At most 10 repetitions, and of sets that are timed the smallest; all else stays as it is.
     chains
         Run the published Markov chains too, which take most of the time.
     """

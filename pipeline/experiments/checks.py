@@ -2,8 +2,9 @@
 
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import Card, find_card
-from pipeline.descriptors import DESCRIPTORS, require_made_for
+from pipeline.descriptors import DESCRIPTORS, domain_of, require_made_for
 from pipeline.errors import ConfigError, require_known
+from pipeline.experiments.patches import FORMS
 from pipeline.experiments.persons import UNITS
 from pipeline.experiments.sources import SOURCES, build_manifold
 from pipeline.geometry import MANIFOLDS
@@ -27,6 +28,13 @@ def check(config: ExperimentConfig) -> None:
     if config.composition is not None:
         for definition in config.composition.definitions:
             require_known("definition", definition, DEFINITIONS, "the README lists them")
+        return
+    if config.scale is not None:
+        require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
+        require_made_for(config.descriptor, channels=1, volumes=False)
+        for images in config.scale.sets:
+            require_known("form", images.form, FORMS, f"known are {', '.join(FORMS)}")
+            domain_of(config.descriptor, (images.side, images.side))  # refuses sides without one
         return
     if config.source is not None:
         require_known("source", config.source.kind, SOURCES, f"known are {', '.join(SOURCES)}")

@@ -43,7 +43,7 @@ def load_experiments(
     seed, repetitions : int, optional
         In place of the file's; a series with a number of its own keeps it where it is smaller.
     quick : bool
-        At most `QUICK` repetitions; everything else stays.
+        At most `QUICK` repetitions, and of images that are timed the least n; all else stays.
     chains : bool
         Whether the published Markov chains are run.
 
@@ -67,7 +67,9 @@ def load_experiments(
     caps = [QUICK] if quick else []
     caps += [] if repetitions is None else [repetitions]
     found = [
-        _limited(config, caps, chains).loaded_by(*config.words, *options)
+        _limited(_least(config) if quick else config, caps, chains).loaded_by(
+            *config.words, *options
+        )
         for configs in read
         for config in _on(configs, dataset, fixed=descriptor is not None)
     ]
@@ -92,7 +94,7 @@ def _read(source: str | Path, given: Mapping[str, Any]) -> list[ExperimentConfig
         require_known("experiment", source, ["all", *EXPERIMENTS], way)
         path, words = EXPERIMENTS[source], ["reproduce", source]
     fields = read_toml(path, ConfigError, "experiment")
-    own = bool({"source", "composition"} & fields.keys())
+    own = bool({"source", "composition", "scale"} & fields.keys())
     changes = {key: value for key, value in given.items() if not own or key != "descriptor"}
     words += [word for key, value in changes.items() for word in (f"--{key}", str(value))]
     configs = [
@@ -111,8 +113,8 @@ def _targets(fields: dict[str, Any], path: Path, own: bool) -> list[dict[str, An
         return [{"dataset": fields.get("dataset", "simulated")}] if own else [{}]
     if own or "dataset" in fields:
         raise ConfigError(
-            f"{path}: [[datasets]] stands in place of dataset, [source] and [composition]; "
-            "keep one of them"
+            f"{path}: [[datasets]] stands in place of dataset, [source], [composition] and "
+            "[scale]; keep one of them"
         )
     targets = parse(TargetsConfig, {"datasets": fields.pop("datasets")}, path).datasets
     return [
@@ -152,6 +154,14 @@ def _on(
         classes = tuple(label for label in classes if label < len(card.classes))
     changes = {"dataset": dataset, "classes": classes, "splits": None, "published": ()}
     return [fit[0].model_copy(update={**changes, "beyond": bool(fit[0].paper)})]
+
+
+def _least(config: ExperimentConfig) -> ExperimentConfig:
+    """Return the config with the least n of each set whose passes are timed."""
+    if config.scale is None:
+        return config
+    sets = tuple(item.model_copy(update={"n": (min(item.n),)}) for item in config.scale.sets)
+    return config.model_copy(update={"scale": config.scale.model_copy(update={"sets": sets})})
 
 
 def _limited(config: ExperimentConfig, caps: Sequence[int], chains: bool) -> ExperimentConfig:

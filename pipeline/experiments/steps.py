@@ -3,6 +3,7 @@
     images       images ─► descriptors ─► bound ─► mechanisms ─► results
     simulated    mechanisms (─► pictures) ─► results
     composition  table
+    scale        passes
 
 A run that was interrupted goes on where it stopped; one that is complete draws nothing.
 """
@@ -30,6 +31,7 @@ from pipeline.experiments.montecarlo import Cell, Setting, all_cells, run_cells
 from pipeline.experiments.nights import run_nights
 from pipeline.experiments.persons import ClassData
 from pipeline.experiments.run import Run
+from pipeline.experiments.scale import measure_passes
 from pipeline.experiments.sources import (
     SOURCES,
     class_title,
@@ -87,6 +89,8 @@ def steps_of(run: Run) -> tuple[Step, ...]:
     config = run.config
     if config.composition is not None:
         return (Step("table", fill_table),)
+    if config.scale is not None:
+        return (Step("passes", measure_passes),)
     steps = list[Step]()
     if config.on_images:
         steps = [

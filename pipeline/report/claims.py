@@ -91,13 +91,13 @@ def verdicts(run: FinishedRun) -> list[Verdict]:
     stated = run.record.config.get("claims", ())
     if run.rows is None or run.record.status != "ok":
         return []
-    columns = {claim["column"] for claim in stated} - {"ratio"}
+    columns = {claim["column"] for claim in stated}
     of = {"error": summarise, "seconds": median_times}
-    tables = {name: of[name](run.rows) for name in columns}
+    tables = {name: of[name](run.rows) for name in columns & of.keys()}
     out = []
     for claim in stated:
         table = tables.get(claim["column"])
-        found = _fills(claim, run) if table is None else _judge(claim, table)
+        found = LIMITS[claim["column"]](claim, run) if table is None else _judge(claim, table)
         if claim["why"] and found.word not in (OPEN, VOID, UNRUN):
             reason = REASONS[claim["why"]](run, claim, {} if table is None else table)
             found = found._replace(why=reason)
@@ -205,6 +205,22 @@ def _fills(claim: Mapping[str, Any], run: FinishedRun) -> Verdict:
     text = f" ({claim['place']}). {claim['ours']} So in {holds} of {len(told)} classes. "
     return Verdict(word, says, text + f"Measured: {listing([name for name, _ in told])}.")
 
+
+def _fits(claim: Mapping[str, Any], run: FinishedRun) -> Verdict:
+    """Judge a statement on the most memory that any pass over a set took; it is known, too."""
+    says, rows = claim["says"], run.rows
+    if rows is None or not np.isfinite(rows["memory"]).all():
+        return Verdict(UNRUN, says, "; this system does not tell the memory of a process.")
+    most = {name: rows["memory"][rows["class_name"] == name].max() for name in rows["class_name"]}
+    holds = sum(memory <= claim["factor"] for memory in most.values())
+    word = _word(holds, 0, len(most) - holds, 0)
+    told = [f"{name} {number(memory)} MB" for name, memory in most.items()]
+    text = f" ({claim['place']}). {claim['ours']} So in {holds} of {len(most)} sets. "
+    return Verdict(word, says, text + f"Measured: {listing(told, '; ')}.")
+
+
+LIMITS = {"ratio": _fills, "memory": _fits}
+"""How a statement on a column is judged that compares no series."""
 
 RULES = {"gdp": {"budget": 0.5}, "rao": {"budget": 0.5}, "mcdp": {"budget": 1.0, "tau": 0.5}}
 """Powers of the number of queries by which budgets grow, where it is not 1 for all."""

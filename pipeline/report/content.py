@@ -21,7 +21,7 @@ from pipeline.figures import (
 from pipeline.report.claims import claims
 from pipeline.report.findings import findings
 from pipeline.report.gaps import gaps
-from pipeline.report.listed import published, times, totals
+from pipeline.report.listed import passes, published, times, totals
 from pipeline.report.runs import FinishedRun
 from pipeline.results import RunRecord, summarise, unique
 
@@ -29,10 +29,16 @@ Content = Any
 """What a reportlet's template draws: a figure, a list, a mapping; its template says which."""
 
 
+RELEASED_NOTHING = ("budgets", "passes")
+"""What a run may be about that has no errors of private means."""
+
+
 def subject(record: RunRecord) -> str:
-    """Return what a run is about: images, images that are missing, records, times or budgets."""
+    """Return what a run is about: images, missing ones, records, times, budgets or passes."""
     if record.config.get("composition"):
         return "budgets"
+    if record.config.get("scale"):
+        return "passes"
     if record.config.get("kind") == "timing":
         return "times"
     if record.config.get("source"):
@@ -49,7 +55,7 @@ def _facts(run: FinishedRun) -> Mapping[str, Any]:
     """Return label and text pairs, classes, series, notes and the configuration."""
     record = run.record
     pairs: dict[str, str] = {}
-    if not record.config.get("source") and not record.config.get("composition"):
+    if not _made(record):
         pairs |= {
             "Dataset": record.dataset.title,
             "Licence": record.dataset.licence,
@@ -58,7 +64,8 @@ def _facts(run: FinishedRun) -> Mapping[str, Any]:
         }
         pairs["Image size"] += " pixels" if record.image_shape else ""
         pairs["Descriptor"] = listing(unique(run.rows["descriptor"])[0]) if run.rows else ""
-    pairs["Manifold"] = listing(unique(run.rows["manifold"])[0]) if run.rows else ""
+    shown = "Descriptor" if record.config.get("scale") else "Manifold"
+    pairs[shown] = listing(unique(run.rows[shown.lower()])[0]) if run.rows else ""
     url = record.dataset.url
     return {
         "pairs": {label: text for label, text in pairs.items() if text},
@@ -73,13 +80,17 @@ def _facts(run: FinishedRun) -> Mapping[str, Any]:
 
 def _heads(record: RunRecord) -> tuple[str, str]:
     """Return what a class of the run is, and what is counted in it."""
-    made = record.config.get("source") or record.config.get("composition")
-    return "Setting" if made else "Class", f"{record.units.capitalize()} n"
+    return "Setting" if _made(record) else "Class", f"{record.units.capitalize()} n"
+
+
+def _made(record: RunRecord) -> bool:
+    """Tell whether a run is about what it made itself, not about images of a dataset."""
+    return any(record.config.get(key) for key in ("source", "composition", "scale"))
 
 
 def _series(run: FinishedRun) -> list[dict[str, str]]:
     """Return what each series is: label, mechanism, sampler, footpoint, and what it guarantees."""
-    if run.rows is None:
+    if run.rows is None or run.record.config.get("scale"):
         return []
     rows = run.rows
     names, codes = unique(rows["series"])
@@ -122,7 +133,7 @@ def figure_of(shown: str) -> Callable[[FinishedRun], Figure | None]:
     """
 
     def drawn(run: FinishedRun) -> Figure | None:
-        if run.rows is None or run.record.config.get("composition"):
+        if run.rows is None or subject(run.record) in RELEASED_NOTHING:
             return None
         chosen: dict[str, Any] = {"x": "budget"} | dict(run.record.config.get("figure") or {})
         along = chosen["x"]
@@ -208,6 +219,7 @@ CONTENT: dict[str, Callable[[FinishedRun], Content]] = {
     "records": facts_about("records"),
     "timed": facts_about("times"),
     "rules": facts_about("budgets"),
+    "passed": facts_about("passes"),
     "samples": samples,
     "bound": bound_figure,
     "claims": lambda run: claims(run) if run.record.config.get("paper") else None,
@@ -215,6 +227,7 @@ CONTENT: dict[str, Callable[[FinishedRun], Content]] = {
     "published": published,
     "times": times,
     "totals": totals,
+    "passes": passes,
     "error": figure_of("budget"),
     "error-one": figure_of("one budget"),
     "error-n": figure_of("n"),
@@ -261,5 +274,5 @@ def _measured(run: FinishedRun) -> bool:
         run.rows is not None
         and len(run.rows["n"])
         and run.record.status == "ok"
-        and not run.record.config.get("composition")
+        and subject(run.record) not in RELEASED_NOTHING
     )

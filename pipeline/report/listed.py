@@ -1,4 +1,4 @@
-"""Tables beside the figures: printed numbers and ours, seconds a draw, totals of compositions."""
+"""Tables beside the figures: printed numbers and ours, times, totals of compositions, passes."""
 
 from typing import Any
 
@@ -46,6 +46,27 @@ def times(run: FinishedRun) -> list[dict[str, str]] | None:
                 "median": number(float(np.median(run.rows["seconds"][mine]))),
                 "mean": number(float(table["mean"][row])),
                 "se": number(float(table["se"][row])),
+            }
+        )
+    return lines
+
+
+def passes(run: FinishedRun) -> list[dict[str, str]] | None:
+    """Return images a second, by the median pass, and the most memory, of each set and series."""
+    if run.rows is None or not run.record.config.get("scale"):
+        return None
+    rows, lines = run.rows, []
+    for name, series in dict.fromkeys(zip(rows["class_name"], rows["series"], strict=True)):
+        mine = (rows["class_name"] == name) & (rows["series"] == series)
+        seconds = float(np.median(rows["seconds"][mine]))
+        memory = float(rows["memory"][mine].max())
+        lines.append(
+            {
+                "set": name,
+                "series": series,
+                "seconds": number(seconds),
+                "rate": f"{rows['n'][mine][0] / seconds:,.0f}",
+                "memory": number(memory) if np.isfinite(memory) else "–",
             }
         )
     return lines

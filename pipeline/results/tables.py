@@ -14,9 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 from pipeline.errors import ConfigError, OutputError
 from pipeline.files import atomic_path, make_folder
 
-STATUSES = ("ok", "undefined", "not representable", "data not available", "held back")
-"""What became of a row: a number, no density at that scale, no float for it, no images, or nothing
-released yet."""
+STATUSES = (
+    "ok",
+    "undefined",
+    "not representable",
+    "data not available",
+    "held back",
+    "no release",
+)
+"""What became of a row: a number, no density at that scale, no float for it, no images, nothing
+released yet, or a pass over images that releases nothing."""
 
 Table: TypeAlias = dict[str, NDArray[Any]]
 """Columns of one length by name: text as objects, a missing number as NaN, missing text as ""."""
@@ -61,6 +68,7 @@ SCHEMA: Mapping[str, Field] = {
     "acceptance": Field("float64", "", "share of the proposals accepted, 1 if none is", True),
     "status": Field("text", "", "one of: " + ", ".join(STATUSES)),
     "seconds": Field("float64", "s", "wall-clock time of the row's draw", True),
+    "memory": Field("float64", "MB", "most memory so far, above an idle interpreter", True),
     "version": Field("text", "", "version of covdp"),
 }
 """The columns of ``results/*.parquet``, in order."""

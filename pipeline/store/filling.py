@@ -14,8 +14,9 @@ import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import OutputError
+from pipeline.memory import peak_memory
 from pipeline.progress import counted
-from pipeline.store.making import Made, Tick, make, peak_memory, unseen
+from pipeline.store.making import Made, Tick, make, unseen
 from pipeline.store.place import Place, find_place
 from pipeline.store.plan import Plan
 from pipeline.store.shard import SUFFIX, name_of

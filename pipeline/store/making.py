@@ -7,10 +7,8 @@ path: ``filling.py``, which says which shards, and who makes them.
 import hashlib
 import itertools
 import math
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.descriptors import DESCRIPTORS, describe
 from pipeline.errors import DatasetError
+from pipeline.memory import peak_memory
 from pipeline.store.place import Place
 from pipeline.store.plan import Part
 from pipeline.store.shard import DIGEST, Chunk, encode, name_of
@@ -81,21 +80,6 @@ def _shards(part: Part, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[in
             rest = (held[0][fits:], held[1][fits:])
             held = rest if len(rest[0]) else next(described, None)
         yield shard, Chunk(points, part.units[low:high], digests)
-
-
-def peak_memory() -> int:
-    """Return the most memory this process ever had, in bytes; 0 where the system does not say."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return 1024 * int(line.split()[1])
-    try:
-        import resource
-    except ImportError:
-        return 0
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _described(part: Part, submit: Submit) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:

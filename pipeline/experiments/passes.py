@@ -1,0 +1,52 @@
+"""What a process does whose memory is measured: passes over one set, each into a store of its own.
+
+``python -m pipeline.experiments.passes CARD DESCRIPTOR ETA TIMES`` prints `Measured` as JSON. The
+image libraries are imported after the idle interpreter has been measured.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline.memory import peak_memory
+
+
+class Measured(NamedTuple):
+    """What a process measured of itself.
+
+    Attributes
+    ----------
+    idle : int
+        Its memory before it began, in bytes; 0 where the system does not say.
+    seconds : list of float
+        How long each pass took.
+    peaks : list of int
+        The most memory it had had after each, in bytes.
+    """
+
+    idle: int
+    seconds: list[float]
+    peaks: list[int]
+
+
+def measure(card: Path, descriptor: str, eta: float, times: int) -> Measured:
+    """Describe the images of a card some times over."""
+    found = Measured(peak_memory(), [], [])
+    from pipeline.datasets import open_dataset
+    from pipeline.store import fill, find_place, make_plan
+
+    for _ in range(times):
+        with tempfile.TemporaryDirectory() as folder:
+            source = open_dataset(card, card.parent)
+            plan = make_plan(source, descriptor=descriptor, eta=eta)
+            filled = fill(plan, find_place(Path(folder) / "store"), shown=False)
+        found.seconds.append(filled.seconds)
+        found.peaks.append(filled.peak)
+    return found
+
+
+if __name__ == "__main__":
+    card, descriptor, eta, times = sys.argv[1:]
+    print(json.dumps(measure(Path(card), descriptor, float(eta), int(times))))

@@ -1,0 +1,135 @@
+"""Passes over images of our making: how fast they are described, and in how much memory.
+
+A set is written into a temporary folder. Each number of workers, threads here, gets a process of
+its own, so that the most memory it ever had is that of its passes. A row is one pass; nothing is
+released. Next on the path: ``passes.py``, what that process does.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline import __version__
+from pipeline.config import ExperimentConfig, ScaleConfig, SetConfig
+from pipeline.errors import ConfigError, OutputError
+from pipeline.experiments.montecarlo import stream_seed
+from pipeline.experiments.passes import Measured
+from pipeline.experiments.patches import FORMS
+from pipeline.experiments.run import Run
+from pipeline.progress import counted
+from pipeline.results import RowWriter
+
+MEGABYTE = 1e6
+
+
+class ImageSet(NamedTuple):
+    """One set of images that is described."""
+
+    label: int
+    made: SetConfig
+    n: int
+
+    @property
+    def title(self) -> str:
+        """What it is, as a table says it."""
+        return f"{self.n:,} images of {self.made.side} × {self.made.side}, {self.made.form}"
+
+    def key(self, workers: int) -> str:
+        """Return the name of its cell for some workers, unique in a run."""
+        return f"{self.made.form}/{self.made.side}/{self.n}/{workers}"
+
+
+def scale_of(config: ExperimentConfig) -> ScaleConfig:
+    """Return the grid of sets and workers; raise `ConfigError` where there is none."""
+    if config.scale is None:
+        raise ConfigError(f"{config.name} has no [scale], so no pass is measured; add one")
+    return config.scale
+
+
+def image_sets(config: ExperimentConfig) -> list[ImageSet]:
+    """Return the sets of the grid."""
+    grid = [(made, n) for made in scale_of(config).sets for n in made.n]
+    return [ImageSet(label, made, n) for label, (made, n) in enumerate(grid)]
+
+
+def measure_passes(run: Run) -> None:
+    """Measure every cell of the grid that is not on disk yet, one at a time, and join them."""
+    config, sets, workers = run.config, image_sets(run.config), scale_of(run.config).workers
+    cells = [one.key(count) for one in sets for count in workers]
+    metadata = {"config": config.model_dump_json(), "version": __version__}
+    with RowWriter(run.table, cells, metadata) as writer:
+        pending = set(writer.pending())
+        with counted("passes", len(pending), "cells") as tick:
+            for one in sets:
+                todo = [count for count in workers if one.key(count) in pending]
+                if not todo:
+                    continue
+                seed = stream_seed(config, one.title)
+                with tempfile.TemporaryDirectory() as folder:
+                    write, rng = FORMS[one.made.form], np.random.default_rng(seed)
+                    card = write(Path(folder), one.n, one.made.side, rng=rng)
+                    for count in todo:
+                        found = measured(config, one, card, count)
+                        writer.write(one.key(count), columns(config, one, count, seed, found))
+                        tick(1)
+
+
+def measured(config: ExperimentConfig, one: ImageSet, card: Path, workers: int) -> Measured:
+    """Return what a fresh process with so many threads measures.
+
+    Raises
+    ------
+    OutputError
+        When it fails, with its last words.
+    """
+    task = [str(card), config.descriptor, str(config.eta), str(config.repetitions)]
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipeline.experiments.passes", *task],
+        env={**os.environ, "NUMBA_NUM_THREADS": str(workers)},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if ended.returncode:
+        words = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+        raise OutputError(
+            f"a pass over {one.title} failed ({words}); if memory or disk were short, make the "
+            "set smaller, and run again"
+        )
+    return Measured(*json.loads(ended.stdout))
+
+
+def columns(
+    config: ExperimentConfig, one: ImageSet, workers: int, seed: int, found: Measured
+) -> dict[str, Any]:
+    """Return the rows of one cell."""
+    known = found.idle > 0
+    above = (np.array(found.peaks, np.float64) - found.idle) / MEGABYTE
+    return {
+        "experiment": config.name,
+        "dataset": config.dataset_name,
+        "label": one.label,
+        "class_name": one.title,
+        "n": one.n,
+        "manifold": "none",
+        "descriptor": config.descriptor,
+        "mechanism": "none",
+        "series": f"{workers} worker" + "s" * (workers > 1),
+        "sampler": "none",
+        "definition": "none",
+        "budget": 0.0,
+        "sensitivity": np.inf,
+        "footpoint": "none",
+        "repetition": np.arange(len(found.seconds)),
+        "seed": seed,
+        "status": "no release",
+        "seconds": found.seconds,
+        "memory": above if known else np.nan,
+        "version": __version__,
+    }

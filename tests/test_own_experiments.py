@@ -149,7 +149,8 @@ def test_classes_draw_side_by_side_unless_timed() -> None:
         steps = steps_of(Run(config, None, Path("out")))
         assert steps[-1].name in ("results", "table", "passes")
         parallel[config.kind] = {step.name for step in steps if step.parallel}
-    assert parallel == {"error": {"mechanisms"}, "timing": set(), "composition": set()}
+    alone = {"timing": set[str](), "composition": set[str](), "scale": set[str]()}
+    assert parallel == {"error": {"mechanisms"}, "nights": {"mechanisms"}, **alone}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import open_dataset
-from pipeline.errors import ConfigError, OutputError
+from pipeline.errors import CovdpError, OutputError
 from pipeline.experiments.checks import check
 from pipeline.experiments.patches import FORMS
 from pipeline.experiments.registry import EXPERIMENTS, load_experiments
@@ -97,7 +97,7 @@ def test_a_pass_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     ("old", "new", "words"),
     [
         ('form = "npz"', 'form = "npy"', "unknown form 'npy'; did you mean 'npz'"),
-        ("side = 28", "side = 1", "1"),
+        ("seed = ", 'descriptor = "grid11"\nseed = ', "grid11"),
         ('kind = "scale"\n', "", "what kind scale is, found 'error'"),
         ("seed = ", "budgets = [1.0]\nseed = ", "'budgets' must be left out of kind 'scale'"),
     ],
@@ -105,6 +105,6 @@ def test_a_pass_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_grid_that_means_nothing_is_refused(
     tmp_path: Path, old: str, new: str, words: str
 ) -> None:
-    """A form, a side or a key that means nothing is refused before anything is written."""
-    with pytest.raises(ConfigError, match=words):
+    """A form, a descriptor or a key that means nothing is refused before anything is written."""
+    with pytest.raises(CovdpError, match=words):
         check(tiny(tmp_path, (old, new)))

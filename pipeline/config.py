@@ -118,8 +118,7 @@ class ClaimConfig(Record):
 
     It holds for a class and budget when mean(left)·`factor` < mean(right), or, given `within`, when
     neither mean is `within` times the other; for the column ``ratio``, which has no series, where
-    the largest record of a class fills `factor` of its bound; for the column ``memory``, which has
-    none either, where no pass over a set takes more than `factor` MB.
+    the largest record of a class fills `factor` of its bound; for ``memory`` no pass takes more MB.
     """
 
     says: str = Field(min_length=1)
@@ -194,19 +193,13 @@ class NightsConfig(Record):
         return self
 
 
-class SetConfig(Record):
-    """Images of our making, of which the first n are described, for each n."""
+class ScaleConfig(Record):
+    """Sets of images of our making, one for each n, that some numbers of workers describe."""
 
     form: str = Field(description="how they are stored: npz or JPEG")
     side: Count = Field(description="pixels")
     n: tuple[Count, ...] = Field(min_length=1, description="numbers of images")
-
-
-class ScaleConfig(Record):
-    """Passes over sets of images that grow, by some numbers of workers."""
-
     workers: tuple[Count, ...] = Field(min_length=1, description="threads of one process")
-    sets: tuple[SetConfig, ...] = Field(min_length=1)
 
 
 class ExperimentConfig(Record):
@@ -220,7 +213,7 @@ class ExperimentConfig(Record):
     nights: NightsConfig | None = None
     source: SourceConfig | None = Field(None, description="simulated records, in place of images")
     composition: CompositionConfig | None = None
-    scale: ScaleConfig | None = None
+    scale: tuple[ScaleConfig, ...] = ()
     figure: FigureConfig = FigureConfig()
     published: tuple[PublishedConfig, ...] = ()
     claims: tuple[ClaimConfig, ...] = ()
@@ -266,7 +259,7 @@ class ExperimentConfig(Record):
     @property
     def on_images(self) -> bool:
         """Whether the experiment runs on images, not on records of its own making."""
-        return self.source is None and self.composition is None and self.scale is None
+        return self.source is None and self.composition is None and not self.scale
 
     @property
     def simulated(self) -> tuple[tuple[str, int, int], ...]:
@@ -296,13 +289,9 @@ class ExperimentConfig(Record):
         labels = [series.series for series in self.mechanisms]
         if len(set(labels)) < len(labels):
             raise ConfigError(f"series labels must differ from each other, found {labels}")
-        for kind, table in (("composition", self.composition), ("scale", self.scale)):
-            if (self.kind == kind) != (table is not None):
-                raise ConfigError(f"a [{kind}] is what kind {kind} is, found {self.kind!r}")
-        if (self.kind == "nights") != (self.nights is not None):
-            raise ConfigError(f"[nights] are what kind nights is, found {self.kind!r}")
-        for name, values in (("budgets", self.budgets), ("mechanisms", self.mechanisms)):
-            if bool(values) == (self.kind == "scale"):
-                rule = "must be left out of kind 'scale'" if values else "is missing or empty"
-                raise ConfigError(f"key {name!r} {rule}")
+        for kind in ("composition", "nights", "scale"):
+            if (self.kind == kind) != bool(getattr(self, kind)):
+                raise ConfigError(f"[{kind}] is what kind {kind} is, found {self.kind!r}")
+        if {bool(self.budgets), bool(self.mechanisms)} != {self.kind != "scale"}:
+            raise ConfigError("every kind but scale needs budgets and mechanisms; scale takes none")
         return self

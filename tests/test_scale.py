@@ -25,9 +25,8 @@ def tiny(folder: Path, *changes: tuple[str, str]) -> ExperimentConfig:
     """Return the experiment with one small set and one worker, and with other `changes`."""
     text = EXPERIMENTS["ours-scale"].read_text(encoding="utf-8")
     cuts = (
-        ("n = [10_000, 100_000, 1_000_000]", "n = [40]"),
-        ('[[scale.sets]]\nform = "JPEG"\nside = 224\nn = [100, 1_000, 10_000]\n', ""),
-        ("workers = [1, 2]", "workers = [1]"),
+        ("n = [10_000, 100_000, 1_000_000]\nworkers = [1, 2]", "n = [40]\nworkers = [1]"),
+        ('[[scale]]\nform = "JPEG"\nside = 224\nn = [100, 1_000, 10_000]\nworkers = [1, 2]\n', ""),
         ("repetitions = 3", "repetitions = 2"),
     )
     for old, new in (*cuts, *changes):
@@ -99,7 +98,7 @@ def test_a_pass_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         ('form = "npz"', 'form = "npy"', "unknown form 'npy'; did you mean 'npz'"),
         ("seed = ", 'descriptor = "grid11"\nseed = ', "grid11"),
         ('kind = "scale"\n', "", "what kind scale is, found 'error'"),
-        ("seed = ", "budgets = [1.0]\nseed = ", "'budgets' must be left out of kind 'scale'"),
+        ("seed = ", "budgets = [1.0]\nseed = ", "needs budgets and mechanisms; scale takes none"),
     ],
 )
 def test_a_grid_that_means_nothing_is_refused(

@@ -29,10 +29,10 @@ def check(config: ExperimentConfig) -> None:
         for definition in config.composition.definitions:
             require_known("definition", definition, DEFINITIONS, "the README lists them")
         return
-    if config.scale is not None:
+    if config.scale:
         require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
         require_made_for(config.descriptor, channels=1, volumes=False)
-        for images in config.scale.sets:
+        for images in config.scale:
             require_known("form", images.form, FORMS, f"known are {', '.join(FORMS)}")
             domain_of(config.descriptor, (images.side, images.side))  # refuses sides without one
         return

@@ -165,7 +165,7 @@ def _unit(config: ExperimentConfig) -> str:
     """Return what one record is."""
     if config.composition is not None:
         return "query"
-    if config.scale is not None:
+    if config.scale:
         return "image"
     if config.source is None:
         return unit(config)

@@ -158,10 +158,8 @@ def _on(
 
 def _least(config: ExperimentConfig) -> ExperimentConfig:
     """Return the config with the least n of each set whose passes are timed."""
-    if config.scale is None:
-        return config
-    sets = tuple(item.model_copy(update={"n": (min(item.n),)}) for item in config.scale.sets)
-    return config.model_copy(update={"scale": config.scale.model_copy(update={"sets": sets})})
+    sets = tuple(item.model_copy(update={"n": (min(item.n),)}) for item in config.scale)
+    return config.model_copy(update={"scale": sets})
 
 
 def _limited(config: ExperimentConfig, caps: Sequence[int], chains: bool) -> ExperimentConfig:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline import __version__
-from pipeline.config import ExperimentConfig, ScaleConfig, SetConfig
-from pipeline.errors import ConfigError, OutputError
+from pipeline.config import ExperimentConfig, ScaleConfig
+from pipeline.errors import OutputError
 from pipeline.experiments.montecarlo import stream_seed
 from pipeline.experiments.passes import Measured
 from pipeline.experiments.patches import FORMS
@@ -32,7 +32,7 @@ class ImageSet(NamedTuple):
     """One set of images that is described."""
 
     label: int
-    made: SetConfig
+    made: ScaleConfig
     n: int
 
     @property
@@ -45,29 +45,22 @@ class ImageSet(NamedTuple):
         return f"{self.made.form}/{self.made.side}/{self.n}/{workers}"
 
 
-def scale_of(config: ExperimentConfig) -> ScaleConfig:
-    """Return the grid of sets and workers; raise `ConfigError` where there is none."""
-    if config.scale is None:
-        raise ConfigError(f"{config.name} has no [scale], so no pass is measured; add one")
-    return config.scale
-
-
 def image_sets(config: ExperimentConfig) -> list[ImageSet]:
     """Return the sets of the grid."""
-    grid = [(made, n) for made in scale_of(config).sets for n in made.n]
+    grid = [(made, n) for made in config.scale for n in made.n]
     return [ImageSet(label, made, n) for label, (made, n) in enumerate(grid)]
 
 
 def measure_passes(run: Run) -> None:
     """Measure every cell of the grid that is not on disk yet, one at a time, and join them."""
-    config, sets, workers = run.config, image_sets(run.config), scale_of(run.config).workers
-    cells = [one.key(count) for one in sets for count in workers]
+    config, sets = run.config, image_sets(run.config)
+    cells = [one.key(count) for one in sets for count in one.made.workers]
     metadata = {"config": config.model_dump_json(), "version": __version__}
     with RowWriter(run.table, cells, metadata) as writer:
         pending = set(writer.pending())
         with counted("passes", len(pending), "cells") as tick:
             for one in sets:
-                todo = [count for count in workers if one.key(count) in pending]
+                todo = [count for count in one.made.workers if one.key(count) in pending]
                 if not todo:
                     continue
                 seed = stream_seed(config, one.title)

@@ -89,7 +89,7 @@ def steps_of(run: Run) -> tuple[Step, ...]:
     config = run.config
     if config.composition is not None:
         return (Step("table", fill_table),)
-    if config.scale is not None:
+    if config.scale:
         return (Step("passes", measure_passes),)
     steps = list[Step]()
     if config.on_images:

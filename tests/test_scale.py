@@ -97,6 +97,7 @@ def test_a_pass_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     [
         ('form = "npz"', 'form = "npy"', "unknown form 'npy'; did you mean 'npz'"),
         ("seed = ", 'descriptor = "grid11"\nseed = ', "grid11"),
+        ("workers = [1]", "workers = [1, 1]", "must make cells that differ"),
         ('kind = "scale"\n', "", "what kind scale is, found 'error'"),
         ("seed = ", "budgets = [1.0]\nseed = ", "needs budgets and mechanisms; scale takes none"),
     ],

@@ -30,11 +30,7 @@ def check(config: ExperimentConfig) -> None:
             require_known("definition", definition, DEFINITIONS, "the README lists them")
         return
     if config.scale:
-        require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
-        require_made_for(config.descriptor, channels=1, volumes=False)
-        for images in config.scale:
-            require_known("form", images.form, FORMS, f"known are {', '.join(FORMS)}")
-            domain_of(config.descriptor, (images.side, images.side))  # refuses sides without one
+        _check_scale(config)
         return
     if config.source is not None:
         require_known("source", config.source.kind, SOURCES, f"known are {', '.join(SOURCES)}")
@@ -46,6 +42,20 @@ def check(config: ExperimentConfig) -> None:
         _check_images(config)
     for manifold in config.manifolds:
         _check_combinations(config, manifold)
+
+
+def _check_scale(config: ExperimentConfig) -> None:
+    require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
+    require_made_for(config.descriptor, channels=1, volumes=False)
+    for images in config.scale:
+        require_known("form", images.form, FORMS, f"known are {', '.join(FORMS)}")
+        domain_of(config.descriptor, (images.side, images.side))  # refuses sides without one
+    grid = [(one.form, one.side, n, w) for one in config.scale for n in one.n for w in one.workers]
+    if twice := [cell for cell in grid if grid.count(cell) > 1]:
+        raise ConfigError(
+            "form, side, n and workers of [[scale]] must make cells that differ, found twice "
+            f"{twice[0]}; leave one out"
+        )
 
 
 def _check_images(config: ExperimentConfig) -> None:

@@ -67,7 +67,7 @@ SCHEMA: Mapping[str, Field] = {
     "expected_error": Field("float64", "distance", "exact expectation of the error", True),
     "acceptance": Field("float64", "", "share of the proposals accepted, 1 if none is", True),
     "status": Field("text", "", "one of: " + ", ".join(STATUSES)),
-    "seconds": Field("float64", "s", "wall-clock time of the row's draw", True),
+    "seconds": Field("float64", "s", "wall-clock time of the row's draw, or pass", True),
     "memory": Field("float64", "MB", "most memory so far, above an idle interpreter", True),
     "version": Field("text", "", "version of covdp"),
 }

@@ -127,6 +127,19 @@ def test_run_again_there_is_nothing_to_do(ward: Path) -> None:
     assert again.stored == first.stored
 
 
+def test_an_image_replaced_under_its_old_time_is_noticed(tmp_path: Path) -> None:
+    """Same name, size and time of change of the content: its shard is another all the same."""
+    folder(tmp_path)
+    before = planned(tmp_path, "scans.toml").keys
+    file = next(path for path in sorted(tmp_path.rglob("*.png")))
+    content, found = file.read_bytes(), file.stat()
+    file.write_bytes(content)
+    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert file.stat().st_mtime_ns == found.st_mtime_ns
+    changed = [a != b for a, b in zip(before, planned(tmp_path, "scans.toml").keys, strict=True)]
+    assert sum(changed) == 1
+
+
 def test_a_file_in_one_stream_is_unpacked_once(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All classes of an npz come from one pass over each of its members."""
     made = planned(ward)

@@ -221,12 +221,16 @@ def _whole(parts: list[ImageArray]) -> ImageArray:
 
 
 def _state(file: Path | str) -> bytes:
-    """Return name, size and time of a file."""
+    """Return name, size and times of a file.
+
+    What was copied in its place with its old time (``cp -p``, ``rsync -t``) has a new change time.
+    """
     try:
         found = os.stat(file)  # noqa: PTH116 (a path made of each of a million names takes as long)
     except OSError as error:
         raise ImageError(f"{file} cannot be read ({error.strerror})") from error
-    return f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0".encode(errors="surrogateescape")
+    state = f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}\0"
+    return state.encode(errors="surrogateescape")
 
 
 def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:

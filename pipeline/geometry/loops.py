@@ -35,7 +35,7 @@ def rounds(k: int) -> Indices:
         for i in range(ring // 2 + 1):
             p, q = (turn + i) % ring, (turn - i) % ring if i > 0 else ring
             if max(p, q) < k:
-                pairs[entry] = min(p, q), max(p, q)
+                pairs[entry, 0], pairs[entry, 1] = min(p, q), max(p, q)
                 entry += 1
     return pairs
 
@@ -82,6 +82,14 @@ def _jacobi(columns: FloatArray, squares: FloatArray, pairs: Indices) -> bool:
 
 
 @compiled
+def _turn(matrix: FloatArray, out: FloatArray) -> None:
+    """Write the transpose: entry by entry, as whole arrays take seconds longer to compile."""
+    for i in range(len(out)):
+        for j in range(out.shape[1]):
+            out[i, j] = matrix[j, i]
+
+
+@compiled
 def spectra(
     lowers: FloatArray, squares: FloatArray, rights: FloatArray, start: int, stop: int
 ) -> bool:
@@ -89,7 +97,7 @@ def spectra(
     k = lowers.shape[1]
     columns, pairs = np.empty((k, 2 * k if len(rights) else k)), rounds(k)
     for n in range(start, stop):
-        columns[:, :k] = lowers[n].T
+        _turn(lowers[n], columns[:, :k])
         for i in range(columns.shape[1] - k):
             columns[:, k + i] = 0.0
             columns[i, k + i] = 1.0
@@ -100,7 +108,9 @@ def spectra(
             for i in range(k):
                 lowers[n, j, i] = columns[j, i] * inverse
         if len(rights):
-            rights[n] = columns[:, k:]
+            for j in range(k):
+                for i in range(k):
+                    rights[n, j, i] = columns[j, k + i]
     return True
 
 
@@ -145,7 +155,7 @@ def _see(
                 value -= lower[i, t] * columns[j, t]
             columns[j, i] = value * inverse
     if columns.shape[1] > k:
-        columns[:, k:] = point.T
+        _turn(point, columns[:, k:])
     if not _jacobi(columns, values, pairs):
         return False
     for j in range(k):
@@ -202,7 +212,7 @@ def sums(
             spread_sum[task] += weights[n] * math.sqrt(1.0 + half * half)
             _add(columns, values, weights[n], logs_sum[task])
             if turn:
-                points[n] = columns[:, k:].T
+                _turn(columns[:, k:], points[n])
     return True
 
 

@@ -67,11 +67,29 @@ def smooth(counts: FloatArray, noise: FloatArray, chain: Chain) -> FloatArray:
     """
     rungs = max(1, math.ceil(-math.log(LEAST * float(noise.min())) / math.log(LADDER)))
     levels = np.concatenate([[0.0], LEAST * noise.min() * LADDER ** np.arange(rungs)])
-    mean, variance = np.empty(len(counts)), np.empty(len(counts))
-    posterior(counts, noise, levels, WIDTH, _moves(rungs, chain), chain.first, mean, variance)
+    mean, variance = posterior(counts, noise, levels, _moves(rungs, chain), chain.first)
     whole = variance.sum()
     missing = min(max(1.0 - mean.sum(), -DOUBT * math.sqrt(whole)), DOUBT * math.sqrt(whole))
     return np.asarray(np.maximum(mean + missing * variance / whole, 0.0))
+
+
+def posterior(
+    counts: FloatArray, noise: FloatArray, levels: FloatArray, moves: FloatArray, first: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the posterior mean and variance of each share, (b,) each."""
+    spread, own = noise[:, None] ** 2, (WIDTH * levels) ** 2
+    fit = -0.5 * ((counts[:, None] - levels) ** 2 / (spread + own) + np.log(spread + own))
+    fit = np.exp(np.maximum(fit - fit.max(axis=1, keepdims=True), -600.0))
+    start = np.full(len(levels), first / (len(levels) - 1))
+    start[0] = 1.0 - first
+    weights, ahead = np.empty_like(fit), np.empty_like(fit)
+    passes(fit, moves, start, weights, ahead)
+    weights *= ahead
+    weights /= weights.sum(axis=1, keepdims=True)
+    gain = own / (own + spread)
+    share = levels + gain * (counts[:, None] - levels)
+    mean = (weights * share).sum(axis=1)
+    return mean, (weights * ((share - mean[:, None]) ** 2 + gain * spread)).sum(axis=1)
 
 
 def _moves(rungs: int, chain: Chain) -> FloatArray:
@@ -86,42 +104,31 @@ def _moves(rungs: int, chain: Chain) -> FloatArray:
 
 
 @compiled
-def posterior(
-    counts: FloatArray,
-    noise: FloatArray,
-    levels: FloatArray,
-    width: float,
-    moves: FloatArray,
-    first: float,
-    mean: FloatArray,
-    variance: FloatArray,
+def passes(
+    fit: FloatArray, moves: FloatArray, first: FloatArray, behind: FloatArray, ahead: FloatArray
 ) -> None:
-    """Write the posterior mean and variance of each share, by forward and backward sums."""
-    bins, states = len(counts), len(levels)
-    fit, ahead = np.empty((bins, states)), np.empty((bins, states))
-    for j in range(bins):
-        best = -np.inf
+    """Write how likely each state is given the bins up to its own, and those after it, (b, s)."""
+    bins, states = fit.shape
+    for s in range(states):
+        behind[0, s], ahead[bins - 1, s] = first[s] * fit[0, s], 1.0
+    for j in range(1, bins):
         for s in range(states):
-            spread = noise[j] ** 2 + (width * levels[s]) ** 2
-            fit[j, s] = -0.5 * ((counts[j] - levels[s]) ** 2 / spread + math.log(spread))
-            best = max(best, fit[j, s])
+            behind[j, s] = 0.0
+        for t in range(states):
+            for s in range(states):
+                behind[j, s] += behind[j - 1, t] * moves[t, s]
+        whole = 0.0
         for s in range(states):
-            fit[j, s] = math.exp(max(fit[j, s] - best, -600.0))
-    ahead[bins - 1] = 1.0
+            behind[j, s] *= fit[j, s]
+            whole += behind[j, s]
+        for s in range(states):
+            behind[j, s] /= whole
     for j in range(bins - 1, 0, -1):
-        ahead[j - 1] = moves @ (ahead[j] * fit[j])
-        ahead[j - 1] /= ahead[j - 1].max()
-    state = np.full(states, first / (states - 1))
-    state[0] = 1.0 - first
-    for j in range(bins):
-        if j > 0:
-            state = state @ moves
-        state = state * fit[j]
-        state /= state.sum()
-        weights = state * ahead[j]
-        weights /= weights.sum()
-        own = (width * levels) ** 2
-        gain = own / (own + noise[j] ** 2)
-        share = levels + gain * (counts[j] - levels)
-        mean[j] = np.sum(weights * share)
-        variance[j] = np.sum(weights * ((share - mean[j]) ** 2 + gain * noise[j] ** 2))
+        best = 0.0
+        for s in range(states):
+            total = 0.0
+            for t in range(states):
+                total += moves[s, t] * (ahead[j, t] * fit[j, t])
+            ahead[j - 1, s], best = total, max(best, total)
+        for s in range(states):
+            ahead[j - 1, s] /= best

@@ -503,4 +503,4 @@ def fill(ledger: Ledger, stream: Stream, count: int) -> None:
         book = book.write({"kind": "night", "at": "2026-01-01T00:00:00+00:00", **known, **told})
         row = len(book.journal.events)
         add_claims(book.connection, ledger.key, scope, row, many, dict.fromkeys(many, head))
-    commit_night(ledger, NightReservation(day(0), 1, (), True, "0" * 64), b"x")
+    commit_night(ledger, NightReservation(day(0), 1, (), True, count, "", "0" * 64), b"x")

@@ -68,7 +68,7 @@ Read in this order: ``entries.py`` (what goes in and out), ``book.py`` (the prot
 ``charges.py``, ``state.py`` and ``journal.py`` (where it is written), ``marker.py``,
 ``schema.py``, ``fields.py``, ``database.py`` (connections, locks, time limits, errors),
 ``opening.py``, ``takeover.py`` (ledgers of the format before); then ``streams.py``, ``nights.py``,
-``claims.py``.
+``standing.py``, ``claims.py``.
 """
 
 from pipeline.ledger.book import Ledger
@@ -77,14 +77,23 @@ from pipeline.ledger.entries import (
     NightReservation,
     PopulationRow,
     Reservation,
+    Standing,
     Stored,
     StoredNight,
     Stream,
 )
 from pipeline.ledger.names import clean_name, clean_run_key
-from pipeline.ledger.nights import commit_night, entered_before, reserve_night, stored_nights
+from pipeline.ledger.nights import commit_night, reserve_night
 from pipeline.ledger.opening import confirm_restored, init_ledger, open_ledger
-from pipeline.ledger.streams import find_stream, open_stream
+from pipeline.ledger.standing import (
+    check_night,
+    entered_before,
+    entered_on,
+    standing,
+    stored_nights,
+    total_of,
+)
+from pipeline.ledger.streams import find_stream, open_stream, stream_named
 
 __all__ = [
     "Entry",
@@ -92,18 +101,24 @@ __all__ = [
     "NightReservation",
     "PopulationRow",
     "Reservation",
+    "Standing",
     "Stored",
     "StoredNight",
     "Stream",
+    "check_night",
     "clean_name",
     "clean_run_key",
     "commit_night",
     "confirm_restored",
     "entered_before",
+    "entered_on",
     "find_stream",
     "init_ledger",
     "open_ledger",
     "open_stream",
     "reserve_night",
+    "standing",
     "stored_nights",
+    "stream_named",
+    "total_of",
 ]

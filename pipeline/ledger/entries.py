@@ -170,6 +170,8 @@ class Stream:
         That date where the last night has no result yet: it has to be finished first.
     account : PopulationRow
         The account right after the charge. It holds budgets only, so it may be shown.
+    query : str
+        What it was opened with.
     identity : str
         Its name inside the ledger; an HMAC, not to be shown.
     """
@@ -183,6 +185,7 @@ class Stream:
     latest: str | None
     unfinished: str | None
     account: PopulationRow
+    query: str = field(repr=False)
     identity: str = field(repr=False)
 
 
@@ -200,6 +203,10 @@ class NightReservation:
         Which of the units that were offered enter on this night; as private as the images.
     resumed : bool
         True when an earlier attempt reserved it and did not commit.
+    units : int
+        How many units entered; public.
+    total : str
+        What they and their classes are known by together; as private as the images.
     identity : str
         Name of the night inside the ledger; an HMAC, not to be shown.
     """
@@ -208,6 +215,8 @@ class NightReservation:
     night: int
     mask: tuple[bool, ...] = field(repr=False)
     resumed: bool
+    units: int
+    total: str = field(repr=False)
     identity: str = field(repr=False)
 
 
@@ -238,3 +247,25 @@ class StoredNight:
     result_digest: str
     reserved: datetime
     committed: datetime
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a stream is.
+
+    Attributes
+    ----------
+    digests : tuple of str
+        `StoredNight.result_digest` of each night that is settled, in order.
+    totals : tuple of str
+        What the units of each of these nights are known by; as private as the images.
+    tonight : StoredNight or None
+        The night that was asked about, once it is settled.
+    unfinished : NightReservation or None
+        The night that has to be finished before another is begun; its mask is empty.
+    """
+
+    digests: tuple[str, ...]
+    totals: tuple[str, ...] = field(repr=False)
+    tonight: StoredNight | None
+    unfinished: NightReservation | None

@@ -16,7 +16,7 @@ reserved
 
 Why an unfinished night may be drawn again is said in the package's docstring. An image that entered
 before is refused, a person left out. Both tell, of what one may submit, whether it is in a stream:
-that is for the owner of the images; show neither to others.
+that is for the owner of the images; show neither to others. Next: ``standing.py``.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ from pipeline.ledger.entries import NightReservation, StoredNight, Stream
 from pipeline.ledger.fields import damaged, now
 from pipeline.ledger.journal import Event
 from pipeline.ledger.names import clean_run_key
-from pipeline.ledger.state import Opened
+from pipeline.ledger.state import Night, Opened
 from pipeline.ledger.streams import name_of, opened_stream
 from pipeline.ledger.writing import Book, open_book
 
@@ -76,14 +76,14 @@ def reserve_night(
         An image that entered before, a unit twice, a date out of order (see above), or a database
         that fails. Nothing is claimed.
     """
-    run_key = _date(run_key)
-    offered = _offered(ledger, stream, units, labels)
+    run_key = planned_date(run_key)
+    offered = offered_units(ledger, stream.unit, units, labels)
     with open_book(ledger.database, ledger.key) as book:
         opened = opened_stream(book, stream)
         identity = opened.nights.get(run_key, "")
         night = book.state.nights.get(identity)
         if night and night.committed:
-            return _stored(book, identity)
+            return stored_night(book, identity)
         before = find_claims(book.connection, ledger.key, opened.scope, list(offered))
         entered = {unit: claim for unit, claim in before.items() if claim.unit == unit}
         if night:
@@ -99,7 +99,7 @@ def reserve_night(
         book = book.write({**event, "stream": stream.identity, **known})
         row = len(book.journal.events)
         add_claims(book.connection, ledger.key, opened.scope, row, new, before)
-    return NightReservation(run_key, position, mask, False, identity)
+    return NightReservation(run_key, position, mask, False, event["units"], event["sum"], identity)
 
 
 def commit_night(ledger: Ledger, reservation: NightReservation, result: bytes) -> StoredNight:
@@ -125,34 +125,11 @@ def commit_night(ledger: Ledger, reservation: NightReservation, result: bytes) -
             book.connection.execute(insert(schema.results).values(row))
             event = {"kind": "result", "at": now(), "identity": name, "digest": digest}
             book = book.write(event)
-        return _stored(book, name)
+        return stored_night(book, name)
 
 
-def entered_before(
-    ledger: Ledger, stream: Stream, run_key: str, units: Sequence[bytes]
-) -> tuple[bool, ...]:
-    """Return which units entered on another night than this one: what a schedule leaves out.
-
-    As private as the images.
-    """
-    digests = [unit_digest(ledger.key, unit) for unit in units]
-    with open_book(ledger.database, ledger.key, write=False) as book:
-        opened = opened_stream(book, stream)
-        night = book.state.nights.get(opened.nights.get(_date(run_key), ""))
-        own = night.number if night else None
-        found = find_claims(book.connection, ledger.key, opened.scope, sorted(set(digests)))
-        return tuple(found[one].unit == one and found[one].night != own for one in digests)
-
-
-def stored_nights(ledger: Ledger, stream: Stream) -> tuple[StoredNight, ...]:
-    """Return all nights of a stream that are settled, in order."""
-    with open_book(ledger.database, ledger.key, write=False) as book:
-        names = opened_stream(book, stream).nights.values()
-        return tuple(_stored(book, name) for name in names if book.state.nights[name].committed)
-
-
-def _offered(
-    ledger: Ledger, stream: Stream, units: Sequence[bytes], labels: Sequence[str]
+def offered_units(
+    ledger: Ledger, unit: str, units: Sequence[bytes], labels: Sequence[str]
 ) -> dict[bytes, str]:
     """Return the digest and class of each unit, in order; raise unless each is there once."""
     if len(units) != len(labels):
@@ -162,13 +139,12 @@ def _offered(
     for label in set(labels):
         check_text("class", label)
     offered = {
-        unit_digest(ledger.key, bytes(unit)): str(label)
-        for unit, label in zip(units, labels, strict=True)
+        unit_digest(ledger.key, bytes(one)): str(label)
+        for one, label in zip(units, labels, strict=True)
     }
     if len(offered) != len(units):
         raise LedgerError(
-            f"some {stream.unit} is given twice in one night, and each enters once; leave the copy "
-            "out"
+            f"some {unit} is given twice in one night, and each enters once; leave the copy out"
         )
     return offered
 
@@ -190,11 +166,16 @@ def _next(book: Book, opened: Opened, run_key: str) -> int:
             f"one first, with run key {latest}"
         )
     if night.position >= opened.horizon:
-        raise BudgetError(
-            f"the stream {opened.name!r} has had its {opened.horizon} nights; open another that "
-            "follows it, for new units at no further cost"
-        )
+        raise horizon_reached(opened)
     return night.position + 1
+
+
+def horizon_reached(opened: Opened) -> BudgetError:
+    """Return the error of a night after the last."""
+    return BudgetError(
+        f"the stream {opened.name!r} has had its {opened.horizon} nights; open another that "
+        f"follows it, for new units at no further cost: a new name, and follows = {opened.name!r}"
+    )
 
 
 def _night_event(ledger: Ledger, book: Book, opened: Opened, new: Mapping[bytes, str]) -> Event:
@@ -239,7 +220,13 @@ def _again(
     if opened.unit == "image" and any(claim.night != night.number for claim in entered.values()):
         raise _refused()
     mask = tuple(unit in claimed for unit in offered)
-    return NightReservation(night.run_key, night.position, mask, True, identity)
+    return reserved_before(night, identity, mask)
+
+
+def reserved_before(night: Night, identity: str, mask: tuple[bool, ...]) -> NightReservation:
+    """Return a night that has no result yet, as it was reserved."""
+    position, units, total = night.position, night.units, night.total
+    return NightReservation(night.run_key, position, mask, True, units, total, identity)
 
 
 def _refused() -> LedgerError:
@@ -249,7 +236,7 @@ def _refused() -> LedgerError:
     )
 
 
-def _stored(book: Book, identity: str) -> StoredNight:
+def stored_night(book: Book, identity: str) -> StoredNight:
     """Return a night that is settled."""
     night = book.state.nights[identity]
     if night.committed is None or night.digest is None:
@@ -265,7 +252,7 @@ def _stored(book: Book, identity: str) -> StoredNight:
     )
 
 
-def _date(run_key: str) -> str:
+def planned_date(run_key: str) -> str:
     """Return the planned date, whose letters are in the order of the days."""
     key = clean_run_key(run_key)
     with suppress(ValueError):

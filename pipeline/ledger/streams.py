@@ -111,6 +111,23 @@ def find_stream(ledger: Ledger, stream: Stream) -> Stream:
         return _stream(book, stream.identity)
 
 
+def stream_named(ledger: Ledger, population: str, name: str) -> Stream | None:
+    """Return the stream of a name as it is now, or None where none was opened.
+
+    Raises
+    ------
+    LedgerError
+        It ended, as the ledger was restored from a backup.
+    """
+    population, name = clean_name("population", population), clean_name("stream", name)
+    identity = name_of(ledger, "stream", population, name)
+    with open_book(ledger.database, ledger.key, write=False) as book:
+        if (found := book.state.streams.get(identity)) is None:
+            return None
+        check_going(found)
+        return _stream(book, identity)
+
+
 def opened_stream(book: Book, stream: Stream) -> Opened:
     """Return a stream as the journal tells of it, or raise `LedgerError` when it cannot go on."""
     opened = book.state.streams.get(stream.identity)
@@ -173,6 +190,7 @@ def _stream(book: Book, identity: str) -> Stream:
         latest=latest,
         unfinished=latest if open_one else None,
         account=then.row(),
+        query=opened.told["query"],
         identity=identity,
     )
 

@@ -92,6 +92,8 @@ def privacy_statement(
     public: Sequence[str] = (),
     hardened: bool = False,
     not_covered: Sequence[str] = (),
+    seen: str = "the result",
+    so_far: bool = False,
 ) -> PrivacyStatement:
     """Return the statement for what was spent.
 
@@ -118,6 +120,10 @@ def privacy_statement(
         Whether the noise was drawn exactly on a lattice with the system's entropy.
     not_covered : sequence of str
         What else this guarantee does not cover.
+    seen : str
+        What is seen of it, as in `plainly`.
+    so_far : bool
+        Whether records are still to come, so that a class may have none yet.
 
     Returns
     -------
@@ -135,7 +141,10 @@ def privacy_statement(
             "state the release in GDP and show the label beside it"
         )
     record = unit if classes_per_person is None else "person"
-    counts = tuple((name, check_count(n, f"{record}s of {name}")) for name, n in n_by_class.items())
+    counts = tuple(
+        (name, n if so_far and n == 0 else check_count(n, f"{record}s of {name}"))
+        for name, n in n_by_class.items()
+    )
     if not counts:
         raise PrivacyError("a statement needs the size of every class, found none; give n_by_class")
     if classes_per_person is None:
@@ -150,7 +159,7 @@ def privacy_statement(
         record=record,
         unit=words.unit,
         adjacency=words.adjacency,
-        plainly=plainly(budget, unit=words.seen, group=words.group_size)
+        plainly=plainly(budget, unit=words.seen, group=words.group_size, seen=seen)
         + ("" if hardened else "; on paper, for noise of real numbers"),
         equivalent=_equivalent(budget, delta, sum(n for _, n in counts)),
         composition=composition or f"{words.classes}; releases about the same {record}s add up",
@@ -254,7 +263,8 @@ def _equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:
     """Return the (ε, δ) that `budget` implies."""
     if isinstance(budget, ApproxDP):
         return budget
-    return convert(budget, ApproxDP, delta=min(1e-5, 1 / (10 * n)) if delta is None else delta)
+    level = min(1e-5, 1 / (10 * max(n, 1))) if delta is None else delta
+    return convert(budget, ApproxDP, delta=level)
 
 
 def _group(budget: Budget, unit: str, group: int | None) -> str:

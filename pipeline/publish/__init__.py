@@ -7,20 +7,51 @@
     files    those bytes as Parquet; `pipeline.report` makes the page from the same bytes
 
 Between `settle` and the rest only the committed bytes pass.
+
+**The document of a night**, of a config with a table ``[stream]``, is that of a release and holds
+besides all that the night made known, so that the documents of nights 1 to t, in order, say all
+that is ever said of them (`read_histories`):
+
+``settings``         as of a release; ``settings.stream`` has ``horizon``, ``opening``, ``follows``
+``night``            1, 2, …; ``settings.run_key`` is its date
+``horizon``          the most nights there will be
+``coefficient_norm`` ‖c‖ of the horizon: how far all nights together move with one unit
+``axes``             rows A, (d, d), in which the variances of windows are stated
+``statement``        pairs of title and text; ``account`` as of a release
+``classes``          for each class what follows
+
+``n_tonight``, ``n_so_far``     units that entered this night, and up to it; ``n`` is the latter
+``sigma``                       σ of the noise of each ``w``, the same every night
+``w``, ``survey``, ``shells``   weighted sums of all nights of their series, noised; null until the
+                                night after the opening
+``opened``                      on the night of the opening: its mean (``offset``, in the chart),
+                                the covariance of its error (``belief``), its survey and shells
+``epoch``                       on its first night: ``first``, ``centre``, ``clip``
+``costs``                       of each draw of noise what it is for, Δ, σ and the certified ρ
+``point``, ``predicted_error``  the mean of all units so far; null before the opening, and
+                                ``no_point`` says why
+``windows``                     of 1, 7, 30 and 90 nights: ``first``, ``last``, ``n``, ``point``,
+                                ``offset``, ``variances`` v; the covariance of the noise of
+                                ``offset`` is Aᵀ·diag(v)·A, exactly
+``before``, ``joined``          of a stream that follows another: the mean of those before it (on
+                                night 1), and of all together
 """
 
 from pipeline.publish.committed import check_folder, read_document, write_document
 from pipeline.publish.config import ReleaseConfig, load_release
 from pipeline.publish.ledgers import ledger_address
 from pipeline.publish.settle import released_since, settle
+from pipeline.publish.transcript import ClassHistory, read_histories
 from pipeline.results import write_release as write_parquet
 
 __all__ = [
+    "ClassHistory",
     "ReleaseConfig",
     "check_folder",
     "ledger_address",
     "load_release",
     "read_document",
+    "read_histories",
     "released_since",
     "settle",
     "write_document",

@@ -24,7 +24,24 @@ from pipeline.privacy import (
     repeat,
     repeat_as_written,
 )
+from pipeline.stream import StreamPlan
+from pipeline.stream.plan import OPENING
 from pipeline.toml import Record, parse, read_toml
+
+LONGEST = 100_000
+"""Most nights of a horizon: 274 years."""
+
+
+class StreamConfig(Record):
+    """A stream of nights: each unit enters on one of them, and all of them are one charge."""
+
+    horizon: Count = Field(le=LONGEST, description="nights that the one charge lasts")
+    opening: Positive = Field(
+        OPENING, description="N·μ of a class at which its first mean is released"
+    )
+    follows: str | None = Field(
+        None, description="name of the stream before it, whose units do not enter this one"
+    )
 
 
 class ReleaseConfig(Record):
@@ -56,6 +73,9 @@ class ReleaseConfig(Record):
         "hardened", description="float accepts, in writing, noise that is not safe to publish"
     )
     run_key: str | None = Field(None, description="which run this is; the date (UTC) when left out")
+    stream: StreamConfig | None = Field(
+        None, description="a release every night that each unit pays for once"
+    )
     images_per_person: Count | None = Field(
         None, description="most images of one person, where the card cannot tell persons apart"
     )
@@ -130,6 +150,12 @@ class ReleaseConfig(Record):
         """How the budget is spent: adaptively, or in one draw around the inductive mean."""
         return release_plan(self.mechanism, self.noise, self.shares)
 
+    @property
+    def nights(self) -> StreamPlan | None:
+        """How it is spread over nights, of a stream."""
+        told = self.stream
+        return None if told is None else StreamPlan(self.cost, told.horizon, told.opening)
+
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         if not self.labels_and_class_sizes_are_public:
@@ -144,7 +170,35 @@ class ReleaseConfig(Record):
         require_known("mechanism", self.mechanism, ["auto", *MECHANISMS], way)
         for name in self.plan.mechanisms:
             _check_mechanism(self, name)
+        if self.stream is not None:
+            _check_stream(self, self.stream)
         return self
+
+
+def _check_stream(config: ReleaseConfig, stream: StreamConfig) -> None:
+    """Refuse what no stream can be told."""
+    if config.mechanism != "auto" or config.shares is not None:
+        raise ConfigError(
+            "a stream has a plan of its own, whose shares are fixed; leave mechanism and shares "
+            "out, or leave [stream] out"
+        )
+    if not MANIFOLDS[config.manifold](k=2).flat:
+        flat = [name for name, kind in MANIFOLDS.items() if covariances_of(kind) and kind(k=2).flat]
+        raise ConfigError(
+            "a stream adds up what its nights release, which has a meaning in the coordinates of a "
+            f"flat manifold only, found {config.manifold}; choose {' or '.join(flat)}, or leave "
+            "[stream] out: a release of its own for each night"
+        )
+    if stream.follows is not None:
+        try:
+            before = clean_name("stream", stream.follows)
+        except LedgerError as error:
+            raise ConfigError(f"follows: {error}") from None
+        if before == config.name:
+            raise ConfigError(
+                f"a stream follows another, found follows = {before!r}, its own name; give this "
+                "one a new name"
+            )
 
 
 def _check_mechanism(config: ReleaseConfig, name: str) -> None:

@@ -14,11 +14,12 @@ import numpy as np
 from pipeline import __version__
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
 from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.ledger import Reservation
+from pipeline.ledger import PopulationRow, Reservation
 from pipeline.mean import Chunks, mean, person_records
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
-from pipeline.privacy import GDP, main_parameter, privacy_statement
+from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
 from pipeline.publish.config import ReleaseConfig
+from pipeline.publish.transcript import cost_rows
 from pipeline.store import Form, StoredImages
 
 EQUALITY = (
@@ -112,7 +113,7 @@ def make_document(stored: StoredImages, public: Public, held: Reservation) -> di
             *map(list, statement.items()),
             ["Charged to the account", _charged(held, public)],
         ],
-        "account": _account(held),
+        "account": account_part(held.account, held.cost),
     }
 
 
@@ -129,10 +130,9 @@ def _charged(held: Reservation, public: Public) -> str:
     return f"{held.cost}: it protects people, so it pays for all images of one, at most {images}"
 
 
-def _account(held: Reservation) -> dict[str, Any]:
-    """Return the account right after this charge, in the parameter of its definition."""
-    row = held.account
-    budgets = {"charged": held.cost, "total": row.budget, "spent": row.spent, "left": row.left}
+def account_part(row: PopulationRow, charged: Budget) -> dict[str, Any]:
+    """Return the account right after a charge, in the parameter of its definition."""
+    budgets = {"charged": charged, "total": row.budget, "spent": row.spent, "left": row.left}
     return {
         "definition": row.budget.name,
         **{name: main_parameter(one) if one else 0.0 for name, one in budgets.items()},
@@ -165,13 +165,5 @@ def private_part(points: Chunks, public: Public) -> dict[str, Any]:
         "mu": config.cost.mu if isinstance(config.cost, GDP) else None,
         "predicted_error": None if error is None else float(error),
         "rho": math.fsum(rhos) if hardened else None,
-        "costs": [
-            {
-                "step": step.name,
-                "sensitivity": step.sensitivity,
-                "sigma": step.sigma,
-                "rho": rho if hardened else None,
-            }
-            for step, rho in zip(drawn.steps, rhos, strict=True)
-        ],
+        "costs": cost_rows(drawn.steps, rhos),
     }

@@ -24,7 +24,7 @@ from pipeline.stream.estimates import (
 from pipeline.stream.factorisation import coefficients, column_norm
 from pipeline.stream.ground import Stream
 from pipeline.stream.history import Epoch, Night, Opened, Private, Shares, nothing
-from pipeline.stream.night import release_night
+from pipeline.stream.night import add_units, draw_night, release_night
 from pipeline.stream.plan import StreamPlan
 
 __all__ = [
@@ -38,11 +38,13 @@ __all__ = [
     "Stream",
     "StreamPlan",
     "Window",
+    "add_units",
     "between",
     "coefficients",
     "column_norm",
     "covariance_of",
     "cumulative",
+    "draw_night",
     "joined",
     "nothing",
     "release_night",

@@ -9,6 +9,7 @@ through whole numbers alone: their order is not in it.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,34 +56,82 @@ def release_night(
     ConfigError
         When `private` is not of this history, or there are more than `MOST` units.
     """
-    plan, past = stream.plan, parts_of(history)
-    if len(history) >= plan.horizon:
-        raise PrivacyError(
-            f"the stream ends with night {plan.horizon}, its horizon, which its noise was made "
-            "for; open a new stream for new units, and join what both released (`joined`)"
-        )
+    after = add_units(stream, history, private, points)
+    return draw_night(stream, history, after, len(points), noise=noise), after
+
+
+def add_units(stream: Stream, history: Sequence[Night], private: Private, points: Point) -> Private:
+    """Return the private sums with one night more; nothing is drawn.
+
+    Parameters and errors are those of `release_night`.
+    """
+    past = parts_of(history)
+    _check_going(stream, history, len(points))
+    if past.opened is not None and not past.segments:
+        private = replace(private, held=private.held[:0])  # the opening has them
     _check(past, private)
     placed = stream.placed(points)
-    number, units = len(history) + 1, len(placed)
-    n = units + (history[-1].n_so_far if history else 0)
-    if n > MOST:
-        raise ConfigError(f"a stream has at most {MOST} units, found {n}; open a new one for these")
     if past.opened is None:
-        held = np.concatenate([private.held, placed])
+        return replace(private, held=np.concatenate([private.held, placed]))
+    fresh = _fresh(stream, history, past)
+    return _added(stream, fresh, fresh or past.segments[-1].epoch, private, placed)
+
+
+def draw_night(
+    stream: Stream, history: Sequence[Night], after: Private, units: int, *, noise: Noise
+) -> Night:
+    """Return what the next night releases; see `release_night` for its privacy.
+
+    Parameters
+    ----------
+    stream, history, noise
+        As in `release_night`.
+    after : Private
+        What `add_units` returned of the night.
+    units : int
+        How many came.
+    """
+    past, plan = parts_of(history), stream.plan
+    n = _check_going(stream, history, units)
+    number = len(history) + 1
+    if past.opened is None:
+        if len(after.held) != n:
+            raise _other(past, after)
         if not plan.opens(n):
-            return Night(number, units, n), Private(held)
-        opened, rhos = _open(stream, held, noise)
-        return Night(number, units, n, opened=opened, rhos=rhos), Private(held[:0])
-    fresh = begin(stream, history, past) if due(history, past) else None
-    private = _added(stream, fresh, fresh or past.segments[-1].epoch, private, placed)
-    series = ((private.survey, ROOT), (private.shells, ROOT), (private.means, float(PER_UNIT)))
+            return Night(number, units, n)
+        opened, rhos = _open(stream, after.held, noise)
+        return Night(number, units, n, opened=opened, rhos=rhos)
+    fresh = _fresh(stream, history, past)
+    nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].w) + 1
+    if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
+        raise _other(past, after)
+    series = ((after.survey, ROOT), (after.shells, ROOT), (after.means, float(PER_UNIT)))
     told = [
         noise(weighted(rows, plan.horizon, per), step.sigma, step.sensitivity)
         for (rows, per), step in zip(series, stream.steps, strict=True)
     ]
     survey, shells, w = (found.vector for found in told)
     rhos = tuple(found.rho for found in told)
-    return Night(number, units, n, None, fresh, survey, shells, w, rhos), private
+    return Night(number, units, n, None, fresh, survey, shells, w, rhos)
+
+
+def _fresh(stream: Stream, history: Sequence[Night], past: Past) -> Epoch | None:
+    """Return the epoch that begins tonight, if one does."""
+    return begin(stream, history, past) if due(history, past) else None
+
+
+def _check_going(stream: Stream, history: Sequence[Night], units: int) -> int:
+    """Return how many units there are with tonight's, or raise when there is no such night."""
+    plan = stream.plan
+    if len(history) >= plan.horizon:
+        raise PrivacyError(
+            f"the stream ends with night {plan.horizon}, its horizon, which its noise was made "
+            "for; open a new stream for new units, and join what both released (`joined`)"
+        )
+    n = units + (history[-1].n_so_far if history else 0)
+    if n > MOST:
+        raise ConfigError(f"a stream has at most {MOST} units, found {n}; open a new one for these")
+    return n
 
 
 def _check(past: Past, private: Private) -> None:
@@ -91,11 +140,16 @@ def _check(past: Past, private: Private) -> None:
     epoch = len(past.segments[-1].w) if past.segments else 0
     found = len(private.held), len(private.survey), len(private.shells), len(private.means)
     if found != (waiting, len(past.survey), epoch, epoch):
-        raise ConfigError(
-            f"the private sums of {len(private.survey)} nights, with {len(private.held)} units "
-            f"that wait, do not belong to a history of {len(past.survey)} nights since its opening "
-            f"and {waiting} units that wait; make them again from the images"
-        )
+        raise _other(past, private)
+
+
+def _other(past: Past, private: Private) -> ConfigError:
+    waiting = 0 if past.opened else past.held
+    return ConfigError(
+        f"the private sums of {len(private.survey)} nights, with {len(private.held)} units that "
+        f"wait, do not belong to a history of {len(past.survey)} nights since its opening and "
+        f"{waiting} units that wait; make them again from the images"
+    )
 
 
 def _open(stream: Stream, held: FloatArray, noise: Noise) -> tuple[Opened, tuple[float, ...]]:

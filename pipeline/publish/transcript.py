@@ -1,0 +1,239 @@
+"""The transcript of a stream: what its documents say, read back as `pipeline.stream` needs it.
+
+    night ─► row of the document          what the night released of a class
+    documents 1, 2, …, t ─► histories     the same values, to the last bit
+
+So all that later nights build on, and every estimate, follows from the committed documents alone.
+Next on the path: ``night_document.py``, which makes one.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.descriptors import domain
+from pipeline.errors import OutputError
+from pipeline.geometry import MANIFOLDS, FlatChart
+from pipeline.mean import Step, step_costs
+from pipeline.mean.choice import Clip
+from pipeline.privacy import budget_from
+from pipeline.stream import Epoch, Estimate, Night, Opened, Shares, Stream, StreamPlan, column_norm
+
+
+@dataclass(frozen=True, eq=False)
+class ClassHistory:
+    """All nights of one class that were read, from the first on.
+
+    Attributes
+    ----------
+    label : int
+    name : str
+        Of the class.
+    stream : Stream
+    nights : tuple of Night
+    before : Estimate or None
+        The mean of the streams that this one follows.
+    """
+
+    label: int
+    name: str
+    stream: Stream
+    nights: tuple[Night, ...]
+    before: Estimate | None = None
+
+
+def read_histories(documents: Iterable[Mapping[str, Any]]) -> tuple[ClassHistory, ...]:
+    """Return what the documents of a stream's nights say, one history a class.
+
+    Parameters
+    ----------
+    documents : iterable of mapping
+        Of nights 1, 2, …, in order, as `read_document` returns them.
+
+    Raises
+    ------
+    OutputError
+        When they are not the first nights of one stream, or their noise is not what this version
+        would draw: then other values than those released would follow.
+    """
+    stream: Stream | None = None
+    known: list[ClassHistory] = []
+    nights: list[list[Night]] = []
+    for number, document in enumerate(documents, 1):
+        if document.get("night") != number:
+            raise OutputError(
+                f"the documents of a stream are read from its first night on, in order: expected "
+                f"night {number}, found {document.get('night')!r}; give all that were committed"
+            )
+        if stream is None:
+            stream = read_stream(document["settings"])
+            known = [
+                ClassHistory(row["label"], row["class_name"], stream, (), _before(row, stream))
+                for row in document["classes"]
+            ]
+            nights = [[] for _ in known]
+        check_noise(document, stream)
+        for row, so_far in zip(document["classes"], nights, strict=True):
+            so_far.append(read_night(number, row))
+    return tuple(
+        ClassHistory(one.label, one.name, one.stream, tuple(so_far), one.before)
+        for one, so_far in zip(known, nights, strict=True)
+    )
+
+
+def read_stream(settings: Mapping[str, Any]) -> Stream:
+    """Return the stream of a class that the settings of a document say."""
+    told = settings["stream"]
+    budget = budget_from(settings["definition"], settings["budget"])
+    known = domain(
+        settings["descriptor"],
+        height=settings["image_height"],
+        width=settings["image_width"],
+        depth=settings.get("image_depth"),
+        eta=settings["eta"],
+        manifold=settings["manifold"],
+        masked=settings.get("masked", False),
+    )
+    plan = StreamPlan(budget, told["horizon"], told["opening"])
+    return Stream(plan, known, MANIFOLDS[settings["manifold"]](k=known.k))
+
+
+def check_noise(document: Mapping[str, Any], stream: Stream) -> None:
+    """Raise `OutputError` unless the noise of a night is what this version draws.
+
+    What a unit pays is shared out over all nights: with other shares on some of them it would not
+    add up to the charge.
+    """
+    horizon = stream.plan.horizon
+    drawn = [step._replace(budget=stream.plan.budget) for step in stream.steps]
+    stated = [
+        Step(step["step"], stream.plan.budget, step["sensitivity"], step["sigma"])
+        for row in document["classes"]
+        if row["w"] is not None
+        for step in row["costs"]
+    ]
+    same = (document["horizon"], document["coefficient_norm"]) == (horizon, column_norm(horizon))
+    if not same or not set(stated) <= set(drawn):
+        raise OutputError(
+            f"night {document['night']} of the stream {document['settings']['name']!r} was drawn "
+            "with other noise than this version draws; go on with the version that the document "
+            f"names, {document['settings']['version']}"
+        )
+
+
+def costs_of(stream: Stream, night: Night) -> list[dict[str, Any]]:
+    """Return what each draw of a night is for, its Δ, σ and ρ; nothing before the opening.
+
+    Those of the opening are spent once; those of later nights are of all nights together, what a
+    unit pays in them for life.
+    """
+    if night.opened is not None:
+        shares = stream.opening.shares
+        assert shares is not None
+        steps = step_costs(stream.plan.budget, night.n_so_far, shares, dim=stream.manifold.dim)
+        return cost_rows(steps, night.rhos)
+    return cost_rows(stream.steps, night.rhos) if night.w is not None else []
+
+
+def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[dict[str, Any]]:
+    """Return what each draw of noise cost, as JSON values; ρ is None where nothing certifies it."""
+    return [
+        {
+            "step": step.name,
+            "sensitivity": step.sensitivity,
+            "sigma": step.sigma,
+            "rho": None if math.isnan(rho) else rho,
+        }
+        for step, rho in zip(steps, rhos, strict=True)
+    ]
+
+
+def night_row(stream: Stream, night: Night) -> dict[str, Any]:
+    """Return what a night released of a class as JSON values; `read_night` reads them back."""
+    return {
+        "sigma": stream.steps[2].sigma,
+        "n_so_far": night.n_so_far,
+        "n_tonight": night.units,
+        "w": _listed(night.w),
+        "survey": _listed(night.survey),
+        "shells": _listed(night.shells),
+        "opened": None if night.opened is None else _opened_row(night.opened),
+        "epoch": None if night.epoch is None else _epoch_row(night.epoch),
+        "costs": costs_of(stream, night),
+    }
+
+
+def read_night(number: int, row: Mapping[str, Any]) -> Night:
+    """Return what `night_row` wrote of a night."""
+    opened, epoch = row["opened"], row["epoch"]
+    return Night(
+        night=number,
+        units=row["n_tonight"],
+        n_so_far=row["n_so_far"],
+        opened=None if opened is None else _opened(opened),
+        epoch=None if epoch is None else _epoch(epoch),
+        survey=_array(row["survey"]),
+        shells=_array(row["shells"]),
+        w=_array(row["w"]),
+        rhos=tuple(math.nan if one["rho"] is None else one["rho"] for one in row["costs"]),
+    )
+
+
+def estimate_row(found: Estimate) -> dict[str, Any]:
+    """Return an estimate as JSON values; its point is on the manifold, all else in its chart."""
+    return {
+        "n": found.n,
+        "point": found.point.tolist(),
+        "offset": found.offset.tolist(),
+        "covariance": found.covariance.tolist(),
+        "spread": found.spread.tolist(),
+    }
+
+
+def read_estimate(row: Mapping[str, Any], stream: Stream) -> Estimate:
+    """Return what `estimate_row` wrote."""
+    chart = FlatChart(stream.manifold)
+    offset, covariance, spread = (np.array(row[x]) for x in ("offset", "covariance", "spread"))
+    return Estimate(chart, offset, covariance, row["n"], spread)
+
+
+def _before(row: Mapping[str, Any], stream: Stream) -> Estimate | None:
+    found = row.get("before")
+    return None if found is None else read_estimate(found, stream)
+
+
+def _opened_row(opened: Opened) -> dict[str, Any]:
+    return {
+        "offset": opened.offset.tolist(),
+        "belief": opened.belief.tolist(),
+        "survey": {"values": opened.survey.values.tolist(), "noise": opened.survey.noise},
+        "shells": {"values": opened.shells.values.tolist(), "noise": opened.shells.noise},
+    }
+
+
+def _opened(row: Mapping[str, Any]) -> Opened:
+    survey, shells = (
+        Shares(np.array(row[name]["values"]), row[name]["noise"]) for name in ("survey", "shells")
+    )
+    return Opened(np.array(row["offset"]), np.array(row["belief"]), survey, shells)
+
+
+def _epoch_row(epoch: Epoch) -> dict[str, Any]:
+    clip = epoch.clip._asdict()
+    return {"first": epoch.first, "centre": epoch.centre.tolist(), "clip": clip}
+
+
+def _epoch(row: Mapping[str, Any]) -> Epoch:
+    return Epoch(row["first"], np.array(row["centre"]), Clip(**row["clip"]))
+
+
+def _listed(values: FloatArray | None) -> list[float] | None:
+    return None if values is None else values.tolist()
+
+
+def _array(values: list[float] | None) -> FloatArray | None:
+    return None if values is None else np.array(values)

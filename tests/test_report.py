@@ -294,6 +294,25 @@ def test_gaps_are_the_true_pairs(tmp_path: Path, seed: int) -> None:
         assert listed(gaps(rows, kind), budgets) == true
 
 
+def test_gaps_of_nights_name_the_nights() -> None:
+    """A series that is held back on its first nights has no result on those, and has one later."""
+    night = np.tile([1, 7, 30], 4)
+    late = np.repeat([True, False], 6) & (night < 30)
+    rows = {
+        "label": np.tile(np.repeat([0, 1], 3), 2),
+        "class_name": np.tile(np.repeat(np.array(["a", "b"], dtype=object), 3), 2),
+        "series": np.repeat(np.array(["Stream", "Anew"], dtype=object), 6),
+        "definition": np.full(12, "GDP", dtype=object),
+        "budget": np.full(12, 0.5),
+        "night": night,
+        "status": np.where(late, np.array("held back", dtype=object), "ok").astype(object),
+        "error": np.where(late, np.nan, 1.0),
+    }
+    assert gaps(rows, "held back") == ["Stream has no result on nights 1 and 7 (a and b)."]
+    rows["error"][:6], rows["status"][:6] = np.nan, "held back"
+    assert gaps(rows, "held back") == ["Stream has no result on any night (a and b)."]
+
+
 def test_gaps_of_a_run_without_any_result(tmp_path: Path) -> None:
     """Where nothing has a result one sentence says so, under a heading that gives the reason."""
     record = write_sample(tmp_path, images=False)

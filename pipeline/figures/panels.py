@@ -53,11 +53,13 @@ def into_panels(
 def class_titles(table: Table) -> NDArray[Any]:
     """Return the title of each row's class, with its number of records where classes differ in it.
 
-    The number is left out where the class is called by it, and where all classes share it.
+    The number is left out where the class is called by it, where all classes share it, and where it
+    grows night by night.
     """
     shared = len(unique(table["label"])[0]) > 1 and len(set(table["n"])) == 1
+    plain = shared or bool(np.any(table.get("night", 0)))
     titles = [
-        name if shared or "n = " in name else f"{name}, n = {n:,.0f}"
+        name if plain or "n = " in name else f"{name}, n = {n:,.0f}"
         for name, n in zip(table["class_name"], table["n"], strict=True)
     ]
     return np.array(titles, dtype=object)

@@ -24,7 +24,7 @@ def run_release(
 ) -> dict[str, Path]:
     """Release once and return the paths of the Parquet file and of the report."""
     use_ledger(ledger)
-    told, folder = check_release(config, out, run_key=run_key)
+    told, folder = check_release(config, out, run_key=run_key, store=store)
     place = store and find_place(store, out=folder).address
     with prefect() as ready:
         from flows.release import release
@@ -46,7 +46,12 @@ def use_ledger(address: str | None) -> None:
 
 
 def check_release(
-    config: Path, out: Path | None, *, run_key: str | None = None, at: datetime | None = None
+    config: Path,
+    out: Path | None,
+    *,
+    run_key: str | None = None,
+    at: datetime | None = None,
+    store: str | None = None,
 ) -> tuple[ReleaseConfig, Path]:
     """Check all that can be checked before images are read and before Prefect starts.
 
@@ -67,6 +72,9 @@ def check_release(
         open_ledger(ledger_address()).check_charge(told.population, told.charge, str(told.run_key))
     except BudgetError as error:
         raise BudgetError(f"{config}: {error}") from error
-    folder = make_folder(out or default_out(told.name)).resolve()
+    where = out or default_out(told.name)
+    if store:  # refused before there is a folder
+        find_place(store, out=where)
+    folder = make_folder(where).resolve()
     check_folder(folder)
     return told, folder

@@ -42,8 +42,8 @@ def settle_release(
 ) -> Path:
     """Pay, draw, commit, and write the committed bytes; return the path of the document."""
     told = _load(config, run_key)
-    check_folder(out)
     place = None if store is None else find_place(store, out=out)
+    check_folder(out)
     return write_document(settle(told, open_ledger(ledger_address()), root, place), out)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PATIENCE = 2
-"""Seconds a scheduler may take to say that it is one."""
+PATIENCE = 5.0
+"""Seconds that reaching a scheduler, and its saying that it is one, may take together."""
 
 
 def check_runner(name: str) -> None:
@@ -36,20 +37,20 @@ def check_runner(name: str) -> None:
         raise ConfigError(
             f"unknown runner {name!r}; choose threads, dask, or an address such as tcp://host:8786"
         )
-    fault = "no Dask scheduler answers"
+    from distributed.comm.core import connect  # before the clock starts
+
+    fault, until = "no Dask scheduler answers", time.monotonic() + PATIENCE
     check_reachable(name, fault)
+
+    async def greet() -> None:  # a client of Dask would wait longer for one who says nothing
+        left = until - time.monotonic()
+        comm = await asyncio.wait_for(connect(name, timeout=left), left)  # type: ignore[no-untyped-call]
+        comm.abort()
+
     try:
-        asyncio.run(asyncio.wait_for(_greet(name), PATIENCE))
+        asyncio.run(greet())
     except (OSError, ValueError, TimeoutError) as error:
         raise ConfigError(f"{fault}: {name}; check the address") from error
-
-
-async def _greet(address: str) -> None:
-    """Shake hands as Dask does; a client of it would wait longer for one who says nothing."""
-    from distributed.comm.core import connect
-
-    comm = await connect(address, timeout=PATIENCE)  # type: ignore[no-untyped-call]
-    comm.abort()
 
 
 def in_share(work: Callable[P, R]) -> Callable[P, R]:

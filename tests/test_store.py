@@ -20,7 +20,7 @@ from pipeline.cli import main
 from pipeline.datasets import ImageSource, find_card, npz, open_dataset
 from pipeline.datasets.reading import InMemory
 from pipeline.descriptors import describe, domain, verify
-from pipeline.errors import ConfigError, DatasetError, OutputError, PrivacyError
+from pipeline.errors import ConfigError, DatasetError, LedgerError, OutputError, PrivacyError
 from pipeline.experiments.registry import MAIN, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
@@ -28,7 +28,7 @@ from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, settle
 from pipeline.results import read_rows
-from pipeline.store import Place, Plan, fill, find_place, make_plan, making, plan, take
+from pipeline.store import Place, Plan, fill, find_place, lease, make_plan, making, plan, take
 from pipeline.threads import limited_to
 
 NPZ = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "odd"]\n'
@@ -98,11 +98,36 @@ def test_what_is_read_back_is_what_describe_gives(ward: Path) -> None:
         for _ in range(2):  # as often as they are asked for
             np.testing.assert_array_equal(np.concatenate(list(records)), wanted)
         assert records.n == 100
-        assert len({digest for part in stored.digests(label) for digest in _cut(part)}) == 100
+        assert len(set(_cut(stored.contents(label)))) == 100
 
 
 def _cut(digests: bytes) -> list[bytes]:
     return [digests[start : start + 16] for start in range(0, len(digests), 16)]
+
+
+@pytest.mark.parametrize("most", [64, 3])
+def test_contents_depend_on_no_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Units in another order, and images of one, are the same; of other units they are others."""
+    monkeypatch.setattr(plan, "IMAGES", most)
+    card = find_card("tiles").model_copy(update={"classes": ("all",)})
+    zeros = np.zeros(12, np.int64)
+    images, whose = pictures(12), np.array([b"a", b"b", b"a", b"c", *[b"d"] * 8])
+    order = np.random.default_rng(2).permutation(12)
+
+    def known(images: ImageArray, whose: np.ndarray | None) -> bytes:
+        source = ImageSource(card, (12, 12), zeros, zeros, InMemory(images), people=whose)
+        made = make_plan(source, descriptor="oct5")
+        return fill(made, find_place(f"memory://contents/{len(made.keys)}")).stored.contents(0)
+
+    assert known(images[order], None) == known(images, None)
+    assert known(images[order], whose[order]) == known(images, whose)
+    assert len(known(images, whose)) == 4 * 16
+    assert known(images[order], whose) != known(images, whose)
+    twice = np.concatenate([images[:11], images[:1]])
+    assert known(twice, None) != known(images, None)
+    assert len(known(twice, None)) == 12 * 16
 
 
 def test_bits_depend_neither_on_who_works_nor_on_the_order(tmp_path: Path) -> None:
@@ -175,15 +200,37 @@ def test_killed_in_the_middle_it_goes_on_with_the_missing_shards(ward: Path) -> 
     done = subprocess.run([sys.executable, "-c", KILLED, str(ward)], check=False)
     assert done.returncode == -signal.SIGKILL
     place = find_place(ward / "store")
-    before = contents(place)
+    before = {name: held for name, held in contents(place).items() if name.endswith(".parquet")}
     assert len(before) == 2
+    assert len(place.names()) == 3  # and its lease, which nobody holds
     (ward / "store" / f".{planned(ward).keys[2]}.0.parquet.0.part").write_bytes(b"half")
+    (ward / "store" / "0.task").write_bytes(b"what a pass by workers would have left")
     filled = fill(planned(ward), place)
     assert filled.images == 300 - 2 * 64
     after = contents(place)
     assert len(after) == 5
     assert before.items() <= after.items()
     assert after == contents(_elsewhere(ward))
+
+
+@pytest.mark.parametrize("address", ["memory://leases", "store"])
+def test_what_a_running_pass_needs_is_not_swept(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """Tasks of another pass stay while it works, and go with the next pass once it has ended."""
+    place = find_place(address if "://" in address else ward / address)
+    place.prepare()
+    with lease.lease(place):
+        place.write("0.task", b"of the other pass")
+        fill(planned(ward), place, in_turn)
+        assert place.read("0.task") == b"of the other pass"
+        assert sum(name.endswith(".lease") for name in place.names()) == 1
+    fill(planned(ward), place)
+    assert {Path(name).suffix for name in place.names()} == {".parquet"}
+    place.write("0.task", b"of a pass that was killed")
+    place.write("0.lease", b"1700000000")  # elsewhere the time of its last sign of life
+    fill(planned(ward), place)
+    assert {Path(name).suffix for name in place.names()} == {".parquet"}
 
 
 def _elsewhere(ward: Path) -> Place:
@@ -402,6 +449,29 @@ def test_a_release_unpacks_its_file_once(
     assert released() == first
 
 
+def test_images_in_another_order_are_the_same_to_the_ledger(
+    ward: Path, released: Callable[..., bytes]
+) -> None:
+    """Read in another order a release is found again, and another population cannot charge them."""
+    first = released()
+    images, labels = pictures(300)[::-1], (np.arange(300) % 3)[::-1]
+    np.savez(ward / "ward.npz", train_images=images, train_labels=labels)
+    assert released() == first
+    book = init_ledger(ward / "ledger.sqlite")
+    assert book.show("ward-7")[0].releases == 1
+    book.set_budget("ward-8", GDP(1.0))
+    (ward / "release.toml").write_text(
+        RELEASE.format(card=ward / "ward.toml").replace("ward-7", "ward-8")
+    )
+    with pytest.raises(LedgerError, match="under population 'ward-7' before"):
+        settle(load_release(ward / "release.toml"), book, ward)
+    images = images.copy()
+    images[0, 0, 0] ^= 1
+    np.savez(ward / "ward.npz", train_images=images, train_labels=labels)
+    assert released() != first
+    assert book.show("ward-7")[0].releases == 2
+
+
 def test_a_private_store_goes_with_its_release(
     ward: Path, released: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,6 +494,17 @@ def test_a_private_store_goes_with_its_release(
     released()
     assert sum(described) == 300
     assert list((ward / "stores").iterdir()) == []
+
+
+def test_a_store_among_the_results_is_refused_before_there_are_any(
+    ward: Path, released: Callable[..., bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, exit code 2, and no folder that was not there before."""
+    out, config = ward / "out", ward / "release.toml"
+    tokens = ["release", "--config", str(config), "--ledger", str(ward / "ledger.sqlite")]
+    assert main([*tokens, "--out", str(out), "--store", str(out / "store")]) == 2
+    assert "as private as the images" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_masks_are_obeyed_and_counted_in_the_domain(tmp_path: Path) -> None:

@@ -49,9 +49,10 @@ class Ledger:
     def digest(self, chunks: Iterable[bytes]) -> str:
         """Return the HMAC-SHA256, in hexadecimal, of the content of one class.
 
-        It depends on the concatenation of `chunks` alone, not on where they are cut. Give the bytes
-        of the images in a fixed order and nothing else: a class is known again by them under any
-        name. For `reserve` only; not to be shown, see the package's docstring.
+        It depends on the concatenation of `chunks` alone, not on where they are cut. Give what the
+        units are known by in ascending order and nothing else: a class is known again by them under
+        any name, in whatever order its images are read. For `reserve` only; not to be shown, see
+        the package's docstring.
         """
         return self._mac("content", chunks)
 

@@ -125,10 +125,12 @@ def _read(
     public = _public(config, source)
     _rehearse(source, public)
     stored = _unless_told(config, partial(_stored, source, config, place))
-    # the same images of other persons are another record
-    digests = partial(stored.digests, of_units=config.classes_per_person is not None)
+
+    def content(label: int) -> str:
+        return ledger.digest([stored.contents(label)])  # of the units, in whatever order
+
     contents = {
-        f"{label} {name}": _unless_told(config, partial(ledger.digest, digests(label)))
+        f"{label} {name}": _unless_told(config, partial(content, label))
         for label, name, _ in public.classes
     }
     return stored, public, contents

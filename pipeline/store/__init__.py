@@ -9,7 +9,8 @@ private as the images are.
 
 A reader's order: ``plan`` (which images go into which shard, and what a shard is known by),
 ``place`` (folders of one's own, and addresses elsewhere), ``shard`` (the file), ``making`` (what a
-worker does), ``filling`` (the pass), ``stored`` (reading back), ``checking`` (what cannot be used).
+worker does), ``lease`` (who is at work), ``filling`` (the pass), ``stored`` (reading back),
+``checking`` (what cannot be used).
 """
 
 from pipeline.store.checking import Fault, check, listed

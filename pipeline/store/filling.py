@@ -16,13 +16,13 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import OutputError
 from pipeline.memory import peak_memory
 from pipeline.progress import counted
+from pipeline.store.lease import TASK, lease, sweep
 from pipeline.store.making import Made, Tick, make, unseen
 from pipeline.store.place import Place, find_place
 from pipeline.store.plan import Plan
 from pipeline.store.shard import SUFFIX, name_of
 from pipeline.store.stored import Held, StoredImages
 
-TASK = ".task"
 HandOut: TypeAlias = Callable[[Sequence[str], Callable[[Made], None]], None]
 """``hand_out(addresses, done)`` has `take` called for each address, and `done` with each result."""
 
@@ -72,18 +72,18 @@ def fill(
     """
     started = time.perf_counter()
     place.prepare()
-    names = _found(plan, place)
-    missing = [shard for shard, key in enumerate(plan.keys) if key not in names]
     made: list[Made] = []
-    if missing:
-        total = sum(plan.span(shard).stop - plan.span(shard).start for shard in missing)
-        with counted("describing", total, "images") if shown else nullcontext(unseen) as tick:
-            if hand_out is None:
-                made.append(make(plan.part(missing), place, tick))
-            else:
-                _distribute(plan, place, missing, hand_out, made, tick)
-        names = _listed(plan, place)
-    _sweep(plan, place)
+    with lease(place) as own:
+        sweep(place, own)
+        names = _found(plan, place)
+        if missing := [shard for shard, key in enumerate(plan.keys) if key not in names]:
+            total = sum(plan.span(shard).stop - plan.span(shard).start for shard in missing)
+            with counted("describing", total, "images") if shown else nullcontext(unseen) as tick:
+                if hand_out is None:
+                    made.append(make(plan.part(missing), place, tick))
+                else:
+                    _distribute(plan, place, missing, hand_out, made, tick)
+            names = _listed(plan, place)
     held = [_held(plan, shard, names) for shard in range(len(plan.keys))]
     seconds = time.perf_counter() - started
     peak = max((one.peak for one in made), default=peak_memory())
@@ -117,14 +117,6 @@ def _listed(plan: Plan, place: Place) -> dict[str, str]:
     wanted = set(plan.keys)
     names = [name for name in sorted(place.names()) if name.endswith(SUFFIX)]
     return {name.partition(".")[0]: name for name in names if name.partition(".")[0] in wanted}
-
-
-def _sweep(plan: Plan, place: Place) -> None:
-    """Remove what workers that were killed have left half written of the plan's shards."""
-    wanted = set(plan.keys)
-    for name in place.names():
-        if name.startswith(".") and name.endswith(".part") and name.split(".")[1] in wanted:
-            place.remove(name)
 
 
 def _found(plan: Plan, place: Place) -> dict[str, str]:

@@ -82,11 +82,15 @@ class Place:
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        with suppress(FileNotFoundError):
-            if self.folder is not None:
-                (self.folder / name).unlink()
-            else:
-                self._elsewhere().rm_file(f"{self._path}/{name}")
+
+        def gone() -> None:
+            with suppress(FileNotFoundError):
+                if self.folder is not None:
+                    (self.folder / name).unlink()
+                else:
+                    self._elsewhere().rm_file(f"{self._path}/{name}")
+
+        self._tried("write to", gone)
 
     def clear(self) -> None:
         """Remove all of a folder on this machine."""

@@ -1,5 +1,6 @@
 """What is stored, read back in chunks: by class, as often as wanted."""
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import Bound, DescriptorDomain, merge_bounds, verify
 from pipeline.store.place import Place
-from pipeline.store.shard import Chunk, decode
+from pipeline.store.shard import DIGEST, Chunk, decode
 
 Form: TypeAlias = Callable[[FloatArray, NDArray[np.int64]], FloatArray]
 """From descriptors and the units they belong to, each unit's together, to one record a unit."""
@@ -75,16 +76,15 @@ class StoredImages:
         """
         return StoredRecords(self, label, form)
 
-    def digests(self, label: int, *, of_units: bool = False) -> Iterator[bytes]:
-        """Yield what the pixels of a class are known by, in their order, and whose they are.
+    def contents(self, label: int) -> bytes:
+        """Return what the units of a class are known by, ascending, joined.
 
-        Joined, they do not depend on where shards are cut.
+        It depends neither on the order of the units, nor on that of the images of one, nor on
+        where shards are cut.
         """
-        for chunk in self.chunks(label):
-            columns = [chunk.digests]
-            if of_units:
-                columns.append(chunk.units.astype("<i8")[:, np.newaxis].view(np.uint8))
-            yield np.concatenate(columns, axis=1).tobytes()
+        known = [digests_of_units(chunk) for chunk in self.chunks(label)]
+        joined = np.concatenate([np.zeros((0, DIGEST), np.uint8), *known])
+        return joined[np.lexsort(_halves(joined))].tobytes()
 
     def verify(self, label: int, domain: DescriptorDomain) -> Bound:
         """Return the bound on one class; see `pipeline.descriptors.verify`."""
@@ -100,6 +100,30 @@ class StoredImages:
     def fingerprint(self) -> str:
         """What the content of all shards is known by: the same wherever the images lie."""
         return "".join(shard.name.split(".")[1] for shard in self.shards)
+
+
+def digests_of_units(chunk: Chunk) -> NDArray[np.uint8]:
+    """Return what each unit is known by, (u, 16), in the order of the units.
+
+    A unit of one image is known by that image's digest, one of several by a digest of theirs,
+    ascending.
+    """
+    starts = np.flatnonzero(np.diff(chunk.units, prepend=-1))
+    if len(starts) == len(chunk.units):
+        return chunk.digests
+    ascending = chunk.digests[np.lexsort((*_halves(chunk.digests), chunk.units))]
+    found = ascending[starts]
+    ends = np.append(starts[1:], len(chunk.units))
+    for unit in np.flatnonzero(ends - starts > 1):
+        images = ascending[starts[unit] : ends[unit]].tobytes()
+        known = hashlib.blake2b(images, digest_size=DIGEST, person=b"covdp unit").digest()
+        found[unit] = np.frombuffer(known, np.uint8)
+    return found
+
+
+def _halves(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return what digests are sorted by, the first half last, as `numpy.lexsort` wants it."""
+    return np.ascontiguousarray(digests).view(">u8").astype(np.uint64).T[::-1]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PATIENCE = 5.0
-"""Seconds that reaching a scheduler, and its saying that it is one, may take together."""
+PATIENCE, LEAST = 4.5, 2.0
+"""Seconds until a scheduler that does not answer is refused, and those that it has in any case."""
 
 
 def check_runner(name: str) -> None:
@@ -37,13 +37,12 @@ def check_runner(name: str) -> None:
         raise ConfigError(
             f"unknown runner {name!r}; choose threads, dask, or an address such as tcp://host:8786"
         )
-    from distributed.comm.core import connect  # before the clock starts
-
     fault, until = "no Dask scheduler answers", time.monotonic() + PATIENCE
     check_reachable(name, fault)
+    from distributed.comm.core import connect
 
     async def greet() -> None:  # a client of Dask would wait longer for one who says nothing
-        left = until - time.monotonic()
+        left = max(LEAST, until - time.monotonic())
         comm = await asyncio.wait_for(connect(name, timeout=left), left)  # type: ignore[no-untyped-call]
         comm.abort()
 

@@ -39,6 +39,7 @@ function fit(spec, width) {
     out.resolve = { axis: { ...out.resolve?.axis, x: "independent" } };
   } else {
     out.width = room;
+    out.config.legend.columns = 1;
   }
   for (const { encoding } of layers) {
     if (encoding.x?.axis?.tickCount) encoding.x.axis.tickCount = 3;
@@ -47,8 +48,21 @@ function fit(spec, width) {
   return out;
 }
 
+function unchecked(element) {
+  // The classes that the reader of a section has left out.
+  const boxes = element.closest(".experiment")?.querySelectorAll(".filter input:not(:checked)") ?? [];
+  return new Set([...boxes].map((box) => box.value));
+}
+
+function chosen(spec, without) {
+  // The specification without the marks of some classes.
+  for (const [name, rows] of Object.entries(spec.datasets))
+    spec.datasets[name] = rows.filter((row) => !without.has(row.class));
+  return spec;
+}
+
 async function draw(figure) {
-  const spec = JSON.parse(figure.querySelector("script").textContent);
+  const spec = chosen(JSON.parse(figure.querySelector("script").textContent), unchecked(figure));
   const live = figure.querySelector(".live");
   live.hidden = false;
   const width = Math.max(live.clientWidth, 280);
@@ -81,3 +95,13 @@ for (const figure of document.querySelectorAll("figure.chart")) near.observe(fig
 narrow.addEventListener("change", () =>
   document.querySelectorAll("figure.chart[data-state=live]").forEach(draw),
 );
+
+for (const filter of document.querySelectorAll(".filter")) {
+  const section = filter.closest(".experiment");
+  filter.hidden = false;
+  filter.addEventListener("change", () => {
+    const without = unchecked(filter);
+    for (const row of section.querySelectorAll("[data-class]")) row.hidden = without.has(row.dataset.class);
+    section.querySelectorAll("figure.chart[data-state=live]").forEach(draw);
+  });
+}

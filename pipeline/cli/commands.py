@@ -4,6 +4,7 @@ experiments   run, reproduce, report: on public images
 describing    describe: one pass over images into a store
 catalogue     datasets, mechanisms, audit: what there is, and whether it keeps its word
 releases      release, ledger, serve: on private images
+looking_back  history: on what was released
 completion    what a shell needs to complete all of these
 """
 
@@ -12,7 +13,7 @@ from typing import Literal
 
 from cyclopts import App, Group
 
-from pipeline.cli import catalogue, describing, experiments, releases
+from pipeline.cli import catalogue, describing, experiments, looking_back, releases
 from pipeline.cli.version import version
 
 app = App(
@@ -54,7 +55,13 @@ book.command(releases.confirm_ledger, name="confirm-restored")
 
 HELP: Mapping[str, tuple[Callable[..., None] | App, ...]] = {
     "On public images": (experiments.run, experiments.reproduce, experiments.report),
-    "On private images": (describing.describe, releases.release, book, releases.serve),
+    "On private images": (
+        describing.describe,
+        releases.release,
+        book,
+        releases.serve,
+        looking_back.history,
+    ),
     "What there is": (catalogue.datasets, catalogue.card, catalogue.mechanisms, catalogue.audit),
     "The program itself": (completion, app["--help"], app["--version"]),
 }

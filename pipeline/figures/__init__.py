@@ -5,6 +5,7 @@
     bars      the bound and its tightness, time per step
     matrices  a released mean as correlations
     outlines  closed outlines, private and true
+    timelines what was read of released means, run after run, with bands
     montage   sample tiles of public images
 
 Each chart is a static SVG and the Vega-Lite specification of the same picture. Next on the path:
@@ -28,11 +29,13 @@ from pipeline.figures.style import (
     number,
     own_ids,
 )
+from pipeline.figures.timelines import Scale, timeline
 
 __all__ = [
     "DEFINITIONS",
     "PALETTE",
     "Figure",
+    "Scale",
     "bars",
     "class_titles",
     "curves",
@@ -47,4 +50,5 @@ __all__ = [
     "own_ids",
     "steps",
     "tightness",
+    "timeline",
 ]

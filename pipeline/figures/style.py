@@ -5,6 +5,8 @@ Vega-Lite JSON from which the page draws it again with tooltips. Text and grid c
 that the page's style sheet can recolour them for a dark screen.
 """
 
+import csv
+import io
 import json
 import math
 import re
@@ -64,6 +66,17 @@ class Figure:
     spec: Mapping[str, Any]
     alt: str
     caption: str
+
+    @property
+    def csv(self) -> str:
+        """The numbers behind the marks, one line a mark; what is not known is empty."""
+        rows = [row for rows in self.spec["datasets"].values() for row in rows if row]
+        names = dict.fromkeys(name for row in rows for name in row)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(names), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue()
 
 
 def finish(

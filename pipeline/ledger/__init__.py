@@ -68,9 +68,10 @@ Read in this order: ``entries.py`` (what goes in and out), ``book.py`` (the prot
 ``charges.py``, ``state.py`` and ``journal.py`` (where it is written), ``marker.py``,
 ``schema.py``, ``fields.py``, ``database.py`` (connections, locks, time limits, errors),
 ``opening.py``, ``takeover.py`` (ledgers of the format before); then ``streams.py``, ``nights.py``,
-``standing.py``, ``claims.py``.
+``standing.py``, ``claims.py``; ``archive.py`` for looking back.
 """
 
+from pipeline.ledger.archive import committed_results
 from pipeline.ledger.book import Ledger
 from pipeline.ledger.entries import (
     Entry,
@@ -109,6 +110,7 @@ __all__ = [
     "clean_name",
     "clean_run_key",
     "commit_night",
+    "committed_results",
     "confirm_restored",
     "entered_before",
     "entered_on",

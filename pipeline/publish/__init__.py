@@ -5,6 +5,7 @@
     settle   digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
     ledgers  where the account is
     files    those bytes as Parquet; `pipeline.report` makes the page from the same bytes
+    history  what all committed documents of a population say, in terms with bands
 
 Between `settle` and the rest only the committed bytes pass.
 

@@ -5,12 +5,14 @@
     content    from a run to what each reportlet shows
     page       sections, reportlets, templates
     release    the page of a release, from the committed document alone
+    history    the page of all releases of a population, from their committed documents alone
 
 Order and captions stand in ``reports/report.toml``, the looks in ``reports/templates`` and
 ``reports/style.css``.
 """
 
+from pipeline.report.history_page import build_history
 from pipeline.report.page import build_report
 from pipeline.report.release_page import build_release_report
 
-__all__ = ["build_release_report", "build_report"]
+__all__ = ["build_history", "build_release_report", "build_report"]

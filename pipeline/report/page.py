@@ -4,6 +4,7 @@
 caption. A reportlet with nothing to show drops out.
 """
 
+import base64
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,10 @@ class Reportlet:
 
 @dataclass(frozen=True)
 class Section:
-    """One section of the page, and the line that stands for it in the summary."""
+    """One section of the page, and the line that stands for it in the summary.
+
+    Of `classes`, where there are several, a reader may choose those that are shown.
+    """
 
     id: str
     title: str
@@ -40,6 +44,7 @@ class Section:
     key_numbers: Sequence[tuple[str, str]]
     headline: Finding
     reportlets: Sequence[Reportlet]
+    classes: Sequence[str] = ()
 
 
 def build_report(out: Path, *, target: Path | None = None) -> Path:
@@ -136,7 +141,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "digits": digits, "own_ids": own_ids}
+    environment.filters |= {"number": number, "digits": digits, "own_ids": own_ids, "link": _link}
     return environment.get_template("page.html.j2").render(
         title=title,
         page=page,
@@ -147,6 +152,12 @@ def render(
         library=script,
         behaviour=resource("reports", "report.js").read_text(encoding="utf-8") if script else "",
     )
+
+
+def _link(csv: str) -> str:
+    """Return a table as an address that needs no file; with a mark that spreadsheets look for."""
+    coded = base64.b64encode(f"\ufeff{csv}".encode()).decode()
+    return f"data:text/csv;charset=utf-8;base64,{coded}"
 
 
 def _title(runs: Sequence[FinishedRun], spec: Mapping[str, Any]) -> str:

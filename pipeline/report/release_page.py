@@ -59,11 +59,11 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
     )
     blocks = {
         "meaning": ("lines.html.j2", meaning(document)),
-        "account": ("facts.html.j2", _facts(_account(account)) if account else None),
+        "account": ("facts.html.j2", facts(account_facts(account)) if account else None),
         "means": ("figure.html.j2", figure),
         "errors": ("table.html.j2", _errors(rows, _unit(settings))),
-        "facts": ("facts.html.j2", _facts(_told(settings, words), settings)),
-        "exact": ("facts.html.j2", _facts({words[f"{x}_label"]: words[x] for x in _EXACT})),
+        "facts": ("facts.html.j2", facts(_told(settings, words), settings)),
+        "exact": ("facts.html.j2", facts({words[f"{x}_label"]: words[x] for x in _EXACT})),
         "costs": ("table.html.j2", _costs(rows)),
     }
     return Section(
@@ -140,7 +140,7 @@ def meaning(document: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _account(account: Mapping[str, Any]) -> dict[str, str]:
+def account_facts(account: Mapping[str, Any]) -> dict[str, str]:
     """Return the account as it stood when this release was paid."""
     symbol = letter(account["definition"])
 
@@ -192,7 +192,7 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _facts(pairs: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def facts(pairs: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what the template of facts draws: pairs of label and text, and the settings."""
     config = json.dumps(settings, indent=2, ensure_ascii=False) if settings else ""
     return {"pairs": pairs, "url": "", "classes": [], "series": [], "notes": [], "config": config}

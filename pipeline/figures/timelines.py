@@ -1,0 +1,169 @@
+"""Timelines: what was read of each class, run after run, with bands; and the same of a few means.
+
+Records have ``class``, what tells them apart (``run``, or ``nights``), ``n``, ``value``, ``low``
+and ``high``; the last two are None where no band is known.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any, NamedTuple
+
+from pipeline.figures.style import INK, PALETTE, SHAPES, Figure, finish, is_log, listing, log_ticks
+
+Record = Mapping[str, Any]
+MANY = 45
+"""Runs above which points are small."""
+
+
+class Scale(NamedTuple):
+    """What lies along the axis of values.
+
+    Attributes
+    ----------
+    low, high : str
+        What small and large values are called.
+    unit : str
+    middle : float or None
+        Between the two.
+    """
+
+    low: str
+    high: str
+    unit: str = ""
+    middle: float | None = None
+
+    @property
+    def title(self) -> str:
+        """The axis's title, read towards large values."""
+        return f"{self.low} ← → {self.high}" + (f"  ({self.unit})" if self.unit else "")
+
+
+def timeline(
+    records: Sequence[Record],
+    *,
+    name: str,
+    title: str,
+    scale: Scale,
+    classes: Sequence[str],
+    caption: str,
+) -> Figure | None:
+    """Draw the value of each class against the run, in its order; None where nothing was read.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        With ``run``; dates lie on an axis of time, other names one beside the other.
+    name, title : str
+        Id of the figure, and what was read.
+    scale : Scale
+    classes : sequence of str
+        All classes, for the same colours in all figures.
+    caption : str
+        What the marks stand for.
+    """
+    import altair as alt
+
+    records = [record for record in records if record["value"] is not None]
+    if not records:
+        return None
+    runs = list(dict.fromkeys(record["run"] for record in records))
+    chart = alt.Chart(alt.InlineData(values=list(records)))
+    if len(runs) > 1 and all(map(_is_date, runs)):
+        chart = chart.transform_calculate(when="toDate(datum.run)")
+        days = (date.fromisoformat(max(runs)) - date.fromisoformat(min(runs))).days
+        marks = alt.Axis(
+            labelOverlap="greedy",
+            grid=False,
+            tickCount=6,
+            format="%b %Y" if days > 400 else "%-d %b",
+        )
+        along = alt.X("when:T", title="planned date", axis=marks, scale=alt.Scale(type="utc"))
+    else:
+        along = alt.X("run:O", sort=runs, title="run").axis(
+            labelOverlap="greedy", labelAngle=0, labelLimit=120, grid=False
+        )
+    colour, shape = _look(classes)
+    base = chart.encode(along, colour)
+    up = _up(records, scale)
+    layers = [] if scale.middle is None else [_middle(scale.middle)]
+    if len(runs) > 1:
+        area = base.mark_area(fillOpacity=0.16, clip=True, line=False)
+        layers.append(area.encode(alt.Y("low:Q", **up), alt.Y2("high")))
+        layers.append(base.mark_line(strokeWidth=1.8, clip=True).encode(alt.Y("value:Q", **up)))
+    else:
+        layers.append(_bars(base, up))
+    dots = base.mark_point(filled=True, opacity=1, size=14 if len(runs) > MANY else 44)
+    layers.append(dots.encode(alt.Y("value:Q", **up), shape, tooltip=_tips("run")))
+    return finish(
+        alt.layer(*layers).properties(width=800, height=240),
+        name=name,
+        title=title,
+        alt=f"{title} of {listing(classes)}, {len(runs)} run{'s' * (len(runs) > 1)}, "
+        f"{runs[0]} to {runs[-1]}, with bands.",
+        caption=caption,
+        legend=classes,
+    )
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _look(classes: Sequence[str]) -> tuple[Any, Any]:
+    """Return colour and shape of each class; one alone needs no legend."""
+    import altair as alt
+
+    legend = alt.Legend(values=list(classes)) if len(classes) > 1 else None
+    colours = [PALETTE[place % len(PALETTE)] for place in range(len(classes))]
+    shapes = [SHAPES[place % len(SHAPES)] for place in range(len(classes))]
+    return (
+        alt.Color("class:N", legend=legend, scale=alt.Scale(domain=classes, range=colours)),
+        alt.Shape("class:N", legend=legend, scale=alt.Scale(domain=classes, range=shapes)),
+    )
+
+
+def _ends(records: Sequence[Record]) -> tuple[float, float]:
+    """Return the least and the largest number on the axis."""
+    keys = ("low", "value", "high")
+    numbers = [record[key] for record in records for key in keys if record[key] is not None]
+    return min(numbers), max(numbers)
+
+
+def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
+    """Return title, scale and ticks of the values: logarithmic where they span a lot."""
+    import altair as alt
+
+    low, high = _ends(records)
+    if is_log([low, high]):
+        ticks = log_ticks(low / 1.08, high * 1.08)
+        return {
+            "title": scale.title,
+            "scale": alt.Scale(type="log", domain=[low / 1.08, high * 1.08], nice=False),
+            "axis": alt.Axis(values=ticks, format=",.6~g"),
+        }
+    return {"title": scale.title, "scale": alt.Scale(zero=False), "axis": alt.Axis(tickCount=5)}
+
+
+def _middle(value: float) -> Any:
+    """Return a thin line between what the ends are called."""
+    import altair as alt
+
+    once = alt.Chart(alt.InlineData(values=[{}]))
+    return once.mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1).encode(y=alt.datum(value))
+
+
+def _bars(base: Any, up: Mapping[str, Any]) -> Any:
+    """Return bands as upright strokes."""
+    import altair as alt
+
+    return base.mark_rule(strokeWidth=2).encode(alt.Y("low:Q", **up), alt.Y2("high"))
+
+
+def _tips(first: str) -> list[Any]:
+    import altair as alt
+
+    shown = [alt.Tooltip(f"{name}:Q", format=".3~g") for name in ("value", "low", "high")]
+    return ["class:N", f"{first}:N", *shown, alt.Tooltip("n:Q", format=",")]

@@ -1,0 +1,144 @@
+"""The page of a population's history: made from its committed documents and from nothing else.
+
+Next on the path: ``history_parts.py``, what each of its blocks shows.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.figures import javascript
+from pipeline.files import atomic_path, make_folder, resource
+from pipeline.publish.committed import write_document
+from pipeline.publish.history import Series, read_history
+from pipeline.report.finding import Finding
+from pipeline.report.history_parts import (
+    committed,
+    correlations,
+    key_numbers,
+    latest,
+    settings_of,
+    shared_statement,
+    statements,
+    term_chart,
+)
+from pipeline.report.page import Reportlet, Section, load_spec, render
+from pipeline.report.release_page import account_facts, facts, meaning
+
+
+def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
+    """Write ``OUT/index.html``, and the committed bytes beside it, and return the page.
+
+    Parameters
+    ----------
+    population : str
+    results : sequence of bytes
+        All its committed results, in the order in which they were paid.
+    out : Path
+        The folder.
+
+    Raises
+    ------
+    LedgerError
+        When there is no release.
+    OutputError
+        When something cannot be written.
+    """
+    series, others = read_history(population, results)
+    spec = load_spec(resource("reports", "report.toml"))
+    words = spec["page"] | spec["release"] | spec["history"]
+    files = {
+        run.place: write_document(run.content, make_folder(out)).relative_to(out)
+        for one in series
+        for run in one.runs
+    }
+    sections = [
+        _section(f"series-{number}", one, words, files, first=number == 1)
+        for number, one in enumerate(series, 1)
+    ]
+    floats = any(_is_float(one) for one in series)
+    page = render(
+        title=f"{population}: history of releases",
+        page=words | _foreword(words, others, floats),
+        sections=sections,
+        privacy=_statement(series, sections),
+        script=javascript(),
+    )
+    with atomic_path(out / "index.html") as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return out / "index.html"
+
+
+def _foreword(words: Mapping[str, Any], others: int, floats: bool) -> dict[str, str]:
+    """Return what differs at the top of the page: a warning, and what is left out."""
+    lead = words["lead"]
+    if others:
+        lead += f" {others} result{'s' * (others > 1)} of other programs are left out."
+    return {"lead": lead} | ({"warning": words["unsafe"]} if floats else {})
+
+
+def _section(
+    name: str, series: Series, words: Mapping[str, Any], files: Mapping[int, Path], *, first: bool
+) -> Section:
+    """Return the section of one series; the account stands in the one that was paid last."""
+    account = series.runs[-1].document.get("account") if first else None
+    charts = {
+        term.name: (term.title, words["terms"][term.name], "figure.html.j2", chart)
+        for term in series.terms
+        if (chart := term_chart(series, term, words["band"]))
+    }
+    told: dict[str, tuple[str, Any]] = {
+        "means": ("figure.html.j2", correlations(series)),
+        "meaning": ("lines.html.j2", meaning(series.runs[-1].document) if first else None),
+        "account": ("facts.html.j2", facts(account_facts(account)) if account else None),
+        "runs": ("committed.html.j2", committed(series, files)),
+        "statements": ("statements.html.j2", statements(series)),
+        "facts": ("facts.html.j2", facts(settings_of(series, words), series.settings)),
+    }
+    blocks = {
+        "latest": (
+            words["latest_title"],
+            words["latest_caption"],
+            "readings.html.j2",
+            latest(series),
+        ),
+        **charts,
+        **{key: (words[f"{key}_title"], words[f"{key}_caption"], *told[key]) for key in told},
+    }
+    return Section(
+        id=name,
+        title=str(series.runs[-1].document["title"]),
+        subtitle=str(series.settings["name"]),
+        key_numbers=key_numbers(series),
+        headline=_headline(series, words),
+        reportlets=[Reportlet(key, *block) for key, block in blocks.items() if block[-1]],
+        classes=series.classes,
+    )
+
+
+def _headline(series: Series, words: Mapping[str, Any]) -> Finding:
+    if _is_float(series):
+        return Finding(words["warning_lead"], warning=True)
+    return Finding(words["lead"])
+
+
+def _is_float(series: Series) -> bool:
+    """Tell whether the noise of a run is not safe to publish."""
+    return any(run.document["settings"]["noise"] != "hardened" for run in series.runs)
+
+
+def _statement(
+    series: Sequence[Series], sections: Sequence[Section]
+) -> dict[str, list[tuple[str, str]]]:
+    """Return what the statements of all releases share, by label: texts, and of which series."""
+    known = [shared_statement(one) for one in series]
+    out: dict[str, list[tuple[str, str]]] = {}
+    for label in dict.fromkeys(label for one in known for label in one):
+        texts = dict.fromkeys(one[label] for one in known if label in one)
+        for text in texts:
+            whose = [
+                s.subtitle for s, one in zip(sections, known, strict=True) if one.get(label) == text
+            ]
+            alone = len(texts) == 1 and len(whose) == len(known)
+            out.setdefault(label, []).append(("" if alone else ", ".join(whose), text))
+    return out

@@ -1,0 +1,176 @@
+"""What the blocks of a history show: readings, charts, the list of releases, their statements."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.descriptors import DESCRIPTORS
+from pipeline.descriptors.terms import Term
+from pipeline.figures import Figure, Scale, digits, letter, matrices, timeline
+from pipeline.privacy import budget_from, main_parameter, repeat
+from pipeline.privacy.exact import digits_down, digits_up
+from pipeline.publish.history import Run, Series
+from pipeline.publish.readings import Reading
+
+SAME = "nothing that is not the same for all"
+"""Of a statement without words of its own."""
+
+
+def latest(series: Series) -> dict[str, Any] | None:
+    """Return a line a term of the latest means, a column a class."""
+    if not series.terms:
+        return None
+    run = series.runs[-1]
+    return {
+        "unit": run.key,
+        "heads": [(one.name, one.n) for one in run.classes],
+        "lines": [
+            {
+                "title": term.title,
+                "unit": term.unit,
+                "cells": [_said(one.readings[place]) for one in run.classes],
+            }
+            for place, term in enumerate(series.terms)
+        ],
+    }
+
+
+def _said(reading: Reading) -> dict[str, str]:
+    """Return value and band of a reading, and which way it points where the band tells."""
+    term, value, low, high = reading
+    if value is None:
+        return {"value": "", "band": "lost in the noise", "word": ""}
+    if low is None or high is None:
+        return {"value": _signed(value), "band": "band not known", "word": ""}
+    word = ""
+    if term.middle is not None:
+        undecided = f"neither {term.low} nor {term.high}"
+        word = term.high if low > term.middle else term.low if high < term.middle else undecided
+    return {"value": _signed(value), "band": f"{_signed(low)} to {_signed(high)}", "word": word}
+
+
+def _signed(value: float) -> str:
+    """Return three digits with a true minus sign."""
+    return digits(value).replace("-", "−")
+
+
+def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
+    """Return the chart of one term, run after run."""
+    place = series.terms.index(term)
+    records = [
+        _record(run, one.name, one.n, one.readings[place])
+        for run in series.runs
+        for one in run.classes
+    ]
+    return timeline(
+        records,
+        name=term.name,
+        title=term.title,
+        scale=Scale(term.low, term.high, term.unit, term.middle),
+        classes=series.classes,
+        caption=f"Value: {term.formula}. {caption}",
+    )
+
+
+def _record(run: Run, name: str, n: int, reading: Reading) -> dict[str, Any]:
+    numbers = {"value": reading.value, "low": reading.low, "high": reading.high}
+    plain = {key: None if x is None else float(f"{x:.6g}") for key, x in numbers.items()}
+    return {"class": name, "run": run.key, "n": n, **plain}
+
+
+def correlations(series: Series) -> Figure | None:
+    """Return the latest means as correlations; None where there is none."""
+    known = [one for one in series.runs[-1].classes if one.mean and one.mean.point is not None]
+    if not known:
+        return None
+    points = np.array([one.mean.point for one in known if one.mean])
+    features = DESCRIPTORS[series.settings["descriptor"]].features
+    return matrices([one.name for one in known], points, features)
+
+
+def key_numbers(series: Series) -> list[tuple[str, str]]:
+    """Return the numbers at the top of a series."""
+    settings, runs = series.settings, series.runs
+    promise = repeat(
+        budget_from(settings["definition"], settings["budget"]),
+        settings.get("classes_per_person") or 1,
+    )
+    unit = settings.get("unit", "image")
+    spent = f"{letter(settings['definition'])} = {digits_up(main_parameter(promise), 6)}"
+    return [
+        (f"{len(runs):,}", f"release{'s' * (len(runs) != 1)}"),
+        (runs[-1].key, "latest"),
+        (f"{runs[-1].n:,}", f"{unit}s in it"),
+        (spent, f"for one {unit}, each release"),
+    ]
+
+
+def committed(series: Series, files: Mapping[int, Path]) -> dict[str, Any]:
+    """Return a line a release, the latest first: size, cost, what was left, its bytes."""
+    unit = _units(series)
+    lines = []
+    for run in reversed(series.runs):
+        account = run.document.get("account")
+        symbol = letter(run.document["settings"]["definition"])
+        paid = f"{symbol} = {digits_up(account['charged'], 4)}" if account else ""
+        left = f"{symbol} = {digits_down(account['left'], 4)}" if account else ""
+        file = files[run.place]
+        lines.append(
+            {
+                "cells": [run.key, f"{run.n:,}", paid, left],
+                "place": run.place,
+                "href": file.as_posix(),
+                "file": file.name,
+                "digest": run.digest,
+            }
+        )
+    heads = [("Release", False), (unit, True), ("Paid", True), ("Then left", True)]
+    return {"heads": heads, "lines": lines}
+
+
+def _units(series: Series) -> str:
+    return f"{str(series.settings.get('unit', 'image')).capitalize()}s"
+
+
+def shared_statement(series: Series) -> dict[str, str]:
+    """Return what the statements of all runs say alike."""
+    first, *others = (dict(run.document["statement"]) for run in series.runs)
+    return {
+        label: text
+        for label, text in first.items()
+        if all(other.get(label) == text for other in others)
+    }
+
+
+def statements(series: Series) -> dict[str, Any]:
+    """Return a line a release with what its statement says that not all say."""
+    shared = shared_statement(series)
+    told = [dict(run.document["statement"]) for run in series.runs]
+    heads = list(dict.fromkeys(label for one in told for label in one if label not in shared))
+    lines = [
+        {
+            "place": run.place,
+            "key": run.key,
+            "texts": [one.get(label, "") for label in heads] or [SAME],
+        }
+        for run, one in zip(series.runs, told, strict=True)
+    ]
+    return {"heads": ["Release", *(heads or ["Statement"])], "lines": lines[::-1]}
+
+
+def settings_of(series: Series, words: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings in words."""
+    settings = series.settings
+    sides = [
+        settings[key] for key in ("image_depth", "image_height", "image_width") if key in settings
+    ]
+    return {
+        "Population": settings["population"],
+        "Image size": f"{' × '.join(map(str, sides))} pixels",
+        "Descriptor": settings["descriptor"],
+        "Manifold": settings["manifold"],
+        "Mechanism": words.get(settings["mechanism"], settings["mechanism"]),
+        "Noise": words[settings["noise"]],
+    }

@@ -1,0 +1,259 @@
+"""The history of a population: what it shows is what its committed documents say, and no more."""
+
+import base64
+import csv
+import html
+import io
+import json
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_history import CLASSES, commit, draw_release, retold
+
+from pipeline.cli import main
+from pipeline.errors import LedgerError
+from pipeline.ledger import (
+    Ledger,
+    Reservation,
+    commit_night,
+    committed_results,
+    init_ledger,
+    open_stream,
+    reserve_night,
+)
+from pipeline.privacy import GDP
+from pipeline.publish.history import read_history
+from pipeline.report import build_history
+
+DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 5, 6)]
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return the document of one release that was drawn."""
+    return draw_release(tmp_path_factory.mktemp("ward"))
+
+
+@pytest.fixture(scope="module")
+def results(first: bytes) -> list[bytes]:
+    """Return the documents of five days, brighter by a tenth on the last."""
+    return [retold(first, day, gain=1.1 if day == DAYS[-1] else 1.0) for day in DAYS]
+
+
+@pytest.fixture(scope="module")
+def page(results: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of these five."""
+    return build_history("ward", results, tmp_path_factory.mktemp("history"))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """Return an empty ledger."""
+    return init_ledger(tmp_path / "ledger.sqlite")
+
+
+def words(page: Path) -> str:
+    """Return the page's text, tags taken out and spaces made single."""
+    text = page.read_text(encoding="utf-8")
+    body = re.sub(r"(?s)<(script|style|svg).*?</\1>", " ", text)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def tables(page: Path) -> dict[str, list[dict[str, str]]]:
+    """Return the rows of all tables that the page offers, by the names of their files."""
+    links = re.findall(
+        r'href="data:text/csv;charset=utf-8;base64,([^"]*)" download="([^"]*)"',
+        page.read_text(encoding="utf-8"),
+    )
+    decoded = {name: base64.b64decode(text).decode("utf-8-sig") for text, name in links}
+    return {name: list(csv.DictReader(io.StringIO(text))) for name, text in decoded.items()}
+
+
+def marks(page: Path) -> list[list[dict[str, Any]]]:
+    """Return what the charts of the page are drawn from, in order."""
+    specs = re.findall(
+        r'<script type="application/json">(.*?)</script>', page.read_text(encoding="utf-8"), re.S
+    )
+    return [
+        [row for rows in json.loads(spec)["datasets"].values() for row in rows if row]
+        for spec in specs
+    ]
+
+
+def test_results_come_in_the_order_in_which_they_were_paid(ledger: Ledger) -> None:
+    """Of releases and nights of every stream; what has no result yet is not among them."""
+    ledger.set_budget("ward", GDP(9.0))
+    commit(ledger, "clinic", [b"other"])
+    night = open_stream(ledger, "ward", "nights", "query", horizon=9, cost=GDP(1.0))
+    for number, day in enumerate(DAYS[:2]):
+        held = reserve_night(ledger, night, day, units=[bytes([number])], labels=["0"])
+        commit_night(ledger, held, f"night {number}".encode())  # type: ignore[arg-type]
+        commit_one(ledger, f"run {number}")
+    ledger.reserve("ward", "q", "never", contents={"0": ledger.digest([b"x"])}, cost=GDP(0.1))
+    expected = (b"night 0", b"run 0", b"night 1", b"run 1")
+    assert committed_results(ledger) == {"clinic": (b"other",), "ward": expected}
+    assert committed_results(ledger, " ward ") == {"ward": expected}
+    with pytest.raises(LedgerError, match="no population 'nobody'; it has 'clinic', 'ward'"):
+        committed_results(ledger, "nobody")
+
+
+def commit_one(ledger: Ledger, run: str) -> None:
+    """Commit the name of a run as its result."""
+    held = ledger.reserve(
+        "ward", "query", run, contents={"0": ledger.digest([run.encode()])}, cost=GDP(0.1)
+    )
+    assert isinstance(held, Reservation)
+    ledger.commit(held, run.encode())
+
+
+def test_results_that_were_changed_are_refused(ledger: Ledger, tmp_path: Path) -> None:
+    """A result that is not the one committed is named, and nothing is shown."""
+    commit(ledger, "ward", [b"one", b"two"])
+    with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as database, database:
+        database.execute("UPDATE covdp_results SET result = ? WHERE result = ?", (b"2", b"two"))
+    with pytest.raises(LedgerError, match="changed or lost"):
+        committed_results(ledger)
+
+
+def test_runs_that_can_be_compared_are_one_series(first: bytes, results: list[bytes]) -> None:
+    """Another descriptor's means, or another name's, are a series apart; others are counted."""
+    other = retold(first, DAYS[0], name="weekly")
+    found, left = read_history("ward", [results[0], b"\xff", other, results[1], b"[1]", b"{}"])
+    assert [one.settings["name"] for one in found] == ["nightly", "weekly"]
+    assert [[run.place for run in one.runs] for one in found] == [[1, 4], [3]]
+    assert left == 3
+    with pytest.raises(LedgerError, match="'ward' has no release yet"):
+        read_history("ward", [b"something else"])
+
+
+def test_a_gain_between_runs_is_seen(results: list[bytes]) -> None:
+    """The last day is brighter by a tenth: contrast by exactly that, outside the band before."""
+    ((series,), _) = read_history("ward", results)
+    before, last = (series.runs[place].classes[0].readings[0] for place in (-2, -1))
+    assert before.value is not None
+    assert before.high is not None
+    assert last.value == pytest.approx(1.1 * before.value)
+    assert last.value > before.high
+    assert series.runs[-1].classes[0].readings[1].value == pytest.approx(
+        series.runs[-2].classes[0].readings[1].value
+    )
+
+
+def test_an_unknown_descriptor_is_listed_and_not_read(first: bytes, tmp_path: Path) -> None:
+    """A release of a descriptor that this version does not know has its line, and no terms."""
+    page = build_history("ward", [retold(first, DAYS[0], descriptor="later3")], tmp_path)
+    assert "nightly-2026-03-01.json" in words(page)
+    assert "Contrast" not in words(page)
+
+
+def test_numbers_behind_marks_are_those_of_the_marks(page: Path) -> None:
+    """Every chart has a table of its own, with a line for each mark and its very numbers."""
+    found = tables(page)
+    assert [name.removeprefix("series-1-") for name in found] == [
+        f"{name}.csv" for name in ("contrast", "roughness", "upright", "edges", "corners", "means")
+    ]
+    for rows, drawn in zip(found.values(), marks(page), strict=True):
+        assert len(rows) == len(drawn) > 0
+        for row, mark in zip(rows, drawn, strict=True):
+            assert {key: str(value) for key, value in mark.items()} == row
+    contrast = found["series-1-contrast.csv"]
+    assert [row["run"] for row in contrast[::2]] == DAYS
+    assert {row["class"] for row in contrast} == set(CLASSES)
+    assert all(float(row["low"]) < float(row["value"]) < float(row["high"]) for row in contrast)
+
+
+def test_committed_bytes_lie_beside_the_page(page: Path, results: list[bytes]) -> None:
+    """Each file that the page links is a committed result, byte for byte; there are no others."""
+    links = re.findall(r'href="(release/[^"]*)"', page.read_text(encoding="utf-8"))
+    assert [(page.parent / link).read_bytes() for link in links] == results[::-1]
+    there = {path for path in page.parent.rglob("*") if path.is_file()}
+    assert there == {page, *(page.parent / link for link in links)}
+
+
+def test_the_page_follows_from_the_documents_alone(
+    ledger: Ledger, page: Path, results: list[bytes], tmp_path: Path
+) -> None:
+    """The command makes the very page of the bytes alone: nothing of the ledger is on it."""
+    commit(ledger, "ward", results)
+    out = tmp_path / "out"
+    assert main(["history", "--out", str(out), "--ledger", str(tmp_path / "ledger.sqlite")]) == 0
+    assert (out / "index.html").read_bytes() == page.read_bytes()
+
+
+def test_every_release_leads_to_its_statement(page: Path, results: list[bytes]) -> None:
+    """What all statements say stands once; what differs, in the line that a release leads to."""
+    text = page.read_text(encoding="utf-8")
+    lines = re.findall(r'<a href="#(series-1-\d+)"', text)
+    assert len(lines) == len(results)
+    assert all(text.count(f'id="{line}"') == 1 for line in lines)
+    said = words(page)
+    for _, line in json.loads(results[0])["statement"]:
+        assert " ".join(line.split()) in said
+    assert said.count("Neighbouring data sets") == 1
+
+
+def test_what_differs_between_statements_is_told_by_release(
+    results: list[bytes], tmp_path: Path
+) -> None:
+    """A size that changes stands with its release, and not in what they have in common."""
+    former, later = (json.loads(retold(one, "same", descriptor="later3")) for one in results[:2])
+    later["statement"] = [
+        [label, "other words" if label == "Trust model" else text]
+        for label, text in later["statement"]
+    ]
+    page = build_history("ward", [json.dumps(one).encode() for one in (former, later)], tmp_path)
+    said = words(page)
+    assert said.count("Trust model") == 1
+    assert (
+        said.index("Trust model") < said.index("other words") < said.index("Statement of privacy")
+    )
+
+
+def test_the_page_says_what_is_left_and_what_it_all_means(page: Path) -> None:
+    """The account after the latest release, and the bound on what all of them tell of one image."""
+    said = words(page)
+    assert "May be spent in all μ = 9" in said
+    assert "Whoever sees this release and all before it from this account" in said
+    assert "ward: history of releases" in said
+
+
+def test_names_are_no_markup(page: Path) -> None:
+    """Class names and titles are shown as they are written."""
+    text = page.read_text(encoding="utf-8")
+    assert "<i>well</i>" not in re.sub(r"(?s)<script.*?</script>", "", text)
+    assert "<i>well</i>" in words(page)
+
+
+def test_noise_in_floats_is_warned_of(first: bytes, tmp_path: Path) -> None:
+    """A history with one release that is not safe to publish says so on top."""
+    both = [retold(first, DAYS[0], noise=noise, descriptor="x") for noise in ("hardened", "float")]
+    assert words(build_history("ward", both, tmp_path)).startswith(
+        "ward: history of releases Not safe"
+    )
+
+
+def test_refusals_are_one_line_and_leave_nothing(
+    ledger: Ledger, results: list[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No release, several populations, an unknown one: exit code 2, the way out, no file."""
+    out, place = tmp_path / "out", str(tmp_path / "ledger.sqlite")
+
+    def refusal(*more: str) -> str:
+        assert main(["history", "--out", str(out), "--ledger", place, *more]) == 2
+        assert not out.exists()
+        (line,) = capsys.readouterr().err.splitlines()
+        return str(line)
+
+    assert "0 populations" in refusal()
+    ledger.set_budget("empty", GDP(1.0))
+    assert "'empty' has no release yet" in refusal("--population", "empty")
+    commit(ledger, "ward", results[:1])
+    commit(ledger, "clinic", results[1:2])
+    assert "2 populations" in (line := refusal())
+    assert "'clinic', 'ward'" in line or "'ward', 'clinic'" in line
+    assert "--population" in line
+    assert "no population 'nobody'" in refusal("--population", "nobody")

@@ -67,21 +67,7 @@ def timeline(
     if not records:
         return None
     runs = list(dict.fromkeys(record["run"] for record in records))
-    chart = alt.Chart(alt.InlineData(values=list(records)))
-    if len(runs) > 1 and all(map(_is_date, runs)):
-        chart = chart.transform_calculate(when="toDate(datum.run)")
-        days = (date.fromisoformat(max(runs)) - date.fromisoformat(min(runs))).days
-        marks = alt.Axis(
-            labelOverlap="greedy",
-            grid=False,
-            tickCount=6,
-            format="%b %Y" if days > 400 else "%-d %b",
-        )
-        along = alt.X("when:T", title="planned date", axis=marks, scale=alt.Scale(type="utc"))
-    else:
-        along = alt.X("run:O", sort=runs, title="run").axis(
-            labelOverlap="greedy", labelAngle=0, labelLimit=120, grid=False
-        )
+    chart, along = _along(alt.Chart(alt.InlineData(values=list(records))), runs)
     colour, shape = _look(classes)
     base = chart.encode(along, colour)
     up = _up(records, scale)
@@ -103,6 +89,20 @@ def timeline(
         caption=caption,
         legend=classes,
     )
+
+
+def _along(chart: Any, runs: Sequence[str]) -> tuple[Any, Any]:
+    """Return the chart and its axis of runs: of time where they are dates, else one by one."""
+    import altair as alt
+
+    if len(runs) < 2 or not all(map(_is_date, runs)):
+        marks = alt.Axis(labelOverlap="greedy", labelAngle=0, labelLimit=120, grid=False)
+        return chart, alt.X("run:O", sort=list(runs), title="run", axis=marks)
+    days = (date.fromisoformat(max(runs)) - date.fromisoformat(min(runs))).days
+    written = "%b %Y" if days > 400 else "%-d %b"
+    marks = alt.Axis(labelOverlap="greedy", grid=False, tickCount=6, format=written)
+    when = alt.X("when:T", title="planned date", axis=marks, scale=alt.Scale(type="utc"))
+    return chart.transform_calculate(when="toDate(datum.run)"), when
 
 
 def _is_date(text: str) -> bool:

@@ -185,12 +185,15 @@ def test_text_is_escaped(tmp_path: Path, sample: tuple[Path, RunRecord, str]) ->
 
 
 def test_page_calls_nobody(sample: tuple[Path, RunRecord, str]) -> None:
-    """Nothing is loaded but data inside the file; the only addresses are plain links."""
+    """Nothing is loaded but data inside the file; the only addresses are plain links and tables."""
     out, _, html = sample
     page = Page(html)
     assert len(page.loads) == 2
     assert all(value.startswith("data:image/png;base64,") for value in page.loads)
-    assert [link for link in page.links if not link.startswith("#")] == ["https://medmnist.com/"]
+    tables = [link for link in page.links if link.startswith("data:text/csv;charset=utf-8;base64,")]
+    assert len(tables) == html.count('<figure class="chart">') == 3
+    others = [link for link in page.links if link not in tables and not link.startswith("#")]
+    assert others == ["https://medmnist.com/"]
     styles = "".join(re.findall("<style>.*?</style>", html, re.DOTALL))
     assert "url(" not in styles
     assert "@import" not in styles

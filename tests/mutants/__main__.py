@@ -13,8 +13,6 @@ import os
 import queue
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +24,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.mutants.fork import prepare, run_forked
 from tests.mutants.listed import ROOT, Mutant, faults, read_mutants
 
 WORKERS = 2
@@ -72,28 +71,14 @@ class Tree:
 
     def run(self, tests: list[str], limit: float, numba: Path | None = None) -> tuple[int, str]:
         """Run tests until one fails; return pytest's exit code, -1 for too late, and its words."""
-        env = {
-            **os.environ,
+        options = ["-q", "-x", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
+        options += ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
+        told = {
             "PYTHONPATH": str(self.root),
             "NUMBA_CACHE_DIR": str(numba or self.root / ".numba"),
             "COLUMNS": "300",
         }
-        options = ["-q", "-x", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
-        with subprocess.Popen(
-            [sys.executable, "-m", "pytest", *options, *(f"tests/{name}" for name in tests)],
-            cwd=self.root,
-            env=env,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        ) as running:
-            try:
-                words, _ = running.communicate(timeout=limit)
-            except subprocess.TimeoutExpired:
-                os.killpg(running.pid, signal.SIGKILL)
-                return -1, ""
-            return running.returncode, words
+        return run_forked([*options, *(f"tests/{name}" for name in tests)], self.root, told, limit)
 
     def write(self, file: Path, text: str) -> None:
         """Write a module with a time of its own, so that no compiled form is taken for it."""
@@ -222,6 +207,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="covdp-mutants-") as folder:
         trees = plant(Path(folder))
+        prepare(Path(folder, "prefect"))
         likely = sorted({killer for item in mutants for killer in item.killers})
         seconds = unbroken(trees, likely if told.quick else RELEVANT)
         if isinstance(seconds, str):

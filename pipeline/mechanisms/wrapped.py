@@ -21,7 +21,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
-from pipeline.geometry.spd import LogEuclidean
+from pipeline.geometry.covariances import SPECTRAL, covariances_of
 from pipeline.mechanisms.capabilities import gaussian_price, hadamard, laplace_price
 from pipeline.mechanisms.family import (
     GAUSSIAN_DEFINITIONS,
@@ -178,8 +178,8 @@ def tangent_gaussian(
 
 
 def _log_euclidean(manifold: Manifold) -> bool:
-    """Return whether this is the log-Euclidean metric, the only one of the paper."""
-    return manifold.name == LogEuclidean.name
+    """Return whether this is the paper's metric: flat, and lengths are those of log-eigenvalues."""
+    return manifold.flat and covariances_of(manifold) is SPECTRAL
 
 
 EWL = Family(

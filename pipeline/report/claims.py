@@ -228,7 +228,7 @@ RULES = {"gdp": {"budget": 0.5}, "rao": {"budget": 0.5}, "mcdp": {"budget": 1.0,
 
 def _rules(run: FinishedRun) -> list[Verdict]:
     """Compare the totals of a table of compositions with the rules that the paper prints."""
-    if run.rows is None or not run.record.config.get("composition"):
+    if run.rows is None or run.subject != "budgets":
         return []
     rows, out = run.rows, []
     for name in dict.fromkeys(rows["definition"][rows["n"] == 1]):

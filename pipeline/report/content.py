@@ -29,26 +29,9 @@ Content = Any
 """What a reportlet's template draws: a figure, a list, a mapping; its template says which."""
 
 
-RELEASED_NOTHING = ("budgets", "passes")
-"""What a run may be about that has no errors of private means."""
-
-
-def subject(record: RunRecord) -> str:
-    """Return what a run is about: images, missing ones, records, times, budgets or passes."""
-    if record.config.get("composition"):
-        return "budgets"
-    if record.config.get("scale"):
-        return "passes"
-    if record.config.get("kind") == "timing":
-        return "times"
-    if record.config.get("source"):
-        return "records"
-    return "images" if record.status == "ok" else "missing"
-
-
 def facts_about(what: str) -> Callable[[FinishedRun], Mapping[str, Any] | None]:
     """Return the function that says what was run and on what, for runs about `what`."""
-    return lambda run: _facts(run) if subject(run.record) == what else None
+    return lambda run: _facts(run) if run.subject == what else None
 
 
 def _facts(run: FinishedRun) -> Mapping[str, Any]:
@@ -64,7 +47,7 @@ def _facts(run: FinishedRun) -> Mapping[str, Any]:
         }
         pairs["Image size"] += " pixels" if record.image_shape else ""
         pairs["Descriptor"] = listing(unique(run.rows["descriptor"])[0]) if run.rows else ""
-    shown = "Descriptor" if record.config.get("scale") else "Manifold"
+    shown = "Descriptor" if run.subject == "passes" else "Manifold"
     pairs[shown] = listing(unique(run.rows[shown.lower()])[0]) if run.rows else ""
     url = record.dataset.url
     return {
@@ -90,7 +73,7 @@ def _made(record: RunRecord) -> bool:
 
 def _series(run: FinishedRun) -> list[dict[str, str]]:
     """Return what each series is: label, mechanism, sampler, footpoint, and what it guarantees."""
-    if run.rows is None or run.record.config.get("scale"):
+    if run.rows is None or run.subject == "passes":
         return []
     rows = run.rows
     names, codes = unique(rows["series"])
@@ -133,7 +116,7 @@ def figure_of(shown: str) -> Callable[[FinishedRun], Figure | None]:
     """
 
     def drawn(run: FinishedRun) -> Figure | None:
-        if run.rows is None or subject(run.record) in RELEASED_NOTHING:
+        if run.rows is None or not run.kind.means:
             return None
         chosen: dict[str, Any] = {"x": "budget"} | dict(run.record.config.get("figure") or {})
         along = chosen["x"]
@@ -160,7 +143,7 @@ def without(status: str) -> Callable[[FinishedRun], list[str]]:
 
 def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
     """Return the table of numbers: one line a class, series and budget."""
-    if not _measured(run) or run.record.config.get("kind") == "timing":
+    if not _measured(run) or run.subject == "times":
         return None
     rows = run.rows
     assert rows is not None
@@ -271,8 +254,5 @@ def key_numbers(run: FinishedRun) -> list[tuple[str, str]]:
 def _measured(run: FinishedRun) -> bool:
     """Tell whether the rows are errors of private means."""
     return bool(
-        run.rows is not None
-        and len(run.rows["n"])
-        and run.record.status == "ok"
-        and subject(run.record) not in RELEASED_NOTHING
+        run.rows is not None and len(run.rows["n"]) and run.record.status == "ok" and run.kind.means
     )

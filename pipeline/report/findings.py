@@ -27,10 +27,10 @@ def findings(run: FinishedRun) -> list[Finding]:
         table = summarise(run.rows)
         checked = check_cells(table)
         found += verdict(run)
-        if run.record.config.get("kind", "error") == "error":
+        if run.kind.compared:
             sound = {name: column[~checked.off] for name, column in table.items()}
             found.append(_comparison(_one_panel(sound, run), run.record.baseline))
-        if not run.record.config.get("composition"):  # what is drawn there is shown nowhere
+        if run.kind.means:  # what is drawn there is shown nowhere
             found += _theory(checked)
         found += _disagreements(table, checked)
     if run.bound is not None:

@@ -31,7 +31,7 @@ def published(run: FinishedRun) -> list[dict[str, str]] | None:
 
 def times(run: FinishedRun) -> list[dict[str, str]] | None:
     """Return seconds a draw: median, mean and standard error of each class and series."""
-    if run.rows is None or run.record.config.get("kind") != "timing":
+    if run.rows is None or run.subject != "times":
         return None
     table = summarise(run.rows, value="seconds")
     lines = []
@@ -53,7 +53,7 @@ def times(run: FinishedRun) -> list[dict[str, str]] | None:
 
 def passes(run: FinishedRun) -> list[dict[str, str]] | None:
     """Return images a second, by the median pass, and the most memory, of each set and series."""
-    if run.rows is None or not run.record.config.get("scale"):
+    if run.rows is None or run.subject != "passes":
         return None
     rows, lines = run.rows, []
     for name, series in dict.fromkeys(zip(rows["class_name"], rows["series"], strict=True)):
@@ -74,7 +74,7 @@ def passes(run: FinishedRun) -> list[dict[str, str]] | None:
 
 def totals(run: FinishedRun) -> dict[str, Any] | None:
     """Return the table of compositions: noise and definition down, number of queries across."""
-    if run.rows is None or not run.record.config.get("composition"):
+    if run.rows is None or run.subject != "budgets":
         return None
     rows = run.rows
     queries = sorted({int(n) for n in rows["n"]})

@@ -14,7 +14,7 @@ from typing import Any
 from pipeline.errors import ConfigError
 from pipeline.figures import PALETTE, digits, javascript, listing, number, own_ids
 from pipeline.files import atomic_path, make_folder, owner_only, resource
-from pipeline.report.content import CONTENT, key_numbers, subject
+from pipeline.report.content import CONTENT, key_numbers
 from pipeline.report.finding import Finding
 from pipeline.report.findings import findings
 from pipeline.report.runs import FinishedRun, load_runs
@@ -168,7 +168,7 @@ def _title(runs: Sequence[FinishedRun], spec: Mapping[str, Any]) -> str:
 
 def _where(run: FinishedRun) -> str:
     """Return the dataset of a run on images; simulated records have none."""
-    return run.record.dataset.title if subject(run.record) in ("images", "missing") else ""
+    return run.record.dataset.title if run.subject in ("images", "missing") else ""
 
 
 def _statements(runs: Sequence[FinishedRun]) -> dict[str, list[tuple[str, str]]]:

@@ -8,10 +8,38 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.errors import OutputError
 from pipeline.results import RunRecord, Table, read_bound, read_record, read_rows
+
+
+class Kind(NamedTuple):
+    """What an experiment of one kind has to show.
+
+    Attributes
+    ----------
+    subject : str
+        What it is about; empty where that is what its records are.
+    means : bool
+        Whether private means were drawn.
+    compared : bool
+        Whether the errors of its series are compared with those of the baseline.
+    """
+
+    subject: str = ""
+    means: bool = True
+    compared: bool = False
+
+
+KINDS = {
+    "error": Kind(compared=True),
+    "nights": Kind(),
+    "timing": Kind("times"),
+    "composition": Kind("budgets", means=False),
+    "scale": Kind("passes", means=False),
+}
+"""Kind of an experiment → what its report shows."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +69,20 @@ class FinishedRun:
     samples: Mapping[int, bytes]
     outlines: Mapping[str, Any] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """What its kind of experiment has to show."""
+        return KINDS[self.record.config.get("kind", "error")]
+
+    @property
+    def subject(self) -> str:
+        """What it is about: images, missing ones, records, times, budgets or passes."""
+        if self.kind.subject:
+            return self.kind.subject
+        if self.record.config.get("source"):
+            return "records"
+        return "images" if self.record.status == "ok" else "missing"
 
 
 def load_runs(out: Path) -> list[FinishedRun]:

@@ -50,7 +50,7 @@ def _pytest(options: list[str], root: Path, told: dict[str, str], place: str) ->
     os.dup2(words, 2)
     os.chdir(root)
     os.environ |= told
-    sys.argv = ["pytest", *options]
+    sys.argv, sys.dont_write_bytecode = ["pytest", *options], False
     here = str(Path(__file__).parents[2])
     sys.path = [str(root), *(path for path in sys.path if path not in ("", here))]
     for name in list(sys.modules):

@@ -16,7 +16,7 @@ from pipeline.mean import (
     release_plan,
 )
 from pipeline.mean.view import View
-from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noise
+from pipeline.mechanisms.noise import NOISES, FloatNoise, Noise
 from pipeline.privacy import Budget
 
 
@@ -51,6 +51,6 @@ def released(
     manifold: Manifold,
 ) -> Release:
     """Return one private mean with the plan and the noise that a release's config names."""
-    plan = release_plan(mechanism, noise, shares)
-    source = LATTICE if noise == "hardened" else FloatNoise(np.random.default_rng())
+    source = NOISES[noise]()
+    plan = release_plan(mechanism, hardened=source.rng is None, shares=shares)
     return mean(points, budget, domain=domain, manifold=manifold, plan=plan, noise=source)

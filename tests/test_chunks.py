@@ -100,7 +100,7 @@ def test_chunks_and_order_do_not_change_a_bit(name: str, data: st.DataObject) ->
     _, _, points = setting(name)
     cuts = tuple(data.draw(st.lists(st.integers(0, 40), max_size=6)))
     order = np.random.default_rng(data.draw(st.integers(0, 99))).permutation(40)
-    single = release_plan("ewg", "hardened")
+    single = release_plan("ewg", hardened=True)
     for plan in ("auto", single) if name in FLAT else ("auto",):
         expected = released(points, name, plan)
         assert np.array_equal(released(Cut(points[order], cuts), name, plan), expected)
@@ -150,7 +150,7 @@ def test_a_walk_goes_through_chunks_as_they_come(name: str) -> None:
     assert all(np.array_equal(one, found[0]) for one in found)
     held = admit(points, domain=facts, manifold=space).inductive.point
     assert 0.0 < float(space.dist(held, found[0])) < 0.05
-    single = release_plan("ewg", "hardened")
+    single = release_plan("ewg", hardened=True)
     assert np.array_equal(*(released(Cut(points, cut), name, single) for cut in ((), (9,))))
 
 

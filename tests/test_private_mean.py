@@ -73,6 +73,13 @@ def test_published_sensitivity_is_two_radii_over_n() -> None:
         assert width / 100 <= found <= (width / 100) * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("name", ["sampler", "statistic", "sensitivity", "footpoint"])
+def test_a_plan_of_unknown_words_is_refused(name: str) -> None:
+    """No word falls through to the formula of another: "Inductive" is not the Fréchet mean's Δ."""
+    with pytest.raises(ConfigError, match=f"unknown {name} 'Inductive'; .*known are "):
+        SinglePlan(**{name: "Inductive"})
+
+
 def near_the_origin(n: int) -> Records:
     """Return n points of the plane of 2×2 matrices, in a ball of diameter 3."""
     points = 0.3 * np.random.default_rng(1).standard_normal((n, 3))

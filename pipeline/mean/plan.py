@@ -6,9 +6,9 @@ Next on the path: ``records.py``.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, require_known
 from pipeline.privacy import Budget, PureDP
 
 
@@ -44,6 +44,11 @@ class SinglePlan:
         Draw coordinates in the chart where there is one; or points of the manifold, as timed.
     projected : bool
         Put the result back into the public region that holds every record: post-processing.
+
+    Raises
+    ------
+    ConfigError
+        For a word that is not known: it would be taken for another, with that one's sensitivity.
     """
 
     mechanism: str = "ewg"
@@ -60,6 +65,12 @@ class SinglePlan:
     aligned: bool = True
     charted: bool = True
     projected: bool = False
+
+    def __post_init__(self) -> None:
+        for name, kind in get_type_hints(SinglePlan).items():
+            if get_origin(kind) is Literal:
+                words = get_args(kind)
+                require_known(name, getattr(self, name), words, f"known are {', '.join(words)}")
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -210,7 +221,9 @@ def shared_plan(
     return SHARED[footpoint](shares)
 
 
-def release_plan(mechanism: str, noise: str, shares: tuple[float, ...] | None = None) -> Plan:
+def release_plan(
+    mechanism: str, *, hardened: bool, shares: tuple[float, ...] | None = None
+) -> Plan:
     """Return the plan of a release: of several steps, or one draw around the inductive mean.
 
     Hardened results are put back into the public region; what is drawn in floats is left as it is.
@@ -224,4 +237,4 @@ def release_plan(mechanism: str, noise: str, shares: tuple[float, ...] | None = 
         return SHARED[mechanism](shares)
     if shares is not None:
         raise ConfigError(f'shares need mechanism = "auto", found {mechanism!r}')
-    return SinglePlan(mechanism, statistic="inductive", projected=noise == "hardened")
+    return SinglePlan(mechanism, statistic="inductive", projected=hardened)

@@ -10,6 +10,7 @@ operating system's entropy, and rounds once. Timing is out of scope.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -65,6 +66,12 @@ class LatticeNoise:
 
 LATTICE = LatticeNoise()
 """The hardened source of noise."""
+
+NOISES: dict[str, Callable[[], Noise]] = {
+    "hardened": lambda: LATTICE,
+    "float": lambda: FloatNoise(np.random.default_rng()),
+}
+"""Sources by the word that a release gives; floats from new entropy of the system each time."""
 
 
 def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:

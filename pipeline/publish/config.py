@@ -17,6 +17,7 @@ from pipeline.geometry.covariances import covariances_of
 from pipeline.ledger import clean_name, clean_run_key
 from pipeline.mean import Plan, release_plan
 from pipeline.mechanisms import MECHANISMS, refusal
+from pipeline.mechanisms.noise import NOISES, Noise
 from pipeline.privacy import (
     Budget,
     budget_from,
@@ -148,7 +149,17 @@ class ReleaseConfig(Record):
     @property
     def plan(self) -> Plan:
         """How the budget is spent: adaptively, or in one draw around the inductive mean."""
-        return release_plan(self.mechanism, self.noise, self.shares)
+        return release_plan(self.mechanism, hardened=self.hardened, shares=self.shares)
+
+    @property
+    def source(self) -> Noise:
+        """Where its noise comes from."""
+        return NOISES[self.noise]()
+
+    @property
+    def hardened(self) -> bool:
+        """Whether its noise survives floating point."""
+        return self.source.rng is None
 
     @property
     def nights(self) -> StreamPlan | None:
@@ -211,7 +222,7 @@ def _check_mechanism(config: ReleaseConfig, name: str) -> None:
             f"{name} gives matrices that need not be covariances ({family.note}); "
             "choose auto or ewg"
         )
-    if config.noise == "hardened" and not family.release:
+    if config.hardened and not family.release:
         raise ConfigError(
             f"{name} has no hardened noise ({family.note}); "
             'choose auto or ewg, or accept unsafe noise in writing with noise = "float"'

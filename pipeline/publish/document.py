@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from pipeline import __version__
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import PopulationRow, Reservation
 from pipeline.mean import Chunks, mean, person_records
-from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.transcript import cost_rows
@@ -102,7 +99,7 @@ def make_document(stored: StoredImages, public: Public, held: Reservation) -> di
         classes_per_person=config.classes_per_person,
         group=config.images_per_person,
         public=("class sizes", "descriptor, domain and plan"),
-        hardened=config.noise == "hardened",
+        hardened=config.hardened,
         not_covered=(EQUALITY,),
     )
     return {
@@ -155,15 +152,14 @@ def private_part(points: Chunks, public: Public) -> dict[str, Any]:
         domain=public.domain,
         manifold=public.manifold,
         plan=config.plan,
-        noise=LATTICE if config.noise == "hardened" else FloatNoise(np.random.default_rng()),
+        noise=config.source,
     )
-    hardened = config.noise == "hardened"
     rhos = drawn.rhos[0].tolist()
     error = drawn.expected_error if drawn.predicted_error is None else drawn.predicted_error[0]
     return {
         "point": drawn.point.tolist(),
         "mu": config.cost.mu if isinstance(config.cost, GDP) else None,
         "predicted_error": None if error is None else float(error),
-        "rho": math.fsum(rhos) if hardened else None,
+        "rho": math.fsum(rhos) if config.hardened else None,
         "costs": cost_rows(drawn.steps, rhos),
     }

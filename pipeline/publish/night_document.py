@@ -122,7 +122,7 @@ def _statement(
             f"on which night each {unit} entered, and how many did by class and night",
             "horizon, opening, descriptor, domain and plan",
         ),
-        hardened=config.noise == "hardened",
+        hardened=config.hardened,
         not_covered=(ENTERED if config.classes_per_person is None else KNOWN,),
         seen="all nights of this stream, for ever,",
         so_far=True,

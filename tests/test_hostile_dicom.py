@@ -1,20 +1,24 @@
 """DICOM files that are wrong, hostile or too telling: one line with file, tag and way out."""
 
+import io
 import logging
+import os
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pydicom
 import pytest
+from PIL import Image
 from pydicom import uid
 from pydicom.encaps import encapsulate, generate_frames
 from pydicom.pixels import get_decoder
 from sample_dicom import item, write_dicom
 
-from pipeline.datasets import ImageSource, open_dataset
+from pipeline.datasets import ImageSource, dicom_apart, open_dataset
 from pipeline.errors import DatasetError, ImageError, MismatchError
 from pipeline.store.checking import check
 
@@ -417,3 +421,53 @@ def test_reading_says_nothing_of_a_header(
     told = caplog.text + "".join(capfd.readouterr())
     assert "quixote" not in told
     assert "1605" not in told
+
+
+def jpeg(seed: int) -> bytes:
+    """Return a JPEG frame of `GRAY`: cut off, with bits flipped, or with bytes put in its head."""
+    rng, sink = np.random.default_rng(seed), io.BytesIO()
+    Image.fromarray(GRAY).save(sink, "JPEG")
+    stream = bytearray(sink.getvalue())
+    if seed % 3 == 0:
+        return bytes(stream[: rng.integers(2, len(stream))])
+    for at in rng.integers(0, len(stream) if seed % 3 == 1 else 200, rng.integers(1, 9)):
+        stream[at] = stream[at] ^ (1 << rng.integers(8)) if seed % 3 == 1 else rng.integers(256)
+    return bytes(stream)
+
+
+def test_damaged_frames_are_values_or_one_line(tmp_path: Path) -> None:
+    """Whatever bits of a JPEG are flipped or missing, the process that asked for it goes on."""
+    outcomes = set[Any]()
+    for seed in range(90):
+        file = tmp_path / "ward/cat/0.dcm"
+        write_dicom(file, GRAY, syntax=uid.JPEGBaseline8Bit, encoded=[jpeg(seed)])
+        try:
+            (images,) = read(tmp_path)
+            outcomes.add(images.shape)
+        except ImageError as error:
+            outcomes.add(str(error).count("\n"))
+    assert outcomes == {0, (1, *GRAY.shape)}
+
+
+class Fatal(NamedTuple):
+    """Something that does `what` where it is unpickled."""
+
+    what: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Say how."""
+        return self.what[0], self.what[1:]
+
+
+@pytest.mark.parametrize(
+    ("what", "how"), [((os.abort,), "SIGABRT"), ((time.sleep, 60), "SIGKILL"), ((os._exit, 3), "3")]
+)
+def test_a_decoder_that_ends_takes_nobody_with_it(
+    monkeypatch: pytest.MonkeyPatch, what: tuple[Any, ...], how: str
+) -> None:
+    """A frame that kills its decoder, or keeps it for too long, is an error; the next is read."""
+    monkeypatch.setattr(dicom_apart, "PATIENCE", 1.5)
+    with pytest.raises(ValueError, match=rf"decoder ended by .*{how}"):
+        dicom_apart.decode_apart("", "", Fatal(what), {})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="fragment"):
+        dicom_apart.decode_apart(uid.ExplicitVRLittleEndian, "gdcm", b"", {})

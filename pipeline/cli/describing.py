@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from pipeline.cli.options import PLAIN, DataRoot, Printing, begin, new_table, print_json, show
 
 if TYPE_CHECKING:
-    from pipeline.datasets import ImageSource
     from pipeline.store import Place
 
 
@@ -57,10 +56,10 @@ def describe(
 
     begin(how)
     place = find_place(store)
-    source = open_dataset(dataset, data_root)
     if check:
-        _check(source, data_root, place, how)
+        _check(dataset, data_root, place, how)
         return
+    source = open_dataset(dataset, data_root)
     card = source.card
     require_made_for(descriptor, channels=card.channels, volumes=card.volumes)
     domain_of(descriptor, source.shape)  # refuses sizes for which there is none
@@ -88,29 +87,36 @@ def describe(
     print(place.shown if how.quiet else f"store        {place.shown}")
 
 
-def _check(source: "ImageSource", root: Path | None, place: "Place", how: Printing) -> None:
-    """List what cannot be used, and write the list that a card can name."""
+def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> None:
+    """List what cannot be used, and write the list that a card can name; then say what is left."""
     from rich.text import Text
 
-    from pipeline.datasets import fetch
+    from pipeline.datasets import fetch, find_card, sift
     from pipeline.datasets.excluded import excluded
     from pipeline.errors import one_line
-    from pipeline.store import check, listed
+    from pipeline.store import check, listed, named
 
-    found = fetch(source.card, root, progress=False)
-    folder = found if found.is_dir() else found.parent
-    faults = check(source, folder)
+    card = find_card(dataset)
+    path = fetch(card, root, progress=False)
+    folder = path if path.is_dir() else path.parent
+    found = sift(card, path)
+    faults = named(found.faults, folder)
+    if found.source is not None:
+        before = {fault.file for fault in faults}
+        faults += [one for one in check(found.source, folder) if one.file not in before]
     place.prepare()
-    before = getattr(source.card, "exclude", None)
-    place.write(EXCLUDED, listed(faults, excluded(before, folder)))
+    left_out = excluded(getattr(card, "exclude", None), folder, there=False)
+    place.write(EXCLUDED, listed(faults, left_out))
     if how.json:
         print_json({"faults": [fault._asdict() for fault in faults], "list": place.join(EXCLUDED)})
-        return
-    if faults:
+    elif faults:
         table = new_table("file", "reason", title="Cannot be used")
         for fault in faults:
-            table.add_row(*(Text(one_line(part)) for part in fault))
+            table.add_row(Text(one_line(fault.file)), Text(one_line(fault.reason)))
         show(table, how)
-    if not how.quiet:
+    if not how.json and not how.quiet:
         print(f"{len(faults)} of the files cannot be used")
-    print(place.join(EXCLUDED))
+    if not how.json:
+        print(place.join(EXCLUDED))
+    if found.error is not None:
+        raise found.error

@@ -21,6 +21,7 @@ from pipeline.datasets.registry import (
     open_fetched,
     origin,
     overview,
+    sift,
 )
 from pipeline.datasets.source import SPLITS, ImageSource, Splits
 
@@ -40,4 +41,5 @@ __all__ = [
     "open_fetched",
     "origin",
     "overview",
+    "sift",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,10 @@ from pipeline.datasets.cards import goes_down
 from pipeline.datasets.decoding import FORMATS
 from pipeline.datasets.excluded import excluded, is_left_out
 from pipeline.datasets.listing import Found, Paths, find_files, follower, joined, packed
-from pipeline.datasets.patterns import check_masks, check_pattern, fill, mask_of
+from pipeline.datasets.patterns import Pattern, check_masks, check_pattern, fill, mask_of
+from pipeline.datasets.sifting import Sift, tell
 from pipeline.datasets.source import SPLITS, split_codes
-from pipeline.errors import DatasetError, MismatchError
+from pipeline.errors import DatasetError, ImageError, MismatchError
 
 OTHERS = (
     ".dcm", ".dicom", ".ima", ".nii", ".nii.gz", ".hdr", ".img", ".nrrd", ".mha", ".mhd", ".svs",
@@ -25,6 +26,8 @@ OTHERS = (
 )  # fmt: skip
 IMAGES = (*OTHERS, *(end for ends in FORMATS.values() for end in ends))
 """Ends of names of image files, of any kind: none is passed by in silence."""
+OTHER = "is a folder, or has no suffix, or is of a format that the card does not name"
+"""Why a file that may be an image is none of a card's."""
 
 
 class PatternCard(Protocol):
@@ -60,8 +63,8 @@ class Classed:
         Whose each is, where the pattern says so.
     dates : (n,) datetime64[D] or None
         Of which day each is, where the pattern says so.
-    facts : tuple of str
-        What was left out.
+    left_out : (3, classes) int64
+        How many files of each split and class the card's list leaves out.
     masks : Paths or None
         Where the mask of each is, where the card says so.
     """
@@ -71,8 +74,13 @@ class Classed:
     split_of: NDArray[np.int64]
     people: NDArray[np.str_] | None
     dates: NDArray[np.datetime64] | None
-    facts: tuple[str, ...]
+    left_out: NDArray[np.int64]
     masks: Paths | None = None
+
+    def facts(self, exclude: str | None) -> tuple[str, ...]:
+        """Return what a run tells of what was left out."""
+        many = int(self.left_out.sum())
+        return (f"{many} file(s) are left out, as {exclude} says.",) if many else ()
 
 
 def check_card(card: PatternCard) -> None:
@@ -95,7 +103,11 @@ def check_person(card: PatternCard) -> None:
 
 
 def sort_files(
-    card: PatternCard, path: Path, suffixes: Sequence[str], asked: Sequence[str]
+    card: PatternCard,
+    path: Path,
+    suffixes: Sequence[str],
+    asked: Sequence[str],
+    sift: Sift | None = None,
 ) -> Classed:
     """Return the files of each split and class, in the order of their paths.
 
@@ -109,6 +121,8 @@ def sort_files(
         How names of files end that are read, in lower case.
     asked : sequence of str
         The formats of such files, for errors.
+    sift : Sift, optional
+        Told of files that cannot be used, which are left out; the first is raised otherwise.
 
     Raises
     ------
@@ -116,10 +130,12 @@ def sort_files(
         When a class has no file, a file lies in two classes, or one would be passed by that may be
         an image.
     """
-    skip = excluded(card.exclude, path)
+    depth = len(Path(card.path or card.name).parts)
+    root = path.parents[depth - 1] if depth else path
+    listing = _Listing(path, root, excluded(card.exclude, path), tuple(suffixes), sift)
     splits = SPLITS if "{split}" in card.pattern else SPLITS[:1]
     groups = [
-        _group(card, path, {"class": label, "split": split}, skip, suffixes)
+        _group(card, listing, {"class": label, "split": split})
         for split, label in itertools.product(splits, card.classes)
     ]
     many = np.array([len(group.names) for group in groups])
@@ -134,20 +150,22 @@ def sort_files(
         names,
         "lies in two classes or splits, or a link repeats it; make "
         f"'{card.pattern}' tell them apart",
+        sift,
     )
     if masks:
-        check_once(masks, f"is the mask of two images; make '{card.masks}' tell them apart")
+        check_once(masks, f"is the mask of two images; make '{card.masks}' tell them apart", sift)
     split_of = np.concatenate([split_codes(split, len(card.classes)) for split in splits])
     people = [person for group in groups for person in group.people]
     dates = [day for group in groups for day in group.dates]
-    left_out = sum(group.left_out for group in groups)
+    left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)
+    left_out.flat[: len(groups)] = [group.left_out for group in groups]
     return Classed(
         names,
         np.repeat(label_of, many),
         np.repeat(split_of, many),
         np.array(people, np.str_) if "{person}" in card.pattern else None,
         np.array(dates, "datetime64[D]") if "{date}" in card.pattern else None,
-        (f"{left_out} file(s) are left out, as {card.exclude} says.",) if left_out else (),
+        left_out,
         masks,
     )
 
@@ -164,49 +182,66 @@ class _Group:
     passed: int
 
 
-def _group(
-    card: PatternCard,
-    path: Path,
-    named: dict[str, str],
-    skip: frozenset[str],
-    suffixes: Sequence[str],
-) -> _Group:
-    """Return the files of one class and split."""
-    depth = len(Path(card.path or card.name).parts)
-    root = path.parents[depth - 1] if depth else path
-    pattern, follow = fill(card.pattern, named), follower(root)
-    group = _Group(packed(()), packed(()), [], [], 0, 0)
+class _Listing(NamedTuple):
+    """What is listed: the dataset's folder, the data root, what is left out and what is read."""
 
-    def images() -> Iterator[Found]:
-        for found in find_files(path, pattern, root):
-            if is_left_out(skip, found.relative, found.path, path):
-                group.left_out += 1
-            elif found.relative.lower().endswith(tuple(suffixes)):
-                yield found
-            else:
-                group.passed += found.folder or may_be_image(found.relative)
+    path: Path
+    root: Path
+    skip: frozenset[str]
+    suffixes: tuple[str, ...]
+    sift: Sift | None
+
+
+def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _Group:
+    """Return the files of one class and split."""
+    pattern, follow = fill(card.pattern, named), follower(listing.root)
+    group = _Group(packed(()), packed(()), [], [], 0, 0)
+    masks: dict[Found, str] = {}
+    kept: list[str] = []
 
     def read(images: Iterable[Found]) -> Iterator[str]:
         for found in images:
-            whose = pattern.read(found.relative, found.path)
+            try:
+                whose = pattern.read(found.relative, found.path)
+                beside = follow(f"{listing.path}/{masks[found]}") if masks else ""
+            except ImageError as error:
+                tell(listing.sift, found.path, error)
+                continue
             if "{person}" in card.pattern:
                 group.people.append(whose.person)
             if "{date}" in card.pattern:
                 group.dates.append(whose.day)
+            if masks:
+                kept.append(beside)
             yield found.path
 
     if card.masks is None:
-        group.names = packed(read(images()))
+        group.names = packed(read(_usable(listing, pattern, group)))
         return group
-    masks = {
-        found: mask_of(card.masks, found.relative, named | pattern.letters(found.relative))
-        for found in images()
-    }
+    for found in _usable(listing, pattern, group):
+        letters = pattern.letters(found.relative)
+        masks[found] = mask_of(card.masks, found.relative, named | letters)
     taken = set(masks.values())
     shown = [found for found in masks if found.relative not in taken]  # a mask is no image
     group.names = packed(read(shown))
-    group.masks = packed(follow(f"{path}/{masks[found]}") for found in shown)
+    group.masks = packed(kept)
     return group
+
+
+def _usable(listing: _Listing, pattern: Pattern, group: _Group) -> Iterator[Found]:
+    """Yield the files that a card reads, and count in `group` those that it does not."""
+    path, root, skip, suffixes, sift = listing
+    for found in find_files(path, pattern, root, sift):
+        if is_left_out(skip, found.relative, found.path, path):
+            group.left_out += 1
+        elif found.fault is not None:
+            tell(sift, found.path, found.fault)
+        elif found.relative.lower().endswith(suffixes):
+            yield found
+        elif found.folder or may_be_image(found.relative):
+            group.passed += sift is None
+            if sift is not None:
+                sift(found.path, OTHER, True)
 
 
 def may_be_image(name: str) -> bool:
@@ -238,7 +273,7 @@ def _check_classes(
             )
 
 
-def check_once(names: Paths, way: str) -> None:
+def check_once(names: Paths, way: str, sift: Sift | None = None) -> None:
     """Raise unless every file is there once; `way` says of one that is not what to do."""
     marks = np.fromiter(map(hash, names), np.int64, len(names))
     if len(np.unique(marks)) == len(names):
@@ -246,5 +281,5 @@ def check_once(names: Paths, way: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise DatasetError(f"{name} {way}")
+            tell(sift, name, DatasetError(f"{name} {way}"))
         seen.add(name)

@@ -3,12 +3,14 @@
 import csv
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pipeline.datasets.doors import open_regular
+from pipeline.datasets.sifting import Sift, tell
 from pipeline.errors import DatasetError, ImageError
 
 MANY = 1_000_000
@@ -37,7 +39,9 @@ def read_head(path: Path, count: int) -> tuple[list[str], list[list[str]]]:
     return names, [[_text(value) for value in row] for row in rows if len(row) == len(names)]
 
 
-def read_columns(path: Path, columns: Mapping[Any, str]) -> Iterator[tuple[str, dict[str, str]]]:
+def read_columns(
+    path: Path, columns: Mapping[Any, str], sift: Sift | None = None
+) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield where each row is, and its values by the names in `columns`, without blanks around.
 
     Rows without any value are passed by.
@@ -48,18 +52,25 @@ def read_columns(path: Path, columns: Mapping[Any, str]) -> Iterator[tuple[str, 
         The file: Parquet if its name ends in ``.parquet``, else CSV in UTF-8 with a line of names.
     columns : mapping
         From the names of the values to those of the file's columns.
+    sift : Sift, optional
+        Told of rows that lack a value; the first is raised otherwise.
 
     Raises
     ------
     DatasetError
         When the file cannot be read, has no such column or has it twice, or a row lacks a value.
     """
-    rows = _parquet if path.suffix.lower() == ".parquet" else _csv
+    rows = _parquet if path.suffix.lower() == ".parquet" else partial(_csv, sift=sift)
     with _readable(path) as stream:
         for where, row in rows(stream, path, list(columns.values())):
             values = dict(zip(columns, map(_text, row), strict=True))
-            if any(values.values()):
-                yield where, _full(values, columns, where)
+            try:
+                whole = _full(values, columns, where) if any(values.values()) else None
+            except ImageError as error:
+                tell(sift, where, error, listed=False)
+                continue
+            if whole is not None:
+                yield where, whole
 
 
 @contextmanager
@@ -77,7 +88,9 @@ def _readable(path: Path) -> Iterator[BinaryIO]:
         raise DatasetError(f"{path} is not a readable table ({said})") from error
 
 
-def _csv(stream: BinaryIO, path: Path, columns: list[str]) -> Iterator[tuple[str, list[Any]]]:
+def _csv(
+    stream: BinaryIO, path: Path, columns: list[str], sift: Sift | None = None
+) -> Iterator[tuple[str, list[Any]]]:
     """Yield the rows of a CSV file; one with more or fewer values than names is refused."""
     with TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
         lines = csv.reader(text, strict=True)
@@ -86,12 +99,15 @@ def _csv(stream: BinaryIO, path: Path, columns: list[str]) -> Iterator[tuple[str
         for line in lines:
             if not any(map(str.strip, line)):
                 continue
+            where = f"{path}, line {lines.line_num}"
             if len(line) != len(names):
-                raise ImageError(
-                    f"{path}, line {lines.line_num}: a row must have {len(names)} values, found "
-                    f"{len(line)}; put values with commas in double quotes"
+                error = ImageError(
+                    f"{where}: a row must have {len(names)} values, found {len(line)}; put values "
+                    "with commas in double quotes"
                 )
-            yield f"{path}, line {lines.line_num}", [line[place] for place in places]
+                tell(sift, where, error, listed=False)
+                continue
+            yield where, [line[place] for place in places]
 
 
 def _parquet(stream: BinaryIO, path: Path, columns: list[str]) -> Iterator[tuple[str, list[Any]]]:

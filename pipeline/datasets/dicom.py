@@ -29,6 +29,7 @@ from pipeline.datasets.own import OwnCard
 from pipeline.datasets.pictures import CROPPED
 from pipeline.datasets.reading import InFiles, Rows
 from pipeline.datasets.shapes import check_extent
+from pipeline.datasets.sifting import Sift, none_left
 from pipeline.datasets.source import ImageSource
 from pipeline.errors import ImageError, MismatchError
 
@@ -85,7 +86,7 @@ _FAULTY = -1
 """The frame of a file that cannot be used: asked for it, a file says why."""
 
 
-def open_dicom(card: DicomCard, path: Path) -> ImageSource:
+def open_dicom(card: DicomCard, path: Path, sift: Sift | None = None) -> ImageSource:
     """Open a folder of DICOM files: list them and read the header of each.
 
     Files that are not DICOM are passed by, if their names do not end as those of images do, and so
@@ -97,13 +98,15 @@ def open_dicom(card: DicomCard, path: Path) -> ImageSource:
     DatasetError
         When a class has no image, or no file can be used, as the first says.
     """
-    return open_files(card, sort_files(card, path, ("",), ("DICOM",)), path)
+    return open_files(card, sort_files(card, path, ("",), ("DICOM",), sift), path, sift=sift)
 
 
-def open_files(card: DicomCard, files: Classed, path: Path, *, others: bool = True) -> ImageSource:
+def open_files(
+    card: DicomCard, files: Classed, path: Path, *, others: bool = True, sift: Sift | None = None
+) -> ImageSource:
     """Open some files, as `open_dicom`; whether there may be others than DICOM among them."""
     named = files.people is None and card.unit == "person"
-    kept, seen = _look_at_all(partial(_look, card, named, others), files)
+    kept, seen = _look_at_all(partial(_look, card, named, others), files, sift)
     _check_classes(card, path, files.label_of[kept])
     good = next(place for place, one in enumerate(seen) if one.frames[0] != _FAULTY)
     first = _First(Path(files.names[kept[good]]).name, seen[good].sides, seen[good].photometric)
@@ -126,32 +129,33 @@ def open_files(card: DicomCard, files: Classed, path: Path, *, others: bool = Tr
         files.label_of[file],
         files.split_of[file],
         InFiles(partial(_decode, card, named, first), files.names, file, frame),
-        files.facts + ((CROPPED,) if card.size and card.fit == "crop" else ()),
+        files.facts(card.exclude) + ((CROPPED,) if card.size and card.fit == "crop" else ()),
         people[file] if card.unit == "person" else None,
         days[file],
         classes_per_person=card.classes_per_person,
+        left_out=files.left_out,
     )
 
 
 def _look_at_all(
-    look: Callable[[Path], _Seen | None], files: Classed
+    look: Callable[[Path], _Seen | None], files: Classed, sift: Sift | None
 ) -> tuple[list[int], list[_Seen]]:
     """Return which files are images, and what their headers say; raise when none can be used."""
     kept: list[int] = []
     seen: list[_Seen] = []
-    fault: ImageError | None = None
+    faults: dict[str, ImageError] = {}
     for index, name in enumerate(files.names):
         try:
             one = look(Path(name))
         except ImageError as error:
             nobody = f"\\{index}"  # no PatientID begins so: not taken for another's
             one = _Seen((_FAULTY,), (0, 0), "", nobody, None)
-            fault = fault or error
+            faults[name] = error
         if one is not None:
             kept.append(index)
             seen.append(one)
-    if fault and all(one.frames[0] == _FAULTY for one in seen):
-        raise fault
+    if faults and all(one.frames[0] == _FAULTY for one in seen):
+        raise none_left(faults, sift)
     return kept, seen
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.datasets.dicom_apart import decode_apart
 from pipeline.datasets.dicom_elements import BIG_ENDIAN, EXPLICIT, IMPLICIT
 from pipeline.datasets.dicom_header import Header
 from pipeline.datasets.shapes import LARGEST
@@ -164,9 +165,12 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
         if index < next_one:
             continue
         _check_encoded(header, encoded)
-        found, said = decoder.as_array(
-            encapsulate([encoded]), index=0, decoding_plugin=_plugin(header), **_options(header, 1)
-        )
+        plugin, options = _plugin(header), _options(header, 1)
+        if plugin == "gdcm":
+            found, said = decode_apart(header.syntax, plugin, encoded, options)
+        else:
+            frame = encapsulate([encoded])
+            found, said = decoder.as_array(frame, index=0, decoding_plugin=plugin, **options)
         if header.samples == 3 and said["photometric_interpretation"] != "RGB":
             raise header.fault("PhotometricInterpretation", "is not what the frames are")
         yield found

@@ -10,11 +10,11 @@ LARGEST = 1 << 28
 """Bytes that such a list may have."""
 
 
-def excluded(listed: str | None, folder: Path) -> frozenset[str]:
+def excluded(listed: str | None, folder: Path, *, there: bool = True) -> frozenset[str]:
     """Return the paths that the file `listed` names, relative to `folder`, with ``/``.
 
     One path a line, in UTF-8; blank lines do not count. An image to which a link leads may be named
-    by either path.
+    by either path. Each must be `there`, unless the caller checks it.
 
     Raises
     ------
@@ -36,13 +36,19 @@ def excluded(listed: str | None, folder: Path) -> frozenset[str]:
     if len(content) > LARGEST:
         raise DatasetError(f"{file} has more than {LARGEST} bytes, so it is no list of paths")
     found = frozenset(str(PurePosixPath(line)) for line in lines.split("\n") if line.strip())
-    for path in sorted(found):
+    if there:
+        check_named(listed, folder, found)
+    return found
+
+
+def check_named(listed: str, folder: Path, paths: frozenset[str]) -> None:
+    """Raise unless each of the paths that a list names is in the folder: none is a slip."""
+    for path in sorted(paths):
         if Path(path).is_absolute() or not os.path.lexists(folder / path):
             raise ImageError(
-                f"{file} leaves out {path!r}, which is not in {folder}; correct that line, or take "
-                "it out"
+                f"{folder / listed} leaves out {path!r}, which is not in {folder}; correct that "
+                "line, or take it out"
             )
-    return found
 
 
 def is_left_out(skip: frozenset[str], relative: str, path: str, folder: Path) -> bool:

@@ -10,6 +10,7 @@ from pipeline.datasets.decoding import FORMATS, PictureCard
 from pipeline.datasets.download import Asking, find_own, present
 from pipeline.datasets.own import OwnCard
 from pipeline.datasets.pictures import from_files
+from pipeline.datasets.sifting import Sift
 from pipeline.datasets.source import ImageSource
 
 
@@ -49,7 +50,7 @@ def has_folder(card: OwnCard, root: Path, size: int | None) -> bool:
     return present(root / (card.path or card.name))
 
 
-def open_folder(card: FolderCard, path: Path) -> ImageSource:
+def open_folder(card: FolderCard, path: Path, sift: Sift | None = None) -> ImageSource:
     """Open a folder: list the images of each class; what they hold is seen when they are read.
 
     Gray is Rec. 601 luma, as Pillow computes it. Images are ordered by class, then by path.
@@ -62,4 +63,4 @@ def open_folder(card: FolderCard, path: Path) -> ImageSource:
         card does not name.
     """
     suffixes = tuple(end for kind in card.formats for end in FORMATS[kind])
-    return from_files(card, sort_files(card, path, suffixes, card.formats), path)
+    return from_files(card, sort_files(card, path, suffixes, card.formats, sift), path, sift)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.datasets.patterns import Pattern
+from pipeline.datasets.sifting import Sift, tell
 from pipeline.errors import ImageError
 
 
@@ -24,11 +25,14 @@ class Found(NamedTuple):
         Where it is, every link on the way followed.
     folder : bool
         Whether it is a folder, into which the pattern does not go.
+    fault : ImageError, optional
+        Why it cannot be used: it is a link that leads out of the data root.
     """
 
     relative: str
     path: str
     folder: bool
+    fault: ImageError | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +78,9 @@ def joined(parts: Sequence[Paths]) -> Paths:
     return Paths(b"".join(part.text for part in parts), np.concatenate(ends))
 
 
-def find_files(folder: Path, pattern: Pattern, root: Path) -> Iterator[Found]:
+def find_files(
+    folder: Path, pattern: Pattern, root: Path, sift: Sift | None = None
+) -> Iterator[Found]:
     """Yield what `pattern` names in `folder`, ordered by path; hidden files are left out.
 
     A link to a file or, where the pattern names it, to a folder is followed, inside the data root
@@ -83,11 +89,13 @@ def find_files(folder: Path, pattern: Pattern, root: Path) -> Iterator[Found]:
     Raises
     ------
     ImageError
-        When a folder on the way cannot be listed, or a link leads out of the data root.
+        When a folder on the way cannot be listed, or leads out of the data root by a link; told to
+        `sift` instead if there is one.
     """
     inside = os.path.realpath(root)
     start = _followed(str(folder), inside)
-    for found in _below(start, "", _closed({0}, pattern), pattern, inside):
+    search = _Search(pattern, inside, sift)
+    for found in _below(start, "", _closed({0}, pattern), search):
         if not found.relative.rpartition("/")[2].startswith("."):
             yield found
 
@@ -109,24 +117,42 @@ def follower(root: Path) -> Callable[[str], str]:
     return follow
 
 
-def _below(
-    folder: str, relative: str, places: frozenset[int], pattern: Pattern, root: str
-) -> Iterator[Found]:
+class _Search(NamedTuple):
+    """What is looked for, in which root, and who is told of what cannot be used."""
+
+    pattern: Pattern
+    root: str
+    sift: Sift | None
+
+
+def _below(folder: str, relative: str, places: frozenset[int], search: _Search) -> Iterator[Found]:
     """Yield what is named below a folder.
 
     `places` are the parts of the pattern that a name in it may be.
     """
-    names, odd = _listed(folder, places, pattern)
+    pattern, root, sift = search
+    try:
+        names, odd = _listed(folder, places, pattern)
+    except ImageError as error:
+        tell(sift, folder, error, listed=False)
+        return
     last = len(pattern.parts)
     for name in names:
         path = os.path.join(folder, name)  # noqa: PTH118 (a million times)
         linked = name in odd and os.path.islink(path)  # noqa: PTH114
         after = _next(name, places, pattern, linked)
         if linked and after:
-            path = _followed(path, root)
+            try:
+                path = _followed(path, root)
+            except ImageError as error:
+                if last in after:
+                    yield Found(relative + name, path, False, error)
+                else:
+                    tell(sift, path, error, listed=False)
+                continue
         within = name in odd and os.path.isdir(path)  # noqa: PTH112
         if within and after - {last}:
-            yield from _below(path, f"{relative}{name}/", after, pattern, root)
+            yield from _below(path, f"{relative}{name}/", after, search)
         elif last in after:
             yield Found(relative + name, path, within)
 

@@ -22,6 +22,7 @@ from pipeline.datasets.own import OwnCard
 from pipeline.datasets.pictures import CROPPED
 from pipeline.datasets.reading import FileNames, InFiles, Rows
 from pipeline.datasets.shapes import check_extent
+from pipeline.datasets.sifting import Sift, none_left
 from pipeline.datasets.source import ImageSource
 from pipeline.errors import ImageError
 
@@ -62,7 +63,7 @@ class NiftiCard(OwnCard):
         return self
 
 
-def open_nifti(card: NiftiCard, path: Path) -> ImageSource:
+def open_nifti(card: NiftiCard, path: Path, sift: Sift | None = None) -> ImageSource:
     """Open a folder of NIfTI files: list them and read the header of each.
 
     Images are ordered by class, path and slice. A file that is not as the card says, cannot be
@@ -74,8 +75,8 @@ def open_nifti(card: NiftiCard, path: Path) -> ImageSource:
     DatasetError
         When a class has no file, or no file can be used, as the first says.
     """
-    files = sort_files(card, path, (".nii", ".nii.gz"), ("NIfTI",))
-    frames, first = _look_at_all(card, files.names)
+    files = sort_files(card, path, (".nii", ".nii.gz"), ("NIfTI",), sift)
+    frames, first = _look_at_all(card, files.names, sift)
     sides = (card.size, card.size) if card.size else _sides(card, first)
     check_extent(sides, str(path))
     each = np.repeat(np.arange(len(frames)), [len(some) for some in frames])
@@ -91,18 +92,21 @@ def open_nifti(card: NiftiCard, path: Path) -> ImageSource:
             each,
             np.array([index for some in frames for index in some], np.int64),
         ),
-        files.facts + ((CROPPED,) if card.size and card.fit == "crop" else ()),
+        files.facts(card.exclude) + ((CROPPED,) if card.size and card.fit == "crop" else ()),
         people[each] if card.unit == "person" else None,
         None if files.dates is None else files.dates[each],
         classes_per_person=card.classes_per_person,
+        left_out=files.left_out,
     )
 
 
-def _look_at_all(card: NiftiCard, names: FileNames) -> tuple[list[Sequence[int]], Volume]:
+def _look_at_all(
+    card: NiftiCard, names: FileNames, sift: Sift | None
+) -> tuple[list[Sequence[int]], Volume]:
     """Return which slices are read of each file, and the first that can be used; raise if none."""
     frames: list[Sequence[int]] = []
     good: list[Volume] = []
-    faults: list[ImageError] = []
+    faults: dict[str, ImageError] = {}
     for index in range(len(names)):
         try:
             volume = read_volume(Path(names[index]))
@@ -110,9 +114,9 @@ def _look_at_all(card: NiftiCard, names: FileNames) -> tuple[list[Sequence[int]]
             good = good or [volume]
         except ImageError as error:
             frames.append((0,))  # asked for it, the file says why
-            faults = faults or [error]
+            faults[names[index]] = error
     if not good:
-        raise faults[0]
+        raise none_left(faults, sift)
     return frames, good[0]
 
 

@@ -29,6 +29,8 @@ class OwnCard(Card):
         distorted.
     exclude : str, optional
         A text file beside the images, a path a line: files that are left out.
+    excluded_public : bool
+        A release states how many files of each class `exclude` leaves out: that is public.
     """
 
     unit: Literal["image", "person"] = "image"
@@ -36,6 +38,7 @@ class OwnCard(Card):
     window: tuple[FiniteFloat, FiniteFloat] | Literal["image", "header"] | None = None
     fit: Literal["crop", "pad", "stretch"] = "crop"
     exclude: str | None = None
+    excluded_public: bool = Field(False, strict=True)
 
     @check(mode="after")
     def _own_keys_fit(self) -> Self:
@@ -54,6 +57,8 @@ class OwnCard(Card):
             raise ValueError(
                 f"exclude must lie in the folder of the images, found {self.exclude!r}"
             )
+        if self.excluded_public and self.exclude is None:
+            raise ValueError("excluded_public needs exclude, the list of what is left out")
         return self
 
 

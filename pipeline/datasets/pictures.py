@@ -11,6 +11,7 @@ from pipeline.datasets.classed import Classed
 from pipeline.datasets.decoding import Check, PictureCard, decode, decode_mask, extent
 from pipeline.datasets.reading import FileNames, InFiles, Rows
 from pipeline.datasets.shapes import check_extent
+from pipeline.datasets.sifting import Sift, none_left
 from pipeline.datasets.source import ImageSource
 from pipeline.errors import ImageError
 
@@ -29,25 +30,32 @@ class Pictures(NamedTuple):
     masks: InFiles | None
 
 
-def from_files(card: PictureCard, files: Classed, path: Path) -> ImageSource:
+def from_files(
+    card: PictureCard, files: Classed, path: Path, sift: Sift | None = None
+) -> ImageSource:
     """Return the dataset of some files, each one image."""
-    pictures = open_pictures(card, files.names, str(path), files.masks)
+    pictures = open_pictures(card, files.names, str(path), files.masks, sift)
     return ImageSource(
         card,
         pictures.shape,
         files.label_of,
         files.split_of,
         pictures.read,
-        files.facts + pictures.facts,
+        files.facts(card.exclude) + pictures.facts,
         files.people if card.unit == "person" else None,
         files.dates,
         pictures.masks,
         classes_per_person=card.classes_per_person,
+        left_out=files.left_out,
     )
 
 
 def open_pictures(
-    card: PictureCard, names: FileNames, where: str, masks: FileNames | None = None
+    card: PictureCard,
+    names: FileNames,
+    where: str,
+    masks: FileNames | None = None,
+    sift: Sift | None = None,
 ) -> Pictures:
     """Return the reader of some files, each one image.
 
@@ -65,7 +73,7 @@ def open_pictures(
     if card.size:
         sides = card.size, card.size
     else:
-        sides, first = _first(card, names)
+        sides, first = _first(card, names, sift)
         check = partial(_check_sides, sides, Path(first).name)
     shape = sides + ((3,) if card.channels == 3 else ())
     check_extent(shape, where)
@@ -79,18 +87,18 @@ def open_pictures(
     return Pictures(shape, read, facts, inside)
 
 
-def _first(card: PictureCard, names: FileNames) -> tuple[tuple[int, int], str]:
+def _first(card: PictureCard, names: FileNames, sift: Sift | None) -> tuple[tuple[int, int], str]:
     """Return height and width of the first image that has them, and its name.
 
     One before it that cannot be read is refused when it is its turn.
     """
-    fault = None
+    faults: dict[str, ImageError] = {}
     for index in range(len(names)):
         try:
             return extent(Path(names[index]), card), names[index]
         except ImageError as error:
-            fault = fault or error
-    raise fault or ImageError("there is no image")
+            faults[names[index]] = error
+    raise none_left(faults, sift)
 
 
 def _check_sides(wanted: tuple[int, int], first: str, sides: tuple[int, int], file: Path) -> None:

@@ -13,6 +13,7 @@ from pipeline.datasets.folder import FolderCard, fetch_folder, has_folder, open_
 from pipeline.datasets.nifti import NiftiCard, open_nifti
 from pipeline.datasets.npz import NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz
 from pipeline.datasets.persons import opaque
+from pipeline.datasets.sifting import Sift
 from pipeline.datasets.source import ImageSource
 from pipeline.datasets.table import TableCard, fetch_table, has_table, open_table
 from pipeline.datasets.tiles import TilesCard, fetch_tiles, has_tiles, open_tiles
@@ -44,6 +45,8 @@ class Kind:
     origin : callable
         ``origin(card, ours)``: one line on where the images come from, and what was checked of
         them; `ours` for a card of ``data/``.
+    sift : callable, optional
+        ``sift(card, path, told)``: as `open`, of what can be used; of all else `told` is told.
     """
 
     card: type[Card]
@@ -51,6 +54,7 @@ class Kind:
     present: Callable[[Any, Path, int | None], bool]
     open: Callable[[Any, Path], ImageSource]
     origin: Callable[[Any, bool], str]
+    sift: Callable[[Any, Path, Sift], ImageSource] | None = None
 
 
 KINDS: dict[str, Kind] = {
@@ -68,6 +72,7 @@ KINDS: dict[str, Kind] = {
         has_folder,
         open_folder,
         lambda card, ours: "a folder of your own, no digest to check",
+        open_folder,
     ),
     "table": Kind(
         TableCard,
@@ -75,6 +80,7 @@ KINDS: dict[str, Kind] = {
         has_table,
         open_table,
         lambda card, ours: "files of your own that a table lists, no digest to check",
+        open_table,
     ),
     "dicom": Kind(
         DicomCard,
@@ -82,6 +88,7 @@ KINDS: dict[str, Kind] = {
         has_folder,
         open_dicom,
         lambda card, ours: "DICOM files of your own, no digest to check",
+        open_dicom,
     ),
     "nifti": Kind(
         NiftiCard,
@@ -89,6 +96,7 @@ KINDS: dict[str, Kind] = {
         has_folder,
         open_nifti,
         lambda card, ours: "NIfTI files of your own, no digest to check",
+        open_nifti,
     ),
     "torchvision": Kind(VisionCard, fetch_vision, has_vision, open_vision, origin_of_vision),
 }
@@ -222,6 +230,34 @@ def open_fetched(card: Card, path: Path, key: bytes | None = None) -> ImageSourc
     if source.people is None:
         return source
     return replace(source, people=opaque(source.people, key or secrets.token_bytes(32)))
+
+
+class Sifted(NamedTuple):
+    """The images that can be listed, or why there are none; and what cannot be, all of it.
+
+    `faults` are files and rows of tables: the reason, and whether a list of exclusions can name it.
+    """
+
+    source: ImageSource | None
+    faults: dict[str, tuple[str, bool]]
+    error: DatasetError | None
+
+
+def sift(card: Card, path: Path) -> Sifted:
+    """Open a dataset where `fetch` said it lies, whatever some of its files are."""
+    faults: dict[str, tuple[str, bool]] = {}
+
+    def told(file: str, reason: str, listed: bool) -> None:
+        faults.setdefault(file, (reason, listed))
+
+    open_sifting = KINDS[card.kind].sift
+    try:
+        source = open_sifting(card, path, told) if open_sifting else open_fetched(card, path)
+    except DatasetError as error:
+        if not faults:
+            raise
+        return Sifted(None, faults, error)
+    return Sifted(source, faults, None)
 
 
 def overview(root: Path | str | None = None) -> tuple[Row, ...]:

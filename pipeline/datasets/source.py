@@ -69,6 +69,9 @@ class ImageSource:
         The region of interest in each image, non-zero inside, where the card names masks.
     classes_per_person : int
         In how many classes a person may be; their images in others are left out.
+    left_out : (3, classes) int64, optional
+        How many files of each split and class a list in the card leaves out. A release states it
+        only where the card says that it is public.
     """
 
     card: Card
@@ -81,6 +84,7 @@ class ImageSource:
     dates: NDArray[np.datetime64] | None = field(default=None, repr=False)
     masks: Reader | None = None
     classes_per_person: int = 1
+    left_out: NDArray[np.int64] | None = field(default=None, repr=False)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -175,6 +179,15 @@ class ImageSource:
         np.maximum.at(many, chosen.labels, chosen.units + 1)
         return tuple(many.tolist())
 
+    def excluded(self, split: Splits = None) -> tuple[int, ...] | None:
+        """Return how many files of each class are left out; None unless the card calls it public.
+
+        Index = label; zeros included.
+        """
+        if self.left_out is None or not getattr(self.card, "excluded_public", False):
+            return None
+        return tuple(self.left_out[_codes(split)].sum(axis=0).tolist())
+
     def _size(self, size: int | None) -> int:
         if size is None:
             size = min(4096, max(1, CHUNK // math.prod(self.shape)))
@@ -184,12 +197,7 @@ class ImageSource:
 
     def _chosen(self, split: Splits) -> Selection:
         """Return what the chosen splits hold, each split once."""
-        names = SPLITS if split is None else (split,) if isinstance(split, str) else tuple(split)
-        if not names or len(set(names)) != len(names) or not set(names) <= set(SPLITS):
-            raise MismatchError(
-                f"split must be one or more of {', '.join(SPLITS)}, each once, found {split!r}"
-            )
-        rows = np.flatnonzero(np.isin(self.split_of, [SPLITS.index(name) for name in names]))
+        rows = np.flatnonzero(np.isin(self.split_of, _codes(split)))
         labels = self.label_of[rows]
         if self.people is not None:
             return _by_person(rows, labels, self.people[rows], self.classes_per_person)
@@ -241,6 +249,16 @@ def _by_person(
     start_of_class = np.searchsorted(labels, labels)
     units = number - number[start_of_class] if len(rows) else number
     return Selection(rows, labels, units)
+
+
+def _codes(split: Splits) -> list[int]:
+    """Return the indices of splits in `SPLITS`, each named once."""
+    names = SPLITS if split is None else (split,) if isinstance(split, str) else tuple(split)
+    if not names or len(set(names)) != len(names) or not set(names) <= set(SPLITS):
+        raise MismatchError(
+            f"split must be one or more of {', '.join(SPLITS)}, each once, found {split!r}"
+        )
+    return [SPLITS.index(name) for name in names]
 
 
 def split_codes(split: str, n: int) -> NDArray[np.int64]:

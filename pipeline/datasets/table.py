@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 from pydantic import model_validator as check
 
@@ -17,10 +18,11 @@ from pipeline.datasets.columns import read_columns
 from pipeline.datasets.decoding import Format, PictureCard
 from pipeline.datasets.dicom import DicomCard, open_files
 from pipeline.datasets.download import Asking, find_own, present
-from pipeline.datasets.excluded import excluded, is_left_out
+from pipeline.datasets.excluded import check_named, excluded, is_left_out
 from pipeline.datasets.listing import follower, packed
 from pipeline.datasets.own import OwnCard
 from pipeline.datasets.pictures import from_files
+from pipeline.datasets.sifting import Sift, tell
 from pipeline.datasets.source import SPLITS, ImageSource
 from pipeline.errors import ImageError, MismatchError
 
@@ -80,7 +82,7 @@ def has_table(card: TableCard, root: Path, size: int | None) -> bool:
     return present(root / card.file)
 
 
-def open_table(card: TableCard, path: Path) -> ImageSource:
+def open_table(card: TableCard, path: Path, sift: Sift | None = None) -> ImageSource:
     """Open a table: read its rows; what the images hold is seen when they are read.
 
     Images come in the order of the rows. Their paths, and those of masks, are relative to the
@@ -93,29 +95,29 @@ def open_table(card: TableCard, path: Path) -> ImageSource:
         When the table cannot be read or lacks a column, a class has no row, a value means nothing,
         a row lacks one, or two rows name one image.
     """
-    rows = _Rows()
-    names = packed(_read(card, path, rows))
+    rows = _Rows(np.zeros((len(SPLITS), len(card.classes)), np.int64))
+    names = packed(_read(card, path, rows, sift))
     counts = np.bincount(rows.labels, minlength=len(card.classes))
     for name, count in zip(card.classes, counts.tolist(), strict=True):
         if count == 0:
             raise MismatchError(
                 f"{path}: class '{name}' has no row; correct classes or columns in the card"
             )
-    check_once(names, "is in two rows, or a link repeats it; take one out")
+    check_once(names, "is in two rows, or a link repeats it; take one out", sift)
     masks = packed(rows.masks) if "mask" in card.columns else None
-    facts = (f"{rows.left_out} file(s) are left out, as {card.exclude} says.",)
     files = Classed(
         names,
         np.array(rows.labels, np.int64),
         np.array(rows.splits, np.int64),
         np.array(rows.people, np.str_) if "person" in card.columns else None,
         np.array(rows.days, "datetime64[D]") if "date" in card.columns else None,
-        facts if rows.left_out else (),
+        rows.left_out,
         masks,
     )
     if card.dicom:
-        return replace(open_files(_as_dicom(card), files, path, others=False), card=card)
-    return from_files(card, files, path)
+        opened = open_files(_as_dicom(card), files, path, others=False, sift=sift)
+        return replace(opened, card=card)
+    return from_files(card, files, path, sift)
 
 
 def _as_dicom(card: TableCard) -> DicomCard:
@@ -126,37 +128,52 @@ def _as_dicom(card: TableCard) -> DicomCard:
 
 @dataclass(eq=False)
 class _Rows:
-    """What the rows say of the images, one after another."""
+    """What the rows say of the images, one after another; `left_out` by split and class."""
 
+    left_out: NDArray[np.int64]
     labels: "array[int]" = field(default_factory=lambda: array("q"))
     splits: "array[int]" = field(default_factory=lambda: array("q"))
     people: list[str] = field(default_factory=list)
     days: list[date] = field(default_factory=list)
     masks: list[str] = field(default_factory=list)
-    left_out: int = 0
 
 
-def _read(card: TableCard, path: Path, rows: _Rows) -> Iterator[str]:
+def _read(card: TableCard, path: Path, rows: _Rows, sift: Sift | None) -> Iterator[str]:
     """Yield where the image of each row is, and note in `rows` what else is said of it."""
-    skip = excluded(card.exclude, path.parent)
+    skip, named = excluded(card.exclude, path.parent, there=False), set[str]()
     depth = len(Path(card.file).parts)
     follow = follower(path.parents[depth - 1])
     labels = {name: label for label, name in enumerate(card.classes)}
     splits = {name: code for code, name in enumerate(SPLITS)}
-    for where, said in read_columns(path, card.columns):
-        image = follow(_joined(path, said["path"], where))
-        if is_left_out(skip, str(PurePosixPath(said["path"])), image, path.parent):
-            rows.left_out += 1
+    for where, said in read_columns(path, card.columns, sift):
+        relative = str(PurePosixPath(said["path"]))
+        named.add(relative) if relative in skip else None
+        try:
+            image = follow(_joined(path, said["path"], where))
+        except ImageError as error:
+            if relative not in skip:
+                tell(sift, where, error, listed=False)
             continue
-        rows.labels.append(_code(said["class"], labels, f"{where}: the class"))
-        rows.splits.append(_code(said.get("split", SPLITS[0]), splits, f"{where}: the split"))
-        if "person" in said:
-            rows.people.append(said["person"])
-        if "date" in said:
-            rows.days.append(_day(said["date"], where))
-        if "mask" in said:
-            rows.masks.append(follow(_joined(path, said["mask"], where)))
+        if is_left_out(skip, relative, image, path.parent):
+            if said["class"] in labels:
+                split = splits.get(said.get("split", SPLITS[0]), 0)
+                rows.left_out[split, labels[said["class"]]] += 1
+            continue
+        try:
+            label = _code(said["class"], labels, f"{where}: the class")
+            split = _code(said.get("split", SPLITS[0]), splits, f"{where}: the split")
+            day = _day(said["date"], where) if "date" in said else None
+            mask = follow(_joined(path, said["mask"], where)) if "mask" in said else None
+        except ImageError as error:
+            tell(sift, image, error)
+            continue
+        rows.labels.append(label)
+        rows.splits.append(split)
+        rows.people += [said["person"]] if "person" in said else []
+        rows.days += [day] if day else []
+        rows.masks += [mask] if mask else []
         yield image
+    check_named(card.exclude or "", path.parent, skip - named)
 
 
 def _code(name: str, codes: Mapping[str, int], what: str) -> int:

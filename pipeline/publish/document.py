@@ -36,11 +36,15 @@ FIRST_KEYS = frozenset(
 
 @dataclass(frozen=True)
 class Public:
-    """What everybody may know before anything is drawn."""
+    """What everybody may know before anything is drawn.
+
+    `excluded` is how many files of each class are left out, where the card says that is public.
+    """
 
     config: ReleaseConfig
     domain: DescriptorDomain
     classes: tuple[tuple[int, str, int], ...]
+    excluded: tuple[int, ...] | None = None
 
     def query(self) -> str:
         """Return what, with the data and the run key, tells one release from another.
@@ -67,6 +71,14 @@ class Public:
             return None
         return partial(person_records, manifold=self.manifold)
 
+    @property
+    def left_out(self) -> dict[str, str]:
+        """What the statement says of files that are left out; nothing unless that is public."""
+        if self.excluded is None:
+            return {}
+        pairs = zip(self.classes, self.excluded, strict=True)
+        return {"Files left out of each class": ", ".join(f"{c[1]}: {count}" for c, count in pairs)}
+
     def settings(self) -> dict[str, Any]:
         """Return the settings as JSON values."""
         return {
@@ -89,7 +101,7 @@ def serialised(document: dict[str, Any]) -> bytes:
 def make_document(stored: StoredImages, public: Public, held: Reservation) -> dict[str, Any]:
     """Return the document as JSON values: draw the private mean of each class."""
     config = public.config
-    rows = []
+    rows, left_out = [], public.left_out
     for label, name, n in public.classes:
         records = stored.records(label, public.form)
         rows.append({"label": label, "class_name": name, "n": n, **private_part(records, public)})
@@ -98,7 +110,7 @@ def make_document(stored: StoredImages, public: Public, held: Reservation) -> di
         n_by_class={name: n for _, name, n in public.classes},
         classes_per_person=config.classes_per_person,
         group=config.images_per_person,
-        public=("class sizes", "descriptor, domain and plan"),
+        public=("class sizes", "descriptor, domain and plan", *(name.lower() for name in left_out)),
         hardened=config.hardened,
         not_covered=(EQUALITY,),
     )
@@ -108,8 +120,10 @@ def make_document(stored: StoredImages, public: Public, held: Reservation) -> di
         "classes": rows,
         "statement": [
             *map(list, statement.items()),
+            *map(list, left_out.items()),
             ["Charged to the account", _charged(held, public)],
         ],
+        **({} if public.excluded is None else {"excluded": list(public.excluded)}),
         "account": account_part(held.account, held.cost),
     }
 

@@ -205,6 +205,7 @@ def _public(config: ReleaseConfig, source: ImageSource) -> Public:
             masked=source.masks is not None,
         ),
         tuple((label, name, counts[label]) for label, name in enumerate(source.classes)),
+        source.excluded(config.splits),
     )
 
 

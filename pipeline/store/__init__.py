@@ -13,7 +13,7 @@ worker does), ``lease`` (who is at work), ``filling`` (the pass), ``stored`` (re
 ``checking`` (what cannot be used).
 """
 
-from pipeline.store.checking import Fault, check, listed
+from pipeline.store.checking import Fault, check, listed, named
 from pipeline.store.filling import Filled, HandOut, fill, take
 from pipeline.store.making import Made
 from pipeline.store.place import Place, find_place, private_stores
@@ -35,6 +35,7 @@ __all__ = [
     "find_place",
     "listed",
     "make_plan",
+    "named",
     "private_stores",
     "take",
 ]

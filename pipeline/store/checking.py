@@ -4,9 +4,11 @@ For the terminal of whoever keeps the images: it names files, so a release never
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from pipeline.datasets import ImageSource, Splits
 from pipeline.errors import DatasetError
@@ -17,10 +19,22 @@ SIZE = 256
 
 
 class Fault(NamedTuple):
-    """A file that cannot be used: its path in the folder of the images, and the reason."""
+    """A file that cannot be used: its path in the folder of the images, and the reason.
+
+    `listed` is whether a list of exclusions can name it: of a row of a table, say, it cannot.
+    """
 
     file: str
     reason: str
+    listed: bool = True
+
+
+def named(faults: Mapping[str, tuple[str, bool]], folder: Path) -> list[Fault]:
+    """Return the faults that were found when files were listed, in the order of their paths."""
+    return sorted(
+        Fault(_relative(name, folder), _plain(reason, name), listed)
+        for name, (reason, listed) in faults.items()
+    )
 
 
 def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[Fault]:
@@ -32,7 +46,8 @@ def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[Faul
     folder : Path
         The folder of the images, or their one file.
     """
-    rows = source.select(splits).rows
+    # those too that the rule for persons in several classes leaves out
+    rows = np.arange(len(source.label_of)) if splits is None else source.select(splits).rows
     tried = getattr(source.read, "tried", None)
     if tried is None:
         return _whole(source, folder, splits)
@@ -62,7 +77,7 @@ def _whole(source: ImageSource, file: Path, splits: Splits) -> list[Fault]:
 
 def listed(faults: list[Fault], before: Iterable[str]) -> bytes:
     """Return the lines of a list of exclusions, with what was left out before."""
-    paths = sorted({*before, *(fault.file for fault in faults)})
+    paths = sorted({*before, *(fault.file for fault in faults if fault.listed)})
     return "".join(f"{path}\n" for path in paths).encode(errors="surrogateescape")
 
 

@@ -1,0 +1,126 @@
+"""Frames decoded in a process of their own: what a damaged one does to a library in C ends there.
+
+GDCM takes the whole process with it (SIGABRT, SIGSEGV) on one of 150 JPEG frames with some bits
+flipped. Here it takes one that has nothing else to do; its output goes nowhere, and a frame that
+keeps it for too long ends it as well. This file is what runs there, too.
+"""
+
+import atexit
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import Any, cast
+
+PATIENCE = 60.0
+"""Seconds that a frame may take."""
+_IDLE: list["subprocess.Popen[bytes]"] = []
+_READY = "ready"
+
+
+def decode_apart(syntax: str, plugin: str, encoded: bytes, options: dict[str, Any]) -> Any:
+    """Return the pixels of one compressed frame, and what they mean.
+
+    Raises
+    ------
+    ValueError
+        When the decoder fails, with what it says, or with how it ended.
+    """
+    child = _idle()
+    watch = threading.Timer(PATIENCE, child.kill)
+    watch.start()
+    try:
+        said = _asked(child, (syntax, plugin, encoded, options))
+    except (OSError, EOFError, pickle.UnpicklingError):
+        said = _how_it_ended(child)
+    else:
+        _IDLE.append(child)
+    finally:
+        watch.cancel()
+    if isinstance(said, str):
+        raise ValueError(said)
+    return said
+
+
+def _idle() -> "subprocess.Popen[bytes]":
+    """Return a process that waits for a frame, started if there is none."""
+    with suppress(IndexError):
+        while (child := _IDLE.pop()).poll() is not None:
+            pass
+        return child
+    child = subprocess.Popen(
+        [sys.executable, "-P", __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # a terminal's Ctrl-C is for this process
+    )
+    try:
+        if pickle.load(child.stdout) == _READY:  # type: ignore[arg-type]
+            return child
+    except (EOFError, pickle.UnpicklingError):
+        pass
+    raise RuntimeError(f"no process to decode it in, {_how_it_ended(child)}")
+
+
+def _asked(child: "subprocess.Popen[bytes]", job: tuple[Any, ...]) -> Any:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    pickle.dump(job, child.stdin, protocol=5)
+    child.stdin.flush()
+    return pickle.load(child.stdout)
+
+
+def _how_it_ended(child: "subprocess.Popen[bytes]") -> str:
+    """Return how a process that says nothing more has ended."""
+    for pipe in (child.stdin, child.stdout):
+        with suppress(OSError):
+            cast(Any, pipe).close()
+    try:
+        code = child.wait(1)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        code = child.wait()
+    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return f"its decoder ended by {name}"
+
+
+def _close() -> None:
+    while _IDLE:
+        _how_it_ended(_IDLE.pop())
+
+
+atexit.register(_close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_IDLE.clear)  # they are the parent's
+
+
+def _serve() -> None:
+    """Decode what comes until nothing does."""
+    with os.fdopen(os.dup(1), "wb") as out, os.fdopen(os.dup(0), "rb") as given:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # libraries print
+        from pydicom.encaps import encapsulate
+        from pydicom.pixels.decoders.base import get_decoder
+        from pydicom.uid import UID
+
+        said: Any = _READY
+        while True:
+            pickle.dump(said, out, protocol=5)
+            out.flush()
+            try:
+                syntax, plugin, encoded, options = pickle.load(given)
+            except EOFError:
+                return
+            try:
+                decoder = get_decoder(UID(syntax))
+                frame = encapsulate([encoded])
+                said = decoder.as_array(frame, index=0, decoding_plugin=plugin, **options)
+            except Exception as error:
+                said = str(error) or type(error).__name__
+
+
+if __name__ == "__main__":
+    _serve()

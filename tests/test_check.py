@@ -130,6 +130,7 @@ def test_a_table_is_checked_to_its_end(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "ward.toml").write_text(TABLE + 'exclude = "excluded.txt"\n')
     source = open_dataset(tmp_path / "ward.toml", tmp_path)
     assert sum(map(len, source.chunks())) == 6
+    (tmp_path / "ward.csv").write_text(good)
     (tmp_path / "excluded.txt").write_text("images/66.png\n")
     with pytest.raises(DatasetError, match=r"leaves out 'images/66.png', which is not in"):
         open_dataset(tmp_path / "ward.toml", tmp_path)

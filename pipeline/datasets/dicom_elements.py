@@ -6,6 +6,7 @@ that cannot do, pydicom does, which reads everything and takes ten times as long
 """
 
 import io
+import math
 from collections.abc import Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -19,12 +20,17 @@ TAGS: Mapping[str, int] = {
     "StudyDate": 0x00080020,
     "PatientID": 0x00100020,
     "SeriesInstanceUID": 0x0020000E,
+    "ImagePositionPatient": 0x00200032,
+    "ImageOrientationPatient": 0x00200037,
+    "PlanePositionSequence": 0x00209113,
+    "PlaneOrientationSequence": 0x00209116,
     "SamplesPerPixel": 0x00280002,
     "PhotometricInterpretation": 0x00280004,
     "PlanarConfiguration": 0x00280006,
     "NumberOfFrames": 0x00280008,
     "Rows": 0x00280010,
     "Columns": 0x00280011,
+    "PixelSpacing": 0x00280030,
     "BitsAllocated": 0x00280100,
     "BitsStored": 0x00280101,
     "HighBit": 0x00280102,
@@ -38,6 +44,7 @@ TAGS: Mapping[str, int] = {
     "VOILUTFunction": 0x00281056,
     "ModalityLUTSequence": 0x00283000,
     "VOILUTSequence": 0x00283010,
+    "PixelMeasuresSequence": 0x00289110,
     "FrameVOILUTSequence": 0x00289132,
     "PixelValueTransformationSequence": 0x00289145,
     "SharedFunctionalGroupsSequence": 0x52009229,
@@ -166,6 +173,18 @@ def text(elements: "Dataset", keyword: str) -> str:
     """Return the first value of an element that is text, "" when there is none."""
     value = getattr(elements.get_item(TAGS[keyword]), "value", None)
     return plain(value).split("\\")[0].strip()
+
+
+def numbers(elements: "Dataset", keyword: str) -> list[float]:
+    """Return all values of an element that are decimal strings; NaN for one that is none."""
+    value = plain(getattr(elements.get_item(TAGS[keyword]), "value", None))
+    found = []
+    for said in value.split("\\") if value else ():
+        try:
+            found.append(float(said))
+        except ValueError:
+            found.append(math.nan)
+    return found
 
 
 def items(elements: "Dataset", keyword: str) -> list["Dataset"]:

@@ -48,7 +48,7 @@ def scaling(
 
 
 def _rescale(header: Header, frame: int) -> tuple[float, float]:
-    for place in _places(header, frame, "PixelValueTransformationSequence"):
+    for place in places(header, frame, "PixelValueTransformationSequence"):
         if text(place, "RescaleSlope") or text(place, "RescaleIntercept"):
             slope = _real(header, place, "RescaleSlope")
             return slope, _real(header, place, "RescaleIntercept")
@@ -64,7 +64,7 @@ def _header_window(header: Header, frame: int, plain: bool) -> Window:
         raise header.fault(
             "VOILUTSequence", 'is a table, which window = "header" does not read', WAY
         )
-    for place in _places(header, frame, "FrameVOILUTSequence"):
+    for place in places(header, frame, "FrameVOILUTSequence"):
         if not text(place, "WindowCenter"):
             continue
         center = _real(header, place, "WindowCenter")
@@ -86,7 +86,7 @@ def _header_window(header: Header, frame: int, plain: bool) -> Window:
     raise header.fault("WindowCenter", 'must be there for window = "header", found none', WAY)
 
 
-def _places(header: Header, frame: int, group: str) -> list["Dataset"]:
+def places(header: Header, frame: int, group: str) -> list["Dataset"]:
     """Return where to look for what is said of one frame, the nearest first."""
     each = items(header.elements, "PerFrameFunctionalGroupsSequence")
     if each and len(each) != header.frames:

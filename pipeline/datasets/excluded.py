@@ -13,7 +13,8 @@ LARGEST = 1 << 28
 def excluded(listed: str | None, folder: Path, *, there: bool = True) -> frozenset[str]:
     """Return the paths that the file `listed` names, relative to `folder`, with ``/``.
 
-    One path a line, in UTF-8; blank lines do not count. An image to which a link leads may be named
+    One path a line, of files or of folders with all that is in them, in UTF-8; blank lines do not
+    count. An image to which a link leads may be named
     by either path. Each must be `there`, unless the caller checks it.
 
     Raises
@@ -52,8 +53,15 @@ def check_named(listed: str, folder: Path, paths: frozenset[str]) -> None:
 
 
 def is_left_out(skip: frozenset[str], relative: str, path: str, folder: Path) -> bool:
-    """Return whether a file is named, by its path in the dataset or by where links lead to."""
+    """Return whether a file, or a folder that it is in, is named.
+
+    By its path in the dataset, or by where links lead to.
+    """
     if not skip:
         return False
-    real = os.path.relpath(path, os.path.realpath(folder))
-    return relative in skip or PurePath(real).as_posix() in skip
+    real = PurePath(os.path.relpath(path, os.path.realpath(folder))).as_posix()
+    return any(
+        each in skip
+        for name in {relative, real}
+        for each in (name, *map(str, PurePosixPath(name).parents[:-1]))
+    )

@@ -171,9 +171,9 @@ class InFiles:
             found.append(self.decode(file, frames, *self._beside(index)))
         return _whole(found)
 
-    def name(self, row: int) -> str:
-        """Return the file that a row lies in."""
-        return self.names[int(self.file[row])]
+    def within(self, row: int) -> list[str]:
+        """Return what a list of exclusions names to leave a row out: the file that it lies in."""
+        return [self.names[int(self.file[row])]]
 
     def tried(self, rows: Rows) -> Iterator[tuple[int, int, str | None]]:
         """Read file by file: yield a row of each, how many it has, and why it cannot be read."""

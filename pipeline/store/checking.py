@@ -52,14 +52,13 @@ def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[Faul
     if tried is None:
         return _whole(source, folder, splits)
     found = dict[str, str]()
+    within = source.read.within  # type: ignore[attr-defined]
     with counted("checking", len(rows), "images") as tick:
         readers = [tried] if source.masks is None else [tried, getattr(source.masks, "tried", None)]
         for reader in readers:
             for row, count, reason in reader(rows) if reader else ():
-                if reason is not None:
-                    name = source.read.name(row)  # type: ignore[attr-defined]
-                    path = _relative(name, folder)
-                    found.setdefault(path, _plain(reason, name))
+                for name in within(row) if reason is not None else ():
+                    found.setdefault(_relative(name, folder), _plain(str(reason), name))
                 tick(count / len(readers))
     return [Fault(*item) for item in sorted(found.items())]
 

@@ -1,0 +1,227 @@
+"""The images of single DICOM files: what headers say of them, and their frames as 0..255.
+
+What a header decides is checked when a dataset is opened, and again with each file that is read;
+whatever a damaged one makes a library raise becomes one line. Next on the path: `dicom_header`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import ImageArray
+from pipeline.datasets.classed import Classed, may_be_image
+from pipeline.datasets.decoding import fitted
+from pipeline.datasets.dicom_elements import text
+from pipeline.datasets.dicom_header import Header, read_header
+from pipeline.datasets.dicom_pixels import check_frames, read_frames
+from pipeline.datasets.dicom_planes import Planes, read_planes
+from pipeline.datasets.dicom_scaling import WAY, scaling
+from pipeline.datasets.doors import open_regular
+from pipeline.datasets.frames import chosen_frames
+from pipeline.datasets.intensities import Window, to_uint8
+from pipeline.datasets.reading import Rows
+from pipeline.datasets.sifting import Sift, none_left
+from pipeline.errors import ImageError, MismatchError
+
+if TYPE_CHECKING:
+    from pipeline.datasets.dicom import DicomCard
+
+INDEX = "DICOMDIR"
+"""A list of the files beside it, of no use here."""
+
+
+class Seen(NamedTuple):
+    """What opening a dataset keeps of a file; of volumes also where frames lie, and what window."""
+
+    frames: Sequence[int]
+    sides: tuple[int, int]
+    photometric: str
+    person: str
+    day: Any
+    planes: Planes | None = None
+    window: Window = None
+
+
+FAULTY = -1
+"""The frame of a file that cannot be used: asked for it, a file says why."""
+
+
+class First(NamedTuple):
+    """The first file that can be used, which all others must be like."""
+
+    name: str
+    sides: tuple[int, int]
+    photometric: str
+
+
+def look_at_all(
+    look: Callable[[Path], Seen | None], files: Classed, sift: Sift | None
+) -> tuple[list[int], list[Seen]]:
+    """Return which files are images, and what their headers say; raise when none can be used."""
+    kept: list[int] = []
+    seen: list[Seen] = []
+    faults: dict[str, ImageError] = {}
+    for index, name in enumerate(files.names):
+        try:
+            one = look(Path(name))
+        except ImageError as error:
+            nobody = f"\\{index}"  # no PatientID begins so: not taken for another's
+            one = Seen((FAULTY,), (0, 0), "", nobody, None)
+            faults[name] = error
+        if one is not None:
+            kept.append(index)
+            seen.append(one)
+    if faults and all(one.frames[0] == FAULTY for one in seen):
+        raise none_left(faults, sift)
+    return kept, seen
+
+
+def look(card: "DicomCard", named: bool, others: bool, file: Path) -> Seen | None:
+    """Return what the header of one file says; None when it is none of the images."""
+    with _readable(file) as stream:
+        header = read_header(stream, file)
+        if header is None and others and (file.name == INDEX or not may_be_image(file.name)):
+            return None
+        header, frames = _checked(card, named, header, file)
+        person = header.person if named else ""
+        sides = header.rows, header.columns
+        seen = Seen(frames, sides, header.photometric, person, header.day)
+        if not card.volumes:
+            return seen
+        window = _one_window(card, header, frames)
+        return seen._replace(planes=read_planes(header, frames), window=window)
+
+
+def _one_window(card: "DicomCard", header: Header, frames: Sequence[int]) -> Window:
+    """Return the window of all frames of a file, which are slices of one volume."""
+    if card.window != "header":
+        return card.window
+    found = {scaling(header, frame, card.window).window for frame in frames}
+    if len(found) > 1:
+        raise header.fault("WindowCenter", "must be one for all slices of a volume", WAY)
+    return found.pop()
+
+
+def _checked(
+    card: "DicomCard", named: bool, header: Header | None, file: Path
+) -> tuple[Header, Sequence[int]]:
+    """Return a header that a card can use, and which frames of its file are read.
+
+    `named` says that it must name a person.
+    """
+    if header is None:
+        raise ImageError(
+            f"{file} has no DICM after 128 bytes, so it is no DICOM file, though it may be taken "
+            "for one; leave it out by a narrower pattern, as '{class}/**/*.dcm', or with exclude"
+        )
+    _check(card, header)
+    if named and not header.person:
+        raise header.fault(
+            "PatientID",
+            'is empty, which unit = "person" needs',
+            "name {person} in pattern, or leave the file out",
+        )
+    frames = chosen_frames(card.frames, header.frames, str(file))
+    if card.window is None:  # what needs one is refused
+        kind = f"{'i' if header.signed else 'u'}{header.allocated // 8}"
+        _shown(card, header, frames[0], np.empty(0, kind))
+    else:
+        scaling(header, frames[0], card.window)
+    return header, frames
+
+
+def decode(card: "DicomCard", named: bool, first: First, file: Path, frames: Rows) -> ImageArray:
+    """Return some frames of a file as 0..255, (m, *shape).
+
+    Slices of a volume that has a window of its own are returned in the units of the file.
+    """
+    wanted, place = np.unique(frames, return_inverse=True)
+    with _readable(file) as stream:
+        header, known = _checked(card, named, read_header(stream, file), file)
+        _check_alike(card, first, header)
+        if card.volumes:
+            _one_window(card, header, known)
+            read_planes(header, known)
+        if not set(wanted.tolist()) <= set(known):
+            raise ImageError(f"{file} has changed since it was listed; read the images again")
+        stored = read_frames(stream, header, wanted.tolist())
+        pairs = zip(wanted.tolist(), stored, strict=True)
+        found = np.stack([_shown(card, header, frame, values) for frame, values in pairs])
+    return found[place]
+
+
+def _check_alike(card: "DicomCard", first: First, header: Header) -> None:
+    """Raise unless a file has the size and the meaning of the first, where the card asks it."""
+    sides = header.rows, header.columns
+    fit = "give size in the card to fit and resize them"
+    if card.volumes:
+        fit = "leave the series out with exclude"
+    for what, one, other, asked, way in (
+        ("size", first.sides, sides, not card.size, fit),
+        (
+            "PhotometricInterpretation (0028,0004)",
+            first.photometric,
+            header.photometric,
+            card.mixed != "accept",
+            'leave some out, or give mixed = "accept" in the card',
+        ),
+    ):
+        if asked and one != other:
+            raise ImageError(
+                f"{header.file}: images must have one {what}, found {one} in {first.name} and "
+                f"{other} in {header.file.name}; {way}"
+            )
+
+
+def _shown(card: "DicomCard", header: Header, frame: int, stored: NDArray[Any]) -> ImageArray:
+    """Return one frame as 0..255, made to fit where the card has a size."""
+    from PIL import Image
+
+    slope, intercept, window = scaling(header, frame, card.window)
+    if card.volumes and window == "image":  # that of the volume, not of the slice
+        values: ImageArray = (stored * np.float64(slope) + intercept).view(np.ndarray)
+        if not np.isfinite(values).all():
+            raise header.fault("RescaleSlope", f"must leave values finite, found {slope}")
+        return values
+    pixels = to_uint8(
+        stored,
+        slope=slope,
+        intercept=intercept,
+        window=window,
+        inverted=header.photometric == "MONOCHROME1",
+        bits=header.stored,
+        where=f"{header.file}: BitsStored (0028,0101)",
+    )
+    if not card.size or not pixels.size:
+        return pixels
+    return np.asarray(fitted(Image.fromarray(pixels), card.size, card.fit))
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[Any]:
+    """Open a file; whatever a damaged one makes pydicom raise becomes one `ImageError`."""
+    try:
+        with open_regular(file) as stream:
+            yield stream
+    except (ImageError, MismatchError):
+        raise
+    except Exception as error:  # pydicom and decoders raise whatever they stumble over
+        said = " ".join(str(error).replace(str(file), "file").split())[:200]
+        raise ImageError(
+            f"{file} is not a readable DICOM file ({said or type(error).__name__}); repair it or "
+            "leave it out"
+        ) from error
+
+
+def _check(card: "DicomCard", header: Header) -> None:
+    """Raise unless a file is what the card says, and says what its pixels mean."""
+    for keyword in ("BurnedInAnnotation", "RecognizableVisualFeatures"):
+        if text(header.elements, keyword).upper() == "YES" and card.burnt_in != "accept":
+            raise header.fault(
+                keyword, "is YES", 'leave the file out, or give burnt_in = "accept" in the card'
+            )
+    check_frames(header, card.channels)

@@ -1,0 +1,154 @@
+"""DICOM series as volumes: which slices belong together, and how they become one record.
+
+A volume is the files of one series in one folder, or the frames of one file: (slices, rows,
+columns), slices along their normal. Next on the path: `stacks`, which reads them.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import ImageArray
+from pipeline.datasets.classed import Classed
+from pipeline.datasets.dicom_files import FAULTY, First, Seen, decode
+from pipeline.datasets.dicom_planes import WAY, stacked
+from pipeline.datasets.intensities import to_uint8
+from pipeline.datasets.reading import InFiles, Reader, Rows
+from pipeline.datasets.sifting import Sift, none_left
+from pipeline.datasets.stacks import InStacks
+from pipeline.errors import ImageError
+
+if TYPE_CHECKING:
+    from pipeline.datasets.dicom import DicomCard
+
+
+class Found(NamedTuple):
+    """The records of some files.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of a record.
+    read : Reader
+        Where they come from.
+    file : (n,) int64
+        The file of each, or one of them.
+    """
+
+    shape: tuple[int, ...]
+    read: Reader
+    file: NDArray[np.int64]
+
+
+Slices = list[tuple[int, int]]
+"""Files and frames of them."""
+
+
+def stack_up(
+    card: "DicomCard",
+    named: bool,
+    files: Classed,
+    kept: list[int],
+    seen: list[Seen],
+    sift: Sift | None,
+) -> Found:
+    """Return every series as a volume.
+
+    One whose slices do not fit, or of another size than the first, is refused when it is its turn.
+    """
+    series: dict[tuple[str, str], list[int]] = {}
+    for place, one in enumerate(seen):
+        name = files.names[kept[place]]
+        key = name, ""
+        if one.planes is not None and len(one.frames) == 1:
+            key = str(Path(name).parent), one.planes.series
+        series.setdefault(key, []).append(place)
+    volumes: list[Slices] = []
+    faults: dict[str, ImageError] = {}
+    first: First | None = None
+    depth = 1
+    for places in series.values():
+        name = files.names[kept[places[0]]]
+        try:
+            slices = _slices(files, [kept[place] for place in places], [seen[p] for p in places])
+            if first is None and slices[0][1] != FAULTY:
+                one = seen[places[0]]
+                first, depth = First(Path(name).name, one.sides, one.photometric), len(slices)
+            if first is not None and slices[0][1] != FAULTY and len(slices) != depth:
+                raise ImageError(
+                    f"{name}: volumes must have one size, found {depth} slices in the series of "
+                    f"{first.name} and {len(slices)} here; {WAY}"
+                )
+        except ImageError as error:
+            faults[name], slices = error, [(kept[place], FAULTY) for place in places]
+        volumes.append(slices)
+    if first is None:
+        raise none_left(faults, sift)
+    told = {name: str(error) for name, error in faults.items()}
+    whole = [slice_ for slices in volumes for slice_ in _filled(slices, depth)]
+    file, frame = np.array(whole, np.int64).T
+    slices_of = InFiles(partial(_decode, card, named, first, told), files.names, file, frame)
+    return Found(
+        (depth, *first.sides),
+        InStacks(slices_of, depth, partial(_shown, card.window, first.photometric)),
+        file[::depth],
+    )
+
+
+def _filled(slices: Slices, depth: int) -> Slices:
+    """Return the slices of a volume; as many for one at fault, of which none will be read."""
+    if slices[0][1] != FAULTY:
+        return slices
+    return (slices * depth)[:depth]
+
+
+def _slices(files: Classed, indices: list[int], seen: list[Seen]) -> Slices:
+    """Return the slices of one series in their order.
+
+    Raises
+    ------
+    ImageError
+        When they are no volume, or not of one class, person, meaning or window.
+    """
+    where = files.names[indices[0]]
+    if seen[0].planes is None:  # the file itself says why
+        return [(indices[0], FAULTY)]
+    assert files.people is not None
+    for what, values in (
+        ("class and split", [(files.label_of[i], files.split_of[i]) for i in indices]),
+        ("person", [files.people[i] for i in indices]),
+        ("size", [one.sides for one in seen]),
+        ("PhotometricInterpretation (0028,0004)", [one.photometric for one in seen]),
+        ("window", [one.window for one in seen]),
+    ):
+        if any(value != values[0] for value in values):
+            raise ImageError(f"{where}: a series must have one {what}, found several; {WAY}")
+    order = stacked([one.planes for one in seen if one.planes], where)
+    pairs = zip(indices, seen, strict=True)
+    found = [(index, frame) for index, one in pairs for frame in one.frames]
+    return [found[place] for place in order.tolist()]
+
+
+def _decode(
+    card: "DicomCard",
+    named: bool,
+    first: First,
+    faults: dict[str, str],
+    file: Path,
+    frames: Rows,
+) -> ImageArray:
+    """Return some slices of a file; raise what was wrong with its series."""
+    if str(file) in faults:
+        raise ImageError(faults[str(file)])
+    return decode(card, named, first, file, frames)
+
+
+def _shown(window: Any, photometric: str, slices: NDArray[Any]) -> ImageArray:
+    """Return the slices of a volume as 0..255: where it has a window of its own, by that."""
+    if window != "image":
+        return slices
+    inverted = photometric == "MONOCHROME1"
+    return to_uint8(slices, window="image", inverted=inverted, where="a series")

@@ -4,17 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import Tree, Verdict, judge
+from tests.mutants.__main__ import Tree, UnbrokenError, Verdict, judge, judge_all
 from tests.mutants.listed import Mutant, faults, read_mutants
 
 CODE = "def noise(sigma):\n    return sigma\n"
+KILLERS = ("test_code.py",)
 TESTS = "from code_of import noise\n\ndef test_noise():\n    assert noise(2) == 2\n"
 
 
 def mutant(**fields: str) -> Mutant:
     """Return a break of `CODE`, with changes."""
     known = {"name": "half", "file": "code_of.py", "old": "return sigma", "new": "return sigma / 2"}
-    return Mutant(**{**known, "breaks": "half the noise", **fields}, killers=("test_code.py",))
+    return Mutant(**{**known, "breaks": "half the noise", **fields}, killers=KILLERS)
 
 
 @pytest.fixture
@@ -51,9 +52,9 @@ def test_names_and_tests_are_checked(tree: Tree) -> None:
 
 def test_a_break_is_killed_and_the_tree_is_mended(tree: Tree) -> None:
     """The test that fails is named; what changes nothing is alive; the file is as it was."""
-    killed = judge(mutant(), tree, 100.0, quick=True)
+    killed = judge(mutant(), tree, 100.0, KILLERS)
     assert (killed.killer, killed.problem) == ("test_code.py::test_noise", "")
-    alive = judge(mutant(new="return 1 * sigma"), tree, 100.0, quick=True)
+    alive = judge(mutant(new="return 1 * sigma"), tree, 100.0, KILLERS)
     assert not alive.killer
     assert "ALIVE" in alive.problem
     assert (tree.root / "code_of.py").read_text() == CODE
@@ -61,9 +62,16 @@ def test_a_break_is_killed_and_the_tree_is_mended(tree: Tree) -> None:
 
 def test_a_break_that_cannot_be_judged_is_no_kill(tree: Tree) -> None:
     """When the tests cannot even be collected, nobody has noticed anything."""
-    found = judge(mutant(new="return sigma\nraise OSError"), tree, 100.0, quick=True)
+    found = judge(mutant(new="return sigma\nraise OSError"), tree, 100.0, KILLERS)
     assert not found.killer
     assert "pytest ended with 2" in found.problem
+
+
+def test_no_verdict_without_an_unbroken_project_that_passes(tree: Tree) -> None:
+    """A test that fails anyway has noticed nothing."""
+    (tree.root / "tests" / "test_code.py").write_text(TESTS.replace("== 2", "== 3"))
+    with pytest.raises(UnbrokenError, match="1 failed"):
+        judge_all([mutant(new="return 3")], [tree], lambda one: one.killers)
 
 
 def test_reasons_must_be_true() -> None:

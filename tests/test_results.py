@@ -303,7 +303,7 @@ def test_releases_can_be_stacked(tmp_path: Path) -> None:
     given = [
         {"mu": 0.5, "predicted_error": 0.1},
         {"mu": None, "predicted_error": 0.1},
-        {"mu": 0.5, "predicted_error": None, "rho": None},
+        {"mu": 0.5, "predicted_error": None, "rho": None, "observed": {"n": 9, "vector": [0.5]}},
     ]
     tables = [
         pq.read_table(
@@ -318,8 +318,10 @@ def test_releases_can_be_stacked(tmp_path: Path) -> None:
         assert table.schema.equals(tables[0].schema.with_metadata(table.schema.metadata), True)
     stacked = pa.concat_tables(tables)
     assert stacked["mu"].to_pylist() == [0.5, None, 0.5]
+    assert stacked["observed"].to_pylist() == [None, None, '{"n": 9, "vector": [0.5]}']
     assert {field.name for field in stacked.schema if field.nullable} == {
         "predicted_error",
+        "observed",
         "mu",
         "rho",
     }

@@ -8,11 +8,13 @@ Read in this order: ``engine.py`` (the whole in one page), ``release.py`` (what 
 ``parts.py`` and ``records.py`` (the door), ``sensitivity.py``, ``single.py``. Then the adaptive
 mean, noise as wide as the records of a class lie and not as any two images could: ``prior.py``,
 ``frame.py``, ``bins.py``, ``view.py``, ``vector_mean.py``, ``smoothing.py``, ``choice.py``,
-``sums.py``, ``clipping.py``, ``shrinkage.py``, ``rounds.py``.
+``sums.py``, ``second_moment.py``, ``clipping.py``, ``shrinkage.py``, ``spread.py``,
+``observed.py``, ``rounds.py``.
 """
 
 from pipeline.mean.domain import Ball, CovarianceDomain, Domain
 from pipeline.mean.engine import Drawn, Prepared, draw, mean, prepare, private_mean
+from pipeline.mean.observed import Observed
 from pipeline.mean.parts import Chunks
 from pipeline.mean.persons import person_records
 from pipeline.mean.plan import (
@@ -40,6 +42,7 @@ __all__ = [
     "Domain",
     "Drawn",
     "NonPrivate",
+    "Observed",
     "Plan",
     "Prepared",
     "Prior",

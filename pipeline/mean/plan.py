@@ -86,9 +86,13 @@ class AdaptivePlan:
     ----------
     shares : Shares, optional
         Shares of the budget; a public rule when left out.
+    moment : bool
+        Whether the second moment rides along in the last round. It costs no privacy and the mean
+        stays as it is, but it takes time, which repetitions of one experiment may spare.
     """
 
     shares: "Shares | None" = None
+    moment: bool = True
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -162,16 +166,17 @@ def read_shares(values: tuple[float, ...]) -> Shares:
     return Shares(values[0], values[1::2], values[2::2])
 
 
-def _shared(shares: tuple[float, ...] | None) -> AdaptivePlan:
-    return AdaptivePlan(None if shares is None else read_shares(shares))
+def _shared(shares: tuple[float, ...] | None, moment: bool) -> AdaptivePlan:
+    return AdaptivePlan(None if shares is None else read_shares(shares), moment)
 
 
-SHARED: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {
+SHARED: dict[str, Callable[[tuple[float, ...] | None, bool], Plan]] = {
     "auto": _shared,
     "adaptive": _shared,
 }
 """Plans of several steps, made from the shares of their budget: by the name that a release gives as
-its mechanism, and the one that a series gives as its footpoint."""
+its mechanism, and the one that a series gives as its footpoint. A release takes the second moment
+along, a series, of whose means only the error is kept, does not."""
 
 
 def choose_plan(plan: Plan | str, budget: Budget) -> Plan:
@@ -218,7 +223,7 @@ def shared_plan(
             f"an adaptive footpoint needs mechanism ewg, drawn exactly, found {mechanism} "
             f"({sampler}); its guarantee composes Gaussian steps"
         )
-    return SHARED[footpoint](shares)
+    return SHARED[footpoint](shares, False)
 
 
 def release_plan(
@@ -234,7 +239,7 @@ def release_plan(
         When shares are given to a plan that has none.
     """
     if mechanism in SHARED:
-        return SHARED[mechanism](shares)
+        return SHARED[mechanism](shares, True)
     if shares is not None:
         raise ConfigError(f'shares need mechanism = "auto", found {mechanism!r}')
     return SinglePlan(mechanism, statistic="inductive", projected=hardened)

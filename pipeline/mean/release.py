@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
+from pipeline.mean.observed import Observed
 from pipeline.privacy import Budget
 
 
@@ -32,11 +33,14 @@ class Told(NamedTuple):
         of √2·σ of their step.
     belief : array, shape (d, d)
         Covariance of the error of the mean, as it is predicted.
+    observed : Observed
+        The last round's mean before it was shrunk, and the second moment.
     """
 
     survey: FloatArray
     shells: FloatArray
     belief: FloatArray
+    observed: Observed
 
 
 class Release(NamedTuple):

@@ -8,8 +8,10 @@ diameter 1 (``clipping.py``) with Gaussian noise for Δ and its share of the bud
 (``vector_mean.py``); the sets depend on earlier releases only. The shares add up to the budget, and
 adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem 3.2), zCDP and Rényi DP alike. All
 the rest, estimating from noisy histograms, choosing what to clip, shrinking, projecting, is
-post-processing of released vectors. The number of steps, their sizes and their noise are functions
-of n, domain and budget alone, and no convergence of an iteration is relied on, on no manifold.
+post-processing of released vectors. The number of steps and their noise are functions of n, domain
+and budget alone, and no convergence of an iteration is relied on, on no manifold. In the last round
+the vector of a record may be the pair of its clipped coordinates and their products, which form a
+set of diameter 1 as well (``second_moment.py``).
 
 **Utility.** The scale of the noise is set by how wide the records of one class lie, not by how wide
 any two images could. Related: CoinPress (Biswas, Dong, Kamath and Ullman 2020), instance-optimal
@@ -29,12 +31,15 @@ from pipeline.mean.bins import LineBins, ShellBins
 from pipeline.mean.choice import Clip, choose
 from pipeline.mean.clipping import mean_units, shell_counts
 from pipeline.mean.frame import Frame
+from pipeline.mean.observed import Observed, of_clip, of_whole
 from pipeline.mean.parts import Parts
 from pipeline.mean.plan import Shares
 from pipeline.mean.records import Records
 from pipeline.mean.release import Step, Told
+from pipeline.mean.second_moment import paired_mean
 from pipeline.mean.shrinkage import shrink
 from pipeline.mean.smoothing import LINE, SHELLS, smooth
+from pipeline.mean.spread import Spread, spread
 from pipeline.mean.sums import Clipping, Sized, clipped_mean
 from pipeline.mean.vector_mean import step_costs
 from pipeline.mean.view import View, place
@@ -86,14 +91,16 @@ class _State(NamedTuple):
     rhos: tuple[float, ...]
     shells: FloatArray
     predicted: float
+    observed: Observed | None
 
 
-class _Observed(NamedTuple):
+class _Seen(NamedTuple):
     """A noisy mean in coordinates at the private centre, and the covariance of its error."""
 
     offset: FloatArray
     covariance: FloatArray
     rho: float
+    observed: Observed
 
 
 class _Source(NamedTuple):
@@ -101,6 +108,7 @@ class _Source(NamedTuple):
 
     view: View
     steps: tuple[Step, ...]
+    moment: bool
     noise: Noise
 
     def release(self, step: int, vector: FloatArray) -> Noised:
@@ -109,8 +117,10 @@ class _Source(NamedTuple):
         return self.noise(vector, taken.sigma, taken.sensitivity)
 
 
-def draw_rounds(view: View, budget: Budget, shares: Shares, *, noise: Noise, size: int) -> Rounds:
-    """Draw `size` private means of one class; each alone costs `budget`.
+def draw_rounds(
+    view: View, budget: Budget, shares: Shares, *, moment: bool, noise: Noise, size: int
+) -> Rounds:
+    """Draw `size` private means of one class; each alone costs `budget`, with `moment` or without.
 
     Raises
     ------
@@ -120,9 +130,10 @@ def draw_rounds(view: View, budget: Budget, shares: Shares, *, noise: Noise, siz
     steps = step_costs(budget, view.records.n, shares, dim=view.records.space.dim)
     draws, told = list[_State](), list[Told]()
     for _ in range(size):
-        survey, draw = _draw(_Source(view, steps, noise))
+        survey, draw = _draw(_Source(view, steps, moment, noise))
         draws.append(draw)
-        told.append(Told(survey, draw.shells, draw.belief))
+        assert draw.observed is not None  # there is a round
+        told.append(Told(survey, draw.shells, draw.belief, draw.observed))
     return Rounds(
         points=np.stack([draw.point for draw in draws]),
         steps=steps,
@@ -140,7 +151,7 @@ def _draw(source: _Source) -> tuple[FloatArray, _State]:
     shares, spread = survey.vector * ROOT, source.steps[0].sigma * ROOT
     line, far = read_survey(shares, spread, view.bins)
     belief = view.frame.belief((ALONG * prior.step) ** 2, prior.doubt**2)
-    state = _State(records.centre, belief, (survey.rho,), np.empty(0), math.inf)
+    state = _State(records.centre, belief, (survey.rho,), np.empty(0), math.inf, None)
     for step in range(1, len(source.steps), 2):
         state = _round(source, state, step, line, far)
     return shares, state
@@ -168,9 +179,10 @@ def _round(
     seen, centre = view.around(state.point)
     counts = np.sum([shell_counts(size, view.bins[1]) for _, size in seen], axis=0)
     shells = source.release(step, counts / (records.n * ROOT))
+    filled = merge(shells.vector * ROOT, far, source.steps[step].sigma, source.steps[0].sigma)
     clip = choose(
         line,
-        merge(shells.vector * ROOT, far, source.steps[step].sigma, source.steps[0].sigma),
+        filled,
         view.bins,
         frame,
         sigma=source.steps[step + 1].sigma,
@@ -181,12 +193,13 @@ def _round(
     if clip.whole:
         mean = _whole_mean(source, state, step + 1)
     else:
-        mean = _clipped_mean(source, state, step + 1, clip, seen, centre)
+        width = spread(line, filled, view.bins, clip, frame, records.prior.span)
+        mean = _clipped_mean(source, state, step + 1, clip, width, seen, centre)
     moved, belief = shrink(mean.offset, mean.covariance, state.belief)
     moved *= min(1.0, records.region.diameter / max(float(np.linalg.norm(moved)), 1e-300))
     point = _end(records, state.point, moved)
     rhos = (*state.rhos, shells.rho, mean.rho)
-    return _State(point, belief, rhos, shells.vector * ROOT, clip.error)
+    return _State(point, belief, rhos, shells.vector * ROOT, clip.error, mean.observed)
 
 
 def _end(records: Records, point: Point, moved: FloatArray) -> Point:
@@ -218,24 +231,36 @@ def merge(shells: FloatArray, far: FloatArray, own: float, survey: float) -> Flo
     return smooth(merged, noise, SHELLS)
 
 
-def _whole_mean(source: _Source, state: _State, step: int) -> _Observed:
+def _whole_mean(source: _Source, state: _State, step: int) -> _Seen:
     """Observe the mean of all records, nothing clipped."""
     records, sigma = source.view.records, source.steps[step].sigma
     offset = records.inductive.seen_from(state.point, records.space)
     mean = source.release(step, offset / records.span)
     covariance = np.eye(len(offset)) * (sigma * records.span) ** 2
-    return _Observed(mean.vector * records.span, covariance, mean.rho)
+    observed = of_whole(records.n, state.point, mean.vector, records.span, sigma)
+    return _Seen(mean.vector * records.span, covariance, mean.rho, observed)
 
 
 def _clipped_mean(
-    source: _Source, state: _State, step: int, clip: Clip, seen: Parts[Sized], centre: FloatArray
-) -> _Observed:
-    """Observe the mean of clipped records."""
+    source: _Source,
+    state: _State,
+    step: int,
+    clip: Clip,
+    width: Spread,
+    seen: Parts[Sized],
+    centre: FloatArray,
+) -> _Seen:
+    """Observe the mean of clipped records, in the last round with their second moment."""
     records, frame, sigma = source.view.records, source.view.frame, source.steps[step].sigma
     to = clipping(clip, frame, centre)
-    mean = source.release(step, clipped_mean(seen, records.n, to))
-    spot = place(records.space, frame, state.point)
-    return _Observed(*observe(mean.vector, clip, frame, spot, sigma), mean.rho)
+    paired = source.moment and step + 1 == len(source.steps)
+    averaged = paired_mean if paired else clipped_mean
+    mean = source.release(step, averaged(seen, records.n, to))
+    vector, spot = mean.vector[: len(to.units)], place(records.space, frame, state.point)
+    observed = of_clip(
+        records.n, state.point, mean.vector, clip, frame, spot=spot, spread=width, sigma=sigma
+    )
+    return _Seen(*observe(vector, clip, frame, spot, sigma), mean.rho, observed)
 
 
 def clipping(clip: Clip, frame: Frame, centre: FloatArray) -> Clipping:

@@ -5,7 +5,13 @@ clipped vector v is rounded to the lattice 2⁻⁴⁰·Z, and the integers v·2�
 blocks of at most 2²⁰ records, the blocks in Python's integers, which have no end. No block
 overflows: a coordinate is at most 1 + 1e-9 in size, so 2²⁰ of them sum up to less than 2⁶¹. The
 mean is the quotient of two whole numbers, rounded once. What all this does to the sensitivity is
-said in ``vector_mean.py``. Next on the path: ``clipping.py``.
+said in ``vector_mean.py``.
+
+Sums of the products v·vᵀ, of the very same lattice vectors, are as exact. A product has twice the
+digits of a coordinate, so each coordinate is split, v·2⁴⁰ = 2²⁰·upper + lower, both at most 2²⁰ in
+size, and one matrix product in doubles adds the products of the halves: whole numbers of at most
+2⁴⁰, so that sums of 2¹² of them stay below 2⁵³ and no order of adding them rounds. Next on the
+path: ``second_moment.py``.
 """
 
 import math
@@ -24,6 +30,10 @@ PER_UNIT = 2**40
 """Points of the lattice in a unit."""
 BLOCK = 2**20
 """Most records that are summed in 64 bits."""
+HALF = 20
+"""Binary digits of the lower half of a coordinate."""
+PRODUCTS = 2**12
+"""Most records whose products are summed in doubles."""
 
 
 Sized: TypeAlias = tuple[FloatArray, FloatArray]
@@ -53,25 +63,37 @@ def clipped_sum(
     low: float,
     high: float,
     radius: float,
+    halves: FloatArray | None = None,
 ) -> NDArray[np.int64]:
     """Return Σ 2⁴⁰·(clip(x) − (low + high)/2, clip(z − centre))/units, (d,), each term rounded.
 
-    No number counts as 0. At most `BLOCK` records.
+    No number counts as 0. At most `BLOCK` records. Where zeros (n, 2d) are given, the upper halves
+    of all terms are written into them, then the lower ones.
     """
     out = np.zeros(seen.shape[1], np.int64)
     middle, per = 0.5 * (low + high), PER_UNIT / units
     rest, begin, share, total = seen[:, lines:], centre[lines:], per[lines:], out[lines:]
+    d, rounding = len(out), 1 << (HALF - 1)
     for n in range(len(seen)):
+        along = np.int64(0)
         if lines and low <= seen[n, 0] <= high:
-            out[0] += np.int64(np.rint((seen[n, 0] - middle) * per[0]))
+            along = np.int64(np.rint((seen[n, 0] - middle) * per[0]))
         elif lines and seen[n, 0] > high:
-            out[0] += np.int64(np.rint((high - middle) * per[0]))
+            along = np.int64(np.rint((high - middle) * per[0]))
         elif lines and seen[n, 0] < low:
-            out[0] += np.int64(np.rint((low - middle) * per[0]))
+            along = np.int64(np.rint((low - middle) * per[0]))
+        out[0] += along
+        if halves is not None:
+            upper = (along + rounding) >> HALF
+            halves[n, 0], halves[n, d] = upper, along - (upper << HALF)
         if size[n] < np.inf:
             scale = 1.0 if size[n] <= radius else radius / size[n]
             for i in range(len(total)):
-                total[i] += np.int64(np.rint(scale * (rest[n, i] - begin[i]) * share[i]))
+                term = np.int64(np.rint(scale * (rest[n, i] - begin[i]) * share[i]))
+                total[i] += term
+                if halves is not None:
+                    upper = (term + rounding) >> HALF
+                    halves[n, lines + i], halves[n, lines + d + i] = upper, term - (upper << HALF)
     return out
 
 
@@ -107,6 +129,35 @@ def clipped_total(parts: Iterable[Sized], to: Clipping) -> list[int]:
             found = clipped_sum(seen[block], size[block], *to).tolist()
             total = [one + other for one, other in zip(total, found, strict=True)]
     return total
+
+
+def clipped_totals(parts: Iterable[Sized], to: Clipping) -> tuple[list[int], list[int]]:
+    """Return the same, and 2⁸⁰ times the sum of their v·vᵀ, d(d + 1)/2 whole numbers.
+
+    These are first the diagonal, then the strict upper triangle, row by row.
+    """
+    d = len(to.units)
+    halves = np.empty((PRODUCTS, 2 * d))
+    first, second = [0] * d, [0] * (d * (d + 1) // 2)
+    for seen, size in parts:
+        for start in range(0, len(seen), PRODUCTS):
+            block = slice(start, start + PRODUCTS)
+            own = halves[: len(seen[block])]
+            own.fill(0.0)
+            found = clipped_sum(seen[block], size[block], *to, own).tolist()
+            first = [one + other for one, other in zip(first, found, strict=True)]
+            second = [one + other for one, other in zip(second, _products(own), strict=True)]
+    return first, second
+
+
+def _products(halves: FloatArray) -> list[int]:
+    """Return Σ v·vᵀ of at most `PRODUCTS` vectors in halves, (n, 2d), exactly."""
+    d = halves.shape[1] // 2
+    sums = (halves.T @ halves).astype(np.int64)
+    pairs = tuple(map(np.append, np.diag_indices(d), np.triu_indices(d, 1)))
+    blocks = sums[:d, :d], sums[:d, d:] + sums[d:, :d], sums[d:, d:]
+    places = zip(*(block[pairs].tolist() for block in blocks), strict=True)
+    return [(high << 2 * HALF) + (middle << HALF) + low for high, middle, low in places]
 
 
 def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:

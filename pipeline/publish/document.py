@@ -13,7 +13,8 @@ from pipeline import __version__
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import PopulationRow, Reservation
-from pipeline.mean import Chunks, mean, person_records
+from pipeline.mean import Chunks, Release, mean, person_records
+from pipeline.mean.observed import as_values
 from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.transcript import cost_rows
@@ -157,6 +158,18 @@ def account_part(row: PopulationRow, charged: Budget) -> dict[str, Any]:
     }
 
 
+def observed_values(drawn: Release) -> dict[str, Any] | None:
+    """Return what regions, tests and classifiers read of an adaptive mean, None of a single one."""
+    if not drawn.told:
+        return None
+    told = drawn.told[0]
+    return {
+        **as_values(told.observed, drawn.manifold, drawn.space),
+        "survey": told.survey.tolist(),
+        "shells": told.shells.tolist(),
+    }
+
+
 def private_part(points: Chunks, public: Public) -> dict[str, Any]:
     """Return the private mean of one class and what it cost."""
     config = public.config
@@ -172,6 +185,8 @@ def private_part(points: Chunks, public: Public) -> dict[str, Any]:
     error = drawn.expected_error if drawn.predicted_error is None else drawn.predicted_error[0]
     return {
         "point": drawn.point.tolist(),
+        "manifold": config.manifold,
+        "observed": observed_values(drawn),
         "mu": config.cost.mu if isinstance(config.cost, GDP) else None,
         "predicted_error": None if error is None else float(error),
         "rho": math.fsum(rhos) if config.hardened else None,

@@ -18,6 +18,13 @@ RELEASE_SCHEMA: Mapping[str, Field] = {
         "how far the true mean may be, root mean square, from private and public values",
         True,
     ),
+    "observed": Field(
+        "string",
+        "",
+        "JSON: the mean before it was shrunk, its noise and the second moment, all noised, or "
+        "functions of what is; what regions, tests and classifiers are made of",
+        True,
+    ),
     "mu": Field("float64", "", "what this class cost, as Gaussian DP: idealised", True),
     "rho": Field("float64", "", "what this class cost, as certified zero-concentrated DP", True),
 }
@@ -31,12 +38,18 @@ def write_release(document: Mapping[str, Any], path: Path) -> Path:
     """
     import pyarrow as pa
 
-    kinds = {"list<list<float64>>": pa.list_(pa.list_(pa.float64()))}
+    kinds: dict[str, Any] = {"list<list<float64>>": pa.list_(pa.list_(pa.float64()))}
     fields, arrays = [], []
     for name, field in RELEASE_SCHEMA.items():
         note = {"unit": field.unit, "meaning": field.meaning}
         kind = kinds.get(field.type, field.type)
-        arrays.append(pa.array([row[name] for row in document["classes"]], kind))
+        cells = [row.get(name) if field.optional else row[name] for row in document["classes"]]
+        arrays.append(pa.array([_text(cell) for cell in cells], kind))
         fields.append(pa.field(name, arrays[-1].type, nullable=field.optional, metadata=note))
     rest = {key: json.dumps(document[key]) for key in document if key != "classes"}
     return write_arrow(path, pa.table(arrays, schema=pa.schema(fields)), rest)
+
+
+def _text(value: Any) -> Any:
+    """Return a value as it stands in a cell: what has parts with names, as JSON."""
+    return json.dumps(value) if isinstance(value, Mapping) else value

@@ -1,0 +1,172 @@
+"""What the last round saw, before it was shrunk: all that regions, tests and classifiers read.
+
+Next on the path: ``rounds.py``.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.geometry import Manifold, Point
+from pipeline.geometry.linalg import unvecd, vecd
+from pipeline.mean.choice import Clip
+from pipeline.mean.clipping import mean_units
+from pipeline.mean.frame import Frame
+from pipeline.mean.second_moment import second_moment
+from pipeline.mean.spread import Spread
+
+
+class Observed(NamedTuple):
+    """What the last round saw of the records, nothing shrunk: noised, or a function of what is.
+
+    A record lies at u = log(base, record) = middle + v @ axes, v its vector; one that is clipped
+    has the vector of where it is clipped to. ‖v‖ ≤ ½ unless the whole region is covered.
+
+    Attributes
+    ----------
+    n : int
+        Number of records (public).
+    base : array, shape (*space.point_shape)
+        The private centre that they are seen from.
+    middle, axes : array, shapes (d,), (d, d)
+        Where the vector 0 lies, and what one unit of each of its coordinates is.
+    vector : array, shape (d,)
+        Mean of the vectors, noised.
+    moment : array, shape (d, d), or None
+        Mean of v·vᵀ, noised; None where the whole region is covered, or it was not asked for.
+    sigma : float
+        Noise of each coordinate of `vector`. That of `moment` is σ/λ on the diagonal, λ just below
+        √2 (``second_moment.py``), and by another √2 less off it.
+    gain : float
+        Newton's step off the line, 1 on a flat manifold.
+    lines : {0, 1}
+        Number of leading coordinates that are along the line.
+    bias_line, bias_rest : float
+        What clipping, and curvature, are predicted to do to the mean, in distance.
+    variance_line, variance_rest : float
+        Variance of a coordinate of v along the line and off it, as the histograms say.
+    clipped : float
+        Share of the records that are clipped off the line, as the histograms say.
+    """
+
+    n: int
+    base: NDArray[Any]
+    middle: FloatArray
+    axes: FloatArray
+    vector: FloatArray
+    moment: FloatArray | None
+    sigma: float
+    gain: float
+    lines: int
+    bias_line: float
+    bias_rest: float
+    variance_line: float
+    variance_rest: float
+    clipped: float
+
+    @property
+    def steps(self) -> FloatArray:
+        """Newton's step in each coordinate of v, (d,)."""
+        return np.where(np.arange(len(self.vector)) < self.lines, 1.0, self.gain)
+
+    @property
+    def offset(self) -> FloatArray:
+        """The unshrunk mean, in coordinates at `base`, (d,)."""
+        return np.asarray(self.middle + (self.steps * self.vector) @ self.axes)
+
+    @property
+    def noise(self) -> FloatArray:
+        """The covariance of its noise, exactly, (d, d)."""
+        return np.asarray((self.axes.T * (self.sigma * self.steps) ** 2) @ self.axes)
+
+    @property
+    def bias(self) -> FloatArray:
+        """The predicted squared bias, (d, d): of one size along the line, of another off it."""
+        d = len(self.axes)
+        axis = self.axes[: self.lines]
+        along = axis.T @ axis / max(float(np.sum(axis**2)), 1e-300)
+        rest = self.bias_rest**2 / (d - self.lines)
+        return np.asarray(rest * np.eye(d) + (self.bias_line**2 - rest) * along)
+
+
+def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float) -> Observed:
+    """Return what a noised mean of the whole region says; `span` is what one unit is."""
+    d = len(vector)
+    return Observed(
+        n=n,
+        base=base,
+        middle=np.zeros(d),
+        axes=span * np.eye(d),
+        vector=vector,
+        moment=None,
+        sigma=sigma,
+        gain=1.0,
+        lines=0,
+        bias_line=0.0,
+        bias_rest=0.0,
+        variance_line=0.0,
+        variance_rest=0.0,
+        clipped=0.0,
+    )
+
+
+def of_clip(
+    n: int,
+    base: Point,
+    noised: FloatArray,
+    clip: Clip,
+    frame: Frame,
+    *,
+    spot: float,
+    spread: Spread,
+    sigma: float,
+) -> Observed:
+    """Return what a noised mean of vectors, or of pairs, says; `spot` is where the base lies."""
+    d, lines = len(frame.into), frame.lines
+    units = mean_units(clip, frame)
+    middle = ((clip.low + clip.high) / 2.0 - spot) * frame.back[:lines].sum(axis=0)
+    off = (clip.gain * units * noised[:d])[lines:] @ frame.back[lines:]
+    return Observed(
+        n=n,
+        base=base,
+        middle=middle,
+        axes=units[:, np.newaxis] * frame.back,
+        vector=noised[:d],
+        moment=second_moment(noised[d:]) if len(noised) > d else None,
+        sigma=sigma,
+        gain=clip.gain,
+        lines=lines,
+        bias_line=clip.bias_line,
+        bias_rest=math.hypot(clip.bias_rest, clip.bend * float(np.linalg.norm(off))),
+        variance_line=spread.line / float(units[0]) ** 2,
+        variance_rest=spread.rest / float(units[-1]) ** 2,
+        clipped=spread.clipped,
+    )
+
+
+def as_values(observed: Observed, manifold: Manifold, space: Manifold) -> dict[str, Any]:
+    """Return it as JSON values, the base as a point of `manifold`; `space` is where it was seen."""
+    base = observed.base if space is manifold else manifold.exp(manifold.origin, observed.base)
+    values = observed._replace(base=base)._asdict()
+    if observed.moment is not None:
+        values["moment"] = vecd(observed.moment)
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in values.items()
+    }
+
+
+def from_values(values: Mapping[str, Any]) -> Observed:
+    """Return what `as_values` wrote, seen from a base on the manifold."""
+    found: dict[str, Any] = {
+        name: np.array(value, dtype=np.float64) if isinstance(value, list) else value
+        for name, value in values.items()
+        if name in Observed._fields
+    }
+    if found["moment"] is not None:
+        found["moment"] = unvecd(found["moment"])
+    return Observed(**found)

@@ -1,0 +1,72 @@
+"""How wide clipped records lie, as the noisy histograms say: a second moment is shrunk towards it.
+
+Records of a bin are taken as uniform in it. Post-processing. Next on the path: ``rounds.py``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.mean.bins import LineBins, ShellBins
+from pipeline.mean.choice import Clip
+from pipeline.mean.frame import Frame
+
+
+class Spread(NamedTuple):
+    """What the histograms say of the records.
+
+    Attributes
+    ----------
+    line : float
+        Variance along the line, of records clipped to the interval; 0 without a line.
+    rest : float
+        Mean square of one scaled coordinate off it, of records clipped to the ball.
+    clipped : float
+        Share of the records that lie beyond the ball.
+    """
+
+    line: float
+    rest: float
+    clipped: float
+
+
+def spread(
+    line: FloatArray | None,
+    shells: FloatArray,
+    bins: tuple[LineBins | None, ShellBins],
+    clip: Clip,
+    frame: Frame,
+    span: tuple[float, float],
+) -> Spread:
+    """Return how wide records lie, of their estimated shares along the line and in the shells.
+
+    Parameters
+    ----------
+    span : (float, float)
+        Ends of the line.
+    """
+    along, off = bins
+    variance = 0.0
+    if along is not None and line is not None:
+        ends = np.concatenate([span[:1], along.edges, span[1:]])
+        first, second, _ = _clipped_moments(line, ends, clip.low, clip.high)
+        variance = max(second - first**2, 0.0)
+    ends = np.concatenate([[0.0], off.edges, off.cuts[-1:]])
+    _, square, inside = _clipped_moments(shells, ends, 0.0, clip.radius)
+    return Spread(variance, square / frame.others, 1.0 - inside)
+
+
+def _clipped_moments(
+    shares: FloatArray, ends: FloatArray, low: float, high: float
+) -> tuple[float, float, float]:
+    """Return E x, E x² and the share inside, for x clipped to [low, high]; bins end at `ends`."""
+    weights = shares / max(float(shares.sum()), 1e-12)
+    begin, end = np.clip(ends[:-1], low, high), np.clip(ends[1:], low, high)
+    length = np.diff(ends)
+    inside = (end - begin) / length
+    below = np.clip((low - ends[:-1]) / length, 0.0, 1.0)
+    above = np.clip((ends[1:] - high) / length, 0.0, 1.0)
+    first = inside * (begin + end) / 2.0 + below * low + above * high
+    second = inside * (begin**2 + begin * end + end**2) / 3.0 + below * low**2 + above * high**2
+    return float(weights @ first), float(weights @ second), float(weights @ inside)

@@ -290,3 +290,107 @@ def test_volumes_are_gray(tmp_path: Path) -> None:
     (tmp_path / "rgb.toml").write_text(card)
     with pytest.raises(DatasetError, match="1 channel"):
         load_card(tmp_path / "rgb.toml")
+
+
+def masked(root: Path, mask: bytes, name: str, image: bytes) -> None:
+    """Write the same file and mask for both classes."""
+    put(root, image, name)
+    for label in ("cat", "dog"):
+        path = root / "ward/masks" / label / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(mask))
+
+
+MASKS = 'masks = "masks/{class}/*.nii.gz"\n'
+REGION = (np.random.default_rng(5).random((7, 6, 5)) < 0.3).astype("f4")
+REGION[:, :, 1] = 0
+KEPT = [0, 2, 3, 4]
+
+
+def regions(source: ImageSource) -> NDArray[np.uint8]:
+    """Return the masks of a source."""
+    assert source.masks is not None
+    return np.concatenate(list(source.masks(source.select().rows, 3)))
+
+
+def test_masks_of_volumes_and_slices(tmp_path: Path) -> None:
+    """What is not 0 is inside, whatever it is rescaled by; slices are those of the image."""
+    masked(tmp_path, nifti(REGION, slope=0.5), "0.nii.gz", nifti(U1))
+    inside = (REGION != 0).transpose(2, 0, 1)
+    source = ward(tmp_path, "volumes = true\n" + MASKS)
+    np.testing.assert_array_equal(regions(source), [REGION != 0] * 2)
+    source = ward(tmp_path, "axis = 2\nframes = [4, 0]\n" + MASKS)
+    np.testing.assert_array_equal(regions(source)[:2], inside[[4, 0]])
+    source = ward(tmp_path, 'axis = 2\nframes = "masked"\n' + MASKS)
+    assert source.counts() == (4, 4)
+    np.testing.assert_array_equal(regions(source)[4:], inside[KEPT])
+    images = np.concatenate(list(source.chunks(label=1)))
+    np.testing.assert_array_equal(images, U1.transpose(2, 0, 1)[KEPT])
+    source = ward(tmp_path, "axis = 2\nsize = 3\nframes = [0]\n" + MASKS)
+    plain = Image.fromarray(inside[0].astype(np.uint8))
+    fit = plain.crop((0, 0, 6, 6)).resize((3, 3), Image.Resampling.NEAREST)
+    np.testing.assert_array_equal(regions(source)[0], fit)
+
+
+def test_masks_may_lie_among_the_images_and_in_tables(tmp_path: Path) -> None:
+    """A mask is no image; a table names volumes, slices and masks as it names pictures."""
+    put(tmp_path, nifti(U1), "0.nii.gz")
+    put(tmp_path, nifti(REGION), "0_mask.nii.gz")
+    source = ward(tmp_path, 'volumes = true\nmasks = "{class}/*_mask.nii.gz"\n')
+    assert source.counts() == (1, 1)
+    np.testing.assert_array_equal(regions(source), [REGION != 0] * 2)
+    rows = [f"ward/{c}/0.nii.gz,{c},ward/{c}/0_mask.nii.gz" for c in ("cat", "dog")]
+    (tmp_path / "list.csv").write_text("\n".join(["f,c,m", *rows]))
+    table = 'kind = "table"\nchannels = 1\nclasses = ["cat", "dog"]\nformats = ["NIfTI"]\n'
+    table += 'columns = { path = "f", class = "c", mask = "m" }\n'
+    for more, shape, counts in (
+        ("volumes = true", (7, 6, 5), (1, 1)),
+        ('axis = 2\nframes = "masked"', (7, 6), (4, 4)),
+        ('axis = 0\nframes = "middle"\nunit = "person"', (6, 5), (1, 1)),
+    ):
+        (tmp_path / "list.toml").write_text(table + more)
+        source = open_dataset(tmp_path / "list.toml", tmp_path)
+        assert (source.shape, source.counts()) == (shape, counts)
+        assert len(np.concatenate(list(source.chunks()))) == len(regions(source)) == sum(counts)
+    for more, reason in (
+        ("", "NIfTI needs either axis"),
+        ("volumes = true\nsize = 4", "are for slices"),
+    ):
+        (tmp_path / "list.toml").write_text(table + more)
+        with pytest.raises(DatasetError, match=reason):
+            open_dataset(tmp_path / "list.toml", tmp_path)
+
+
+MOVED = bytearray(nifti(REGION))
+struct.pack_into("<hh", MOVED, 252, 0, 1)
+struct.pack_into("<12f", MOVED, 280, 1, 0, 0, 9, 0, 1, 0, 0, 0, 0, 1, 0)
+NO_NUMBER = REGION.copy()
+NO_NUMBER[2, 2, 2] = np.nan
+BAD_MASKS: dict[str, tuple[bytes, str]] = {
+    "empty": (nifti(np.zeros_like(U1)), r"masks/cat/0.nii.gz: a mask must have a voxel inside"),
+    "size": (nifti(REGION[:, :5]), r"its image's size, \(7, 6, 5\), found \(7, 5, 5\)"),
+    "elsewhere": (bytes(MOVED), r"must lie where its image does, found another affine"),
+    "nan": (nifti(NO_NUMBER), "must have numbers, found NaN"),
+    "text": (b"no volume" * 99, "must be NIfTI in one file|is not a readable NIfTI file"),
+}
+
+
+@pytest.mark.parametrize("how", ["volumes = true", "axis = 2", 'axis = 2\nframes = "masked"'])
+@pytest.mark.parametrize(("mask", "reason"), BAD_MASKS.values(), ids=BAD_MASKS)
+def test_a_bad_mask_is_one_line(tmp_path: Path, mask: bytes, reason: str, how: str) -> None:
+    """Of other voxels, without any inside, or no volume: told, and its image is listed."""
+    masked(tmp_path, nifti(np.ones_like(U1)), "1.nii.gz", nifti(U1))
+    masked(tmp_path, mask, "0.nii.gz", nifti(U1))
+    source = ward(tmp_path, f"{how}\n{MASKS}")
+    with pytest.raises(DatasetError, match=reason) as caught:
+        regions(source)
+    assert "\n" not in str(caught.value)
+    faults = check(source, tmp_path / "ward")
+    assert [fault.file for fault in faults] == ["cat/0.nii.gz", "dog/0.nii.gz"]
+
+
+def test_masked_slices_need_masks(tmp_path: Path) -> None:
+    """Which slices a mask chooses cannot be known without one."""
+    put(tmp_path, nifti(U1))
+    with pytest.raises(DatasetError, match='"masked" needs masks'):
+        ward(tmp_path, 'axis = 0\nframes = "masked"\n')

@@ -59,7 +59,7 @@ class PictureCard(OwnCard):
 
     @check(mode="after")
     def _pictures_have_no_window(self) -> Self:
-        if self.window == "header" and "DICOM" not in self.formats:
+        if self.window == "header" and not {"DICOM", "NIfTI"} & set(self.formats):
             raise ValueError('pictures have no window of their own; give [low, high] or "image"')
         return self
 

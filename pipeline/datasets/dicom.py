@@ -62,11 +62,18 @@ class DicomCard(OwnCard):
     @check(mode="after")
     def _dicom_keys_fit(self) -> Self:
         check_card(self)
-        if self.window == "header" and self.channels == 3:
-            raise ValueError('colour has no window of its own; give [low, high] or "image"')
-        if strange := {"size", "frames", "mixed"} & self.model_fields_set if self.volumes else None:
-            raise ValueError(f"key '{min(strange)}' is for images, not for whole volumes")
+        check_keys(self)
         return self
+
+
+def check_keys(card: OwnCard) -> None:
+    """Raise `ValueError` where keys of a card of DICOM do not go together."""
+    if card.window == "header" and card.channels == 3:
+        raise ValueError('colour has no window of its own; give [low, high] or "image"')
+    if getattr(card, "frames", None) == "masked":
+        raise ValueError('frames = "masked" is for NIfTI; DICOM files have no masks here')
+    if card.volumes and (strange := {"size", "frames", "mixed"} & card.model_fields_set):
+        raise ValueError(f"key '{min(strange)}' is for images, not for whole volumes")
 
 
 def open_dicom(card: DicomCard, path: Path, sift: Sift | None = None) -> ImageSource:

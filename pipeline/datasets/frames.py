@@ -9,18 +9,23 @@ from pipeline.errors import ImageError
 
 def _known(frames: Any) -> Any:
     """Return what a card says if it names frames, each once."""
-    if frames in ("all", "middle"):
+    if frames in ("all", "middle", "masked"):
         return frames
     indices = list(frames) if isinstance(frames, list | tuple) else []
     if not indices or len(set(indices)) < len(indices):
-        raise ValueError(f'must be "all", "middle" or a list of different indices, found {frames}')
+        raise ValueError(
+            f'must be "all", "middle", "masked" or a list of different indices, found {frames}'
+        )
     if not all(type(index) is int and index >= 0 for index in indices):
         raise ValueError(f"indices are whole numbers from 0 on, found {frames}")
     return tuple(indices)
 
 
-Frames: TypeAlias = Annotated[Literal["all", "middle"] | tuple[int, ...], BeforeValidator(_known)]
-"""All, the middle one (of an even number the later of the two), or those of these indices."""
+Frames: TypeAlias = Annotated[
+    Literal["all", "middle", "masked"] | tuple[int, ...], BeforeValidator(_known)
+]
+"""All, the middle one (of an even number the later of the two), those with a pixel inside their
+mask, or those of these indices."""
 
 
 def chosen_frames(frames: Frames, count: int, where: str) -> range | tuple[int, ...]:
@@ -35,6 +40,8 @@ def chosen_frames(frames: Frames, count: int, where: str) -> range | tuple[int, 
         return range(count)
     if frames == "middle":
         return (count // 2,)
+    if frames == "masked":
+        raise ImageError(f'{where} has no mask, which frames = "masked" asks; choose others')
     if max(frames) >= count:
         raise ImageError(
             f"{where} has {count} frame(s), and no frame {max(frames)}; name others in frames, or "

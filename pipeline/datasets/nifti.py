@@ -7,24 +7,28 @@ two, in this order.
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.classed import check_card, sort_files
+from pipeline.datasets.classed import Classed, check_card, sort_files
 from pipeline.datasets.decoding import fitted
 from pipeline.datasets.frames import Frames, chosen_frames
 from pipeline.datasets.intensities import Window, to_uint8
 from pipeline.datasets.nifti_file import Volume, read_slices, read_volume
 from pipeline.datasets.own import OwnCard
 from pipeline.datasets.pictures import CROPPED
-from pipeline.datasets.reading import FileNames, InFiles, Rows
+from pipeline.datasets.reading import InFiles, Rows
 from pipeline.datasets.shapes import check_extent
 from pipeline.datasets.sifting import Sift, none_left
 from pipeline.datasets.source import ImageSource
-from pipeline.errors import ImageError
+from pipeline.errors import DatasetError, ImageError
+
+NEAR = 0.05
+"""By how much, in voxels, a mask may lie beside its image: headers are rounded."""
 
 
 class NiftiCard(OwnCard):
@@ -37,13 +41,15 @@ class NiftiCard(OwnCard):
         is of one person.
     axis : {0, 1, 2}
         Across which axis slices are cut.
-    frames : "all", "middle" or indices
-        Which slices are read.
+    frames : "all", "middle", "masked" or indices
+        Which slices are read; "masked" are those with a voxel inside the mask.
+    masks : str, optional
+        Where the mask of a file lies, as in a folder of pictures: a file of the same voxels.
     """
 
     volumetric: ClassVar[bool] = True
-    masks: ClassVar[None] = None
 
+    masks: str | None = None
     pattern: str = "{class}/*"
     axis: Literal[0, 1, 2] | None = None
     frames: Frames = "all"
@@ -51,16 +57,20 @@ class NiftiCard(OwnCard):
     @check(mode="after")
     def _nifti_keys_fit(self) -> Self:
         check_card(self)
-        if self.volumes == (self.axis is not None):
-            raise ValueError(
-                "kind 'nifti' needs either axis = 0, 1 or 2, across which slices are cut, or "
-                "volumes = true"
-            )
-        if self.volumes and (self.size or "frames" in self.model_fields_set):
-            raise ValueError("keys 'size' and 'frames' are for slices, not for whole volumes")
-        if self.channels != 1:
-            raise ValueError(f"NIfTI has 1 channel here, found channels = {self.channels}")
+        check_slices(self, self.axis)
         return self
+
+
+def check_slices(card: OwnCard, axis: int | None) -> None:
+    """Raise `ValueError` unless a card of NIfTI says whether slices are read or volumes."""
+    if card.volumes == (axis is not None):
+        raise ValueError(
+            "NIfTI needs either axis = 0, 1 or 2, across which slices are cut, or volumes = true"
+        )
+    if card.volumes and (card.size or "frames" in card.model_fields_set):
+        raise ValueError("keys 'size' and 'frames' are for slices, not for whole volumes")
+    if card.channels != 1:
+        raise ValueError(f"NIfTI has 1 channel here, found channels = {card.channels}")
 
 
 def open_nifti(card: NiftiCard, path: Path, sift: Sift | None = None) -> ImageSource:
@@ -76,45 +86,55 @@ def open_nifti(card: NiftiCard, path: Path, sift: Sift | None = None) -> ImageSo
         When a class has no file, or no file can be used, as the first says.
     """
     files = sort_files(card, path, (".nii", ".nii.gz"), ("NIfTI",), sift)
-    frames, first = _look_at_all(card, files.names, sift)
+    return open_files(card, files, path, sift)
+
+
+def open_files(
+    card: NiftiCard, files: Classed, path: Path, sift: Sift | None = None
+) -> ImageSource:
+    """Open some files, as `open_nifti`."""
+    if card.frames == "masked" and files.masks is None:
+        raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
+    frames, first = _look_at_all(card, files, sift)
     sides = (card.size, card.size) if card.size else _sides(card, first)
     check_extent(sides, str(path))
     each = np.repeat(np.arange(len(frames)), [len(some) for some in frames])
+    frame = np.array([index for some in frames for index in some], np.int64)
+    masks = None
+    if files.masks is not None:
+        masks = InFiles(partial(_decode_mask, card), files.masks, each, frame, files.names)
     people = np.array(list(files.names), np.str_) if files.people is None else files.people
     return ImageSource(
         card,
         sides,
         files.label_of[each],
         files.split_of[each],
-        InFiles(
-            partial(_decode, card, first),
-            files.names,
-            each,
-            np.array([index for some in frames for index in some], np.int64),
-        ),
+        InFiles(partial(_decode, card, first), files.names, each, frame),
         files.facts(card.exclude) + ((CROPPED,) if card.size and card.fit == "crop" else ()),
         people[each] if card.unit == "person" else None,
         None if files.dates is None else files.dates[each],
+        masks,
         classes_per_person=card.classes_per_person,
         left_out=files.left_out,
     )
 
 
 def _look_at_all(
-    card: NiftiCard, names: FileNames, sift: Sift | None
+    card: NiftiCard, files: Classed, sift: Sift | None
 ) -> tuple[list[Sequence[int]], Volume]:
     """Return which slices are read of each file, and the first that can be used; raise if none."""
     frames: list[Sequence[int]] = []
     good: list[Volume] = []
     faults: dict[str, ImageError] = {}
-    for index in range(len(names)):
+    for index, name in enumerate(files.names):
         try:
-            volume = read_volume(Path(names[index]))
-            frames.append(_frames(card, volume))
+            volume = read_volume(Path(name))
+            mask = files.masks and Path(files.masks[index])
+            frames.append(_masked(card, volume, mask) if mask else _frames(card, volume))
             good = good or [volume]
         except ImageError as error:
             frames.append((0,))  # asked for it, the file says why
-            faults[names[index]] = error
+            faults[name] = error
     if not good:
         raise none_left(faults, sift)
     return frames, good[0]
@@ -129,7 +149,19 @@ def _frames(card: NiftiCard, volume: Volume) -> range | tuple[int, ...]:
     """Return the slices that are read of a volume; of a whole one there is one."""
     if card.axis is None:
         return range(1)
-    return chosen_frames(card.frames, volume.shape[card.axis], str(volume.file))
+    frames = "all" if card.frames == "masked" else card.frames
+    return chosen_frames(frames, volume.shape[card.axis], str(volume.file))
+
+
+def _masked(card: NiftiCard, volume: Volume, mask: Path) -> Sequence[int]:
+    """Return the same where there is a mask, which may choose them."""
+    if card.frames != "masked" or card.axis is None:
+        return _frames(card, volume)
+    inside = _inside(card, mask, volume, range(volume.shape[card.axis]))
+    found = np.flatnonzero(inside.any(axis=(1, 2)))
+    if not len(found):
+        raise _nothing_inside(card, mask)
+    return tuple(found.tolist())
 
 
 def _check_alike(card: NiftiCard, first: Volume, volume: Volume) -> None:
@@ -154,11 +186,69 @@ def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageAr
     if not set(frames.tolist()) <= set(_frames(card, volume)):
         raise ImageError(f"{file} has changed since it was listed; read the images again")
     wanted, place = np.unique(frames, return_inverse=True)
-    if card.axis is None:
-        stored = read_slices(volume, 2, range(volume.shape[2])).transpose(1, 2, 0)[np.newaxis]
-    else:
-        stored = read_slices(volume, card.axis, wanted.tolist())
+    stored = _stored(card, volume, wanted.tolist())
     return np.stack([_shown(card, volume, values) for values in stored])[place]
+
+
+def _stored(card: NiftiCard, volume: Volume, wanted: Sequence[int]) -> NDArray[Any]:
+    """Return some slices of a file, or the whole volume, as they are stored."""
+    if card.axis is None:
+        return read_slices(volume, 2, range(volume.shape[2])).transpose(1, 2, 0)[np.newaxis]
+    return read_slices(volume, card.axis, wanted)
+
+
+def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> ImageArray:
+    """Return the masks of some images of a file, (m, *sides), of 0 and 1: 1 where they are not 0.
+
+    They are made to fit as the images are, each pixel from its nearest.
+    """
+    from PIL import Image
+
+    wanted, place = np.unique(frames, return_inverse=True)
+    volume = read_volume(image)
+    if not set(wanted.tolist()) <= set(_masked(card, volume, file)):
+        raise ImageError(f"{file} has changed since it was listed; read the images again")
+    found = _inside(card, file, volume, wanted.tolist())
+    if card.size:
+        plain = [Image.fromarray(each) for each in found]
+        fit = [fitted(each, card.size, card.fit, smooth=False) for each in plain]
+        found = np.stack([np.asarray(each) for each in fit])
+    if not found.any(axis=tuple(range(1, found.ndim))).all():
+        raise _nothing_inside(card, file)
+    return found[place]
+
+
+def _inside(card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]) -> ImageArray:
+    """Return some masks of a file as it has them, 1 where they are not 0.
+
+    Raises
+    ------
+    ImageError
+        When the mask has other voxels than its image, or values that are no numbers.
+    """
+    mask = read_volume(file)
+    if mask.shape != image.shape:
+        raise ImageError(
+            f"{file}: a mask must have its image's size, {image.shape}, found {mask.shape}"
+        )
+    apart = np.abs(np.subtract(mask.affine, image.affine)).max()
+    if not apart <= NEAR * np.abs(np.reshape(image.affine, (3, 4))[:, :3]).max():
+        raise ImageError(
+            f"{file}: a mask must lie where its image does, found another affine (sform, qform), "
+            f"{apart:.4g} off; draw it on the image, or leave the image out with exclude"
+        )
+    values = _stored(card, mask, wanted) * np.float64(mask.slope) + mask.intercept
+    if not np.isfinite(values).all():
+        raise ImageError(f"{file}: a mask must have numbers, found NaN or infinity; draw it anew")
+    return np.ascontiguousarray(values != 0).astype(np.uint8)
+
+
+def _nothing_inside(card: NiftiCard, mask: Path) -> ImageError:
+    way = "" if card.volumes else 'give frames = "masked" in the card, or '
+    return ImageError(
+        f"{mask}: a mask must have a voxel inside, one that is not 0, in every image that is read; "
+        f"{way}leave the image out with exclude"
+    )
 
 
 def _shown(card: NiftiCard, volume: Volume, stored: ImageArray) -> ImageArray:

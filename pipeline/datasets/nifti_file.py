@@ -43,6 +43,8 @@ class Volume:
         From stored values to those that are meant.
     shown : (low, high) or None
         The window of the file (cal_min, cal_max), where it has one.
+    affine : (12,) floats
+        Where voxels lie: from i, j, k to mm, row by row.
     """
 
     file: Path
@@ -52,6 +54,7 @@ class Volume:
     slope: float
     intercept: float
     shown: tuple[float, float] | None
+    affine: tuple[float, ...]
 
 
 def read_volume(file: Path) -> Volume:
@@ -132,8 +135,6 @@ def _volume(stream: BinaryIO, file: Path) -> Volume:
     offset = int(header["vox_offset"])
     _check_size(stream, file, shape, dtype.itemsize, offset)
     slope, intercept = header.get_slope_inter()
-    low, high = float(header["cal_min"]), float(header["cal_max"])
-    fine = math.isfinite(low) and math.isfinite(high) and low < high
     return Volume(
         file,
         shape,
@@ -141,8 +142,14 @@ def _volume(stream: BinaryIO, file: Path) -> Volume:
         offset,
         1.0 if slope is None else float(slope),
         0.0 if intercept is None else float(intercept),
-        (low, high) if fine else None,
+        _window(header),
+        tuple(header.get_best_affine()[:3].ravel().tolist()),
     )
+
+
+def _window(header: Any) -> tuple[float, float] | None:
+    low, high = float(header["cal_min"]), float(header["cal_max"])
+    return (low, high) if math.isfinite(low) and math.isfinite(high) and low < high else None
 
 
 def _check_size(

@@ -128,7 +128,7 @@ def check_masks(masks: str, pattern: str) -> None:
 
 def mask_of(masks: str, relative: str, names: Mapping[str, str]) -> str:
     """Return the path of an image's mask, from that of the image and what its path names."""
-    stem = relative.rpartition("/")[2].rpartition(".")[0]
+    stem = re.sub(r"(\.nii\.gz|\.[^.]*)$", "", relative.rpartition("/")[2], flags=re.IGNORECASE)
     named = {"*": stem} | {"{" + name + "}": text for name, text in names.items()}
     return re.sub(r"\*|\{[^{}/]*\}", lambda found: named.get(found[0], found[0]), masks)
 

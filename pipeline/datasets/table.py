@@ -2,11 +2,11 @@
 
 import os
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path, PurePosixPath
-from typing import Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,14 @@ from pydantic import model_validator as check
 from pipeline.datasets.classed import Classed, check_once
 from pipeline.datasets.columns import read_columns
 from pipeline.datasets.decoding import Format, PictureCard
-from pipeline.datasets.dicom import DicomCard, open_files
+from pipeline.datasets.dicom import DicomCard, check_keys
+from pipeline.datasets.dicom import open_files as open_dicom
 from pipeline.datasets.download import Asking, find_own, present
 from pipeline.datasets.excluded import check_named, excluded, is_left_out
+from pipeline.datasets.frames import Frames
 from pipeline.datasets.listing import follower, packed
+from pipeline.datasets.nifti import NiftiCard, check_slices
+from pipeline.datasets.nifti import open_files as open_nifti
 from pipeline.datasets.own import OwnCard
 from pipeline.datasets.pictures import from_files
 from pipeline.datasets.sifting import Sift, tell
@@ -37,19 +41,25 @@ class TableCard(PictureCard):
     columns : mapping
         What the table calls each column that is read; path and class are needed.
     formats : tuple of str
-        As of pictures, or DICOM alone; then person and day are those of the files, unless the table
-        has them.
+        As of pictures, or DICOM or NIfTI alone. Person and day are those of DICOM files, unless the
+        table has them.
+    axis, frames
+        As in a card of kind ``nifti`` or ``dicom``.
     """
 
+    volumetric: ClassVar[bool] = True
+
     columns: dict[Column, str]
-    formats: tuple[Format | Literal["DICOM"], ...] = Field(  # type: ignore[assignment]
+    formats: tuple[Format | Literal["DICOM", "NIfTI"], ...] = Field(  # type: ignore[assignment]
         ("PNG", "JPEG"), min_length=1
     )
+    axis: Literal[0, 1, 2] | None = None
+    frames: Frames = "all"
 
     @property
-    def dicom(self) -> bool:
-        """Whether the files are DICOM."""
-        return "DICOM" in self.formats
+    def other(self) -> str | None:
+        """DICOM or NIfTI, where the files are that; None for pictures."""
+        return next((name for name in self.formats if name in OTHERS), None)
 
     @property
     def file(self) -> str:
@@ -63,10 +73,14 @@ class TableCard(PictureCard):
                 f"columns must name the column of the {missing[0]}, as in columns = "
                 '{ path = "file", class = "diagnosis" }'
             )
-        if self.dicom and (len(self.formats) > 1 or "mask" in self.columns):
-            raise ValueError("DICOM files need a table of their own, without masks")
-        if self.unit == "person" and not self.dicom and "person" not in self.columns:
+        if self.other and len(self.formats) > 1:
+            raise ValueError(f"{self.other} files need a table of their own")
+        if self.unit == "person" and self.other is None and "person" not in self.columns:
             raise ValueError('unit = "person" needs the column of the person in columns')
+        for key in ("axis", "frames", "volumes") if self.other is None else ():
+            if key in self.model_fields_set:
+                raise ValueError(f"key '{key}' is for tables of DICOM or NIfTI, as formats says")
+        OTHERS[self.other].check(self) if self.other else None
         if not self.file.lower().endswith((".csv", ".parquet")):
             raise ValueError(f"path must end in .csv or .parquet, found {self.file!r}")
         return self
@@ -114,16 +128,40 @@ def open_table(card: TableCard, path: Path, sift: Sift | None = None) -> ImageSo
         rows.left_out,
         masks,
     )
-    if card.dicom:
-        opened = open_files(_as_dicom(card), files, path, others=False, sift=sift)
-        return replace(opened, card=card)
-    return from_files(card, files, path, sift)
+    if card.other is None:
+        return from_files(card, files, path, sift)
+    kind = OTHERS[card.other]
+    said = card.model_fields_set & (kind.card.model_fields.keys() - {"kind", "path", "formats"})
+    same = kind.card(**{key: getattr(card, key) for key in said} | {"kind": "", "name": card.name})
+    return replace(kind.open(same, files, path, sift), card=card)
 
 
-def _as_dicom(card: TableCard) -> DicomCard:
-    """Return a card of DICOM files that says the same of them."""
-    said = card.model_fields_set & OwnCard.model_fields.keys()
-    return DicomCard(**{key: getattr(card, key) for key in said} | {"name": card.name})
+def _check_dicom(card: TableCard) -> None:
+    """Raise `ValueError` where a table of DICOM asks for what such files do not have."""
+    if "mask" in card.columns:
+        raise ValueError("DICOM files have no masks here")
+    if card.axis is not None:
+        raise ValueError("key 'axis' is for tables of NIfTI")
+    check_keys(card)
+
+
+class _Other(NamedTuple):
+    """Files that are no pictures: their card, what it may say in a table, how they are opened."""
+
+    card: type[OwnCard]
+    check: Callable[[TableCard], None]
+    open: Callable[[Any, Classed, Path, Sift | None], ImageSource]
+
+
+OTHERS = {
+    "DICOM": _Other(
+        DicomCard,
+        _check_dicom,
+        lambda card, files, path, sift: open_dicom(card, files, path, others=False, sift=sift),
+    ),
+    "NIfTI": _Other(NiftiCard, lambda card: check_slices(card, card.axis), open_nifti),
+}
+"""What a table may list besides pictures."""
 
 
 @dataclass(eq=False)

@@ -18,6 +18,7 @@ The rooms, in reading order; each imports only those named before it:
     publish       from a ledger's account to files that hold private values and nothing else
     experiments   the Monte Carlo engine, and one TOML an experiment
     report        one self-contained HTML page
+    planning      what a release will be like, from public numbers
     cli           the `covdp` command
 
 `errors`, `arrays` and `files` are what every room may use. Prefect lives in `flows`, which this

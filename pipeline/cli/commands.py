@@ -2,6 +2,7 @@
 
 experiments   run, reproduce, report: on public images
 describing    describe: one pass over images into a store
+planning      plan: what a release will be like, before it
 catalogue     datasets, mechanisms, audit: what there is, and whether it keeps its word
 releases      release, ledger, serve: on private images
 looking_back  history: on what was released
@@ -13,7 +14,14 @@ from typing import Literal
 
 from cyclopts import App, Group
 
-from pipeline.cli import catalogue, describing, experiments, looking_back, releases
+from pipeline.cli import (
+    catalogue,
+    describing,
+    experiments,
+    looking_back,
+    planning,
+    releases,
+)
 from pipeline.cli.version import version
 
 app = App(
@@ -57,6 +65,7 @@ HELP: Mapping[str, tuple[Callable[..., None] | App, ...]] = {
     "On public images": (experiments.run, experiments.reproduce, experiments.report),
     "On private images": (
         describing.describe,
+        planning.plan,
         releases.release,
         book,
         releases.serve,

@@ -88,6 +88,11 @@ class Card(Record):
         """Whether the files are the user's own, as those of a kind are that says nothing else."""
         return True
 
+    @property
+    def masked(self) -> bool:
+        """Whether each image comes with a mask."""
+        return False
+
     @check(mode="after")
     def _classes_are_disjoint(self) -> Self:
         if len(set(self.classes)) != len(self.classes) or not all(self.classes):

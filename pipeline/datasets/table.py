@@ -66,6 +66,11 @@ class TableCard(PictureCard):
         """Where the table lies, from the data root."""
         return self.path or f"{self.name}.csv"
 
+    @property
+    def masked(self) -> bool:
+        """Whether the table names masks."""
+        return "mask" in self.columns
+
     @check(mode="after")
     def _columns_fit(self) -> Self:
         if missing := [name for name in ("path", "class") if name not in self.columns]:
@@ -118,7 +123,7 @@ def open_table(card: TableCard, path: Path, sift: Sift | None = None) -> ImageSo
                 f"{path}: class '{name}' has no row; correct classes or columns in the card"
             )
     check_once(names, "is in two rows, or a link repeats it; take one out", sift)
-    masks = packed(rows.masks) if "mask" in card.columns else None
+    masks = packed(rows.masks) if card.masked else None
     files = Classed(
         names,
         np.array(rows.labels, np.int64),

@@ -6,7 +6,7 @@ so that they are not independent; they show how the pipeline works, not how tiss
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import model_validator as check
@@ -63,7 +63,7 @@ def open_tiles(card: TilesCard, path: Path) -> ImageSource:
             f"card {card.name}: kind 'tiles' needs a size and classes out of "
             f"{', '.join(PICTURES)}, found {', '.join(card.classes)}"
         )
-    tiles = [cut(_gray(path / PICTURES[name]), card.size) for name in card.classes]
+    tiles = [cut(opened(path / PICTURES[name]), card.size) for name in card.classes]
     labels = np.repeat(np.arange(len(tiles)), [len(group) for group in tiles])
     images = InMemory(np.concatenate(tiles))
     shape, split = (card.size, card.size), split_codes("train", len(labels))
@@ -71,25 +71,27 @@ def open_tiles(card: TilesCard, path: Path) -> ImageSource:
 
 
 def cut(picture: ImageArray, side: int) -> ImageArray:
-    """Return the tiles of a gray picture, (n, side, side), row by row, each half over the next.
+    """Return the tiles of a picture, (n, side, side) or in colour, row by row, half over the next.
 
     The tile at (i, j) covers rows ``i·s .. i·s + side - 1`` and columns ``j·s ..``, with the
     stride s = side // 2. Kept are those with ``max - min >= CONTRAST``.
     """
     stride = max(1, side // 2)
-    windows = np.lib.stride_tricks.sliding_window_view(picture, (side, side))
-    tiles = windows[::stride, ::stride].reshape(-1, side, side)
-    span = tiles.max(axis=(1, 2)) - tiles.min(axis=(1, 2))
-    kept: ImageArray = tiles[span >= CONTRAST]
+    windows = np.lib.stride_tricks.sliding_window_view(picture, (side, side), axis=(0, 1))
+    tiles = windows[::stride, ::stride]
+    if picture.ndim == 3:
+        tiles = np.moveaxis(tiles, 2, -1)
+    tiles = tiles.reshape(-1, side, side, *picture.shape[2:])
+    kept: ImageArray = tiles[np.ptp(tiles, axis=tuple(range(1, tiles.ndim))) >= CONTRAST]
     return kept
 
 
-def _gray(file: Path) -> ImageArray:
-    """Return a picture in gray (Rec. 601 luma), (h, w)."""
+def opened(file: Path, mode: Literal["L", "RGB"] = "L") -> ImageArray:
+    """Return a picture in gray (Rec. 601 luma), (h, w), or in colour, (h, w, 3)."""
     from PIL import Image
 
     try:
         with Image.open(file, formats=("PNG", "JPEG")) as image:
-            return np.asarray(image.convert("L"))
+            return np.asarray(image.convert(mode))
     except OSError as error:
         raise DatasetError(f"cannot read {file}; install scikit-image again") from error

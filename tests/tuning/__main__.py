@@ -3,9 +3,11 @@
 import argparse
 import json
 import os
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -16,6 +18,7 @@ from tests.tuning.flatness import Tried, flatness
 from tests.tuning.images import HELD_OUT, SET_ON, Class, classes_of
 from tests.tuning.measured import Measured, measured
 from tests.tuning.numbers import NUMBERS
+from tests.tuning.ranges import Held, groups_of, ranges
 
 SCREEN = Console(width=150)
 
@@ -32,6 +35,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="coarse, in less than a minute")
     parser.add_argument("--factors", action="store_true", help="the table of errors instead")
+    parser.add_argument("--ranges", action="store_true", help="how often a plan's range holds")
     parser.add_argument("--data-root", type=Path, help="folder of image files; none is downloaded")
     parser.add_argument("--json", type=Path, help="write all figures there as well")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
@@ -74,6 +78,41 @@ def show_factors(title: str, found: list[Factors]) -> Table:
         ]
         table.add_row(row.name, row.descriptor, f"{row.n:,}", *cells)
     return table
+
+
+def show_ranges(title: str, found: list[Held]) -> Table:
+    """Return the table of ranges: how many cells err as was foreseen."""
+    table = Table("", "cells", "in", "below", "above", "within radius", "high/low", title=title)
+    groups = defaultdict[str, list[Held]](list)
+    for cell in found:
+        kind = "stream" if cell.night else cell.manifold
+        for name in (f"{cell.descriptor}, {kind}", cell.name.split(",")[0], "all"):
+            groups[name].append(cell)
+    for name, cells in sorted(groups.items()):
+        shares = (
+            np.mean([cell.holds for cell in cells]),
+            np.mean([cell.error < cell.low for cell in cells]),
+            np.mean([cell.error > cell.high for cell in cells]),
+            np.mean([cell.within for cell in cells]),
+        )
+        wide = np.median([cell.high / cell.low for cell in cells])
+        table.add_row(name, str(len(cells)), *(f"{x:.1%}" for x in shares), f"{wide:.1f}")
+    return table
+
+
+def make_ranges(asked: argparse.Namespace) -> dict[str, Any]:
+    """Print how often ranges hold, group by group; with words only sets that hold one of them."""
+    out = {}
+    for title, loads in groups_of(asked.data_root).items():
+        chosen = {
+            name: load
+            for name, load in loads.items()
+            if not asked.words or any(word in name for word in asked.words)
+        }
+        found = ranges(chosen, draws=4 if asked.quick else 12, jobs=asked.jobs)
+        SCREEN.print(show_ranges(title, found))
+        out[title] = [cell._asdict() for cell in found]
+    return out
 
 
 def make_factors(asked: argparse.Namespace, known: list[Class]) -> dict[str, Any]:
@@ -120,10 +159,17 @@ def make_numbers(asked: argparse.Namespace, known: list[Class]) -> dict[str, Any
 def main() -> None:
     """Do what was asked."""
     asked = arguments()
+    if asked.ranges:
+        write(asked, make_ranges(asked))
+        return
     known, missing = classes_of(SET_ON, asked.data_root)
     if missing:
         SCREEN.print(f"Without {', '.join(missing)}: not in the data root")
-    out = (make_factors if asked.factors else make_numbers)(asked, known)
+    write(asked, (make_factors if asked.factors else make_numbers)(asked, known))
+
+
+def write(asked: argparse.Namespace, out: dict[str, Any]) -> None:
+    """Write all figures, if that is asked for."""
     if asked.json:
         with atomic_path(asked.json) as temporary:
             temporary.write_text(json.dumps(out, indent=2), encoding="utf-8")

@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.datasets import DATASETS, data_root, find_card, open_dataset, overview
-from pipeline.datasets.tiles import PICTURES, pictures_folder
+from pipeline.datasets.tiles import PICTURES, cut, opened, pictures_folder
 from pipeline.descriptors import describe, domain
 from pipeline.geometry import find_manifold
 from pipeline.mean import Records, admit
@@ -76,16 +76,8 @@ def images_of(one: Class, root: Path | None) -> ImageArray:
 @cache
 def colour_tiles() -> tuple[ImageArray, ...]:
     """Return tiles in colour, 28×28, of the pictures behind `tiles` that have colour."""
-    from PIL import Image
-
-    found = []
-    for name in ("ihc", "retina"):
-        with Image.open(pictures_folder() / PICTURES[name]) as picture:
-            bands = np.asarray(picture.convert("RGB"))
-        windows = np.lib.stride_tricks.sliding_window_view(bands, (28, 28), axis=(0, 1))
-        tiles = windows[::14, ::14].reshape(-1, 3, 28, 28).transpose(0, 2, 3, 1)
-        found.append(np.ascontiguousarray(tiles[np.ptp(tiles, axis=(1, 2, 3)) >= 8]))
-    return tuple(found)
+    pictures = (pictures_folder() / PICTURES[name] for name in ("ihc", "retina"))
+    return tuple(cut(opened(picture, "RGB"), 28) for picture in pictures)
 
 
 def gray(images: ImageArray) -> ImageArray:

@@ -1,0 +1,119 @@
+"""How far a released mean errs, by n·μ: the very same procedure, on public pictures.
+
+The noise of every step of a plan is 1/(n·μ) of what its records are clipped to, and all else that a
+plan decides follows from n·μ too (`mean.view.default_shares`): one curve serves all class sizes and
+budgets. Next on the path: ``nights.py``.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from pipeline.descriptors.diameter import DescriptorDomain
+from pipeline.descriptors.registry import find_descriptor
+from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.mean import Plan, Prepared, SinglePlan, admit, draw, prepare
+from pipeline.mechanisms.noise import FloatNoise
+from pipeline.planning.pictures import reference_points
+from pipeline.privacy import GDP
+
+WIDENED = (0.7, 1.4)
+"""How far a range reaches beyond the least and the largest error of the pictures.
+
+By hand, so that it holds all of `tiles`, PneumoniaMNIST and BreastMNIST; ``python -m tests.tuning
+--ranges`` measures how often it holds the errors of other sets.
+"""
+SURE = (0.9, 1.1)
+"""The same for one draw of noise, which does not depend on how the records lie."""
+DRAWS = 5
+"""Draws at each point and set: their mean is uncertain by √(1/(2d))/√DRAWS, 8 % for `oct5`."""
+STEP = 2.0
+"""Ratio of neighbouring n·μ of a curve; what lies between is interpolated."""
+SEED = 20261122
+LEVEL = 0.95
+"""Share of releases that lie within the radius."""
+
+
+class Ends(NamedTuple):
+    """The range of the expected distance between the released mean and that of the class."""
+
+    low: float
+    high: float
+
+    def radius(self, dim: int) -> float:
+        """Return within what `LEVEL` of all releases lie, where their error is in the range.
+
+        The upper end times √(q/d), q the quantile of χ² with d degrees of freedom: noise alike in
+        all directions has such a ball.
+        """
+        return self.high * math.sqrt(float(chi2.ppf(LEVEL, dim)) / dim)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The range of the expected error by n·μ, for one plan in one domain.
+
+    It is computed where it is asked for, on the points of a fixed grid, so that the same question
+    has the same answer whatever was asked before.
+
+    Attributes
+    ----------
+    domain : DescriptorDomain
+        What is publicly known of the records.
+    plan : Plan
+        How a budget is spent.
+    """
+
+    domain: DescriptorDomain
+    plan: Plan
+
+    @cached_property
+    def sets(self) -> tuple[Prepared, ...]:
+        """The pictures' records."""
+        spec = find_descriptor(self.domain.descriptor)
+        manifold: Manifold = MANIFOLDS[self.domain.manifold](k=spec.k)
+        found = reference_points(spec, self.domain.eta)
+        return tuple(
+            prepare(admit(points, domain=self.domain, manifold=manifold), self.plan, rng=None)
+            for points in found
+        )
+
+    @cached_property
+    def _known(self) -> dict[int, Ends]:
+        return {}
+
+    def ends(self, information: float) -> Ends:
+        """Return both ends of the range at n·μ, interpolated between the points of the grid."""
+        place = math.log(information, STEP)
+        left = math.floor(place)
+        share = place - left
+        points = zip(self._point(left), self._point(left + 1), strict=True)
+        return Ends(*(a ** (1.0 - share) * b**share for a, b in points))
+
+    def _point(self, power: int) -> Ends:
+        """Return both ends at n·μ = STEP**power."""
+        if power not in self._known:
+            errors = [_error(ready, STEP**power, seed) for seed, ready in enumerate(self.sets)]
+            below, above = SURE if isinstance(self.plan, SinglePlan) else WIDENED
+            self._known[power] = Ends(below * min(errors), above * max(errors))
+        return self._known[power]
+
+
+@lru_cache(maxsize=8)
+def curve_of(domain: DescriptorDomain, plan: Plan) -> Curve:
+    """Return the curve of a plan in a domain; what it knows already is kept."""
+    return Curve(domain, plan)
+
+
+def _error(ready: Prepared, information: float, seed: int) -> float:
+    """Return the mean error of a set; noise is the same at all n·μ, so that curves are smooth."""
+    records = ready.records
+    noise = FloatNoise(np.random.default_rng((SEED, seed)))
+    release, distance = draw(ready, GDP(information / records.n), noise=noise, size=DRAWS)
+    if distance is None:
+        distance = release.space.dist(records.frechet.point, release.outputs)
+    return float(distance.mean())

@@ -1,0 +1,313 @@
+"""What a release would be like, before anything is spent: from its settings and public numbers.
+
+No image is looked for, no account is charged. Read by: the command line.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pipeline.datasets import Card, find_card
+from pipeline.descriptors import DESCRIPTORS, domain_of, require_made_for
+from pipeline.descriptors.diameter import DescriptorDomain
+from pipeline.errors import ConfigError, require_known
+from pipeline.geometry import MANIFOLDS
+from pipeline.mechanisms import MECHANISMS
+from pipeline.planning.curves import Curve, Ends, curve_of
+from pipeline.planning.needed import least_budget
+from pipeline.planning.nights import (
+    Arrivals,
+    StreamCurves,
+    marks,
+    opening_night,
+    stream_curves,
+)
+from pipeline.planning.pictures import SIDE
+from pipeline.privacy import (
+    ApproxDP,
+    Budget,
+    advantage,
+    convert,
+    gaussian_sigma,
+    repeat_as_written,
+    success,
+)
+from pipeline.publish import ReleaseConfig
+from pipeline.publish.config import check_sizes
+
+LADDER = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Budgets that are shown, as multiples of the config's."""
+SIZES, NIGHTLY = (50, 200, 1000, 5000), (5, 20, 100)
+"""Units of a class, and new ones a night, that are shown where none are given."""
+Affords = Callable[[Budget], int]
+"""How many releases at a charge an account pays for."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """One budget, what it costs and what it means.
+
+    Attributes
+    ----------
+    value : float
+        The config's ``budget``.
+    charge : Budget
+        What the account pays, and what one person is promised.
+    epsilon, delta : float
+        The (ε, δ) that the charge implies.
+    advantage : float
+        P(success) of the best membership test is ½ + this/2 at most.
+    success : str
+        The same in per cent, rounded up: guessing has 50.
+    nights : int or None
+        For how many nights the account lasts; None where it is not known.
+    """
+
+    value: float
+    charge: Budget
+    epsilon: float
+    delta: float
+    advantage: float
+    success: str
+    nights: int | None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the released mean of n units is expected to be off by.
+
+    Attributes
+    ----------
+    n : int
+        Units of the class, images or persons.
+    low, high : float or None
+        Range of the expected distance to the mean of the class; None before a stream opens.
+    radius : float or None
+        Within which 95 of 100 releases lie, where the error is in the range.
+    """
+
+    n: int
+    low: float | None
+    high: float | None
+    radius: float | None
+
+
+@dataclass(frozen=True)
+class ClassForecast:
+    """One class: by budget, as `Forecast.prices`; by night; and what `error` needs."""
+
+    name: str
+    by_budget: tuple[Expected, ...]
+    by_night: tuple[Expected, ...]
+    needed: float | None
+    opening: int | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """All of it. ``total`` is the charge for all nights shown, of which ``nights`` are the days."""
+
+    name: str
+    population: str
+    unit: str
+    descriptor: str
+    manifold: str
+    dimension: int
+    diameter: float
+    definition: str
+    horizon: int | None
+    night: int
+    prices: tuple[Price, ...]
+    nights: tuple[int, ...]
+    totals: tuple[Budget, ...]
+    error: float | None
+    needed: float | None
+    classes: tuple[ClassForecast, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked besides the config: class sizes, arrivals, nights, an error to reach."""
+
+    sizes: Mapping[str, int]
+    per_night: int | None = None
+    nights: int | None = None
+    error: float | None = None
+
+    def __post_init__(self) -> None:
+        counts = {**self.sizes, "--per-night": self.per_night, "--nights": self.nights}
+        for name, count in counts.items():
+            if count is not None and count < 1:
+                raise ConfigError(f"{name} must be 1 or more, found {count}; leave it out")
+        if self.error is not None and not 0.0 < self.error < math.inf:
+            raise ConfigError(f"--error must be a distance above 0, found {self.error:g}")
+
+
+def forecast(config: ReleaseConfig, asked: Asked, affords: Affords | None = None) -> Forecast:
+    """Return what to expect of a release, or of a stream of them.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Its settings; the card must be found, images need not.
+    asked : Asked
+        What else is public.
+    affords : callable, optional
+        How many more releases at a charge the account pays for.
+
+    Raises
+    ------
+    ConfigError, DatasetError
+        Settings that a release refuses too, a class the card does not have, or a mechanism whose
+        noise is not Gaussian.
+    """
+    card = find_card(config.dataset)
+    curve = curve_of(_domain(config, card), _gaussian(config).plan)
+    plan = config.nights
+    last = _last_night(config, asked)
+    units = _arrivals(card, asked, streamed=plan is not None)
+    if plan is None:
+        check_sizes(config, {name: found.first for name, found in units.items()})
+    manifold = MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k)
+    streamed = None if plan is None else stream_curves(plan, curve, manifold)
+    ends = _Ends(config, curve, streamed)
+    configs = [_at(config, factor * config.budget) for factor in LADDER]
+    opened = {name: _opened(config, found) for name, found in units.items()}
+    nights = marks(last, *opened.values()) if last > 1 else ()
+    classes = tuple(
+        ClassForecast(
+            name,
+            tuple(ends.expected(at.budget, found, last) for at in configs),
+            tuple(ends.expected(config.budget, found, night) for night in nights),
+            None if asked.error is None else ends.needed(asked.error, found, last),
+            opened[name],
+        )
+        for name, found in units.items()
+    )
+    total = sum(found.until(last) for found in units.values()) if asked.sizes else 1
+    delta = min(1e-5, 1 / (10 * total))
+    needed = [one.needed for one in classes if one.needed is not None]
+    reached = asked.error is not None and len(needed) == len(classes)
+    return Forecast(
+        name=config.name,
+        population=config.population,
+        unit=config.unit,
+        descriptor=config.descriptor,
+        manifold=config.manifold,
+        dimension=curve.domain.dimension,
+        diameter=curve.domain.diameter,
+        definition=config.definition,
+        horizon=None if plan is None else plan.horizon,
+        night=last,
+        prices=tuple(_price(at, delta, affords) for at in configs),
+        nights=nights,
+        totals=tuple(
+            config.charge if plan else repeat_as_written(config.charge, night) for night in nights
+        ),
+        error=asked.error,
+        needed=max(needed) if reached else None,
+        classes=classes,
+    )
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Ranges by budget, units and night."""
+
+    config: ReleaseConfig
+    curve: Curve
+    streamed: StreamCurves | None
+
+    def at(self, budget: float, units: Arrivals, night: int) -> Ends | None:
+        config = _at(self.config, budget)
+        if self.streamed is None or config.nights is None:
+            return self.curve.ends(units.until(night) / gaussian_sigma(config.cost, 1.0))
+        return self.streamed.ends(config.nights, units, night)
+
+    def expected(self, budget: float, units: Arrivals, night: int) -> Expected:
+        found, n = self.at(budget, units, night), units.until(night)
+        if found is None:
+            return Expected(n, None, None, None)
+        return Expected(n, *found, found.radius(self.curve.domain.dimension))
+
+    def needed(self, error: float, units: Arrivals, night: int) -> float | None:
+        def high(budget: float) -> float:
+            found = self.at(budget, units, night)
+            return math.inf if found is None else found.high
+
+        return least_budget(high, error, self.config.budget)
+
+
+def _at(config: ReleaseConfig, budget: float) -> ReleaseConfig:
+    """Return the config with another budget."""
+    return config.model_copy(update={"budget": budget})
+
+
+def _gaussian(config: ReleaseConfig) -> ReleaseConfig:
+    """Return the config, if all its noise is Gaussian: else n·μ alone does not say the error."""
+    for name in config.plan.mechanisms:
+        if MECHANISMS[name].hardened is None:
+            raise ConfigError(
+                f"the error of {name} is not foreseen, only that of what releases draw with "
+                'hardened noise; choose mechanism = "auto" or "ewg", or try it on public images '
+                "with `covdp run`"
+            )
+    return config
+
+
+def _domain(config: ReleaseConfig, card: Card) -> DescriptorDomain:
+    """Return the domain; where neither config nor card says the size, that of small images.
+
+    `oct5` and `vol7` do not depend on it; the bound of the others changes by less than 0.1 %.
+    """
+    require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
+    side = config.size or card.size or SIDE
+    shape = (side,) * (3 if card.volumes else 2) + ((3,) if card.channels == 3 else ())
+    return domain_of(
+        config.descriptor, shape, eta=config.eta, manifold=config.manifold, masked=card.masked
+    )
+
+
+def _last_night(config: ReleaseConfig, asked: Asked) -> int:
+    """Return the night that is asked for: of a stream its horizon where none is."""
+    plan = config.nights
+    if plan is None:
+        return asked.nights or 1
+    if asked.nights is not None and asked.nights > plan.horizon:
+        raise ConfigError(
+            f"the stream has {plan.horizon} nights, found --nights {asked.nights}; raise horizon "
+            "in the config, or ask for fewer"
+        )
+    return asked.nights or plan.horizon
+
+
+def _arrivals(card: Card, asked: Asked, *, streamed: bool) -> dict[str, Arrivals]:
+    """Return the units of each class that is asked for; of any class, where no size is given."""
+    more = asked.per_night
+    for name in asked.sizes:
+        require_known("class", name, card.classes, f"the card has {', '.join(card.classes)}")
+    if asked.sizes:
+        return {name: Arrivals(n, more or 0) for name, n in asked.sizes.items()}
+    if more is not None:
+        return {name: Arrivals(more, more) for name in card.classes}
+    if streamed:
+        return {f"any class, {n} a night": Arrivals(n, n) for n in NIGHTLY}
+    return {f"any class of {n:,}": Arrivals(n) for n in SIZES}
+
+
+def _opened(config: ReleaseConfig, units: Arrivals) -> int | None:
+    """Return the night on which a stream opens."""
+    return None if config.nights is None else opening_night(config.nights, units)
+
+
+def _price(config: ReleaseConfig, delta: float, affords: Affords | None) -> Price:
+    """Return what a budget costs and means."""
+    charge, plan = config.charge, config.nights
+    implied = convert(charge, ApproxDP, delta=delta)
+    assert isinstance(implied, ApproxDP)
+    nights = None if affords is None else affords(charge)
+    if nights and plan is not None:
+        nights = plan.horizon
+    return Price(
+        config.budget, charge, implied.epsilon, delta, advantage(charge), success(charge), nights
+    )

@@ -1,0 +1,90 @@
+"""How far the mean of all units so far errs, night by night.
+
+Next on the path: ``forecast.py``.
+"""
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.geometry import Manifold
+from pipeline.mean import AdaptivePlan
+from pipeline.mean.view import default_shares
+from pipeline.planning.curves import Curve, Ends, curve_of
+from pipeline.stream import Stream, StreamPlan, coefficients
+from pipeline.stream.plan import SHARES
+
+STREAMED = (0.8, 1.2)
+"""How far the range of a stream reaches beyond that of its parts, after the opening.
+
+A clip is chosen for the noise half way through its epoch and stays, so that what it costs does not
+go when the noise does. By hand, on `tiles`, PneumoniaMNIST and BreastMNIST.
+"""
+MARKS = (1, 2, 5, 10, 30, 100, 365, 1000, 3650, 10_000)
+"""Nights that are shown, with the opening and the last."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """How many units of a class there are: `first` on the first night, `nightly` more on each."""
+
+    first: int
+    nightly: int = 0
+
+    def until(self, night: int) -> int:
+        """Return the units up to a night."""
+        return self.first + (night - 1) * self.nightly
+
+
+def opening_night(plan: StreamPlan, units: Arrivals) -> int | None:
+    """Return the night of the opening, None where it does not come before the horizon."""
+    nights = range(1, plan.horizon + 1)
+    place = bisect_left(nights, True, key=lambda night: plan.opens(units.until(night)))
+    return nights[place] if place < len(nights) else None
+
+
+def marks(last: int, *more: int | None) -> tuple[int, ...]:
+    """Return the nights that are shown of so many."""
+    chosen = {*MARKS, last, *(night for night in more if night)}
+    return tuple(sorted(night for night in chosen if night <= last))
+
+
+@dataclass(frozen=True, eq=False)
+class StreamCurves:
+    """The range of a stream's error, by night.
+
+    The opening is a release by shares of its own. What came on the k nights since is a mean under
+    ‖c‖_H·‖c‖_k/√share times the noise of its n·μ, where a release of its own has 1/√share: like one
+    at so much less n·μ. Both are parts of one mean, by their numbers of units; as long as the later
+    one is the less certain, what is said of its units is near the opening.
+    """
+
+    opening: Curve
+    later: Curve
+
+    def ends(self, plan: StreamPlan, units: Arrivals, night: int) -> Ends | None:
+        """Return both ends of the range at a night, None before the opening."""
+        opened = opening_night(plan, units)
+        if opened is None or night < opened:
+            return None
+        held, n = units.until(opened), units.until(night)
+        first = self.opening.ends(held * plan.mu)
+        if n == held:
+            return first
+        squares = np.cumsum(coefficients(plan.horizon) ** 2)
+        norm = math.sqrt(squares[-1] * squares[night - opened - 1])
+        own = default_shares(self.later.sets[0].records.prior).means[-1]
+        later = self.later.ends((n - held) * plan.mu * math.sqrt(SHARES[-1] / own) / norm)
+        low, high = (
+            factor * min(a, math.hypot(a * held / n, b * (n - held) / n))
+            for factor, a, b in zip(STREAMED, first, later, strict=True)
+        )
+        return Ends(low, high)
+
+
+def stream_curves(plan: StreamPlan, later: Curve, manifold: Manifold) -> StreamCurves:
+    """Return the curves of a stream whose releases of their own have the curve `later`."""
+    opening: AdaptivePlan = Stream(plan, later.domain, manifold).opening
+    return StreamCurves(curve_of(later.domain, opening), later)

@@ -6,9 +6,10 @@
 How far a private mean errs depends on how its records lie, which is private, and on n·μ, which is
 not. So the very same procedure is run on public pictures that come with scikit-image, and what they
 err by, widened, is the range. It is an estimate; the guarantee does not rest on it. Read in this
-order: ``pictures.py``, ``curves.py``, ``nights.py``, ``needed.py``, ``forecast.py``.
+order: ``pictures.py``, ``curves.py``, ``nights.py``, ``needed.py``, ``told.py``, ``forecast.py``.
 """
 
-from pipeline.planning.forecast import Asked, ClassForecast, Expected, Forecast, Price, forecast
+from pipeline.planning.forecast import forecast
+from pipeline.planning.told import Asked, ClassForecast, Expected, Forecast, Price
 
 __all__ = ["Asked", "ClassForecast", "Expected", "Forecast", "Price", "forecast"]

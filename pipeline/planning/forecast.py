@@ -4,7 +4,7 @@ No image is looked for, no account is charged. Read by: the command line.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipeline.datasets import Card, find_card
@@ -23,6 +23,7 @@ from pipeline.planning.nights import (
     stream_curves,
 )
 from pipeline.planning.pictures import SIDE
+from pipeline.planning.told import Asked, ClassForecast, Expected, Forecast, Price
 from pipeline.privacy import (
     ApproxDP,
     Budget,
@@ -41,106 +42,6 @@ SIZES, NIGHTLY = (50, 200, 1000, 5000), (5, 20, 100)
 """Units of a class, and new ones a night, that are shown where none are given."""
 Affords = Callable[[Budget], int]
 """How many releases at a charge an account pays for."""
-
-
-@dataclass(frozen=True)
-class Price:
-    """One budget, what it costs and what it means.
-
-    Attributes
-    ----------
-    value : float
-        The config's ``budget``.
-    charge : Budget
-        What the account pays, and what one person is promised.
-    epsilon, delta : float
-        The (ε, δ) that the charge implies.
-    advantage : float
-        P(success) of the best membership test is ½ + this/2 at most.
-    success : str
-        The same in per cent, rounded up: guessing has 50.
-    nights : int or None
-        For how many nights the account lasts; None where it is not known.
-    """
-
-    value: float
-    charge: Budget
-    epsilon: float
-    delta: float
-    advantage: float
-    success: str
-    nights: int | None
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What the released mean of n units is expected to be off by.
-
-    Attributes
-    ----------
-    n : int
-        Units of the class, images or persons.
-    low, high : float or None
-        Range of the expected distance to the mean of the class; None before a stream opens.
-    radius : float or None
-        Within which 95 of 100 releases lie, where the error is in the range.
-    """
-
-    n: int
-    low: float | None
-    high: float | None
-    radius: float | None
-
-
-@dataclass(frozen=True)
-class ClassForecast:
-    """One class: by budget, as `Forecast.prices`; by night; and what `error` needs."""
-
-    name: str
-    by_budget: tuple[Expected, ...]
-    by_night: tuple[Expected, ...]
-    needed: float | None
-    opening: int | None
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """All of it. ``total`` is the charge for all nights shown, of which ``nights`` are the days."""
-
-    name: str
-    population: str
-    unit: str
-    descriptor: str
-    manifold: str
-    dimension: int
-    diameter: float
-    definition: str
-    horizon: int | None
-    night: int
-    prices: tuple[Price, ...]
-    nights: tuple[int, ...]
-    totals: tuple[Budget, ...]
-    error: float | None
-    needed: float | None
-    classes: tuple[ClassForecast, ...]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked besides the config: class sizes, arrivals, nights, an error to reach."""
-
-    sizes: Mapping[str, int]
-    per_night: int | None = None
-    nights: int | None = None
-    error: float | None = None
-
-    def __post_init__(self) -> None:
-        counts = {**self.sizes, "--per-night": self.per_night, "--nights": self.nights}
-        for name, count in counts.items():
-            if count is not None and count < 1:
-                raise ConfigError(f"{name} must be 1 or more, found {count}; leave it out")
-        if self.error is not None and not 0.0 < self.error < math.inf:
-            raise ConfigError(f"--error must be a distance above 0, found {self.error:g}")
 
 
 def forecast(config: ReleaseConfig, asked: Asked, affords: Affords | None = None) -> Forecast:
@@ -162,15 +63,10 @@ def forecast(config: ReleaseConfig, asked: Asked, affords: Affords | None = None
         noise is not Gaussian.
     """
     card = find_card(config.dataset)
-    curve = curve_of(_domain(config, card), _gaussian(config).plan)
-    plan = config.nights
-    last = _last_night(config, asked)
+    ends, plan, last = _ends(config, card), config.nights, _last_night(config, asked)
     units = _arrivals(card, asked, streamed=plan is not None)
     if plan is None:
         check_sizes(config, {name: found.first for name, found in units.items()})
-    manifold = MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k)
-    streamed = None if plan is None else stream_curves(plan, curve, manifold)
-    ends = _Ends(config, curve, streamed)
     configs = [_at(config, factor * config.budget) for factor in LADDER]
     opened = {name: _opened(config, found) for name, found in units.items()}
     nights = marks(last, *opened.values()) if last > 1 else ()
@@ -184,18 +80,17 @@ def forecast(config: ReleaseConfig, asked: Asked, affords: Affords | None = None
         )
         for name, found in units.items()
     )
-    total = sum(found.until(last) for found in units.values()) if asked.sizes else 1
-    delta = min(1e-5, 1 / (10 * total))
+    known = units.values() if asked.sizes or asked.per_night else ()
+    delta = min(1e-5, 1 / (10 * max(1, sum(found.until(last) for found in known))))
     needed = [one.needed for one in classes if one.needed is not None]
-    reached = asked.error is not None and len(needed) == len(classes)
     return Forecast(
         name=config.name,
         population=config.population,
         unit=config.unit,
         descriptor=config.descriptor,
         manifold=config.manifold,
-        dimension=curve.domain.dimension,
-        diameter=curve.domain.diameter,
+        dimension=ends.curve.domain.dimension,
+        diameter=ends.curve.domain.diameter,
         definition=config.definition,
         horizon=None if plan is None else plan.horizon,
         night=last,
@@ -205,7 +100,7 @@ def forecast(config: ReleaseConfig, asked: Asked, affords: Affords | None = None
             config.charge if plan else repeat_as_written(config.charge, night) for night in nights
         ),
         error=asked.error,
-        needed=max(needed) if reached else None,
+        needed=max(needed) if len(needed) == len(classes) else None,
         classes=classes,
     )
 
@@ -236,6 +131,15 @@ class _Ends:
             return math.inf if found is None else found.high
 
         return least_budget(high, error, self.config.budget)
+
+
+def _ends(config: ReleaseConfig, card: Card) -> _Ends:
+    """Return the ranges of a release, or of a stream."""
+    curve = curve_of(_domain(config, card), _gaussian(config).plan)
+    if config.nights is None:
+        return _Ends(config, curve, None)
+    manifold = MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k)
+    return _Ends(config, curve, stream_curves(config.nights, curve, manifold))
 
 
 def _at(config: ReleaseConfig, budget: float) -> ReleaseConfig:

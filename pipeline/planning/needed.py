@@ -1,4 +1,4 @@
-"""The least budget whose error is small enough. Next on the path: ``forecast.py``."""
+"""The least budget whose error is small enough. Next on the path: ``told.py``."""
 
 from collections.abc import Callable
 

@@ -1,0 +1,111 @@
+"""What is asked of a forecast, and what it tells: public numbers all of them.
+
+Next on the path: ``forecast.py``.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeline.errors import ConfigError
+from pipeline.privacy import Budget
+
+
+@dataclass(frozen=True)
+class Price:
+    """One budget, what it costs and what it means.
+
+    Attributes
+    ----------
+    value : float
+        The config's ``budget``.
+    charge : Budget
+        What the account pays, and what one person is promised.
+    epsilon, delta : float
+        The (ε, δ) that the charge implies.
+    advantage : float
+        P(success) of the best membership test is ½ + this/2 at most.
+    success : str
+        The same in per cent, rounded up: guessing has 50.
+    nights : int or None
+        For how many nights the account lasts; None where it is not known.
+    """
+
+    value: float
+    charge: Budget
+    epsilon: float
+    delta: float
+    advantage: float
+    success: str
+    nights: int | None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the released mean of n units is expected to be off by.
+
+    Attributes
+    ----------
+    n : int
+        Units of the class, images or persons.
+    low, high : float or None
+        Range of the expected distance to the mean of the class; None before a stream opens.
+    radius : float or None
+        Within which 95 of 100 releases lie, where the error is in the range.
+    """
+
+    n: int
+    low: float | None
+    high: float | None
+    radius: float | None
+
+
+@dataclass(frozen=True)
+class ClassForecast:
+    """One class: by budget, as `Forecast.prices`; by night; and what `error` needs."""
+
+    name: str
+    by_budget: tuple[Expected, ...]
+    by_night: tuple[Expected, ...]
+    needed: float | None
+    opening: int | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """All of it. ``total`` is the charge for all nights shown, of which ``nights`` are the days."""
+
+    name: str
+    population: str
+    unit: str
+    descriptor: str
+    manifold: str
+    dimension: int
+    diameter: float
+    definition: str
+    horizon: int | None
+    night: int
+    prices: tuple[Price, ...]
+    nights: tuple[int, ...]
+    totals: tuple[Budget, ...]
+    error: float | None
+    needed: float | None
+    classes: tuple[ClassForecast, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked besides the config: class sizes, arrivals, nights, an error to reach."""
+
+    sizes: Mapping[str, int]
+    per_night: int | None = None
+    nights: int | None = None
+    error: float | None = None
+
+    def __post_init__(self) -> None:
+        counts = {**self.sizes, "--per-night": self.per_night, "--nights": self.nights}
+        for name, count in counts.items():
+            if count is not None and count < 1:
+                raise ConfigError(f"{name} must be 1 or more, found {count}; leave it out")
+        if self.error is not None and not 0.0 < self.error < math.inf:
+            raise ConfigError(f"--error must be a distance above 0, found {self.error:g}")

@@ -75,7 +75,7 @@ def forecast(config: ReleaseConfig, asked: Asked, affords: Affords | None = None
             name,
             tuple(ends.expected(at.budget, found, last) for at in configs),
             tuple(ends.expected(config.budget, found, night) for night in nights),
-            None if asked.error is None else ends.needed(asked.error, found, last),
+            ends.needed(asked.error, found, last),
             opened[name],
         )
         for name, found in units.items()
@@ -96,9 +96,7 @@ def forecast(config: ReleaseConfig, asked: Asked, affords: Affords | None = None
         night=last,
         prices=tuple(_price(at, delta, affords) for at in configs),
         nights=nights,
-        totals=tuple(
-            config.charge if plan else repeat_as_written(config.charge, night) for night in nights
-        ),
+        totals=tuple(_total(config, night) for night in nights),
         error=asked.error,
         needed=max(needed) if len(needed) == len(classes) else None,
         classes=classes,
@@ -125,7 +123,10 @@ class _Ends:
             return Expected(n, None, None, None)
         return Expected(n, *found, found.radius(self.curve.domain.dimension))
 
-    def needed(self, error: float, units: Arrivals, night: int) -> float | None:
+    def needed(self, error: float | None, units: Arrivals, night: int) -> float | None:
+        if error is None:
+            return None
+
         def high(budget: float) -> float:
             found = self.at(budget, units, night)
             return math.inf if found is None else found.high
@@ -202,6 +203,11 @@ def _arrivals(card: Card, asked: Asked, *, streamed: bool) -> dict[str, Arrivals
 def _opened(config: ReleaseConfig, units: Arrivals) -> int | None:
     """Return the night on which a stream opens."""
     return None if config.nights is None else opening_night(config.nights, units)
+
+
+def _total(config: ReleaseConfig, night: int) -> Budget:
+    """Return what is charged up to a night."""
+    return config.charge if config.nights else repeat_as_written(config.charge, night)
 
 
 def _price(config: ReleaseConfig, delta: float, affords: Affords | None) -> Price:

@@ -6,6 +6,7 @@ Next on the path: ``records.py``.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from pipeline.errors import ConfigError, require_known
@@ -166,17 +167,17 @@ def read_shares(values: tuple[float, ...]) -> Shares:
     return Shares(values[0], values[1::2], values[2::2])
 
 
-def _shared(shares: tuple[float, ...] | None, moment: bool) -> AdaptivePlan:
+def _adaptive(shares: tuple[float, ...] | None, moment: bool = True) -> AdaptivePlan:
     return AdaptivePlan(None if shares is None else read_shares(shares), moment)
 
 
-SHARED: dict[str, Callable[[tuple[float, ...] | None, bool], Plan]] = {
-    "auto": _shared,
-    "adaptive": _shared,
+RELEASED: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {"auto": _adaptive}
+"""Plans of several steps, made from the shares of their budget: by what a release names as its
+mechanism."""
+FOOTPOINTS: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {
+    "adaptive": partial(_adaptive, moment=False),
 }
-"""Plans of several steps, made from the shares of their budget: by the name that a release gives as
-its mechanism, and the one that a series gives as its footpoint. A release takes the second moment
-along, a series, of whose means only the error is kept, does not."""
+"""The same by what a series names as its footpoint: only the error of its means is kept."""
 
 
 def choose_plan(plan: Plan | str, budget: Budget) -> Plan:
@@ -211,7 +212,7 @@ def shared_plan(
     ConfigError
         When shares are given to another footpoint, or the mechanism is not the exact Gaussian one.
     """
-    if footpoint not in SHARED:
+    if footpoint not in FOOTPOINTS:
         if shares is not None:
             raise ConfigError(
                 f"shares divide an adaptive budget, found footpoint {footpoint}; "
@@ -223,7 +224,7 @@ def shared_plan(
             f"an adaptive footpoint needs mechanism ewg, drawn exactly, found {mechanism} "
             f"({sampler}); its guarantee composes Gaussian steps"
         )
-    return SHARED[footpoint](shares, False)
+    return FOOTPOINTS[footpoint](shares)
 
 
 def release_plan(
@@ -238,8 +239,9 @@ def release_plan(
     ConfigError
         When shares are given to a plan that has none.
     """
-    if mechanism in SHARED:
-        return SHARED[mechanism](shares, True)
+    if mechanism in RELEASED:
+        return RELEASED[mechanism](shares)
     if shares is not None:
-        raise ConfigError(f'shares need mechanism = "auto", found {mechanism!r}')
+        several = " or ".join(f'"{name}"' for name in RELEASED)
+        raise ConfigError(f"shares need mechanism = {several}, found {mechanism!r}")
     return SinglePlan(mechanism, statistic="inductive", projected=hardened)

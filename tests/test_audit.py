@@ -257,8 +257,15 @@ def test_constants_differ_where_a_ball_holds_the_data() -> None:
 
 @pytest.mark.slow
 def test_no_sound_mechanism_violates_its_claim() -> None:
-    """Every case of the default audit is within its claims; Rao DP is marked as a label."""
-    found = [finding for group in audit(all_cases(), trials=5000, seed=6) for finding in group]
+    """Every case of the default audit is within its claims; Rao DP is marked as a label.
+
+    Transcripts and chains are dear, and 5000 of them would show no more: the controls draw 40,000.
+    """
+    dear = [item for item in all_cases() if item in PLANNED or item.sampler == "chain"]
+    rest = [item for item in all_cases() if item not in dear]
+    groups = [*audit(rest, trials=5000, seed=6), *audit(dear, trials=1500, seed=6)]
+    found = [finding for group in groups for finding in group]
+    assert {finding.case.name for finding in found} == {item.name for item in all_cases()}
     assert [finding for finding in found if not finding.good] == []
     labels = {finding.case.mechanism for finding in found if finding.verdict == "label"}
     assert labels == {"generalized-gaussian"}
@@ -284,8 +291,12 @@ def test_bounds_come_near_the_claims(mechanism: str, space: str, kind: str, leas
 
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda item: f"{item.mechanism}: {item.fault}")
 def test_controls_are_caught(control: Case) -> None:
-    """Each mechanism broken on purpose shows more than it claims."""
-    ((finding,),) = audit([control], trials=40_000, seed=8)
+    """Each mechanism broken on purpose shows more than it claims.
+
+    Persons are dear to draw and far above the claim of 1: 1.36 and 1.65 at 20,000 by two seeds.
+    """
+    trials = 20_000 if control.mechanism == "persons" else 40_000
+    ((finding,),) = audit([control], trials=trials, seed=8)
     assert finding.verdict == "caught"
     assert finding.good
 

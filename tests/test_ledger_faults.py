@@ -63,8 +63,8 @@ def start(barrier: Any) -> None:
 
 @pytest.fixture(scope="module")
 def eight() -> Iterator[Pool]:
-    """Start eight fresh processes."""
-    context = multiprocessing.get_context("spawn")
+    """Start eight processes."""
+    context = multiprocessing.get_context("fork")
     with context.Pool(EIGHT, start, [context.Barrier(EIGHT)]) as pool:
         yield pool
 

@@ -9,7 +9,13 @@ from flows.launch import aside, default_out, prefect
 from pipeline.errors import BudgetError
 from pipeline.files import make_folder
 from pipeline.ledger import open_ledger
-from pipeline.publish import ReleaseConfig, check_folder, ledger_address, load_release
+from pipeline.publish import (
+    ReleaseConfig,
+    check_account,
+    check_folder,
+    ledger_address,
+    load_release,
+)
 from pipeline.store import find_place
 
 
@@ -69,7 +75,7 @@ def check_release(
     """
     told = load_release(config, run_key=run_key, at=at)
     try:
-        open_ledger(ledger_address()).check_charge(told.population, told.charge, str(told.run_key))
+        check_account(told, open_ledger(ledger_address()))
     except BudgetError as error:
         raise BudgetError(f"{config}: {error}") from error
     where = out or default_out(told.name)

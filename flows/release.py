@@ -4,11 +4,12 @@
 
 `settle` draws noise: Prefect never retries or caches it. It needs no retry: started again with the
 same run key it finds its charge, and draws under it or gets the stored result. The key of a
-scheduled run is the date it was planned for, however late it starts. `publish` only
-writes files from committed bytes, so it may be retried. Parameters are public: the path of a
-config, folders, a run key. The ledger's address may hold a password and is no parameter: it comes
-from COVDP_LEDGER. Prefect keeps what a task raises, so no word of a file that is named as a config
-is in it.
+scheduled run is the date it was planned for, however late it starts. A night of a stream is paid
+already; one before it that was killed is finished, and published, first. `publish` only writes
+files from committed bytes, so it may be retried; an artifact says what is in them. Parameters are
+public: the path of a config, folders, a run key. The ledger's address may hold a password and is no
+parameter: it comes from COVDP_LEDGER. Prefect keeps what a task raises, so no word of a file that
+is named as a config is in it.
 """
 
 from pathlib import Path
@@ -19,6 +20,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
+from flows.artifact import leave_artifact
 from flows.deployed import overtaken
 from pipeline.errors import ConfigError, CovdpError
 from pipeline.ledger import open_ledger
@@ -29,6 +31,7 @@ from pipeline.publish import (
     load_release,
     read_document,
     settle,
+    settle_nights,
     write_document,
     write_parquet,
 )
@@ -39,12 +42,15 @@ from pipeline.store import find_place
 @task(name="settle", retries=0, cache_policy=NO_CACHE, persist_result=False)
 def settle_release(
     config: Path, out: Path, root: Path | None, run_key: str | None, store: str | None = None
-) -> Path:
-    """Pay, draw, commit, and write the committed bytes; return the path of the document."""
+) -> list[Path]:
+    """Pay, draw, commit, and write the committed bytes; return the path of each document."""
     told = _load(config, run_key)
     place = None if store is None else find_place(store, out=out)
     check_folder(out)
-    return write_document(settle(told, open_ledger(ledger_address()), root, place), out)
+    ledger = open_ledger(ledger_address())
+    if told.stream is None:
+        return [write_document(settle(told, ledger, root, place), out)]
+    return [write_document(night, out) for night in settle_nights(told, ledger, root, place)]
 
 
 @task(name="publish", retries=2, retry_delay_seconds=[2, 10], persist_result=False)
@@ -74,7 +80,11 @@ def release(
     if reason := overtaken():
         get_run_logger().warning(reason)
         return Completed(name="Skipped", message=reason)
-    return Path(publish(settle_release(config, out, root, run_key, store), out))
+    documents = settle_release(config, out, root, run_key, store)
+    tables = [publish(document, out) for document in documents]
+    for document in documents:
+        leave_artifact(document)
+    return Path(tables[-1])
 
 
 def _load(config: Path, run_key: str | None) -> ReleaseConfig:

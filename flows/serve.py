@@ -8,7 +8,9 @@ and its end, whatever it is, is not the end of those to come.
 
 **Missed nights.** Of planned times that have passed, only the last is run, and only if covdp was
 there when it passed, awake or asleep: every night that is made up for costs its full price, and the
-images are today's in any case. What was planned before covdp started is not run at all.
+images are today's in any case. What was planned before covdp started is not run at all. In a stream
+the images of a missed night enter with the next one, and it takes none of the horizon; a night that
+was killed is finished before the next.
 
 **A clock that is set back.** A night whose result the ledger holds, paid when it was planned or
 later, is not run again: other images under the same date would be paid for a second time.
@@ -116,7 +118,8 @@ def _release(config: Path, told: ReleaseConfig, folder: Path, root: Path | None)
     """Run one night as a process that ends with this one.
 
     A run key that was paid before passes the check of the account, yet other images need another
-    charge: where the account cannot pay that, the night has said so, and serving ends.
+    charge: where the account cannot pay that, the night has said so, and serving ends. A stream is
+    paid; after its last night the next one says so.
     """
     tokens = ["--config", str(config.resolve()), "--out", str(folder)]
     tokens += ["--run-key", str(told.run_key)]
@@ -124,7 +127,7 @@ def _release(config: Path, told: ReleaseConfig, folder: Path, root: Path | None)
         tokens += ["--data-root", str(root.resolve())]
     with start_attached("flows.attached", "release", *tokens, environment={}) as night:
         code = night.wait()
-    if code == 0:
+    if code == 0 or told.stream is not None:
         return
     try:
         new = f"{told.run_key} again"

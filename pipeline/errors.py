@@ -5,6 +5,7 @@
     ├── DatasetError          unknown dataset, failed download, wrong digest, unusable images
     │   ├── ImageError        a file that is not as it should be: in a release, not even named
     │   └── MismatchError     a card or setting that does not fit what is public of the images
+    │       └── EmptyError    no image at all: on a night of a stream that is no fault
     ├── DomainError           a point outside its manifold, a record outside the proven bound
     ├── PrivacyError          a budget, scale or combination for which no guarantee exists
     │   └── UndefinedError    a scale at which the law has no density
@@ -43,6 +44,10 @@ class MismatchError(DatasetError):
     Of the images it tells the sizes of classes and the shape, which every release publishes. All
     else that opening or reading a dataset raises is withheld there.
     """
+
+
+class EmptyError(MismatchError):
+    """There is no image at all."""
 
 
 class DomainError(CovdpError, ValueError):

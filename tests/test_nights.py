@@ -1,20 +1,47 @@
 """Nights as documents, files and commands: the same promises, whatever lies there and is killed."""
 
+import itertools
 import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from prefect.client.schemas.objects import State
+from sample_nights import CONFIG, PERSONS, STREAM, Ward, tonight
+from test_guards import Source, noised, replay, stand_in  # noqa: F401  (a fixture)
+from test_ledger_faults import in_child
 
+from pipeline.cli import main
 from pipeline.descriptors import domain
-from pipeline.errors import OutputError
+from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError, OutputError
 from pipeline.geometry import MANIFOLDS
+from pipeline.ledger import Ledger, standing, stored_nights
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish import read_histories
-from pipeline.publish.transcript import night_row
-from pipeline.stream import Night, Stream, StreamPlan, column_norm, cumulative, nothing, window
-from pipeline.stream.night import release_night
+from pipeline.publish.sums import read_sums, sums_folder
+from pipeline.publish.transcript import night_row, read_stream
+from pipeline.store import find_place
+from pipeline.stream import (
+    Night,
+    Stream,
+    StreamPlan,
+    column_norm,
+    cumulative,
+    nothing,
+    release_night,
+    window,
+)
+
+settling = sys.modules["pipeline.publish.night"]
 
 SETTINGS: dict[str, Any] = {
     "name": "nightly",
@@ -80,3 +107,416 @@ def test_documents_of_other_nights_or_other_noise_are_refused() -> None:
     documents[3]["classes"][0]["costs"][2]["sigma"] *= 0.5
     with pytest.raises(OutputError, match=r"night 4 .* other noise"):
         read_histories(documents)
+
+
+# --- what lies there --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ward(tmp_path: Path) -> Ward:
+    """Return a ward without images, and a ledger that pays for its stream alone."""
+    found = Ward(tmp_path)
+    found.pay()
+    return found
+
+
+def test_a_folder_that_keeps_yesterdays_images(ward: Ward) -> None:
+    """Each night takes up what is new, is paid once, and asked again gives the same bytes."""
+    documents = []
+    for day in range(1, 5):
+        ward.put(well=day, ill=5 - day)
+        (content,) = ward.settle(day)
+        documents.append(json.loads(content))
+        (late,) = ward.put(well=1)
+        assert ward.settle(day) == [content]
+        late.unlink()
+        assert tonight(documents[-1]) == [day, 5 - day]
+    (row,) = ward.ledger.show("ward-7")
+    assert (row.spent, row.releases, row.unfinished) == (GDP(2.0), 1, 0)
+    last = documents[-1]
+    assert [(one["n_so_far"], one["n"]) for one in last["classes"]] == [(10, 10), (10, 10)]
+    assert (last["night"], last["horizon"], last["settings"]["run_key"]) == (4, 40, "2026-03-04")
+    said = dict(last["statement"])
+    assert said["Guarantee"] == "2-GDP"
+    assert said["Horizon"] == "night 4 of 40; 36 left"
+    assert said["Charged to the account"].startswith("2-GDP, once")
+    assert "all nights of this stream, for ever," in said["In plain words"]
+    found = read_histories(documents)
+    for history, one in zip(found, last["classes"], strict=True):
+        estimate = cumulative(history.stream, history.nights)
+        assert estimate is not None
+        assert estimate.point.tolist() == one["point"]
+        for seen in one["windows"]:
+            back = window(history.stream, history.nights, seen["nights"])
+            assert back is not None
+            axes = np.array(last["axes"])
+            stated = axes.T @ np.diag(seen["variances"]) @ axes
+            np.testing.assert_allclose(stated, back.covariance, rtol=1e-9, atol=1e-12)
+            assert (seen["n"], seen["offset"]) == (back.n, back.offset.tolist())
+
+
+def test_sigma_of_every_night_is_that_of_the_coefficients(ward: Ward) -> None:
+    """σ of w is ‖c‖_H/(√0.85·μ), the norm from exact fractions, on every night and in each class.
+
+    What a unit pays is certified: ρ of each class is at most μ²/2, on the night of the opening too.
+    """
+    c, square = Fraction(1), Fraction(0)
+    for k in range(1, 41):
+        square += c * c
+        c *= Fraction(2 * k - 1, 2 * k)
+    for day in range(1, 5):
+        ward.put(well=3, ill=1)
+        document = ward.night(day)
+        assert document["coefficient_norm"] == pytest.approx(float(square) ** 0.5, rel=1e-12)
+        for row in document["classes"]:
+            expected = float(square / Fraction(85, 100)) ** 0.5 / 2.0
+            assert expected <= row["sigma"] <= expected * (1 + 1e-5)
+            assert (row["w"] is None) == (row["costs"] == [] or row["opened"] is not None)
+            if row["costs"]:
+                assert 1.99 < row["rho"] <= 2.0
+            assert (row["point"] is None) == (row["n_so_far"] < 4) == (row["no_point"] is not None)
+
+
+def test_a_night_without_images_is_a_night(ward: Ward) -> None:
+    """Nothing new, a class without any, an empty folder: released like any other; not the first."""
+    with pytest.raises(MismatchError, match="begins on a night with images"):
+        ward.settle(1)
+    assert ward.ledger.show("ward-7")[0].releases == 0
+    ward.put(well=6)
+    assert tonight(ward.night(1)) == [6, 0]
+    assert tonight(ward.night(2)) == [0, 0]
+    for path in ward.folder.glob("ward/*/*.png"):
+        path.unlink()
+    empty = ward.night(4)
+    assert (empty["night"], tonight(empty)) == (3, [0, 0])
+    assert empty["classes"][0]["w"] is not None
+    ward.put(ill=5)
+    assert tonight(ward.night(5)) == [0, 5]
+
+
+def test_of_equal_images_one_enters(ward: Ward) -> None:
+    """A copy under another name or in another class, tonight or later, is the same image."""
+    first, _ = ward.put(well=2)
+    shutil.copy(first, first.with_name("copy.png"))
+    shutil.copy(first, ward.folder / "ward" / "ill" / "copy.png")
+    assert tonight(ward.night(1)) == [2, 0]
+    shutil.copy(first, first.with_name("again.png"))
+    first.unlink()
+    ward.put(ill=1)
+    assert tonight(ward.night(2)) == [0, 1]
+
+
+def test_later_images_of_a_person_are_left_out(ward: Ward) -> None:
+    """A person enters once, with all images of that night, in one class; later ones add nothing."""
+    ward.write(PERSONS)
+    ward.put(well=3, who="anna")
+    ward.put(ill=2, who="anna")
+    ward.put(well=1, ill=3)
+    first = ward.night(1)
+    assert tonight(first) == [2, 3]
+    assert "one person" in dict(first["statement"])["Unit of privacy"]
+    ward.put(well=2, who="anna")
+    ward.put(well=1)
+    assert tonight(ward.night(2)) == [1, 0]
+
+
+def test_what_is_released_is_made_of_what_was_noised(
+    tmp_path: Path,
+    stand_in: Callable[..., Source],  # noqa: F811
+) -> None:
+    """With the noised vectors of one ward, as many other images give its documents to the byte."""
+    first, expected = stand_in(noised(5)), list[bytes]()
+    for seed in (0, 1, 2):
+        shutil.rmtree(tmp_path / "place", ignore_errors=True)
+        found = Ward(tmp_path / "place")
+        found.pay()
+        contents = []
+        for day, (well, ill) in enumerate([(3, 0), (2, 4), (0, 0), (9, 40)], 1):
+            found.put(well, ill, seed=seed)
+            contents += found.settle(day)
+        expected = expected or contents
+        assert contents == expected
+        stand_in(replay(first.calls))
+    assert len(first.calls) > 20
+
+
+# --- settings ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "stream", "words"),
+    [
+        ('manifold = "spd-affine-invariant"\n', STREAM, "flat manifold only"),
+        ('mechanism = "ewg"\n', STREAM, "a plan of its own"),
+        ("shares = [0.2, 0.1, 0.7]\n", STREAM, "a plan of its own"),
+        ("", "[stream]\nhorizon = 0\n", "greater than or equal to 1"),
+        ("", "[stream]\nhorizon = 1000000000\n", "less than or equal to"),
+        ("", "[stream]\nopening = 8.0\n", "'stream.horizon' is missing"),
+        ("", '[stream]\nhorizon = 3\nfollows = "nightly"\n', "its own name"),
+        ("", "[stream]\nhorizon = 3\nnights = 2\n", "'stream.nights' is not known"),
+    ],
+)
+def test_what_no_stream_can_be_told_is_one_line(
+    ward: Ward, config: str, stream: str, words: str
+) -> None:
+    """A curved manifold, another plan, no or an endless horizon, a stream that follows itself."""
+    ward.write(config=CONFIG + config, stream=stream)
+    with pytest.raises(ConfigError, match=words) as caught:
+        ward.settle(1)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_setting_is_another_stream(ward: Ward) -> None:
+    """Budget, horizon or size changed by mistake is refused; a version and a title are not it."""
+    ward.put(well=5, ill=5)
+    ward.night(1)
+    ward.put(well=1)
+    ward.write(stream=STREAM.replace("40", "41"))
+    with pytest.raises(LedgerError, match="opened with other settings"):
+        ward.settle(2)
+    ward.write(config=CONFIG + 'title = "Ward 7"\n')
+    assert tonight(ward.night(2)) == [1, 0]
+    ward.write()
+    ward.night(4)
+    with pytest.raises(LedgerError, match="check the clock"):
+        ward.settle(3)
+
+
+def test_after_the_horizon_another_stream_follows(ward: Ward) -> None:
+    """One line with the way out; the stream that follows pays nothing and joins the means."""
+    short = "[stream]\nhorizon = 2\nopening = 8.0\n"
+    ward.write(stream=short)
+    for day in (1, 2):
+        ward.put(well=4, ill=5)
+        last = ward.night(day)
+    with pytest.raises(BudgetError, match=r"2 nights; .*follows = 'nightly'"):
+        ward.settle(3)
+    on, follows = CONFIG.replace('"nightly"', '"onwards"'), short + 'follows = "nightly"\n'
+    ward.write(config=on.replace("budget = 2.0", "budget = 2.5"), stream=follows)
+    with pytest.raises(LedgerError, match="no more than that"):
+        ward.settle(3)
+    ward.write(config=on + "eta = 1e-5\n", stream=follows)
+    with pytest.raises(MismatchError, match="so eta must be 1e-06"):
+        ward.settle(3)
+    ward.write(config=on, stream=follows)
+    ward.put(well=1, ill=5)
+    found = ward.night(3)
+    assert tonight(found) == [1, 5]
+    well, ill = found["classes"]
+    assert (well["point"], ill["point"] is None) == (None, False)
+    before = [row["point"] for row in last["classes"]]
+    np.testing.assert_allclose(well["joined"]["point"], before[0], rtol=1e-9)
+    assert (ill["joined"]["n"], well["joined"]["n"]) == (15, 8)
+    assert ill["joined"]["point"] not in (before[1], ill["point"])
+    assert ward.ledger.show("ward-7")[0].spent == GDP(2.0)
+    ward.put(well=3)
+    assert ward.night(4)["classes"][0]["joined"]["n"] == 12
+
+
+# --- what is kept between nights --------------------------------------------------------------
+
+
+def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
+    """Files are 0600; a lost or changed one is made again to the last bit; else it is one line."""
+    for day in range(1, 5):
+        ward.put(well=2, ill=3)
+        ward.settle(day)
+    place = sums_folder(ward.ledger, ward.stream)
+    files = sorted(place.iterdir())
+    assert [path.name.split("-")[0] for path in files] == ["3", "4"]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    assert place.stat().st_mode & 0o777 == 0o700
+    whole = files[1].read_bytes()
+    ward.put(well=2)
+    kept = ward.folder / "kept"
+    shutil.copytree(ward.folder, kept)
+    expected = next_sums(ward, 5)
+    for damage in ("changed", "lost"):
+        twin = Ward(kept.with_name(damage), made=100)
+        shutil.copytree(kept, twin.folder, dirs_exist_ok=True)
+        (path,) = sums_folder(twin.ledger, twin.stream).glob("4-*")
+        path.unlink() if damage == "lost" else path.write_bytes(whole[:-9] + b"x" * 9)
+        assert next_sums(twin, 5) == expected
+    (path,) = sums_folder(ward.ledger, ward.stream).glob("5-*")
+    path.unlink()
+    next(ward.folder.glob("ward/*/*.png")).unlink()
+    with pytest.raises(LedgerError, match=r"private sums .* not there to make them again"):
+        ward.settle(6)
+
+
+def next_sums(ward: Ward, day: int) -> list[Any]:
+    """Settle a night and return the private sums that its file holds."""
+    ward.settle(day)
+    now = standing(ward.ledger, "ward-7", "nightly", f"2026-03-{day:02d}")
+    assert now
+    ground = read_stream(json.loads(ward.stream.query))
+    sums = read_sums(ward.ledger, ward.stream, now, ground, day, now.totals[-1])
+    assert sums
+    return [(one.survey, one.shells, one.means) for one in sums.after]
+
+
+# --- killed, started twice --------------------------------------------------------------------
+
+
+def test_two_starts_publish_the_same(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of two starts of a night commits first, both give its bytes; so does a third.
+
+    The second comes while the first has reserved its night and not drawn it, and sees an image
+    more, which enters on the next night, or the same images, or none.
+    """
+    real, seen = settling.reserve_night, list[list[bytes]]()
+    last: list[Path] = []
+    store = find_place(ward.folder / "store")  # which both may use at once
+
+    def second(ledger: Ledger, *args: Any, **told: Any) -> Any:
+        held = real(ledger, *args, **told)
+        monkeypatch.setattr(settling, "reserve_night", real)
+        if len(seen) == 0:
+            ward.put(well=1)
+        if len(seen) == 2:
+            for path in last:
+                path.unlink()
+        seen.append(ward.settle(day, store))
+        return held
+
+    for day in (1, 2, 3):
+        last = ward.put(well=3, ill=2)
+        monkeypatch.setattr(settling, "reserve_night", second)
+        assert ward.settle(day, store) == seen[-1] == ward.settle(day, store)
+    assert [tonight(json.loads(found[-1])) for found in seen] == [[3, 2], [4, 2], [3, 2]]
+    assert len(stored_nights(ward.ledger, ward.stream)) == 3
+
+
+STEPS = ("total_of", "write_sums", "reserve_night", "make_night", "commit_night", "forget_sums")
+
+
+def test_killed_anywhere_every_promise_holds(ward: Ward) -> None:
+    """After kill -9 before or after any step: one charge, each image once, the bytes that were out.
+
+    Then the images that the night had claimed are gone, as in a folder that is emptied: it is
+    finished all the same, before the next one, from what was kept.
+    """
+    ward.put(well=5, ill=5)
+    ward.settle(1)
+    entered = np.array([5, 5])
+    for number, (step, after) in enumerate(itertools.product(STEPS, (False, True))):
+        day = 2 + 2 * number
+        mine = ward.put(well=1 + number % 3, ill=2)
+        images = np.array([1 + number % 3, 2])
+
+        def run(step: str = step, after: bool = after, day: int = day) -> None:
+            work = getattr(settling, step)
+
+            def die(*args: Any, **told: Any) -> Any:
+                if after:
+                    work(*args, **told)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            setattr(settling, step, die)
+            ward.settle(day)
+
+        assert in_child(run) == -signal.SIGKILL
+        stream = ward.stream
+        claimed = stream.latest == f"2026-03-{day:02d}"
+        assert claimed == (STEPS.index(step) + after > STEPS.index("reserve_night"))
+        for path in mine if claimed else ():
+            path.unlink()
+        documents = [json.loads(found) for found in ward.settle(day + 1)]
+        entered += images
+        assert [row["n_so_far"] for row in documents[-1]["classes"]] == entered.tolist()
+    nights = stored_nights(ward.ledger, ward.stream)
+    histories = read_histories(json.loads(night.result) for night in nights)
+    assert [found.nights[-1].n_so_far for found in histories] == entered.tolist()
+    (row,) = ward.ledger.show("ward-7")
+    assert (row.spent, row.releases, row.unfinished) == (GDP(2.0), 1, 0)
+
+
+# --- on a schedule ----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_schedule_of_nights(
+    prefect_server: None, ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nights are named by their plan; one is killed, one missed, one empty; each says what it did.
+
+    The night that fails has a state of one line; the next one finishes it, publishes both, and
+    leaves an artifact of each, of public values alone.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Scheduled
+
+    from flows.release import release
+
+    out = ward.folder / "out"
+    monkeypatch.setenv("COVDP_LEDGER", str(ward.folder / "ledger.sqlite"))
+    told = {"config": str(ward.folder / "night.toml"), "out": str(out), "root": str(ward.folder)}
+
+    with get_client(sync_client=True) as client:
+        made = client.create_deployment(client.create_flow(release), "stream", parameters=told)
+
+        def planned(day: int) -> State[Any]:
+            state = Scheduled(scheduled_time=datetime(2026, 3, day, 2, tzinfo=UTC))
+            run = client.create_flow_run_from_deployment(made, state=state)
+            run_flow(release, flow_run=run, parameters=run.parameters, return_type="state")
+            done = client.read_flow_run(run.id).state
+            assert done
+            return done
+
+        mine = ward.put(well=5, ill=5)
+        with monkeypatch.context() as patch:
+            patch.setattr(settling, "commit_night", lambda *_: exec("raise OSError('full')"))
+            failed = planned(1)
+        assert (failed.name, len(str(failed.message).splitlines())) == ("Failed", 1)
+        for path in mine:
+            path.unlink()
+        ward.put(well=1)
+        assert planned(3).name == "Completed"
+        assert planned(4).name == "Completed"
+        left = client.read_artifacts()
+    files = sorted(path.name for path in (out / "release").iterdir())
+    days = ("01", "03", "04")
+    ends = ("html", "json", "parquet")
+    assert files == [f"nightly-2026-03-{day}.{end}" for day in days for end in ends]
+    said = {one.description: str(one.data) for one in left if one.key == "release-nightly"}
+    assert sorted(said) == [f"ward-7, 2026-03-{day}" for day in days]
+    assert "Night 3 of 40, 37 left" in said["ward-7, 2026-03-04"]
+    assert f"Page: `{out / 'release' / 'nightly-2026-03-04.html'}`" in said["ward-7, 2026-03-04"]
+    counts = [text.split("| well | ")[1].split(" | ")[:2] for _, text in sorted(said.items())]
+    assert counts == [["5", "5"], ["1", "6"], ["0", "6"]]
+
+
+def test_serving_a_stream(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Missed nights take none of the horizon, a settled one is skipped, the last one ends it."""
+    from flows import serve
+
+    ward.write(stream="[stream]\nhorizon = 3\nopening = 8.0\n")
+    ward.put(well=5, ill=5)
+    ward.settle(2)
+    clock, ran = [datetime(2026, 3, 1, 12, tzinfo=UTC)], list[str]()
+
+    def sleep(seconds: float) -> None:
+        asleep = 2.5 * 86400 if clock[0].day == 3 else 0.0
+        clock[0] += timedelta(seconds=seconds + asleep)
+
+    def night(_: Path, told: Any, *__: object) -> None:
+        ran.append(told.run_key)
+        ward.settle(int(told.run_key[-2:]))
+
+    real, times = serve.nights, serve.planned_times
+    monkeypatch.setenv("COVDP_LEDGER", str(ward.folder / "ledger.sqlite"))
+    monkeypatch.setattr(serve, "NAP", 1e6)
+    monkeypatch.setattr(serve, "nights", lambda coming, _: real(coming, lambda: clock[0], sleep))
+    monkeypatch.setattr(serve, "planned_times", lambda cron, _: times(cron, clock[0]))
+    monkeypatch.setattr(serve, "_release", night)
+    config, out = ward.folder / "night.toml", ward.folder / "out"
+    assert main(["serve", "--config", str(config), "--out", str(out)]) == 2
+    said = capsys.readouterr()
+    assert "2026-03-02 02:00 UTC is skipped: the ledger holds its release" in said.out
+    assert ran == ["2026-03-03", "2026-03-06"]
+    (line,) = said.err.splitlines()
+    assert "has had its 3 nights" in line
+    assert ward.ledger.show("ward-7")[0].releases == 1

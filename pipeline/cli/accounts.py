@@ -1,14 +1,15 @@
 """Accounts of the ledger as people and programs read them: tables for 80 columns, and JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.markup import escape
 from rich.table import Table
 
-from pipeline.cli.options import Printing, new_table, show
-from pipeline.ledger import Entry, Ledger, PopulationRow
+from pipeline.cli.options import Printing, new_table, print_json, print_paths, show
+from pipeline.ledger import Entry, Ledger, PopulationRow, Stream, streams_of
 from pipeline.privacy import Budget, budget_from, main_parameter
 from pipeline.privacy.exact import digits_down, digits_up
 
@@ -23,11 +24,13 @@ class AccountState(NamedTuple):
     cost: Budget | None
     releases_left: int | None
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the account under the names that programs may rely on."""
+    def as_json(self, streams: Sequence[Stream] = ()) -> dict[str, Any]:
+        """Return the account and its streams under the names that programs may rely on."""
+        mine = [stream_json(one) for one in streams if one.population == self.row.population]
         known = {name: getattr(self.row, name) for name in PopulationRow.__dataclass_fields__}
         del known["latest"]
-        return {**known, "cost": self.cost, "releases_left": self.releases_left}
+        left = {"cost": self.cost, "releases_left": self.releases_left}
+        return {**known, **left, **({"streams": mine} if mine else {})}
 
 
 def read_accounts(
@@ -56,7 +59,9 @@ def _like(budget: Budget, value: float) -> Budget:
     return budget_from(budget.name, value, **second)
 
 
-def show_accounts(accounts: Sequence[AccountState], how: Printing) -> None:
+def show_accounts(
+    accounts: Sequence[AccountState], how: Printing, streams: Sequence[Stream] = ()
+) -> None:
     """Print a small table an account: budget and ε, spent, left and in all; then how long it lasts.
 
     What is spent is rounded up and what is left is rounded down, to six digits; verbose has all.
@@ -66,7 +71,8 @@ def show_accounts(accounts: Sequence[AccountState], how: Printing) -> None:
         show("no population has a budget yet; `covdp ledger set-budget` gives one", how)
     for account in accounts:
         show(_table(account.row, digits), how)
-        show(f" {_pace(account, digits)}\n", how)
+        mine = [_nights(one) for one in streams if one.population == account.row.population]
+        show("".join(f" {line}\n" for line in (_pace(account, digits), *mine)), how)
 
 
 def _table(row: PopulationRow, digits: int) -> Table:
@@ -101,6 +107,33 @@ def _pace(account: AccountState, digits: int) -> str:
         digits_up(main_parameter(account.cost), digits),
     )
     return f"{paid}; lasts {count:,} more night{'s' * (count != 1)} at {letter} = {each}"
+
+
+def read_streams(ledger: Ledger, population: str | None, name: str | None = None) -> list[Stream]:
+    """Return the streams that go on, of a population or of all, or the one of a name."""
+    return [one for one in streams_of(ledger, population) if name in (None, one.name)]
+
+
+def show_night(paths: Mapping[str, Path], streams: Sequence[Stream], how: Printing) -> None:
+    """Print where a night was written, and how long its stream lasts."""
+    if how.json:
+        print_json({**paths, "stream": stream_json(streams[0])})
+        return
+    print_paths(paths, how)
+    show(f" {_nights(streams[0])}", how)
+
+
+def stream_json(stream: Stream) -> dict[str, Any]:
+    """Return a stream under the names that programs may rely on."""
+    told = {name: getattr(stream, name) for name in ("population", "name", "unit", "cost")}
+    nights = {"nights": stream.nights, "horizon": stream.horizon, "latest": stream.latest}
+    return {**told, **nights, "nights_left": stream.horizon - stream.nights}
+
+
+def _nights(stream: Stream) -> str:
+    left = stream.horizon - stream.nights
+    rest = f"{left:,} more at no further cost" if left else "none is left"
+    return f"stream {escape(stream.name)}: {stream.nights:,} of {stream.horizon:,} nights; {rest}"
 
 
 def show_history(entries: Sequence[Entry], population: str | None, how: Printing) -> None:

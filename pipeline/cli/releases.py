@@ -37,6 +37,9 @@ def release(
     covdp release --config ward.toml
     ```
 
+    With a table [stream] in the config it is one night of a stream: each image, or person, enters
+    on one night, the stream is paid once, and every night has the mean of all so far.
+
     Parameters
     ----------
     config
@@ -48,7 +51,7 @@ def release(
         folder that goes with the release when left out.
     """
     from flows.launch_release import run_release
-    from pipeline.cli.accounts import read_accounts, show_accounts
+    from pipeline.cli.accounts import read_accounts, read_streams, show_accounts, show_night
     from pipeline.ledger import open_ledger
     from pipeline.publish import ledger_address, load_release
 
@@ -56,8 +59,11 @@ def release(
     paths = run_release(
         config, ledger=ledger, root=data_root, out=out, run_key=run_key, store=store
     )
-    book = open_ledger(ledger_address(ledger))
-    accounts = read_accounts(book, load_release(config).population)
+    book, told = open_ledger(ledger_address(ledger)), load_release(config)
+    if told.stream is not None:
+        show_night(paths, read_streams(book, told.population, told.name), how)
+        return
+    accounts = read_accounts(book, told.population)
     if how.json:
         print_json({**paths, "account": accounts[0].as_json()})
         return
@@ -199,15 +205,16 @@ def _show_accounts(
     population: str | None, ledger: str | None, how: Printing, budget: float | None = None
 ) -> None:
     """Print the accounts asked for."""
-    from pipeline.cli.accounts import read_accounts, show_accounts
+    from pipeline.cli.accounts import read_accounts, read_streams, show_accounts
     from pipeline.ledger import open_ledger
     from pipeline.publish import ledger_address
 
-    accounts = read_accounts(open_ledger(ledger_address(ledger)), population, budget)
+    book = open_ledger(ledger_address(ledger))
+    accounts, streams = read_accounts(book, population, budget), read_streams(book, population)
     if how.json:
-        print_json([account.as_json() for account in accounts])
+        print_json([account.as_json(streams) for account in accounts])
     else:
-        show_accounts(accounts, how)
+        show_accounts(accounts, how, streams)
 
 
 def serve(

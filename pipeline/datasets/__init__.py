@@ -8,7 +8,7 @@ becomes), then one adapter per kind of source: ``tiles``, ``npz``, ``folder``, `
 ``medmnist`` writes the cards of MedMNIST from the installed package.
 """
 
-from pipeline.datasets.cards import Card
+from pipeline.datasets.cards import Card, may_be_empty
 from pipeline.datasets.download import data_root
 from pipeline.datasets.own import classes_per_person
 from pipeline.datasets.registry import (
@@ -37,6 +37,7 @@ __all__ = [
     "fetch",
     "find_card",
     "load_card",
+    "may_be_empty",
     "open_dataset",
     "open_fetched",
     "origin",

@@ -3,14 +3,14 @@
 A card is named by its file: ``data/pneumoniamnist.toml`` is the dataset ``pneumoniamnist``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, ClassVar, Literal, Protocol, Self, TypeVar
 
-from pydantic import Field, NonNegativeInt
+from pydantic import Field, NonNegativeInt, PrivateAttr
 from pydantic import model_validator as check
 
-from pipeline.errors import DatasetError, closest
+from pipeline.errors import DatasetError, EmptyError, MismatchError, closest
 from pipeline.toml import Record, parse, read_toml, unknown_key
 
 LARGEST = 1 << 36
@@ -83,6 +83,13 @@ class Card(Record):
         """The sizes that may be asked for, the default first; empty when the file decides."""
         return (self.size,) if self.size else ()
 
+    _sparse: bool = PrivateAttr(False)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether a class may have no image: on one night of a stream; see `may_be_empty`."""
+        return self._sparse
+
     @property
     def own(self) -> bool:
         """Whether the files are the user's own, as those of a kind are that says nothing else."""
@@ -121,6 +128,46 @@ class Card(Record):
                 f"{self.path!r}; name another root with --data-root or COVDP_DATA"
             )
         return self
+
+
+class Classes(Protocol):
+    """What a card says of its classes."""
+
+    @property
+    def classes(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def sparse(self) -> bool: ...  # noqa: D102
+
+
+def may_be_empty(card: AnyCard) -> AnyCard:
+    """Return the card of the same images, of which a class may have none."""
+    card = card.model_copy()
+    card._sparse = True
+    return card
+
+
+def require_classes(card: Classes, counts: Sequence[int], fault: Callable[[str], str]) -> None:
+    """Raise unless each class has an image, or some class has where the card is sparse.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Images of each class.
+    fault : callable
+        What is said of a class that has none, by its name.
+
+    Raises
+    ------
+    EmptyError
+        No class has an image.
+    MismatchError
+        One has none.
+    """
+    missing = [name for name, count in zip(card.classes, counts, strict=True) if not count]
+    if len(missing) == len(card.classes):
+        raise EmptyError(fault(missing[0]))
+    if missing and not card.sparse:
+        raise MismatchError(fault(missing[0]))
 
 
 def no_path(card: AnyCard) -> AnyCard:

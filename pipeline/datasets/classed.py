@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets.cards import goes_down
+from pipeline.datasets.cards import goes_down, require_classes
 from pipeline.datasets.decoding import FORMATS
 from pipeline.datasets.excluded import excluded, is_left_out
 from pipeline.datasets.listing import Found, Paths, find_files, follower, joined, packed
 from pipeline.datasets.patterns import Pattern, check_masks, check_pattern, fill, mask_of
 from pipeline.datasets.sifting import Sift, tell
 from pipeline.datasets.source import SPLITS, split_codes
-from pipeline.errors import DatasetError, ImageError, MismatchError
+from pipeline.errors import DatasetError, ImageError
 
 OTHERS = (
     ".dcm", ".dicom", ".ima", ".nii", ".nii.gz", ".hdr", ".img", ".nrrd", ".mha", ".mhd", ".svs",
@@ -47,6 +47,8 @@ class PatternCard(Protocol):
     def pattern(self) -> str: ...  # noqa: D102
     @property
     def masks(self) -> str | None: ...  # noqa: D102
+    @property
+    def sparse(self) -> bool: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,12 +267,14 @@ def _check_classes(
     card: PatternCard, path: Path, counts: NDArray[Any], asked: Sequence[str]
 ) -> None:
     """Raise unless every class has a file."""
-    for name, count in zip(card.classes, counts.tolist(), strict=True):
-        if count == 0:
-            raise MismatchError(
-                f"{path}: class '{name}' has no {' or '.join(asked)} image at "
-                f"'{card.pattern}'; correct classes, pattern, formats or path in the card"
-            )
+    require_classes(
+        card,
+        counts.tolist(),
+        lambda name: (
+            f"{path}: class '{name}' has no {' or '.join(asked)} image at "
+            f"'{card.pattern}'; correct classes, pattern, formats or path in the card"
+        ),
+    )
 
 
 def check_once(names: Paths, way: str, sift: Sift | None = None) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator as check
 
+from pipeline.datasets.cards import require_classes
 from pipeline.datasets.classed import Classed, check_card, sort_files
 from pipeline.datasets.dicom_files import FAULTY, First, Seen, decode, look, look_at_all
 from pipeline.datasets.dicom_volumes import Found, stack_up
@@ -25,7 +26,6 @@ from pipeline.datasets.reading import InFiles
 from pipeline.datasets.shapes import check_extent
 from pipeline.datasets.sifting import Sift
 from pipeline.datasets.source import ImageSource
-from pipeline.errors import MismatchError
 
 
 class DicomCard(OwnCard):
@@ -144,8 +144,11 @@ def _frames(
 
 def _check_classes(card: DicomCard, path: Path, labels: NDArray[np.int64]) -> None:
     """Raise when a class has no file that is to be read."""
-    for label in np.setdiff1d(np.arange(len(card.classes)), labels)[:1]:
-        raise MismatchError(
-            f"{path}: class '{card.classes[label]}' has no DICOM image at '{card.pattern}'; "
-            "correct classes, pattern or path in the card"
-        )
+    require_classes(
+        card,
+        np.bincount(labels, minlength=len(card.classes)).tolist(),
+        lambda name: (
+            f"{path}: class '{name}' has no DICOM image at '{card.pattern}'; correct "
+            "classes, pattern or path in the card"
+        ),
+    )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import Card
 from pipeline.datasets.reading import Reader, Rows
-from pipeline.errors import DatasetError, MismatchError
+from pipeline.errors import DatasetError, EmptyError, MismatchError
 
 CHUNK = 1 << 28
 """Bytes of images in a chunk where nobody asks for a number of images."""
@@ -218,7 +218,9 @@ class ImageSource:
                 for part in SPLITS
                 if part in {SPLITS[code] for code in np.unique(self.split_of)}
             )
-            raise MismatchError(f"{where}, has no image; choose another split ({sizes})")
+            raise EmptyError(f"{where}, has no image; choose another split ({sizes})")
+        if self.card.sparse:
+            return
         for wanted in range(len(self.classes)) if label is None else (label,):
             if counts[wanted] == 0:
                 raise MismatchError(

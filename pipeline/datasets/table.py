@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic import model_validator as check
 
+from pipeline.datasets.cards import may_be_empty, require_classes
 from pipeline.datasets.classed import Classed, check_once
 from pipeline.datasets.columns import read_columns
 from pipeline.datasets.decoding import Format, PictureCard
@@ -28,7 +29,7 @@ from pipeline.datasets.own import OwnCard
 from pipeline.datasets.pictures import from_files
 from pipeline.datasets.sifting import Sift, tell
 from pipeline.datasets.source import SPLITS, ImageSource
-from pipeline.errors import ImageError, MismatchError
+from pipeline.errors import ImageError
 
 Column: TypeAlias = Literal["path", "class", "split", "person", "date", "mask"]
 
@@ -117,11 +118,11 @@ def open_table(card: TableCard, path: Path, sift: Sift | None = None) -> ImageSo
     rows = _Rows(np.zeros((len(SPLITS), len(card.classes)), np.int64))
     names = packed(_read(card, path, rows, sift))
     counts = np.bincount(rows.labels, minlength=len(card.classes))
-    for name, count in zip(card.classes, counts.tolist(), strict=True):
-        if count == 0:
-            raise MismatchError(
-                f"{path}: class '{name}' has no row; correct classes or columns in the card"
-            )
+    require_classes(
+        card,
+        counts.tolist(),
+        lambda name: f"{path}: class '{name}' has no row; correct classes or columns in the card",
+    )
     check_once(names, "is in two rows, or a link repeats it; take one out", sift)
     masks = packed(rows.masks) if card.masked else None
     files = Classed(
@@ -138,6 +139,7 @@ def open_table(card: TableCard, path: Path, sift: Sift | None = None) -> ImageSo
     kind = OTHERS[card.other]
     said = card.model_fields_set & (kind.card.model_fields.keys() - {"kind", "path", "formats"})
     same = kind.card(**{key: getattr(card, key) for key in said} | {"kind": "", "name": card.name})
+    same = may_be_empty(same) if card.sparse else same
     return replace(kind.open(same, files, path, sift), card=card)
 
 

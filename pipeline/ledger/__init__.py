@@ -87,11 +87,11 @@ from pipeline.ledger.names import clean_name, clean_run_key
 from pipeline.ledger.nights import commit_night, reserve_night
 from pipeline.ledger.opening import confirm_restored, init_ledger, open_ledger
 from pipeline.ledger.standing import (
-    check_night,
     entered_before,
     entered_on,
     standing,
     stored_nights,
+    streams_of,
     total_of,
 )
 from pipeline.ledger.streams import find_stream, open_stream, stream_named
@@ -106,7 +106,6 @@ __all__ = [
     "Stored",
     "StoredNight",
     "Stream",
-    "check_night",
     "clean_name",
     "clean_run_key",
     "commit_night",
@@ -122,5 +121,6 @@ __all__ = [
     "standing",
     "stored_nights",
     "stream_named",
+    "streams_of",
     "total_of",
 ]

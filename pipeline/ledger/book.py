@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 from sqlalchemy import insert
 
@@ -17,6 +18,7 @@ from pipeline.ledger.charges import check_contents, check_owner, check_text
 from pipeline.ledger.database import Database
 from pipeline.ledger.entries import Entry, PopulationRow, Reservation, Stored
 from pipeline.ledger.fields import budget_fields, now, unit_fields
+from pipeline.ledger.marker import path_beside
 from pipeline.ledger.names import check_unlike, clean_name, clean_run_key
 from pipeline.ledger.state import budget_event
 from pipeline.ledger.writing import Book, open_book
@@ -59,6 +61,10 @@ class Ledger:
     def person_key(self) -> bytes:
         """Return the key under which persons are told apart: always the same, and not `key`."""
         return bytes.fromhex(self._mac("person", []))
+
+    def beside(self, ending: str) -> Path:
+        """Return where what belongs to the ledger and not into it is kept: beside its marker."""
+        return path_beside(self.database, self.key, ending)
 
     def set_budget(self, population: str, budget: Budget, *, delta: float | None = None) -> None:
         """Open the account of a population, or change its total; each change leaves a line.

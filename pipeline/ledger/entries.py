@@ -172,6 +172,8 @@ class Stream:
         The account right after the charge. It holds budgets only, so it may be shown.
     query : str
         What it was opened with.
+    scope : int
+        What its claims are known by; that of the stream which it follows.
     identity : str
         Its name inside the ledger; an HMAC, not to be shown.
     """
@@ -186,6 +188,7 @@ class Stream:
     unfinished: str | None
     account: PopulationRow
     query: str = field(repr=False)
+    scope: int = field(repr=False)
     identity: str = field(repr=False)
 
 
@@ -255,17 +258,22 @@ class Standing:
 
     Attributes
     ----------
+    stream : Stream
     digests : tuple of str
         `StoredNight.result_digest` of each night that is settled, in order.
     totals : tuple of str
         What the units of each of these nights are known by; as private as the images.
+    last : StoredNight or None
+        The last of them.
     tonight : StoredNight or None
         The night that was asked about, once it is settled.
     unfinished : NightReservation or None
         The night that has to be finished before another is begun; its mask is empty.
     """
 
+    stream: Stream
     digests: tuple[str, ...]
     totals: tuple[str, ...] = field(repr=False)
+    last: StoredNight | None
     tonight: StoredNight | None
     unfinished: NightReservation | None

@@ -69,7 +69,7 @@ def read_journal(connection: Connection, key: bytes) -> Journal:
         raise damaged("its key was changed")
     rows = connection.execute(
         text("SELECT number, event, mac FROM covdp_journal ORDER BY number")
-    ).tuples()
+    ).all()
     mac = ""
     lines: list[str] = []
     macs: list[str] = []
@@ -82,7 +82,7 @@ def read_journal(connection: Connection, key: bytes) -> Journal:
         macs.append(mac)
     if meta.get(SEAL) != seal(key, len(lines), mac):
         raise damaged(_end(meta.get(SEAL), len(lines)))
-    return Journal(tuple(json.loads(line) for line in lines), tuple(macs))
+    return Journal(tuple(json.loads(f"[{','.join(lines)}]")), tuple(macs))
 
 
 def last_row(connection: Connection) -> tuple[int, str]:

@@ -43,13 +43,18 @@ class Marker(NamedTuple):
 
 def marker_path(database: Database, key: bytes) -> Path:
     """Return where the marker of a ledger is."""
+    return path_beside(database, key, "marker")
+
+
+def path_beside(database: Database, key: bytes, ending: str) -> Path:
+    """Return the path of what a ledger keeps outside the database, by how its name ends."""
     if database.file:
-        file = database.file.resolve()  # one ledger has one marker, by whatever link it is opened
-        return file.with_name(f"{file.name}.marker")
+        file = database.file.resolve()  # one ledger has one of it, by whatever link it is opened
+        return file.with_name(f"{file.name}.{ending}")
     import platformdirs
 
     folder = os.environ.get(MARKERS) or platformdirs.user_state_path("covdp") / "markers"
-    return Path(folder) / f"{mac_of(key, 'marker')[:32]}.marker"
+    return Path(folder) / f"{mac_of(key, 'marker')[:32]}.{ending}"
 
 
 def read_marker(path: Path) -> Marker | None:

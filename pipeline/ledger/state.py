@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pipeline.errors import LedgerError
 from pipeline.ledger.accounts import Account
@@ -121,6 +121,10 @@ class State:
                 one.committed,
                 one.group,
             )
+        for opened in self.streams.values():
+            for name in opened.nights.values():
+                if (night := self.nights.get(name)) is not None:
+                    entries[night.number] = _entered(opened, night)
         found = (entries[number] for number in sorted(entries))
         return tuple(entry for entry in found if population in (None, entry.population))
 
@@ -179,14 +183,12 @@ def _charge(state: State, event: Event, number: int) -> None:
 
 
 def _result(state: State, event: Event, number: int) -> None:
-    name = event["identity"]
-    settled: dict[str, Any] = {"committed": read_time(event["at"]), "digest": event["digest"]}
-    if name in state.nights:
-        night = state.nights[name] = replace(state.nights[name], **settled)
-        line = state.entries[night.number]
-        state.entries[night.number] = replace(line, committed=night.committed)
+    name, at, digest = event["identity"], read_time(event["at"]), event["digest"]
+    if (old := state.nights.get(name)) is not None:  # there may be thousands
+        told = (old.number, old.run_key, old.position, old.units, old.total, old.reserved)
+        state.nights[name] = Night(*told, at, digest)
     else:
-        state.releases[name] = replace(state.releases[name], **settled)
+        state.releases[name] = replace(state.releases[name], committed=at, digest=digest)
 
 
 def _note(state: State, event: Event, number: int) -> None:
@@ -203,7 +205,8 @@ def _restored(state: State, event: Event, number: int) -> None:
             state.streams[identity] = replace(one, ended=True)
             for night in one.nights.values():
                 if night in state.nights and state.nights[night].committed is None:
-                    state.nights.pop(night)
+                    lost = state.nights.pop(night)
+                    state.entries[lost.number] = _entered(one, lost)
     for identity, paid in list(state.releases.items()):
         # its result may have been published after the backup: drawn again, it is charged again
         if paid.population == name and paid.committed is None:
@@ -231,9 +234,20 @@ def _night(state: State, event: Event, number: int) -> None:
     opened.nights[key] = event["identity"]
     if "content" in event:
         state.owners[event["content"]] = opened.population
-    line = f"night {position} of the stream {opened.name!r}, {key}: {units} {opened.unit}s entered"
-    state.entries[number] = Entry(
-        at, opened.population, "night", line, None, key, group=opened.group
+
+
+def _entered(opened: Opened, night: Night) -> Entry:
+    """Return the line of a night."""
+    key, who = night.run_key, f"{night.units} {opened.unit}s entered"
+    line = f"night {night.position} of the stream {opened.name!r}, {key}: {who}"
+    return Entry(
+        night.reserved,
+        opened.population,
+        "night",
+        line,
+        run_key=key,
+        committed=night.committed,
+        group=opened.group,
     )
 
 

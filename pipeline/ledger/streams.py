@@ -89,7 +89,7 @@ def open_stream(
                     f"the stream {name!r} of {population!r} was opened with other settings; set "
                     "them back, or give another name: that is another stream, and is charged"
                 )
-            return _stream(book, identity)
+            return shown_stream(book, identity)
         number = len(book.journal.events) + 1
         account = ledger._account(book, population)
         if follows is None:
@@ -101,14 +101,14 @@ def open_stream(
         book = book.write({**event, "identity": identity, "scope": scope, "told": told})
         if follows is None:
             start_claims(book.connection, ledger.key, scope)
-        return _stream(book, identity)
+        return shown_stream(book, identity)
 
 
 def find_stream(ledger: Ledger, stream: Stream) -> Stream:
     """Return a stream as it is now."""
     with open_book(ledger.database, ledger.key, write=False) as book:
         opened_stream(book, stream)
-        return _stream(book, stream.identity)
+        return shown_stream(book, stream.identity)
 
 
 def stream_named(ledger: Ledger, population: str, name: str) -> Stream | None:
@@ -125,7 +125,7 @@ def stream_named(ledger: Ledger, population: str, name: str) -> Stream | None:
         if (found := book.state.streams.get(identity)) is None:
             return None
         check_going(found)
-        return _stream(book, identity)
+        return shown_stream(book, identity)
 
 
 def opened_stream(book: Book, stream: Stream) -> Opened:
@@ -172,7 +172,7 @@ def _followed(
     return found.scope
 
 
-def _stream(book: Book, identity: str) -> Stream:
+def shown_stream(book: Book, identity: str) -> Stream:
     """Return a stream as it is shown."""
     opened = book.state.streams[identity]
     then = replay(book.journal.events[: opened.number]).account(opened.population)
@@ -191,6 +191,7 @@ def _stream(book: Book, identity: str) -> Stream:
         unfinished=latest if open_one else None,
         account=then.row(),
         query=opened.told["query"],
+        scope=opened.scope,
         identity=identity,
     )
 

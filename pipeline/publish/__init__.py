@@ -3,6 +3,7 @@
     config   what a release is told, all of it public
     document what the ledger commits: noised values and public facts
     settle   digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
+    night    the same for one night of a stream: new units alone, paid when it was opened
     ledgers  where the account is
     files    those bytes as Parquet; `pipeline.report` makes the page from the same bytes
     history  what all committed documents of a population say, in terms with bands
@@ -40,7 +41,9 @@ that is ever said of them (`read_histories`):
 
 from pipeline.publish.committed import check_folder, read_document, write_document
 from pipeline.publish.config import ReleaseConfig, load_release
+from pipeline.publish.earlier import check_account
 from pipeline.publish.ledgers import ledger_address
+from pipeline.publish.night import settle_nights
 from pipeline.publish.settle import released_since, settle
 from pipeline.publish.transcript import ClassHistory, read_histories
 from pipeline.results import write_release as write_parquet
@@ -48,6 +51,7 @@ from pipeline.results import write_release as write_parquet
 __all__ = [
     "ClassHistory",
     "ReleaseConfig",
+    "check_account",
     "check_folder",
     "ledger_address",
     "load_release",
@@ -55,6 +59,7 @@ __all__ = [
     "read_histories",
     "released_since",
     "settle",
+    "settle_nights",
     "write_document",
     "write_parquet",
 ]

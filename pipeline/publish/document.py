@@ -51,13 +51,17 @@ class Public:
         """Return what, with the data and the run key, tells one release from another.
 
         It is what the law of the result depends on: the title, and where the images were read
-        from, are not. Keys of the config that 0.1.0 did not have are in it only where they are not
-        at their defaults, so that a release paid before there was a key stays paid.
+        from, are not. Of a stream it is what all its nights have in common. Keys of the config that
+        0.1.0 did not have are in it only where they are not at their defaults, so that a release
+        paid before there was a key stays paid.
         """
         chosen = self.config.model_dump(exclude_defaults=True)
         later = set(ReleaseConfig.model_fields) - FIRST_KEYS - set(chosen)
         named = {key: value for key, value in self.settings().items() if key not in later}
         del named["unit"]  # classes_per_person says it, and 0.1.0 had none
+        if self.config.stream is not None:  # the same every night, whatever comes on it
+            named |= {"run_key": None, "version": None}
+            named["classes"] = [[label, name] for label, name, _ in self.classes]
         return json.dumps({**named, "title": None, "dataset": None}, sort_keys=True)
 
     @property

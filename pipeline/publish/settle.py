@@ -5,40 +5,30 @@
 
 The order is the safety: the budget is charged before noise exists, and only bytes that the ledger
 has stored are returned. Asked again for the same release, the ledger answers and nothing is drawn.
-What card and settings decide is told when it is wrong. What the files decide, down to their names
-and all that an image may make a library say or raise, is not.
+What may be said of what goes wrong is in ``withheld.py``. Next on the path: ``night.py``.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.datasets import ImageSource, fetch, find_card, open_fetched
 from pipeline.descriptors import describe, domain_of, require_made_for
-from pipeline.errors import (
-    DatasetError,
-    ImageError,
-    LedgerError,
-    MismatchError,
-    OutputError,
-    PrivacyError,
-)
-from pipeline.ledger import Ledger, Reservation, Stored
+from pipeline.errors import ImageError, MismatchError
+from pipeline.ledger import Ledger, Stored, standing
 from pipeline.publish.config import ReleaseConfig, check_sizes
 from pipeline.publish.document import Public, make_document, private_part, serialised
 from pipeline.publish.kept import kept
 from pipeline.publish.silence import silence
+from pipeline.publish.withheld import unless_told, withheld, withheld_if_it_fails
 from pipeline.store import Place, StoredImages, fill, make_plan
-
-T = TypeVar("T")
 
 
 def settle(
@@ -72,7 +62,7 @@ def settle(
         The private part failed; why is withheld, as it might depend on the images.
     """
     config = config.of_card(find_card(config.dataset))
-    path = _fetched(config, root)
+    path = fetched(config, root)
     with silence(), kept(config, path, store) as place:
         stored, public, contents = _read(config, ledger, path, place)
         held = ledger.reserve(
@@ -86,7 +76,7 @@ def settle(
         )
         if isinstance(held, Stored):
             return held.result
-        content = _withheld_if_it_fails(stored, public, held)
+        content = withheld_if_it_fails(lambda: serialised(make_document(stored, public, held)))
         return ledger.commit(held, content).result
 
 
@@ -94,8 +84,12 @@ def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> 
     """Return whether a run was released by the config of this name, and paid at `planned` or later.
 
     Before a run that was planned for that time, only a clock that was set back makes it true, or a
-    release by hand. With the same images asking again is free, yet with others it is paid again.
+    release by hand. With the same images asking again is free, yet with others it is paid again. A
+    night of a stream is one for ever, whenever it was settled.
     """
+    if config.stream is not None:
+        now = standing(ledger, config.population, config.name, str(config.run_key))
+        return now is not None and now.tonight is not None
     queries = ledger.stored_since(config.population, str(config.run_key), planned)
     return any(_name(query) == config.name for query in queries)
 
@@ -107,11 +101,11 @@ def _name(query: str) -> str | None:
     return None
 
 
-def _fetched(config: ReleaseConfig, root: Path | None) -> Path:
+def fetched(config: ReleaseConfig, root: Path | None) -> Path:
     """Return where the images lie; all that may be wrong so far is of the card and the settings."""
     with suppress(ImageError):  # the digest of a file that is there
         return fetch(find_card(config.dataset), root, size=config.size, progress=False)
-    raise _withheld(config)
+    raise withheld(config)
 
 
 def _read(
@@ -119,41 +113,30 @@ def _read(
 ) -> tuple[StoredImages, Public, dict[str, str]]:
     """Return what is stored of the images, what is public of them, and the digest of each class."""
     card, key = find_card(config.dataset), ledger.person_key()
-    source = _unless_told(config, partial(open_fetched, card, path, key))
-    _check_unit(source, config)
+    source = unless_told(config, partial(open_fetched, card, path, key))
+    check_unit(source, config)
     source.labels(config.splits)  # raises where a class is empty: class sizes are public
     public = _public(config, source)
     _rehearse(source, public)
-    stored = _unless_told(config, partial(_stored, source, config, place))
+    stored = unless_told(config, partial(described, source, config, place))
 
     def content(label: int) -> str:
         return ledger.digest([stored.contents(label)])  # of the units, in whatever order
 
     contents = {
-        f"{label} {name}": _unless_told(config, partial(content, label))
+        f"{label} {name}": unless_told(config, partial(content, label))
         for label, name, _ in public.classes
     }
     return stored, public, contents
 
 
-def _stored(source: ImageSource, config: ReleaseConfig, place: Place) -> StoredImages:
+def described(source: ImageSource, config: ReleaseConfig, place: Place) -> StoredImages:
     """Read and describe the images, once; how many a person has is not shown."""
     plan = make_plan(source, config.splits, descriptor=config.descriptor, eta=config.eta)
     return fill(plan, place, shown=config.classes_per_person is None).stored
 
 
-def _unless_told(config: ReleaseConfig, work: Callable[[], T]) -> T:
-    """Return what `work` gives; its failures lose their words but for those of public things."""
-    try:
-        return work()
-    except (MismatchError, LedgerError, OutputError):  # a full disk is no image's fault
-        raise
-    except Exception:
-        failure = _withheld(config)
-    raise failure  # outside the handler, so that not even a traceback holds the cause
-
-
-def _check_unit(source: ImageSource, config: ReleaseConfig) -> None:
+def check_unit(source: ImageSource, config: ReleaseConfig) -> None:
     """Raise unless the images are told apart by what is paid for."""
     found = source.classes_per_person if source.unit == "person" else None
     if found != config.classes_per_person:
@@ -164,23 +147,15 @@ def _check_unit(source: ImageSource, config: ReleaseConfig) -> None:
         )
 
 
-def _withheld(config: ReleaseConfig) -> DatasetError:
-    return DatasetError(
-        f"the images of {config.dataset} are not all as its card says; which one and why is "
-        "withheld, as it would stay in logs; `covdp describe --dataset CARD --store DIR --check` "
-        "shows it to you. Nothing was charged"
-    )
-
-
 def _rehearse(source: ImageSource, public: Public) -> None:
     """Draw once for black images, as many as the smallest class has: what fails then is public."""
     black = np.zeros((1, *source.shape), dtype=np.uint8)
     point = describe(black, public.config.descriptor, public.config.eta)
-    serialised(private_part(_Copies(point, min(n for _, _, n in public.classes)), public))
+    serialised(private_part(Copies(point, min(n for _, _, n in public.classes)), public))
 
 
 @dataclass(frozen=True)
-class _Copies:
+class Copies:
     """One point n times, in chunks: as many as a class has need not fit in memory."""
 
     point: FloatArray
@@ -207,18 +182,3 @@ def _public(config: ReleaseConfig, source: ImageSource) -> Public:
         tuple((label, name, counts[label]) for label, name in enumerate(source.classes)),
         source.excluded(config.splits),
     )
-
-
-def _withheld_if_it_fails(stored: StoredImages, public: Public, held: Reservation) -> bytes:
-    """Return the document; any failure in here loses its words, which might tell of an image."""
-    try:
-        content = serialised(make_document(stored, public, held))
-    except Exception:
-        content = None
-    if content is None:  # outside the handler, so that not even a traceback holds the cause
-        raise PrivacyError(
-            "the private part of the release failed; the reason is withheld because it may depend "
-            "on an image. The charge stays and pays for the next attempt with the same run key; "
-            "try the same config on public images with `covdp run`"
-        )
-    return content

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.descriptors import domain
+from pipeline.descriptors import DescriptorDomain, domain
 from pipeline.errors import OutputError
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.mean import Step, step_costs
@@ -89,7 +89,14 @@ def read_stream(settings: Mapping[str, Any]) -> Stream:
     """Return the stream of a class that the settings of a document say."""
     told = settings["stream"]
     budget = budget_from(settings["definition"], settings["budget"])
-    known = domain(
+    known = read_domain(settings)
+    plan = StreamPlan(budget, told["horizon"], told["opening"])
+    return Stream(plan, known, MANIFOLDS[settings["manifold"]](k=known.k))
+
+
+def read_domain(settings: Mapping[str, Any]) -> DescriptorDomain:
+    """Return the bound on all images that the settings of a document say."""
+    return domain(
         settings["descriptor"],
         height=settings["image_height"],
         width=settings["image_width"],
@@ -98,8 +105,6 @@ def read_stream(settings: Mapping[str, Any]) -> Stream:
         manifold=settings["manifold"],
         masked=settings.get("masked", False),
     )
-    plan = StreamPlan(budget, told["horizon"], told["opening"])
-    return Stream(plan, known, MANIFOLDS[settings["manifold"]](k=known.k))
 
 
 def check_noise(document: Mapping[str, Any], stream: Stream) -> None:
@@ -161,8 +166,8 @@ def night_row(stream: Stream, night: Night) -> dict[str, Any]:
         "w": _listed(night.w),
         "survey": _listed(night.survey),
         "shells": _listed(night.shells),
-        "opened": None if night.opened is None else _opened_row(night.opened),
-        "epoch": None if night.epoch is None else _epoch_row(night.epoch),
+        "opened": None if night.opened is None else opened_row(night.opened),
+        "epoch": None if night.epoch is None else epoch_row(night.epoch),
         "costs": costs_of(stream, night),
     }
 
@@ -174,8 +179,8 @@ def read_night(number: int, row: Mapping[str, Any]) -> Night:
         night=number,
         units=row["n_tonight"],
         n_so_far=row["n_so_far"],
-        opened=None if opened is None else _opened(opened),
-        epoch=None if epoch is None else _epoch(epoch),
+        opened=None if opened is None else read_opened(opened),
+        epoch=None if epoch is None else read_epoch(epoch),
         survey=_array(row["survey"]),
         shells=_array(row["shells"]),
         w=_array(row["w"]),
@@ -206,7 +211,8 @@ def _before(row: Mapping[str, Any], stream: Stream) -> Estimate | None:
     return None if found is None else read_estimate(found, stream)
 
 
-def _opened_row(opened: Opened) -> dict[str, Any]:
+def opened_row(opened: Opened) -> dict[str, Any]:
+    """Return an opening as JSON values; `read_opened` reads them back."""
     return {
         "offset": opened.offset.tolist(),
         "belief": opened.belief.tolist(),
@@ -215,19 +221,22 @@ def _opened_row(opened: Opened) -> dict[str, Any]:
     }
 
 
-def _opened(row: Mapping[str, Any]) -> Opened:
+def read_opened(row: Mapping[str, Any]) -> Opened:
+    """Return what `opened_row` wrote."""
     survey, shells = (
         Shares(np.array(row[name]["values"]), row[name]["noise"]) for name in ("survey", "shells")
     )
     return Opened(np.array(row["offset"]), np.array(row["belief"]), survey, shells)
 
 
-def _epoch_row(epoch: Epoch) -> dict[str, Any]:
+def epoch_row(epoch: Epoch) -> dict[str, Any]:
+    """Return an epoch as JSON values; `read_epoch` reads them back."""
     clip = epoch.clip._asdict()
     return {"first": epoch.first, "centre": epoch.centre.tolist(), "clip": clip}
 
 
-def _epoch(row: Mapping[str, Any]) -> Epoch:
+def read_epoch(row: Mapping[str, Any]) -> Epoch:
+    """Return what `epoch_row` wrote."""
     return Epoch(row["first"], np.array(row["centre"]), Clip(**row["clip"]))
 
 

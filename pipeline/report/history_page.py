@@ -23,7 +23,8 @@ from pipeline.report.history_parts import (
     term_chart,
 )
 from pipeline.report.page import Reportlet, Section, load_spec, render
-from pipeline.report.release_page import account_facts, facts, meaning
+from pipeline.report.release_page import account_facts, meaning
+from pipeline.report.release_parts import facts
 
 
 def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:

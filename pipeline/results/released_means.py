@@ -30,6 +30,18 @@ RELEASE_SCHEMA: Mapping[str, Field] = {
 }
 """The columns of a release, in order: the same for all of them, so that they can be stacked."""
 
+NIGHT_SCHEMA: Mapping[str, Field] = {
+    **RELEASE_SCHEMA,
+    "point": RELEASE_SCHEMA["point"]._replace(
+        meaning="private mean descriptor of all units so far, (k, k), row by row", optional=True
+    ),
+    "n_tonight": Field("int64", "records", "images or persons that entered this night; public"),
+    "n_so_far": Field("int64", "records", "images or persons up to this night; public"),
+    "sigma": Field("float64", "", "standard deviation of the noise of w; public"),
+    "w": Field("list<float64>", "", "weighted sum of the clipped vectors of all nights", True),
+}
+"""The columns of a night of a stream: the same for all nights."""
+
 
 def write_release(document: Mapping[str, Any], path: Path) -> Path:
     """Write a released document as Parquet, its statement and settings in the file's metadata.
@@ -38,9 +50,12 @@ def write_release(document: Mapping[str, Any], path: Path) -> Path:
     """
     import pyarrow as pa
 
-    kinds: dict[str, Any] = {"list<list<float64>>": pa.list_(pa.list_(pa.float64()))}
+    kinds: dict[str, Any] = {
+        "list<list<float64>>": pa.list_(pa.list_(pa.float64())),
+        "list<float64>": pa.list_(pa.float64()),
+    }
     fields, arrays = [], []
-    for name, field in RELEASE_SCHEMA.items():
+    for name, field in (NIGHT_SCHEMA if "night" in document else RELEASE_SCHEMA).items():
         note = {"unit": field.unit, "meaning": field.meaning}
         kind = kinds.get(field.type, field.type)
         cells = [row.get(name) if field.optional else row[name] for row in document["classes"]]

@@ -1,0 +1,101 @@
+"""What lies in the folder tonight: units, their classes and their records; as private as they are.
+
+An image is known by its pixels, wherever and under whatever name it lies, a person by the digest of
+who it is. Of equal images the first counts, in the card's order of classes, and no other: which of
+them that is changes no record. Next on the path: ``sums.py``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.datasets import ImageSource
+from pipeline.geometry import Point
+from pipeline.publish.document import Public
+from pipeline.store import Plan, StoredImages
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Arrivals:
+    """Units that lie there.
+
+    Attributes
+    ----------
+    units : tuple of bytes
+        What each is known by.
+    labels : tuple of str
+        Its class, or classes.
+    points : tuple of array
+        For each class the records in it, (m, k, k).
+    owners : tuple of (m,) int64
+        For each class whose each record is: an index into `units`.
+    """
+
+    units: tuple[bytes, ...]
+    labels: tuple[str, ...]
+    points: tuple[Point, ...]
+    owners: tuple[NDArray[np.int64], ...]
+
+    def __repr__(self) -> str:
+        """Show no value."""
+        return "Arrivals(…)"
+
+    def only(self, kept: Sequence[bool]) -> "Arrivals":
+        """Return the units that are kept."""
+        mask = np.array(kept, dtype=bool)
+        place = np.cumsum(mask) - 1
+        mine = [mask[owner] for owner in self.owners]
+        return Arrivals(
+            tuple(unit for unit, is_in in zip(self.units, kept, strict=True) if is_in),
+            tuple(label for label, is_in in zip(self.labels, kept, strict=True) if is_in),
+            tuple(points[rows] for points, rows in zip(self.points, mine, strict=True)),
+            tuple(place[owner[rows]] for owner, rows in zip(self.owners, mine, strict=True)),
+        )
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many records each class has."""
+        return tuple(map(len, self.points))
+
+
+def nobody(classes: int, k: int) -> Arrivals:
+    """Return what lies in an empty folder."""
+    none = tuple(np.empty((0, k, k)) for _ in range(classes))
+    return Arrivals((), (), none, tuple(np.empty(0, np.int64) for _ in range(classes)))
+
+
+def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, public: Public) -> Arrivals:
+    """Return the units of a pass over images, each once."""
+    known: dict[bytes, list[str]] = {}
+    order: dict[bytes, int] = {}
+    points, owners = [], []
+    persons = source.people is not None
+    for label, name, _ in public.classes:
+        names = _persons(source, plan, label) if persons else _digests(stored, label)
+        chunks = [np.empty((0, stored.k, stored.k)), *stored.records(label, public.form)]
+        kept = []
+        for row, unit in enumerate(names):
+            if persons or unit not in order:
+                kept.append(row)
+                order.setdefault(unit, len(order))
+                known.setdefault(unit, []).append(f"{label} {name}")
+        points.append(np.concatenate(chunks)[kept])
+        owners.append(np.array([order[names[row]] for row in kept], np.int64))
+    labels = tuple(", ".join(known[unit]) for unit in order)
+    return Arrivals(tuple(order), labels, tuple(points), tuple(owners))
+
+
+def _digests(stored: StoredImages, label: int) -> list[bytes]:
+    """Return what the pixels of each image of a class are known by."""
+    return [row.tobytes() for chunk in stored.chunks(label) for row in chunk.digests]
+
+
+def _persons(source: ImageSource, plan: Plan, label: int) -> list[bytes]:
+    """Return who the persons of a class are, in the order of their records."""
+    assert source.people is not None
+    mine = np.flatnonzero(plan.chosen.labels == label)
+    begins = np.flatnonzero(np.diff(plan.chosen.units[mine], prepend=-1))
+    rows = plan.chosen.rows[mine[begins]]
+    return [bytes(person) for person in source.people[rows]]

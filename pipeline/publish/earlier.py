@@ -1,0 +1,181 @@
+"""What a night goes on from: all nights before it, as released, and their private sums.
+
+The sums come from the file of the last night. Where that was lost they are made again from the
+images, if those of all nights still lie there: each unit counts on the night on which it entered,
+so it is in one of them as before. Next on the path: ``night.py``.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pipeline.errors import LedgerError, MismatchError
+from pipeline.ledger import Ledger, Standing, Stream, standing, stored_nights, stream_named
+from pipeline.publish.arrivals import Arrivals
+from pipeline.publish.config import ReleaseConfig
+from pipeline.publish.document import Public
+from pipeline.publish.sums import read_sums, sums_folder
+from pipeline.publish.transcript import (
+    ClassHistory,
+    check_noise,
+    read_histories,
+    read_night,
+    read_stream,
+)
+from pipeline.stream import Estimate, Private, add_units, cumulative, joined, nothing
+from pipeline.stream import Stream as Ground
+
+SHARED = frozenset(
+    {"descriptor", "eta", "manifold", "image_height", "image_width", "image_depth", "masked"}
+    | {"classes"}
+)
+"""What a stream has in common with the one that it follows, whose mean goes on in it."""
+
+
+def ground_of(known: Public | Stream) -> Ground:
+    """Return what all classes of a stream stand on."""
+    query = known.query() if isinstance(known, Public) else known.query
+    return read_stream(json.loads(query))
+
+
+def how_far(config: ReleaseConfig, ledger: Ledger) -> Standing | None:
+    """Return how far the stream of a config is, None before it was opened.
+
+    What the ledger would refuse for want of budget or nights is refused at once: for use before
+    images are read.
+
+    Raises
+    ------
+    BudgetError
+        The account cannot pay for a new stream, or the horizon is reached.
+    LedgerError
+        No account, a stream that has ended, or a run key that is no date.
+    """
+    assert config.stream is not None
+    cost = None if config.stream.follows else config.charge
+    return standing(ledger, config.population, config.name, str(config.run_key), cost=cost)
+
+
+def check_account(config: ReleaseConfig, ledger: Ledger) -> None:
+    """Raise as `how_far` or `Ledger.check_charge` where the account cannot pay for a release."""
+    if config.stream is None:
+        ledger.check_charge(config.population, config.charge, str(config.run_key))
+    else:
+        how_far(config, ledger)
+
+
+def earlier(
+    public: Public,
+    ledger: Ledger,
+    account: Stream,
+    now: Standing,
+    ground: Ground,
+    lying: Arrivals,
+    entered: Sequence[int | None],
+) -> tuple[tuple[ClassHistory, ...], tuple[Private, ...]]:
+    """Return the history and the private sums of each class, up to the last night settled.
+
+    Parameters
+    ----------
+    lying, entered
+        What lies there, and on which night each unit of it entered.
+
+    Raises
+    ------
+    LedgerError
+        The private sums are lost, and so are some of the images.
+    OutputError
+        The nights before were drawn with other noise.
+    """
+    nights = len(now.digests)
+    if not nights:
+        before = _followed(public, ledger)
+        histories = tuple(
+            ClassHistory(label, name, ground, (), before.get(name))
+            for label, name, _ in public.classes
+        )
+        return histories, tuple(nothing(ground.space.dim) for _ in histories)
+    sums = read_sums(ledger, account, now, ground, nights, now.totals[-1])
+    if sums is not None:
+        assert now.last is not None
+        document = json.loads(now.last.result)
+        check_noise(document, ground)
+        histories = tuple(
+            replace(found, nights=(*found.nights, read_night(nights, row)))
+            for found, row in zip(sums.histories, document["classes"], strict=True)
+        )
+        return histories, sums.after
+    histories = read_histories(_documents(ledger, account))
+    again = tuple(
+        _made_again(found, points, [entered[i] for i in owner])
+        for found, points, owner in zip(histories, lying.points, lying.owners, strict=True)
+    )
+    private = tuple(one for one in again if one is not None)
+    if len(private) != len(histories):
+        raise LedgerError(
+            f"the private sums of the stream {account.name!r} are not in "
+            f"{sums_folder(ledger, account)}, and images of earlier nights are not there to make "
+            "them again; put that folder or the images back, or open a stream of another name, "
+            "which is charged"
+        )
+    return histories, private
+
+
+def _made_again(found: ClassHistory, points: Any, entered: Sequence[int | None]) -> Private | None:
+    """Return the private sums of a class, None unless the units of all nights are there."""
+    private, on = nothing(found.stream.space.dim), np.array([one or 0 for one in entered])
+    for night in found.nights:
+        units = points[on == night.night]
+        if len(units) != night.units:
+            return None
+        private = add_units(found.stream, found.nights[: night.night - 1], private, units)
+    return private
+
+
+def check_follows(public: Public, ledger: Ledger) -> None:
+    """Raise unless the stream that a new one follows is of the same means."""
+    before = _stream_before(public, ledger)
+    if before is None:
+        return
+    mine, others = json.loads(public.query()), json.loads(before.query)
+    for key in sorted(SHARED):
+        if mine.get(key) != others.get(key):
+            raise MismatchError(
+                f"a stream goes on with the means of the one that it follows, so {key} must be "
+                f"{others.get(key)!r} as in {before.name!r}, found {mine.get(key)!r}; set it back, "
+                "or leave follows out and pay for a stream of its own"
+            )
+
+
+def _followed(public: Public, ledger: Ledger) -> Mapping[str, Estimate]:
+    """Return the mean of each class of the streams before, where there is one."""
+    before = _stream_before(public, ledger)
+    if before is None:
+        return {}
+    means = {}
+    for found in read_histories(_documents(ledger, before)):
+        own = cumulative(found.stream, found.nights)
+        both = [one for one in (found.before, own) if one is not None]
+        if both:
+            means[found.name] = joined(found.stream, *both)
+    return means
+
+
+def _stream_before(public: Public, ledger: Ledger) -> Stream | None:
+    told = public.config.stream
+    if told is None or told.follows is None:
+        return None
+    found = stream_named(ledger, public.config.population, told.follows)
+    if found is None:
+        raise LedgerError(
+            f"{public.config.population!r} has no stream {told.follows!r} to follow; correct "
+            "follows, or leave it out and pay for a stream of its own"
+        )
+    return found
+
+
+def _documents(ledger: Ledger, account: Stream) -> Any:
+    return (json.loads(night.result) for night in stored_nights(ledger, account))

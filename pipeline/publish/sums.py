@@ -1,0 +1,208 @@
+"""The private sums of a stream, kept between nights: small files, beside the ledger, its owner's.
+
+A file is of one night, and holds the sums up to it, before anything of it is drawn, with all that
+was released before it. It is written before the night's units are claimed, and named by them: so
+a night that was reserved and killed is finished from its file, whatever happened to the images.
+What it belongs to is under a seal with the ledger's key: the nights before it, by the digests of
+what was committed, and the units of all of them. A file that was changed, or is of a ledger that
+went another way, is as good as none.
+
+For SQLite the files lie in ``NAME.nights`` beside the ledger; for PostgreSQL on the machine that
+runs the nights, beside the marker. They are as private as the images, and belong into their
+backups. Next on the path: ``night_document.py``.
+"""
+
+import hashlib
+import hmac
+import io
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import OutputError
+from pipeline.files import atomic_path, private_folder
+from pipeline.ledger import Ledger, Standing, Stream
+from pipeline.publish.transcript import (
+    ClassHistory,
+    epoch_row,
+    estimate_row,
+    opened_row,
+    read_epoch,
+    read_estimate,
+    read_opened,
+)
+from pipeline.stream import Night, Private
+from pipeline.stream import Stream as Ground
+
+FORMAT = 1
+"""Raised when what is in a file changes."""
+SEAL = 32
+"""Bytes of the seal that a file begins with."""
+WIDE = 16
+"""Bytes of a whole number of the sums of clipped vectors."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sums:
+    """All nights before one, as they were released, and the private sums up to it.
+
+    Attributes
+    ----------
+    histories : tuple of ClassHistory
+        Of each class.
+    after : tuple of Private
+        Of each class.
+    units : tuple of int
+        How many units of each class came in the last night.
+    """
+
+    histories: tuple[ClassHistory, ...]
+    after: tuple[Private, ...]
+    units: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        """Show no value."""
+        return "Sums(…)"
+
+
+def sums_folder(ledger: Ledger, stream: Stream) -> Path:
+    """Return the folder of a stream's files; nothing is made yet."""
+    return ledger.beside("nights") / stream.identity[:32]
+
+
+def write_sums(ledger: Ledger, stream: Stream, now: Standing, total: str, sums: Sums) -> None:
+    """Write the file of the night after all that are settled; `total` is of its units."""
+    folder = private_folder(sums_folder(ledger, stream).parent) / stream.identity[:32]
+    private_folder(folder)
+    content = _packed(_known(stream, now, len(now.digests), total), sums)
+    with atomic_path(_file(ledger, folder, len(now.digests) + 1, total), mode=0o600) as temporary:
+        temporary.write_bytes(_seal(ledger, content) + content)
+
+
+def read_sums(
+    ledger: Ledger, stream: Stream, now: Standing, ground: Ground, night: int, total: str
+) -> Sums | None:
+    """Return what the file of a night holds, or None where there is none that belongs to it."""
+    path = _file(ledger, sums_folder(ledger, stream), night, total)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise OutputError(
+            f"the private sums of the stream in {path.parent} cannot be read ({error.strerror}); "
+            "give them back to the user that runs the nights"
+        ) from None
+    seal, content = content[:SEAL], content[SEAL:]
+    if not hmac.compare_digest(seal, _seal(ledger, content)):
+        return None
+    head, arrays = _unpacked(content)
+    if head["of"] != _known(stream, now, night - 1, total):
+        return None
+    classes = [_read_class(i, told, arrays, ground) for i, told in enumerate(head["classes"])]
+    histories, after = zip(*classes, strict=True)
+    return Sums(histories, after, tuple(told["units"] for told in head["classes"]))
+
+
+def forget_sums(ledger: Ledger, stream: Stream, night: int) -> None:
+    """Remove the files of nights before the one before `night`, which nobody needs again."""
+    for path in sums_folder(ledger, stream).glob("*.sums"):
+        number = path.name.partition("-")[0]
+        if number.isdecimal() and int(number) < night - 1:
+            path.unlink(missing_ok=True)
+
+
+def _file(ledger: Ledger, folder: Path, night: int, total: str) -> Path:
+    return folder / f"{night}-{_seal(ledger, total.encode()).hex()[:16]}.sums"
+
+
+def _known(stream: Stream, now: Standing, before: int, total: str) -> dict[str, Any]:
+    """Return what the file of the night after the first `before` belongs to."""
+    chain = hashlib.sha256()
+    for digest, units in itertools.islice(zip(now.digests, now.totals, strict=True), before):
+        chain.update(f"{digest} {units}\n".encode())
+    told = {"stream": stream.identity, "query": stream.query, "night": before + 1}
+    return {"format": FORMAT, **told, "chain": chain.hexdigest(), "total": total}
+
+
+def _seal(ledger: Ledger, content: bytes) -> bytes:
+    return hmac.digest(ledger.key, b"sums\0" + content, "sha256")
+
+
+def _packed(known: dict[str, Any], sums: Sums) -> bytes:
+    """Return a file without its seal: what it belongs to as JSON, then NumPy's arrays."""
+    classes, arrays = [], dict[str, NDArray[Any]]()
+    for i, found in enumerate(sums.histories):
+        nights, after = found.nights, sums.after[i]
+        marks = [(t, night) for t, night in enumerate(nights) if night.opened or night.epoch]
+        told = {
+            "label": found.label,
+            "name": found.name,
+            "units": sums.units[i],
+            "before": None if found.before is None else estimate_row(found.before),
+            "opened": [(t, opened_row(night.opened)) for t, night in marks if night.opened],
+            "epochs": [(t, epoch_row(night.epoch)) for t, night in marks if night.epoch],
+        }
+        classes.append(told)
+        arrays[f"{i} units"] = np.array([night.units for night in nights], np.int64)
+        for name in ("survey", "shells", "w"):
+            rows = [row for night in nights if (row := getattr(night, name)) is not None]
+            arrays[f"{i} {name}"] = np.array(rows, np.float64)
+        arrays[f"{i} held"] = after.held
+        arrays[f"{i} counts"] = np.array(after.survey, np.int64)
+        arrays[f"{i} sizes"] = np.array(after.shells, np.int64)
+        wide = [n.to_bytes(WIDE, "little", signed=True) for row in after.means for n in row]
+        arrays[f"{i} means"] = np.frombuffer(b"".join(wide), np.uint8)
+    head = json.dumps({"of": known, "classes": classes}).encode()
+    stream = io.BytesIO()
+    np.savez(stream, allow_pickle=False, **arrays)
+    return len(head).to_bytes(8, "little") + head + stream.getvalue()
+
+
+def _unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    size = 8 + int.from_bytes(content[:8], "little")
+    with np.load(io.BytesIO(content[size:]), allow_pickle=False) as found:
+        return json.loads(content[8:size]), dict(found)
+
+
+def _read_class(
+    i: int, told: dict[str, Any], arrays: dict[str, NDArray[Any]], ground: Ground
+) -> tuple[ClassHistory, Private]:
+    """Return the history of a class, and its sums."""
+    units, survey, shells, w = (arrays[f"{i} {x}"] for x in ("units", "survey", "shells", "w"))
+    opened = {t: read_opened(row) for t, row in told["opened"]}
+    epochs = {t: read_epoch(row) for t, row in told["epochs"]}
+    first, so_far = len(units) - len(w), np.cumsum(units).tolist()
+    nights = tuple(
+        Night(t + 1, count, so_far[t], opened.get(t), epochs.get(t))
+        if t < first
+        else Night(
+            *(t + 1, count, so_far[t], opened.get(t), epochs.get(t)),
+            *(survey[t - first], shells[t - first], w[t - first]),
+        )
+        for t, count in enumerate(units.tolist())
+    )
+    before = None if told["before"] is None else read_estimate(told["before"], ground)
+    history = ClassHistory(told["label"], told["name"], ground, nights, before)
+    dim = ground.space.dim
+    wide = arrays[f"{i} means"].tobytes()
+    whole = [
+        int.from_bytes(wide[at : at + WIDE], "little", signed=True)
+        for at in range(0, len(wide), WIDE)
+    ]
+    return history, Private(
+        arrays[f"{i} held"].reshape(-1, dim),
+        _rows(arrays[f"{i} counts"].tolist()),
+        _rows(arrays[f"{i} sizes"].tolist()),
+        tuple(tuple(whole[at : at + dim]) for at in range(0, len(whole), dim)),
+    )
+
+
+def _rows(values: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, values))

@@ -1,0 +1,83 @@
+"""What the pages of releases and of nights have in common: what is promised, told and paid."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.privacy import Budget, budget_from, repeat
+from pipeline.report.findings import Finding
+
+EXACT = ("noised", "derived", "exact")
+"""What the page's numbers are, in `report.toml`: each with its label."""
+
+
+def headline(settings: Mapping[str, Any], words: Mapping[str, str]) -> Finding:
+    """Say what is noised and what is exact, unless the noise was drawn in floats."""
+    if settings["noise"] == "hardened":
+        return Finding(words["lead"])
+    return Finding(words["unsafe_lead"], warning=True)
+
+
+def unit_of(settings: Mapping[str, Any]) -> str:
+    """Return what one record is; documents from before there were persons are of images."""
+    return str(settings.get("unit", "image"))
+
+
+def promise_of(settings: Mapping[str, Any]) -> Budget:
+    """Return what is promised to one image or person, in all classes it may be in."""
+    cost = budget_from(settings["definition"], settings["budget"])
+    return repeat(cost, settings.get("classes_per_person") or 1)
+
+
+def sentence(text: str) -> str:
+    """Return `text` as a sentence of its own."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def facts(pairs: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return what the template of facts draws: pairs of label and text, and the settings."""
+    config = json.dumps(settings, indent=2, ensure_ascii=False) if settings else ""
+    return {"pairs": pairs, "url": "", "classes": [], "series": [], "notes": [], "config": config}
+
+
+def told_facts(settings: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, str]:
+    """Return what was released, and how."""
+    return {
+        "Population": settings["population"],
+        "One record is": _record(settings),
+        "Run": settings["run_key"],
+        "Image size": f"{settings['image_height']} × {settings['image_width']} pixels",
+        "Descriptor": settings["descriptor"],
+        "Manifold": settings["manifold"],
+        "Mechanism": words.get(settings["mechanism"], settings["mechanism"]),
+        "Noise": words[settings["noise"]],
+    }
+
+
+def _record(settings: Mapping[str, Any]) -> str:
+    if (classes := settings.get("classes_per_person")) is None:
+        return "an image"
+    where = "one class" if classes == 1 else f"each of at most {classes} classes"
+    return f"a person: the mean of that person's images in {where}"
+
+
+def cost_lines(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a line a draw: of what, how wide, and what is certified; and the sum of a class."""
+    lines = []
+    for row in rows:
+        for step in row["costs"]:
+            noise = [digits(step["sensitivity"], 6), digits(step["sigma"], 6)]
+            lines.append([row["class_name"], step["step"], *noise, _rho(step)])
+        if len(row["costs"]) > 1:
+            lines.append([row["class_name"], "all together", "", "", _rho(row)])
+    heads = ["Class", "Step", "Sensitivity", "Noise σ", "Certified ρ"]
+    return {"heads": heads, "lines": lines, "text": 2}
+
+
+def _rho(paid: Mapping[str, Any]) -> str:
+    return digits(paid["rho"], 6, "none")
+
+
+def digits(value: float | None, count: int, absent: str = "") -> str:
+    """Return a number in `count` digits, or what stands for none."""
+    return absent if value is None else f"{value:.{count}g}"

@@ -1,0 +1,155 @@
+"""A night of a stream with a long past, against the same night at its beginning."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+import time
+from dataclasses import replace
+from datetime import date, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from sqlalchemy import insert
+
+from pipeline.ledger import Ledger, Stream, init_ledger, schema, standing
+from pipeline.ledger.claims import HEAD, Claim, _row, sum_of
+from pipeline.ledger.journal import append
+from pipeline.ledger.marker import Marker, marker_path, move_marker
+from pipeline.ledger.streams import name_of
+from pipeline.ledger.writing import open_book
+from pipeline.privacy import GDP
+from pipeline.publish import load_release, settle_nights
+from pipeline.publish.sums import Sums, read_sums, write_sums
+from pipeline.publish.transcript import read_stream
+from pipeline.stream import Night, Private
+
+NIGHTS, UNITS = 3000, 200
+"""Nights of the past, and units of a night."""
+FIRST = date(2026, 1, 1)
+CARD = 'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = ["well", "ill"]\n'
+CONFIG = """\
+name = "nightly"
+population = "ward-7"
+dataset = "ward.toml"
+labels_and_class_sizes_are_public = true
+budget = 2.0
+[stream]
+horizon = 3650
+"""
+
+
+def run() -> list[dict[str, Any]]:
+    """Return the seconds of night 4, and of the night after `NIGHTS` others."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "ward.toml").write_text(CARD)
+        (place / "night.toml").write_text(CONFIG)
+        ledger = init_ledger(place / "ledger.sqlite")
+        ledger.set_budget("ward-7", GDP(2.0))
+        seconds = [settle(place, ledger, night, rng) for night in range(1, 5)]
+        age(ledger, NIGHTS, rng)
+        late = settle(place, ledger, NIGHTS + 1, rng)
+    name = f"night {NIGHTS + 1} of a stream, {UNITS} new images; peer: night 4"
+    ratio = {"ratio": late / seconds[-1], "target": "at most 2 s"}
+    return [{"name": name, "ours": late, "peer": seconds[-1], "unit": "s", **ratio}]
+
+
+def settle(place: Path, ledger: Ledger, night: int, rng: np.random.Generator) -> float:
+    """Put new images in the place of all others, settle a night; return how long that takes."""
+    shutil.rmtree(place / "ward", ignore_errors=True)
+    for number in range(UNITS):
+        path = place / "ward" / ("well", "ill")[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (28, 28), dtype=np.uint8)).save(path)
+    config = load_release(place / "night.toml", run_key=day(night))
+    started = time.perf_counter()
+    (content,) = settle_nights(config, ledger, place)
+    seconds = time.perf_counter() - started
+    assert json.loads(content)["night"] == night
+    return seconds
+
+
+def day(night: int) -> str:
+    """Return the date of a night."""
+    return (FIRST + timedelta(days=night)).isoformat()
+
+
+def age(ledger: Ledger, nights: int, rng: np.random.Generator) -> None:
+    """Let a stream have had some nights, each like the last: claims, results, and their sums."""
+    before = standing(ledger, "ward-7", "nightly", day(nights))
+    assert before is not None
+    stream = before.stream
+    known = len(before.digests)
+    ground = read_stream(json.loads(stream.query))
+    sums = read_sums(ledger, stream, before, ground, known, before.totals[-1])
+    assert sums is not None
+    write_nights(ledger, stream, known, nights, rng)
+    now = standing(ledger, "ward-7", "nightly", day(nights))
+    assert now is not None
+    last = replace(now, digests=now.digests[:-1], totals=now.totals[:-1])
+    write_sums(ledger, stream, last, now.totals[-1], aged(sums, nights))
+
+
+def aged(sums: Sums, nights: int) -> Sums:
+    """Return sums of as many nights, the last of them repeated."""
+    histories, after = [], []
+    for found, private in zip(sums.histories, sums.after, strict=True):
+        nights_of = list(found.nights)
+        for number in range(len(nights_of) + 1, nights):
+            last = nights_of[-1]
+            so_far = last.n_so_far + last.units
+            nights_of.append(
+                Night(number, last.units, so_far, None, None, last.survey, last.shells, last.w)
+            )
+        more = nights - len(found.nights) - 1
+        histories.append(replace(found, nights=tuple(nights_of)))
+        rows = (private.survey, private.shells, private.means)
+        after.append(Private(private.held, *((*row, *row[-1:] * more) for row in rows)))
+    return Sums(tuple(histories), tuple(after), sums.units)
+
+
+def write_nights(
+    ledger: Ledger, stream: Stream, known: int, nights: int, rng: np.random.Generator
+) -> None:
+    """Write nights after `known`, their claims and results, in one transaction."""
+    with open_book(ledger.database, ledger.key) as book:
+        opened = book.state.streams[stream.identity]
+        scope, rows = opened.scope, len(book.journal.events)
+        last = book.connection.execute(
+            schema.results.select().where(
+                schema.results.c.identity == list(opened.nights.values())[-1]
+            )
+        ).one()
+        events, results, owner = [], [], dict[bytes, tuple[int, str]]()
+        for night in range(known + 1, nights + 1):
+            name = name_of(ledger, "night", stream.identity, day(night))
+            units = {rng.bytes(16): f"{n % 2} {('well', 'ill')[n % 2]}" for n in range(UNITS)}
+            owner |= {unit: (rows + len(events) + 1, label) for unit, label in units.items()}
+            document = json.loads(last.result) | {"night": night}
+            content = json.dumps(document, sort_keys=True).encode()
+            told = {"stream": stream.identity, "identity": name, "night": night}
+            counted = {"units": UNITS, "sum": sum_of(ledger.key, scope, units)}
+            at = {"at": "2026-01-01T00:00:00+00:00"}
+            events.append({"kind": "night", **at, **told, **counted, "run_key": day(night)})
+            digest = hashlib.sha256(content).hexdigest()
+            events.append({"kind": "result", **at, "identity": name, "digest": digest})
+            results.append({"identity": name, "result": content})
+        book.connection.execute(insert(schema.results), results)
+        old = book.connection.execute(
+            schema.claims.select().where(schema.claims.c.scope == scope)
+        ).all()
+        owner |= {row.unit: (row.night, row.label) for row in old}
+        ring = [*sorted(owner), HEAD]
+        claims = [Claim(unit, after, *owner[unit]) for unit, after in pairwise(ring)]
+        book.connection.execute(schema.claims.delete().where(schema.claims.c.scope == scope))
+        book.connection.execute(
+            insert(schema.claims), [_row(ledger.key, scope, claim) for claim in claims]
+        )
+        journal = append(book.connection, ledger.key, book.journal, *events)
+        end = Marker(len(journal.events), journal.mac)
+    move_marker(marker_path(ledger.database, ledger.key), end)

@@ -1,0 +1,90 @@
+"""A ward whose folder of images grows, or not, and the nights of its stream; nothing is tested."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from pipeline.ledger import Ledger, Stream, init_ledger, stream_named
+from pipeline.privacy import GDP
+from pipeline.publish import load_release, settle_nights
+from pipeline.store import Place
+
+CARD = 'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = ["well", "ill"]\n'
+PERSONS = CARD + 'pattern = "{class}/{person}-*.png"\nunit = "person"\n'
+CONFIG = """\
+name = "nightly"
+population = "ward-7"
+dataset = "ward.toml"
+labels_and_class_sizes_are_public = true
+budget = 2.0
+"""
+STREAM = "[stream]\nhorizon = 40\nopening = 8.0\n"
+
+
+@dataclass
+class Ward:
+    """A folder of images, the card, the config and the ledger of a stream."""
+
+    folder: Path
+    made: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        self.write(CARD)
+        for name in ("well", "ill"):
+            (self.folder / "ward" / name).mkdir(parents=True, exist_ok=True)
+
+    def write(self, card: str = "", config: str = "", stream: str = STREAM) -> None:
+        """Write card and config anew."""
+        if card:
+            (self.folder / "ward.toml").write_text(card)
+        (self.folder / "night.toml").write_text((config or CONFIG) + stream)
+
+    def pay(self, total: float = 2.0) -> Ledger:
+        """Return the ledger, with a budget for the ward."""
+        found = init_ledger(self.folder / "ledger.sqlite")
+        found.set_budget("ward-7", GDP(total))
+        return found
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger."""
+        return init_ledger(self.folder / "ledger.sqlite")
+
+    def put(self, well: int = 0, ill: int = 0, *, who: str = "p", seed: int = 0) -> list[Path]:
+        """Put new images into the folder, of persons p0, p1, … where nobody is named."""
+        paths = []
+        for name, count in (("well", well), ("ill", ill)):
+            for _ in range(count):
+                rng = np.random.default_rng([seed, self.made])
+                image = rng.integers(0, 256, (8, 8), dtype=np.uint8)
+                person = who if who != "p" else f"p{self.made}"
+                paths.append(self.folder / "ward" / name / f"{person}-{self.made:04d}.png")
+                Image.fromarray(image).save(paths[-1])
+                self.made += 1
+        return paths
+
+    def settle(self, day: int, store: Place | None = None) -> list[bytes]:
+        """Settle the night of a day of March."""
+        config = load_release(self.folder / "night.toml", run_key=f"2026-03-{day:02d}")
+        return list(settle_nights(config, self.ledger, self.folder, store))
+
+    def night(self, day: int) -> dict[str, Any]:
+        """Settle a night and return its document."""
+        return dict(json.loads(self.settle(day)[-1]))
+
+    @property
+    def stream(self) -> Stream:
+        """The stream in the ledger."""
+        found = stream_named(self.ledger, "ward-7", "nightly")
+        assert found
+        return found
+
+
+def tonight(document: dict[str, Any]) -> list[int]:
+    """Return how many units of each class entered."""
+    return [row["n_tonight"] for row in document["classes"]]

@@ -5,6 +5,7 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -288,7 +289,7 @@ def test_where_a_store_may_not_lie(ward: Path) -> None:
     for start in ("", "file://", "local://"):
         with pytest.raises(ConfigError, match="as private as the images"):
             find_place(f"{start}{ward}/out/store", out=ward / "out")
-    for address in ("", " ", f"simplecache::file://{ward}/out/store"):
+    for address in ("", " ", "s3://", "file:", f"simplecache::file://{ward}/out/store"):
         with pytest.raises(ConfigError, match="one folder or one address"):
             find_place(address, out=ward / "out")
     with pytest.raises(ConfigError, match="password") as caught:
@@ -406,6 +407,17 @@ def test_a_task_that_was_changed_is_not_opened(ward: Path) -> None:
     with pytest.raises(OutputError, match="was changed"):
         fill(planned(ward), place, changed)
     assert place.names() == []
+
+
+def test_a_store_that_does_not_answer_is_refused_in_time(
+    ward: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a server listens and says nothing, one line comes before any image is read."""
+    monkeypatch.setattr("pipeline.store.place.PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/store"
+        with pytest.raises(OutputError, match=r"cannot reach the store .* \(no answer in 0.5 s\)"):
+            fill(planned(ward), find_place(address))
 
 
 def test_failures_of_a_store_tell_no_secret(ward: Path) -> None:

@@ -99,12 +99,12 @@ def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> No
     card = find_card(dataset)
     path = fetch(card, root, progress=False)
     folder = path if path.is_dir() else path.parent
+    place.prepare()
     found = sift(card, path)
     faults = named(found.faults, folder)
     if found.source is not None:
         before = {fault.file for fault in faults}
         faults += [one for one in check(found.source, folder) if one.file not in before]
-    place.prepare()
     left_out = excluded(getattr(card, "exclude", None), folder, there=False)
     place.write(EXCLUDED, listed(faults, left_out))
     if how.json:

@@ -7,7 +7,10 @@ elsewhere the digest in a shard's name tells. Next on the path: ``shard.py``.
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,8 @@ from pipeline.errors import ConfigError, OutputError
 from pipeline.files import atomic_path, home, private_folder
 
 T = TypeVar("T")
+PATIENCE = 5.0
+"""Seconds that an address elsewhere may take to answer for the first time."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +42,30 @@ class Place:
         return f"{self.address}/{name}"
 
     def prepare(self) -> None:
-        """Make the folder, the owner's alone, and prove that it can be written."""
+        """Make the folder, the owner's alone, and prove that it can be written.
+
+        Of an address elsewhere it is only seen whether somebody answers there, in `PATIENCE`
+        seconds: some libraries would wait for minutes.
+        """
         if self.folder is not None:
             private_folder(self.folder)
+            return
+        answer: Future[list[str]] = Future()
+
+        def ask() -> None:
+            try:
+                answer.set_result(self.names())
+            except BaseException as error:
+                answer.set_exception(error)
+
+        threading.Thread(target=ask, name="ask the store", daemon=True).start()
+        try:
+            answer.result(PATIENCE)
+        except FutureTimeout:
+            fault = f"no answer in {PATIENCE:g} s"
+        else:
+            return
+        raise self._fault("reach", fault)
 
     def names(self) -> list[str]:
         """Return the names of all files."""
@@ -115,11 +141,16 @@ class Place:
         try:
             return work()
         except (OSError, ValueError, ImportError) as error:
+            if isinstance(error, OutputError) and error.__cause__ is None:  # said already
+                raise
             told = error.__cause__ if isinstance(error, OutputError) else error
             reason = getattr(told, "strerror", None) or type(error).__name__
         except Exception as error:  # each service has errors of its own
             reason = type(error).__name__
-        raise OutputError(
+        raise self._fault(what, reason)
+
+    def _fault(self, what: str, reason: str) -> OutputError:
+        return OutputError(
             f"cannot {what} the store {self.shown} ({reason}); check the address, the rights and "
             "the package that fsspec needs for it (covdp[s3] for s3://), or choose another --store"
         )
@@ -152,7 +183,7 @@ def find_place(address: str | Path, *, out: Path | None = None) -> Place:
         When it lies in `out`, whose files are to be handed on, holds a password, or is none.
     """
     text = str(address).rstrip("/")
-    if not text.strip() or "::" in text:
+    if not text.strip() or "::" in text or re.fullmatch(r"[A-Za-z0-9+.-]+:", text):
         raise ConfigError(
             f"the store must be one folder or one address, found {without_password(text)!r}; name "
             "one, without caches or archives before it, which would keep copies elsewhere"

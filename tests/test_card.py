@@ -214,6 +214,73 @@ def test_a_table_is_named_itself(tmp_path: Path) -> None:
     assert "a card knows train, val, test" in draft.open[0]
 
 
+@pytest.mark.parametrize(
+    ("image", "mask", "pattern", "masks"),
+    [
+        ("{c}/P1-{n}.png", "masks/{c}/P1-{n}.png", "{class}/*", "masks/{class}/*.png"),
+        ("{c}/{n}.png", "{c}/{n}_mask.bmp", "{class}/*", "{class}/*_mask.bmp"),
+        ("{c}/images/{n}.png", "{c}/Masks/{n}.png", "{class}/**/*", "{class}/Masks/*.png"),
+        ("im/{c}/{n}.png", "seg/{c}/{n}-seg.tif", "im/{class}/*", "seg/{class}/*-seg.tif"),
+        ("test/{c}/{n}.png", "roi/test/{c}/{n}.png", "test/{class}/*", "roi/test/{class}/*.png"),
+    ],
+)
+def test_masks_beside_images_are_drafted(
+    tmp_path: Path, image: str, mask: str, pattern: str, masks: str
+) -> None:
+    """Masks in the words they are usually called by, one an image, are a guess that opens."""
+    for label in ("a [x]", "b"):
+        for number in (1, 2):
+            save(tmp_path / "ward" / image.format(c=label, n=number))
+            save(tmp_path / "ward" / mask.format(c=label, n=number))
+    keys, draft, source = drafted(tmp_path / "ward")
+    assert (keys["pattern"], keys["masks"]) == (pattern, masks)
+    assert "masks is a guess: 4 file(s)" in draft.open[0]
+    assert source.masks is not None
+    assert source.counts() == (2, 2)
+    assert len(next(source.masks(np.arange(4), 4))) == 4
+
+
+def test_masks_that_do_not_fit_are_told(tmp_path: Path) -> None:
+    """Images without a mask, masks of other sizes, and a class that is called so."""
+    for label in ("a", "b"):
+        for number in (1, 2):
+            save(tmp_path / f"ward/{label}/{number}.png")
+            save(tmp_path / f"ward/{label}/{number}_mask.png", (5, 5))
+            save(tmp_path / f"faces/{('mask', 'bare')[label == 'b']}/{number}{label}.png")
+    keys, draft, _ = drafted(tmp_path / "ward")
+    assert "masks" not in keys
+    assert "4 file(s) look like masks, of other sizes than the images" in draft.open[0]
+    (tmp_path / "ward/b/2_mask.png").unlink()
+    _, draft, _ = drafted(tmp_path / "ward")
+    assert "and 1 image(s) have none at '{class}/*_mask.png', as b/2.png" in draft.open[0]
+    keys, draft, _ = drafted(tmp_path / "faces")
+    assert (keys["classes"], draft.open) == (["bare", "mask"], ())
+
+
+@pytest.mark.parametrize(
+    ("make", "files", "more", "formats", "units"),
+    [
+        (volumes, "{c}/1.nii.gz", "", "NIfTI", (4, 4)),
+        (scans, "{c}/series/IM1", "window = [-160, 240]\n", "DICOM", (1, 0)),
+    ],
+)
+def test_tables_of_other_files(
+    tmp_path: Path,
+    make: Callable[[Path], None],
+    files: str,
+    more: str,
+    formats: str,
+    units: tuple[int, ...],
+) -> None:
+    """A table may list DICOM or NIfTI; persons of DICOM are the files' own."""
+    make(tmp_path / "ward")
+    rows = [f"{files.format(c=label)},{label}" for label in "ab"]
+    (tmp_path / "ward/list.csv").write_text("\n".join(["File,Label", *rows]))
+    keys, _, source = drafted(tmp_path / "ward", more)
+    assert (keys["kind"], keys["formats"], source.units()) == ("table", [formats], units)
+    assert len(next(source.chunks(label=0))) >= 1
+
+
 def test_what_lies_beside_is_told(tmp_path: Path) -> None:
     """Images of another kind and images that cannot be read are told, not passed by."""
     volumes(tmp_path / "ward")

@@ -144,7 +144,7 @@ def sort_files(
     label_of = np.tile(np.arange(len(card.classes)), len(splits))
     for label, group in zip(label_of.tolist(), groups, strict=True):
         if group.passed:
-            raise DatasetError(_passed(path, card.classes[label], group.passed, asked))
+            raise DatasetError(_passed(path, card.classes[label], len(group.passed), asked))
     _check_classes(card, path, np.bincount(label_of, many), asked)
     names = joined([group.names for group in groups])
     masks = joined([group.masks for group in groups]) if card.masks else None
@@ -174,14 +174,14 @@ def sort_files(
 
 @dataclass(eq=False)
 class _Group:
-    """The files of one class and split; how many `exclude` names, and how many would be missed."""
+    """The files of one class and split; how many `exclude` names, and which would be missed."""
 
     names: Paths
     masks: Paths
     people: list[str]
     dates: list[date | None]
     left_out: int
-    passed: int
+    passed: list[Found]
 
 
 class _Listing(NamedTuple):
@@ -197,7 +197,7 @@ class _Listing(NamedTuple):
 def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _Group:
     """Return the files of one class and split."""
     pattern, follow = fill(card.pattern, named), follower(listing.root)
-    group = _Group(packed(()), packed(()), [], [], 0, 0)
+    group = _Group(packed(()), packed(()), [], [], 0, [])
     masks: dict[Found, str] = {}
     kept: list[str] = []
 
@@ -217,16 +217,19 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _Grou
                 kept.append(beside)
             yield found.path
 
-    if card.masks is None:
-        group.names = packed(read(_usable(listing, pattern, group)))
-        return group
-    for found in _usable(listing, pattern, group):
-        letters = pattern.letters(found.relative)
-        masks[found] = mask_of(card.masks, found.relative, named | letters)
-    taken = set(masks.values())
-    shown = [found for found in masks if found.relative not in taken]  # a mask is no image
-    group.names = packed(read(shown))
+    images: Iterable[Found] = _usable(listing, pattern, group)
+    if card.masks is not None:
+        for found in images:
+            letters = pattern.letters(found.relative)
+            masks[found] = mask_of(card.masks, found.relative, named | letters)
+        taken = set(masks.values())  # a mask is no image, whatever its format
+        images = [found for found in masks if found.relative not in taken]
+        group.passed = [found for found in group.passed if found.relative not in taken]
+    group.names = packed(read(images))
     group.masks = packed(kept)
+    if listing.sift is not None:
+        while group.passed:
+            listing.sift(group.passed.pop().path, OTHER, True)
     return group
 
 
@@ -241,9 +244,7 @@ def _usable(listing: _Listing, pattern: Pattern, group: _Group) -> Iterator[Foun
         elif found.relative.lower().endswith(suffixes):
             yield found
         elif found.folder or may_be_image(found.relative):
-            group.passed += sift is None
-            if sift is not None:
-                sift(found.path, OTHER, True)
+            group.passed.append(found)
 
 
 def may_be_image(name: str) -> bool:

@@ -1,21 +1,42 @@
 """A draft of a card, from what lies in a folder: what is plain, what is a guess, what is open."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pipeline.datasets.columns import read_columns, read_head
 from pipeline.datasets.decoding import FORMATS
 from pipeline.datasets.doors import stay_inside
+from pipeline.datasets.drafted_masks import Sorted, draft_masks, sort_masks
 from pipeline.datasets.layouts import FEW, read_layout
-from pipeline.datasets.looks import SAMPLE, TABLES, Look, look_at, scan
+from pipeline.datasets.looks import SAMPLE, TABLES, Look, kind_of, look_at, scan
 from pipeline.datasets.source import SPLITS
 from pipeline.errors import DatasetError
 
 SIZES = (224, 128, 64, 28)
 """Sides that a draft chooses from where images have different sizes."""
 WORDS = {"folder": "picture(s)", "dicom": "DICOM file(s)", "nifti": "NIfTI file(s)"}
+FILES = {"dicom": "DICOM", "nifti": "NIfTI"}
+MASKED = ("folder", "nifti")
+"""Kinds whose cards may name masks."""
+SLICES = "axis = 2 cuts slices across the last axis; volumes = true takes volumes whole"
+ORDER = (
+    "kind",
+    "path",
+    "channels",
+    "classes",
+    "pattern",
+    "masks",
+    "columns",
+    "unit",
+    "axis",
+    "size",
+    "formats",
+)
+"""In which keys are written."""
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "class": ("class", "label", "diagnosis", "target", "category", "finding"),
     "split": ("split", "set", "partition"),
@@ -86,8 +107,17 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
 
 def _of_folder(kind: str, path: Path, root: Path, names: Sequence[str], doubts: list[str]) -> Draft:
     """Draft a card of a folder of files of one kind."""
+    found = sort_masks(names) if kind in MASKED else Sorted([*names], [])
     # DICOM says whose it is: a guess from paths would take a patient of two series for two
-    layout = read_layout(names, path.name, persons=kind != "dicom")
+    layout = read_layout(found.images, path.name, persons=kind != "dicom")
+    masks = None
+    if found.masks:
+        above = f"{path.name}/" if layout.from_above else ""
+        masks = draft_masks(found, layout, above, partial(_alike, kind, path))
+        if masks is None:  # a class may be called so
+            layout = read_layout(names, path.name)
+        else:
+            names, doubts = found.images, [*doubts, masks.doubt]
     base = path.parent if layout.from_above else path
     stay_inside(base, root, str(base))
     doubts += layout.open
@@ -99,11 +129,10 @@ def _of_folder(kind: str, path: Path, root: Path, names: Sequence[str], doubts: 
         "pattern": layout.pattern,
         "unit": "person" if own or layout.person else None,
         "formats": _formats(names) if kind == "folder" else None,
+        "masks": masks and masks.masks,
     }
     if kind == "nifti":
-        doubts.append(
-            "axis = 2 cuts slices across the last axis; volumes = true takes volumes whole"
-        )
+        doubts.append(SLICES)
         if not layout.person:
             doubts.append(
                 "each file is taken for another person; name {person} in pattern where one has more"
@@ -111,6 +140,12 @@ def _of_folder(kind: str, path: Path, root: Path, names: Sequence[str], doubts: 
         keys["axis"] = 2
     looks, faults = look_at(kind, path, names)
     return _written(path, keys, looks, faults, doubts)
+
+
+def _alike(kind: str, folder: Path, image: str, mask: str) -> bool:
+    """Return whether an image and its mask have one size; what cannot be read has none."""
+    looks, _ = look_at(kind, folder, [image, mask])
+    return len(looks) == 2 and looks[0].sides == looks[1].sides
 
 
 def _of_table(path: Path, root: Path) -> Draft:
@@ -140,16 +175,31 @@ def _of_table(path: Path, root: Path) -> Draft:
     kept = {"path": files[0], "class": label or "?"}
     kept |= {role: name for role, name in columns.items() if name and role != "class"}
     images = [row[names.index(files[0])] for row in rows]
+    kind = _kind_of_all(path.parent, images, doubts)
+    if kind == "dicom":
+        kept.pop("mask", None)
+    own = kind == "dicom" and not columns["person"]
     keys: dict[str, object] = {
         "kind": "table",
         "path": path.relative_to(root).as_posix(),
         "classes": classes[:FEW] or ["?"],
         "columns": kept,
-        "unit": "person" if columns["person"] else None,
-        "formats": _formats(images),
+        "unit": "person" if own or columns["person"] else None,
+        "formats": _formats(images) if kind == "folder" else [FILES[kind]],
+        "axis": 2 if kind == "nifti" else None,
     }
-    looks, faults = look_at("table", path.parent, images)
-    return _written(path, keys, looks, faults, doubts)
+    looks, faults = look_at(kind, path.parent, images)
+    return _written(path, keys, looks, faults, doubts, own=own)
+
+
+def _kind_of_all(folder: Path, images: Sequence[str], doubts: list[str]) -> str:
+    """Return the kind of most files that a table lists; what is open of it goes to `doubts`."""
+    kinds = Counter(kind_of(folder / image) or "folder" for image in images)
+    if len(kinds) > 1:
+        doubts.append("images are of several kinds; a table has one: " + ", ".join(sorted(kinds)))
+    kind = kinds.most_common(1)[0][0]
+    doubts += [SLICES] if kind == "nifti" else []
+    return kind
 
 
 def _called(names: Sequence[str], calls: Sequence[str]) -> str | None:
@@ -182,13 +232,17 @@ def _written(
     looks: Sequence[Look],
     faults: Sequence[str],
     doubts: list[str],
+    *,
+    own: bool = False,
 ) -> Draft:
-    """Return a draft with what the images themselves say."""
+    """Return a draft with what the images themselves say, and `own` ones of persons."""
     if not looks:
         raise DatasetError(f"none of the images can be read; the first: {faults[0]}")
-    if keys["kind"] == "dicom" and not all(look.named for look in looks):
+    if (own or keys["kind"] == "dicom") and not all(look.named for look in looks):
         keys["unit"] = None
-        doubts.append('some files have no PatientID; unit = "person" needs {person} in pattern')
+        doubts.append(
+            'some files have no PatientID; unit = "person" needs {person} in pattern, or a column'
+        )
     doubts += [f"{len(faults)} cannot be read; the first: {faults[0]}"] if faults else []
     colours = {look.colour for look in looks}
     if len(colours) > 1:
@@ -204,19 +258,7 @@ def _written(
             f"{size} makes them square by cropping, fit says otherwise"
         )
     lines = [f"# drafted from {len(looks)} of the files of {path.name}; keys: data/README.md"]
-    order = (
-        "kind",
-        "path",
-        "channels",
-        "classes",
-        "pattern",
-        "columns",
-        "unit",
-        "axis",
-        "size",
-        "formats",
-    )
-    lines += [f"{key} = {_toml(keys[key])}" for key in order if keys.get(key) is not None]
+    lines += [f"{key} = {_toml(keys[key])}" for key in ORDER if keys.get(key) is not None]
     if len(sides) == 1:
         lines.append(f"# all images have {_by(min(sides))} pixels")
     if any(look.deep for look in looks):

@@ -16,6 +16,7 @@ SAMPLE = 1000
 """Headers that are looked at, evenly over all files."""
 TABLES = (".csv", ".parquet")
 _DICOM = (".dcm", ".dicom", ".ima")
+_PICTURES = tuple(end for ends in FORMATS.values() for end in ends)
 
 
 @dataclass(frozen=True)
@@ -46,25 +47,30 @@ def scan(folder: Path) -> dict[str, list[str]]:
     Hidden ones are left out, and tables in folders below.
     """
     found: dict[str, list[str]] = {"folder": [], "dicom": [], "nifti": [], "table": []}
-    pictures = tuple(end for ends in FORMATS.values() for end in ends)
     for place, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file, low = Path(place, name), name.lower()
             if low.startswith(".") or low == "dicomdir":
                 continue
-            if low.endswith(pictures):
-                kind = "folder"
-            elif low.endswith((".nii", ".nii.gz")):
-                kind = "nifti"
-            elif low.endswith(TABLES) and file.parent == folder:
+            kind = kind_of(file)
+            if low.endswith(TABLES) and file.parent == folder:
                 kind = "table"
-            elif low.endswith(_DICOM) or (not any(map(str.isalpha, file.suffix)) and _marked(file)):
-                kind = "dicom"
-            else:
-                continue
-            found[kind].append(file.relative_to(folder).as_posix())
+            if kind is not None:
+                found[kind].append(file.relative_to(folder).as_posix())
     return found
+
+
+def kind_of(file: Path) -> str | None:
+    """Return the kind of card that reads a file, by its name or its mark; None for no image."""
+    low = file.name.lower()
+    if low.endswith(_PICTURES):
+        return "folder"
+    if low.endswith((".nii", ".nii.gz")):
+        return "nifti"
+    if low.endswith(_DICOM) or (not any(map(str.isalpha, file.suffix)) and _marked(file)):
+        return "dicom"
+    return None
 
 
 def _refuse(error: OSError) -> None:
@@ -120,6 +126,6 @@ def _dicom(file: Path) -> Look:
 
 
 LOOKS: Mapping[str, Callable[[Path], Look]] = {
-    "folder": _picture, "nifti": _nifti, "dicom": _dicom, "table": _picture,
+    "folder": _picture, "nifti": _nifti, "dicom": _dicom,
 }  # fmt: skip
-"""How a file of each kind is looked at; only images are listed in tables so far."""
+"""How a file of each kind is looked at."""

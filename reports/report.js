@@ -48,21 +48,23 @@ function fit(spec, width) {
   return out;
 }
 
-function unchecked(element) {
-  // The classes that the reader of a section has left out.
-  const boxes = element.closest(".experiment")?.querySelectorAll(".filter input:not(:checked)") ?? [];
-  return new Set([...boxes].map((box) => box.value));
+function choice(element) {
+  // What the reader of a section has left out, and which of several means is to be drawn.
+  const section = element.closest(".experiment");
+  const boxes = section?.querySelectorAll(".filter [name=class]:not(:checked)") ?? [];
+  const span = section?.querySelector(".filter [name=span]:checked")?.value;
+  return { without: new Set([...boxes].map((box) => box.value)), span };
 }
 
-function chosen(spec, without) {
-  // The specification without the marks of some classes.
+function chosen(spec, { without, span }) {
+  // The specification with the marks of that choice.
   for (const [name, rows] of Object.entries(spec.datasets))
-    spec.datasets[name] = rows.filter((row) => !without.has(row.class));
+    spec.datasets[name] = rows.filter((row) => !without.has(row.class) && (!span || !row.span || row.span === span));
   return spec;
 }
 
 async function draw(figure) {
-  const spec = chosen(JSON.parse(figure.querySelector("script").textContent), unchecked(figure));
+  const spec = chosen(JSON.parse(figure.querySelector("script").textContent), choice(figure));
   const live = figure.querySelector(".live");
   live.hidden = false;
   const width = Math.max(live.clientWidth, 280);
@@ -100,7 +102,7 @@ for (const filter of document.querySelectorAll(".filter")) {
   const section = filter.closest(".experiment");
   filter.hidden = false;
   filter.addEventListener("change", () => {
-    const without = unchecked(filter);
+    const { without } = choice(filter);
     for (const row of section.querySelectorAll("[data-class]")) row.hidden = without.has(row.dataset.class);
     section.querySelectorAll("figure.chart[data-state=live]").forEach(draw);
   });

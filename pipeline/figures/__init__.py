@@ -29,7 +29,7 @@ from pipeline.figures.style import (
     number,
     own_ids,
 )
-from pipeline.figures.timelines import Scale, timeline
+from pipeline.figures.timelines import Scale, comparison, timeline
 
 __all__ = [
     "DEFINITIONS",
@@ -38,6 +38,7 @@ __all__ = [
     "Scale",
     "bars",
     "class_titles",
+    "comparison",
     "curves",
     "digits",
     "javascript",

@@ -94,12 +94,18 @@ def finish(
     """
     import vl_convert
 
-    spec = chart.configure(**_config(legend)).to_dict()
+    spec = specification(chart, legend)
     version = re.search(r"/v(\d+\.\d+)", str(spec["$schema"]))
     svg = vl_convert.vegalite_to_svg(
         json.dumps(spec), vl_version=version[1] if version else None, allowed_base_urls=[]
     )
     return Figure(name, title, own_ids(svg), spec, alt, firm(caption))
+
+
+def specification(chart: Any, legend: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the Vega-Lite specification of an Altair chart in the house style."""
+    found: dict[str, Any] = chart.configure(**_config(legend)).to_dict()
+    return found
 
 
 def own_ids(svg: str, prefix: str = "") -> str:

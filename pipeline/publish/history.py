@@ -5,20 +5,35 @@ Everything here is post-processing of committed bytes: no image, store or accoun
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term, terms_of
 from pipeline.errors import LedgerError
-from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.geometry import MANIFOLDS
 from pipeline.mean.frame import Frame
+from pipeline.publish.night_means import night_means, window_means
 from pipeline.publish.readings import Mean, Reading, axes_of, mean_of, read_terms
 
 ALIKE = ("name", "descriptor", "eta", "manifold", "unit", "stream", "masked")
 """Settings that runs of one series share, besides classes and the size of the images."""
+NARROWER = math.log(2.0)
+"""`readings.WIDEST` of windows: those of few nights are mostly noise, and would hide the rest."""
+SHOWN = 400
+"""Nights of a stream that are read: of more, every second, every third …, and the last."""
+
+
+class WindowReadings(NamedTuple):
+    """What the terms say of the units that came in the last nights of a stream."""
+
+    nights: int
+    n: int
+    readings: tuple[Reading, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,17 +45,21 @@ class ClassRun:
     name : str
         Of the class.
     n : int
-        Images or persons behind the mean.
+        Images or persons behind the mean; of a stream all up to this night.
     mean : Mean or None
-        None where this version does not know the descriptor or the manifold.
+        None where this version does not know the descriptor or the manifold, and on nights between
+        those that are shown.
     readings : tuple of Reading
         What the terms say of it.
+    windows : tuple of WindowReadings
+        And of the last nights.
     """
 
     name: str
     n: int
-    mean: Mean | None
-    readings: tuple[Reading, ...]
+    mean: Mean | None = None
+    readings: tuple[Reading, ...] = ()
+    windows: tuple[WindowReadings, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +121,12 @@ class Series:
     def classes(self) -> tuple[str, ...]:
         """Names of the classes."""
         return tuple(one.name for one in self.runs[-1].classes)
+
+    @property
+    def horizon(self) -> int | None:
+        """The most nights there will be, of a stream."""
+        found: int | None = self.runs[-1].document.get("horizon")
+        return found
 
 
 class _Found(NamedTuple):
@@ -171,28 +196,59 @@ def _series(found: Sequence[_Found]) -> Series:
     settings = found[-1].document["settings"]
     kind, space = DESCRIPTORS.get(settings["descriptor"]), MANIFOLDS.get(settings["manifold"])
     if kind is None or space is None:
-        return Series(tuple(_unread(one) for one in found), ())
+        return Series(tuple(_run(one, map(_unread, one.document["classes"])) for one in found), ())
     manifold, terms = space(k=kind.k), terms_of(kind)
     axes = axes_of(settings, manifold)
-    return Series(tuple(_read(one, terms, manifold, axes) for one in found), terms)
+    read = partial(read_terms, terms, manifold=manifold)
+    known = _nights if "night" in found[-1].document else _releases
+    classes = known(found, axes, read)
+    return Series(tuple(map(_run, found, classes)), terms)
 
 
-def _read(found: _Found, terms: tuple[Term, ...], manifold: Manifold, axes: Frame) -> Run:
-    rows = found.document["classes"]
-    means = [mean_of(row, axes) for row in rows]
-    classes = tuple(
-        ClassRun(str(row["class_name"]), int(row["n"]), mean, read_terms(terms, mean, manifold))
-        for row, mean in zip(rows, means, strict=True)
-    )
-    return Run(_key(found), found.place, found.document, found.content, classes)
+def _run(found: _Found, classes: Iterable[ClassRun]) -> Run:
+    key = str(found.document["settings"]["run_key"])
+    return Run(key, found.place, found.document, found.content, tuple(classes))
 
 
-def _unread(found: _Found) -> Run:
-    """Return a run of which nothing is said but its size."""
-    rows = found.document["classes"]
-    classes = tuple(ClassRun(str(row["class_name"]), int(row["n"]), None, ()) for row in rows)
-    return Run(_key(found), found.place, found.document, found.content, classes)
+def _unread(row: Mapping[str, Any]) -> ClassRun:
+    """Return a class of which nothing is said but its size."""
+    return ClassRun(str(row["class_name"]), int(row["n"]))
 
 
-def _key(found: _Found) -> str:
-    return str(found.document["settings"]["run_key"])
+def _releases(
+    found: Sequence[_Found], axes: Frame, read: Callable[..., tuple[Reading, ...]]
+) -> Iterator[list[ClassRun]]:
+    """Yield what each release says of its classes."""
+    for one in found:
+        rows = one.document["classes"]
+        means = [mean_of(row, axes) for row in rows]
+        yield [
+            ClassRun(str(row["class_name"]), int(row["n"]), mean, read(mean))
+            for row, mean in zip(rows, means, strict=True)
+        ]
+
+
+def _nights(
+    found: Sequence[_Found], axes: Frame, read: Callable[..., tuple[Reading, ...]]
+) -> Iterator[list[ClassRun]]:
+    """Yield what each night of a stream says of its classes; of many nights some are read."""
+    documents = [one.document for one in found]
+    means = night_means(documents, range(len(found), 0, -math.ceil(len(found) / SHOWN)), axes)
+    for night, document in enumerate(documents, 1):
+        rows = document["classes"]
+        if night not in means:
+            yield [_unread(row) for row in rows]
+            continue
+        yield [
+            ClassRun(
+                str(row["class_name"]),
+                n,
+                mean,
+                read(mean),
+                tuple(
+                    WindowReadings(one.nights, one.n, read(one.mean, widest=NARROWER))
+                    for one in window_means(document, row)
+                ),
+            )
+            for row, (n, mean) in zip(rows, means[night], strict=True)
+        ]

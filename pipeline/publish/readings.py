@@ -58,8 +58,10 @@ class Reading(NamedTuple):
     high: float | None
 
 
-def read_terms(terms: Sequence[Term], mean: Mean, manifold: Manifold) -> tuple[Reading, ...]:
-    """Return what a mean says in each of some terms."""
+def read_terms(
+    terms: Sequence[Term], mean: Mean, manifold: Manifold, *, widest: float = WIDEST
+) -> tuple[Reading, ...]:
+    """Return what a mean says in each of some terms, nothing where half a band is `widest`."""
     point, covariance = mean.point, mean.covariance
     if point is None:
         return tuple(Reading(term, None, None, None) for term in terms)
@@ -67,16 +69,18 @@ def read_terms(terms: Sequence[Term], mean: Mean, manifold: Manifold) -> tuple[R
         return tuple(Reading(term, float(term.value(point)), None, None) for term in terms)
     steps = STEP * np.eye(manifold.dim)
     around = manifold.exp(point, np.stack([steps, -steps]))
-    return tuple(_reading(term, point, covariance, around) for term in terms)
+    return tuple(_reading(term, point, covariance, around, widest) for term in terms)
 
 
-def _reading(term: Term, point: FloatArray, covariance: FloatArray, around: FloatArray) -> Reading:
+def _reading(
+    term: Term, point: FloatArray, covariance: FloatArray, around: FloatArray, widest: float
+) -> Reading:
     """Return a term of a point with its band; `around` is one step ahead and behind, (2, d)."""
     centre = float(term.scaled(point))
     ahead, behind = term.scaled(around)
     gradient = (ahead - behind) / (2.0 * STEP)
     half = WIDE * math.sqrt(float(gradient @ covariance @ gradient))
-    if not half < WIDEST:
+    if not half < widest:
         return Reading(term, None, None, None)
     low, value, high = term.unscaled(centre + half * np.array([-1.0, 0.0, 1.0]))
     return Reading(term, float(value), float(low), float(high))

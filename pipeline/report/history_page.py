@@ -19,8 +19,10 @@ from pipeline.report.history_parts import (
     latest,
     settings_of,
     shared_statement,
+    spans,
     statements,
     term_chart,
+    windows,
 )
 from pipeline.report.page import Reportlet, Section, load_spec, render
 from pipeline.report.release_page import account_facts, meaning
@@ -89,6 +91,7 @@ def _section(
         if (chart := term_chart(series, term, words["band"]))
     }
     told: dict[str, tuple[str, Any]] = {
+        "windows": ("figure.html.j2", windows(series)),
         "means": ("figure.html.j2", correlations(series)),
         "meaning": ("lines.html.j2", meaning(series.runs[-1].document) if first else None),
         "account": ("facts.html.j2", facts(account_facts(account)) if account else None),
@@ -114,6 +117,7 @@ def _section(
         headline=_headline(series, words),
         reportlets=[Reportlet(key, *block) for key, block in blocks.items() if block[-1]],
         classes=series.classes,
+        spans=spans(series),
     )
 
 

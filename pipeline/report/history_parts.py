@@ -1,6 +1,6 @@
 """What the blocks of a history show: readings, charts, the list of releases, their statements."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +8,15 @@ import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term
-from pipeline.figures import Figure, Scale, digits, letter, matrices, timeline
+from pipeline.figures import Figure, Scale, comparison, digits, letter, matrices, timeline
 from pipeline.privacy import budget_from, main_parameter, repeat
 from pipeline.privacy.exact import digits_down, digits_up
-from pipeline.publish.history import Run, Series
+from pipeline.publish.history import ClassRun, Run, Series
 from pipeline.publish.readings import Reading
 
+ALL = "all nights so far"
+MONTH = 30
+"""Nights of the window that is drawn night by night."""
 SAME = "nothing that is not the same for all"
 """Of a statement without words of its own."""
 
@@ -60,9 +63,11 @@ def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
     """Return the chart of one term, run after run."""
     place = series.terms.index(term)
     records = [
-        _record(run, one.name, one.n, one.readings[place])
+        {"class": one.name, "run": run.key, "span": span, "n": n, **_numbers(found[place])}
         for run in series.runs
         for one in run.classes
+        for span, n, found in _spans(one)
+        if found and span in spans(series)
     ]
     return timeline(
         records,
@@ -70,14 +75,42 @@ def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
         title=term.title,
         scale=Scale(term.low, term.high, term.unit, term.middle),
         classes=series.classes,
+        first=ALL,
         caption=f"Value: {term.formula}. {caption}",
     )
 
 
-def _record(run: Run, name: str, n: int, reading: Reading) -> dict[str, Any]:
+def _numbers(reading: Reading) -> dict[str, float | None]:
     numbers = {"value": reading.value, "low": reading.low, "high": reading.high}
-    plain = {key: None if x is None else float(f"{x:.6g}") for key, x in numbers.items()}
-    return {"class": name, "run": run.key, "n": n, **plain}
+    return {key: None if x is None else float(f"{x:.6g}") for key, x in numbers.items()}
+
+
+def spans(series: Series) -> tuple[str, ...]:
+    """Return the nights whose means are drawn night by night; the first, until a reader chooses."""
+    return (ALL, _last(MONTH)) if series.horizon is not None else (ALL,)
+
+
+def _last(nights: int) -> str:
+    return f"last {nights} nights" if nights > 1 else "last night"
+
+
+def windows(series: Series) -> Figure | None:
+    """Return the chart of the last nights of a stream, beside all of them."""
+    records = [
+        {"term": term.title, "class": one.name, "nights": when, "n": n, **_numbers(found[place])}
+        for place, term in enumerate(series.terms)
+        for one in series.runs[-1].classes
+        for when, n, found in _spans(one)
+    ]
+    named = list(dict.fromkeys(str(record["nights"]) for record in records))
+    return comparison(records, spans=named, classes=series.classes) if len(named) > 1 else None
+
+
+def _spans(one: ClassRun) -> Iterator[tuple[str, int, tuple[Reading, ...]]]:
+    """Yield the windows of a class, in words, and all its nights."""
+    for nights, n, found in one.windows:
+        yield _last(nights), n, found
+    yield ALL, one.n, one.readings
 
 
 def correlations(series: Series) -> Figure | None:
@@ -99,6 +132,15 @@ def key_numbers(series: Series) -> list[tuple[str, str]]:
     )
     unit = settings.get("unit", "image")
     spent = f"{letter(settings['definition'])} = {digits_up(main_parameter(promise), 6)}"
+    if series.horizon is not None:
+        left = series.horizon - runs[-1].document["night"]
+        return [
+            (f"{len(runs):,}", f"night{'s' * (len(runs) != 1)} so far"),
+            (runs[-1].key, "latest"),
+            (f"{runs[-1].n:,}", f"{unit}s so far"),
+            (spent, f"for one {unit}, for ever"),
+            (f"{left:,}", "nights left, at no further cost"),
+        ]
     return [
         (f"{len(runs):,}", f"release{'s' * (len(runs) != 1)}"),
         (runs[-1].key, "latest"),
@@ -109,25 +151,45 @@ def key_numbers(series: Series) -> list[tuple[str, str]]:
 
 def committed(series: Series, files: Mapping[int, Path]) -> dict[str, Any]:
     """Return a line a release, the latest first: size, cost, what was left, its bytes."""
+    known = _night_cells if series.horizon is not None else _release_cells
+    lines = [
+        {
+            "cells": list(known(run, series.horizon or 0).values()),
+            "place": run.place,
+            "href": files[run.place].as_posix(),
+            "file": files[run.place].name,
+            "digest": run.digest,
+        }
+        for run in reversed(series.runs)
+    ]
+    names = known(series.runs[-1], series.horizon or 0)
     unit = _units(series)
-    lines = []
-    for run in reversed(series.runs):
-        account = run.document.get("account")
-        symbol = letter(run.document["settings"]["definition"])
-        paid = f"{symbol} = {digits_up(account['charged'], 4)}" if account else ""
-        left = f"{symbol} = {digits_down(account['left'], 4)}" if account else ""
-        file = files[run.place]
-        lines.append(
-            {
-                "cells": [run.key, f"{run.n:,}", paid, left],
-                "place": run.place,
-                "href": file.as_posix(),
-                "file": file.name,
-                "digest": run.digest,
-            }
-        )
-    heads = [("Release", False), (unit, True), ("Paid", True), ("Then left", True)]
+    heads = [(name.format(unit=unit), place > 0) for place, name in enumerate(names)]
     return {"heads": heads, "lines": lines}
+
+
+def _release_cells(run: Run, _: int) -> dict[str, str]:
+    """Return what stands in the line of a release, by the head of the column."""
+    account = run.document.get("account")
+    symbol = letter(run.document["settings"]["definition"])
+    return {
+        "Release": run.key,
+        "{unit}": f"{run.n:,}",
+        "Paid": f"{symbol} = {digits_up(account['charged'], 4)}" if account else "",
+        "Then left": f"{symbol} = {digits_down(account['left'], 4)}" if account else "",
+    }
+
+
+def _night_cells(run: Run, horizon: int) -> dict[str, str]:
+    """Return what stands in the line of a night, by the head of the column."""
+    rows = run.document["classes"]
+    return {
+        "Night of": run.key,
+        "Number": f"{run.document['night']:,}",
+        "{unit} that night": f"{sum(row['n_tonight'] for row in rows):,}",
+        "So far": f"{sum(row['n_so_far'] for row in rows):,}",
+        "Then left": f"{horizon - run.document['night']:,} nights",
+    }
 
 
 def _units(series: Series) -> str:

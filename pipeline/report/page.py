@@ -35,7 +35,8 @@ class Reportlet:
 class Section:
     """One section of the page, and the line that stands for it in the summary.
 
-    Of `classes`, where there are several, a reader may choose those that are shown.
+    Of `classes`, where there are several, a reader may choose those that are shown; of `spans` the
+    one that is drawn.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Section:
     headline: Finding
     reportlets: Sequence[Reportlet]
     classes: Sequence[str] = ()
+    spans: Sequence[str] = ()
 
 
 def build_report(out: Path, *, target: Path | None = None) -> Path:

@@ -2,16 +2,31 @@
 
 import copy
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipeline.datasets import open_dataset
-from pipeline.ledger import Ledger, Reservation, init_ledger
+from pipeline.descriptors import describe, domain
+from pipeline.ledger import (
+    Ledger,
+    NightReservation,
+    Reservation,
+    commit_night,
+    init_ledger,
+    open_stream,
+    reserve_night,
+)
+from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.publish import load_release, settle
+from pipeline.publish import ClassHistory, load_release, settle
+from pipeline.publish.document import Public, serialised
+from pipeline.publish.night_document import make_night
+from pipeline.publish.transcript import read_stream
+from pipeline.stream import Night, nothing, release_night
 
 CLASSES = ("<i>well</i>", "ill")
 CARD = f'kind = "npz"\nlocal = true\nchannels = 1\nclasses = {json.dumps(CLASSES)}\n'
@@ -46,12 +61,12 @@ def draw_release(folder: Path) -> bytes:
 
 
 def retold(content: bytes, run_key: str, *, gain: float = 1.0, **settings: Any) -> bytes:
-    """Return a document as that of another run, its means those of brighter images."""
+    """Return a document as that of another run, its means of brighter images and little noise."""
     document: dict[str, Any] = copy.deepcopy(json.loads(content))
     document["settings"] |= {"run_key": run_key, **settings}
     for row in document["classes"]:
         row["point"] = (np.array(row["point"]) * gain**2).tolist()
-        row["predicted_error"] = 0.1
+        row |= {"predicted_error": 0.1, "observed": None}
     return json.dumps(document, sort_keys=True).encode()
 
 
@@ -65,3 +80,37 @@ def commit(ledger: Ledger, population: str, results: Iterable[bytes]) -> None:
         )
         assert isinstance(held, Reservation)
         ledger.commit(held, result)
+
+
+def draw_nights(folder: Path, days: Sequence[str], noise: np.random.Generator) -> list[bytes]:
+    """Return the documents of nights of a stream of the ward, three images of each class a night.
+
+    Units wait until there are eight of a class: the third night opens, the fourth begins an epoch.
+    """
+    path = write_ward(folder)
+    path.write_text(CONFIG + "[stream]\nhorizon = 40\nopening = 32.0\n")
+    book = init_ledger(folder / "nights.sqlite")
+    book.set_budget("ward", GDP(9.0))
+    opened = open_stream(book, "ward", "nightly", "query", horizon=40, cost=GDP(4.0))
+    config = load_release(path)
+    images = np.load(folder / "ward.npz")["train_images"]
+    classes = tuple((label, name, 20) for label, name in enumerate(CLASSES))
+    public = Public(config, domain("oct5", height=28, width=28), classes)
+    stream = read_stream(public.settings())
+    known = {label: (nothing(15), tuple[Night, ...]()) for label in range(2)}
+    documents = []
+    for number, day in enumerate(days):
+        for label, (sums, nights) in known.items():
+            points = describe(images[20 * label + 3 * (number % 6) :][:3])
+            night, sums = release_night(stream, nights, sums, points, noise=FloatNoise(noise))
+            known[label] = sums, (*nights, night)
+        held = reserve_night(book, opened, day, units=[day.encode()], labels=["0"])
+        assert isinstance(held, NightReservation)
+        histories = [
+            ClassHistory(label, CLASSES[label], stream, nights)
+            for label, (_, nights) in known.items()
+        ]
+        tonight = replace(public, config=config.model_copy(update={"run_key": day}))
+        documents.append(serialised(make_night(tonight, opened, held, histories)))
+        commit_night(book, held, documents[-1])
+    return documents

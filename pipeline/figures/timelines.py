@@ -133,41 +133,12 @@ def comparison(
     classes : sequence of str
         All classes.
     """
-    import altair as alt
-
     records = [record for record in records if record["value"] is not None]
     if not records:
         return None
     titles = list(dict.fromkeys(record["term"] for record in records))
-    columns, width = 2, 350
-    colour, shape = _look(classes)
-    offset = alt.YOffset("class:N", sort=list(classes), scale=alt.Scale(paddingOuter=0.35))
-    down = alt.Axis(domain=False, ticks=False, grid=True, labelPadding=8)
-    scale = alt.Scale(zero=False)
-    base = alt.Chart().encode(
-        alt.Y("nights:N", title=None, axis=down, scale=alt.Scale(domain=list(spans))),
-        offset,
-        colour,
-    )
-    stroke = base.mark_rule(strokeWidth=2).encode(
-        alt.X("low:Q", title=None, scale=scale, axis=alt.Axis(tickCount=5)), alt.X2("high")
-    )
-    dots = base.mark_point(filled=True, size=44, opacity=1).encode(
-        alt.X("value:Q", scale=scale), shape, tooltip=["term:N", *_tips("nights")]
-    )
-    step = max(34, 12 * len(classes))
-    chart = (
-        alt.layer(stroke, dots)
-        .properties(width=width, height={"step": step, "for": "position"})
-        .facet(
-            facet=alt.Facet("term:N", sort=titles, title=None, header=header(titles, width)),
-            columns=columns,
-            data=alt.InlineData(values=list(records)),
-        )
-        .resolve_scale(x="independent")
-    )
     return finish(
-        chart,
+        _panels(records, titles, spans, classes),
         name="windows",
         title="Windows",
         alt=f"{listing(titles)} of {listing(classes)} in {listing(spans)}, with bands.",
@@ -176,6 +147,38 @@ def comparison(
         "did; none where noise is more than a factor of 2. Windows that end on one night share "
         "noise.",
         legend=classes,
+    )
+
+
+def _panels(
+    records: Sequence[Record], titles: Sequence[str], spans: Sequence[str], classes: Sequence[str]
+) -> Any:
+    """Return a panel a term, with a line a span, and the classes side by side on it."""
+    import altair as alt
+
+    columns, width = 2, 350
+    colour, shape = _look(classes)
+    offset = alt.YOffset("class:N", sort=list(classes), scale=alt.Scale(paddingOuter=0.35))
+    down = alt.Axis(domain=False, ticks=False, grid=True, labelPadding=8)
+    lines = alt.Y("nights:N", title=None, axis=down, scale=alt.Scale(domain=list(spans)))
+    base = alt.Chart().encode(lines, offset, colour)
+    scale = alt.Scale(zero=False)
+    stroke = base.mark_rule(strokeWidth=2).encode(
+        alt.X("low:Q", title=None, scale=scale, axis=alt.Axis(tickCount=5)), alt.X2("high")
+    )
+    dots = base.mark_point(filled=True, size=44, opacity=1).encode(
+        alt.X("value:Q", scale=scale), shape, tooltip=["term:N", *_tips("nights")]
+    )
+    height = {"step": max(34, 12 * len(classes)), "for": "position"}
+    return (
+        alt.layer(stroke, dots)
+        .properties(width=width, height=height)
+        .facet(
+            facet=alt.Facet("term:N", sort=list(titles), title=None, header=header(titles, width)),
+            columns=columns,
+            data=alt.InlineData(values=list(records)),
+        )
+        .resolve_scale(x="independent")
     )
 
 

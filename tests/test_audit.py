@@ -7,6 +7,7 @@ Random tests are seeded. What rests on `FALSE_ALARM` fails for sound code with p
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,8 +21,9 @@ from pipeline.audit.bounds import (
     mu_shown,
     upper_limit,
 )
-from pipeline.audit.cases import ADAPTIVE_CASES, BUDGETS, CHAINS, PERSON_CASES
+from pipeline.audit.cases import ADAPTIVE_CASES, BUDGETS, CHAINS, PERSON_CASES, STREAM_CASES
 from pipeline.audit.controls import half_noise, misprinted_sigma
+from pipeline.audit.nights import StreamTranscripts, data_sets, replay
 from pipeline.audit.persons import PersonTranscripts, albums
 from pipeline.audit.transcript import Transcripts, ready, transcripts
 from pipeline.cli import main
@@ -33,7 +35,7 @@ from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_s
 from pipeline.results.audit import AUDIT_SCHEMA, read_audit
 from pipeline.results.rows import read_metadata
 
-PLANNED = (*ADAPTIVE_CASES, *PERSON_CASES)
+PLANNED = (*ADAPTIVE_CASES, *PERSON_CASES, *STREAM_CASES.values())
 MEASURES = [epsilon_shown(0.0), epsilon_shown(0.01), mu_shown]
 
 
@@ -229,6 +231,22 @@ def test_all_images_of_a_person_cost_the_budget_and_no_more(chosen: Case) -> Non
         apart.append(float(np.linalg.norm((a - b) / sigma)))
     assert max(apart) <= 1.0 + 1e-9
     assert np.median(apart) > 0.9
+
+
+@pytest.mark.parametrize("name", STREAM_CASES)
+def test_all_nights_together_cost_the_budget_and_no_more(name: str) -> None:
+    """A unit of any night moves all vectors of a stream by at most μ, by nearly that at first."""
+    mechanism = STREAM_CASES[name].calibrate()
+    assert isinstance(mechanism, StreamTranscripts)
+    pair = data_sets(mechanism)
+    begun = [mechanism.begun(nights) for nights in pair]
+    left = cast(Any, pair[0])
+    for transcript in mechanism.sample(left, size=4, rng=np.random.default_rng(8)).points:
+        one, other = (replay(*side, transcript) for side in zip(begun, pair, strict=True))
+        steps = zip(one.asked, other.asked, one.sigmas, strict=True)
+        apart = math.sqrt(sum(float(np.sum((a - b) ** 2)) / sigma**2 for a, b, sigma in steps))
+        assert apart <= 2.0 * (1 + 1e-9)
+        assert apart > {"stream, first night": 1.9, "stream, opening": 1.8}.get(name, 1.3)
 
 
 def test_profile_of_the_projected_laplace() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pipeline.audit.nights import OPENING, StreamTranscripts, stream_transcripts
 from pipeline.audit.persons import PersonTranscripts, person_transcripts
 from pipeline.audit.transcript import Transcripts, transcripts
 from pipeline.errors import ConfigError
@@ -94,6 +95,8 @@ class Case:
         What is broken on purpose, or "".
     broken : callable, optional
         With a fault: makes the mechanism that is drawn from, in place of the calibrated one.
+    attack : callable, optional
+        With a fault: inputs and score, where those of the sound mechanism do not see it.
     """
 
     mechanism: str
@@ -104,6 +107,7 @@ class Case:
     chain: ChainSettings | None = None
     fault: str = ""
     broken: Callable[["Case"], Mechanism] | None = None
+    attack: Callable[[Mechanism], Neighbours] | None = None
 
     @property
     def sampler(self) -> str:
@@ -123,7 +127,7 @@ class Case:
 
     def neighbours(self, mechanism: Mechanism) -> Neighbours:
         """Return the two inputs and the score, for the calibrated mechanism."""
-        return self._subject.neighbours(mechanism)
+        return (self.attack or self._subject.neighbours)(mechanism)
 
     def calibrate(self) -> Mechanism:
         """Return the mechanism, calibrated as anybody would."""
@@ -148,6 +152,26 @@ def _calibrate(case: Case) -> Mechanism:
     )
 
 
+STREAMS = {
+    "stream, first night": ((OPENING, 1, *(0,) * 10), 1, False, 0.05),
+    "stream, last night": ((OPENING, 2, 2, 2, 2, 2), 5, False, ADAPTIVE_SHARE),
+    "stream, opening": ((OPENING, 2, 2), 0, False, 0.002),
+    "stream, two epochs": ((OPENING, 1, 9 * OPENING, 1, 1, 1, 1), 1, False, 0.006),
+    "stream, person": ((OPENING, 2, 0, 2), 1, True, ADAPTIVE_SHARE),
+}
+"""Units of the nights; the night of the one who is replaced, the first being 0; whether that is a
+person; and the share of the draws."""
+
+
+def _stream(sizes: tuple[int, ...], place: int, person: bool, share: float) -> Subject:
+    """Return a stream as a subject of audits."""
+    return Subject(
+        lambda case: StreamTranscripts(case.budget, case.manifold, sizes, place, person),
+        stream_transcripts,
+        share,
+    )
+
+
 PLANS = {
     "adaptive": Subject(
         lambda case: Transcripts(case.budget, case.manifold), transcripts, ADAPTIVE_SHARE
@@ -162,6 +186,7 @@ PLANS = {
         person_transcripts,
         ADAPTIVE_SHARE,
     ),
+    **{name: _stream(*told) for name, told in STREAMS.items()},
 }
 """Plans that are audited by their transcripts, beside the mechanisms."""
 
@@ -211,7 +236,9 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
             if (name, space) in CHAINS:
                 found.append(_case(name, space, CHAIN_BUDGET, CHAINS[name, space]))
     found += [
-        case for case in (*ADAPTIVE_CASES, *PERSON_CASES) if mechanism in (None, case.mechanism)
+        case
+        for case in (*ADAPTIVE_CASES, *PERSON_CASES, *STREAM_CASES.values())
+        if mechanism in (None, case.mechanism)
     ]
     return tuple(found)
 
@@ -238,3 +265,12 @@ PERSON_CASES = (
         Transcripts.sensitivity,
     ),
 )
+STREAM_CASES = {
+    name: Case(
+        name,
+        MANIFOLDS["spd-log-cholesky" if name == "stream, person" else "spd-log-euclidean"](k=5),
+        GDP(2.0),
+        StreamTranscripts.sensitivity,
+    )
+    for name in STREAMS
+}

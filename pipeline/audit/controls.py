@@ -10,7 +10,23 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from scipy.special import ndtr
 
-from pipeline.audit.cases import ADAPTIVE_CASES, BUDGETS, PERSON_CASES, SENSITIVITY, Case
+from pipeline.audit.cases import (
+    ADAPTIVE_CASES,
+    BUDGETS,
+    PERSON_CASES,
+    SENSITIVITY,
+    STREAM_CASES,
+    Case,
+)
+from pipeline.audit.nights import (
+    noise_of_one_night,
+    of_centres,
+    of_differences,
+    of_units_that_come_again,
+    peeking,
+    same_noise,
+    unit_again,
+)
 from pipeline.audit.persons import images_as_records
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
@@ -137,6 +153,29 @@ CONTROLS: tuple[Case, ...] = (
         PERSON_CASES[0],
         fault="noise for one image of a person",
         broken=lambda case: images_as_records(case.calibrate()),
+    ),
+    replace(
+        STREAM_CASES["stream, first night"],
+        fault="column norm of one night",
+        broken=lambda case: noise_of_one_night(case.calibrate()),
+    ),
+    replace(
+        STREAM_CASES["stream, last night"],
+        fault="noise used twice",
+        broken=lambda case: same_noise(case.calibrate()),
+        attack=of_differences,
+    ),
+    replace(
+        STREAM_CASES["stream, two epochs"],
+        fault="a unit in two epochs",
+        broken=lambda case: unit_again(case.calibrate()),
+        attack=of_units_that_come_again,
+    ),
+    replace(
+        STREAM_CASES["stream, two epochs"],
+        fault="epochs chosen from sums without noise",
+        broken=lambda case: peeking(case.calibrate()),
+        attack=of_centres,
     ),
     Case(
         "rl",

@@ -1,0 +1,344 @@
+"""Streams under audit: the whole transcript of many nights, by what every night published.
+
+In: nights of records, of which one is replaced. Out: transcripts, drawn by the code that releases
+a night. On either data set the law of a vector, given the nights before, is normal around the one
+that this data set gives when those nights are replayed: the log-likelihood ratio of a transcript
+is exact. Next on the path: ``cases.py``.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.audit.transcript import DESCRIPTOR, ENDS, SIDE
+from pipeline.descriptors import domain
+from pipeline.geometry import Manifold
+from pipeline.mean import person_records
+from pipeline.mean.sums import PER_UNIT
+from pipeline.mechanisms import Diagnostics, Draws, Mechanism
+from pipeline.mechanisms.family import Neighbours, Points
+from pipeline.mechanisms.noise import FloatNoise, Noise, Noised
+from pipeline.privacy import Budget
+from pipeline.stream import (
+    Night,
+    Private,
+    Stream,
+    StreamPlan,
+    add_units,
+    column_norm,
+    draw_night,
+    nothing,
+)
+from pipeline.stream.epochs import begin, due
+from pipeline.stream.history import parts_of
+
+OPENING = 2
+"""Units of the first night, which the stream opens with."""
+MANY = 5
+"""Images of the person who is replaced; there are three more in their place."""
+
+
+class Transcript(NamedTuple):
+    """What became known: every night as it was published, and all its noised vectors in order."""
+
+    history: tuple[Night, ...]
+    told: tuple[FloatArray, ...]
+
+
+class Replay(NamedTuple):
+    """What a data set gives when a transcript is replayed: vectors without noise, and each σ."""
+
+    asked: list[FloatArray]
+    sigmas: list[float]
+    private: list[Private]
+
+
+class Begun(NamedTuple):
+    """What a data set's transcripts have in common: nights that are known, and the sums then."""
+
+    stream: Stream
+    known: list[Night]
+    private: Private
+
+
+@dataclass
+class Kept:
+    """A source of noise that keeps what it told."""
+
+    source: Noise
+    told: list[FloatArray] = field(default_factory=list)
+
+    @property
+    def rng(self) -> np.random.Generator | None:
+        """The generator of the source."""
+        return self.source.rng
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add noise and keep the result."""
+        found = self.source(vector, sigma, sensitivity)
+        self.told.append(found.vector)
+        return found
+
+
+@dataclass
+class Replayed:
+    """No noise: what was told is told again, and what was asked is kept."""
+
+    told: Iterator[FloatArray]
+    asked: list[FloatArray] = field(default_factory=list)
+    sigmas: list[float] = field(default_factory=list)
+    rng: None = None
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Return the next vector of the transcript."""
+        self.asked.append(vector)
+        self.sigmas.append(sigma)
+        return Noised(next(self.told), math.nan)
+
+
+@dataclass(frozen=True)
+class Smaller:
+    """Noise with `scale` times the σ that was asked for."""
+
+    rng: np.random.Generator
+    scale: float
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add less noise than asked."""
+        return FloatNoise(self.rng)(vector, self.scale * sigma, sensitivity)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Noise that is drawn once, and used again for every vector of the same length."""
+
+    rng: np.random.Generator
+    drawn: dict[int, FloatArray] = field(default_factory=dict)
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add the noise of the night before."""
+        fresh = FloatNoise(self.rng)(np.zeros(len(vector)), sigma, sensitivity).vector
+        return Noised(vector + self.drawn.setdefault(len(vector), fresh), math.nan)
+
+
+@dataclass(frozen=True)
+class StreamTranscripts:
+    """A stream of one class over all nights of its horizon, drawn as its transcripts.
+
+    Attributes
+    ----------
+    budget, manifold
+        As for any mechanism; the budget is what a unit pays for all nights.
+    sizes : tuple of int
+        Units of each night, the first of which opens the stream; as many nights as its horizon.
+    place : int
+        Index of the night whose first unit is replaced. If that is not the first, the opening is
+        the same on both data sets, and all transcripts go on from one.
+    person : bool
+        Whether a unit is a person, who is replaced with all images.
+    noise : callable
+        The source of noise of a generator.
+    again : bool
+        Broken on purpose: the unit comes again on every later night.
+    peek : bool
+        Broken on purpose: sums without noise move the centre of an epoch.
+    """
+
+    budget: Budget
+    manifold: Manifold
+    sizes: tuple[int, ...]
+    place: int
+    person: bool = False
+    noise: Callable[[np.random.Generator], Noise] = FloatNoise
+    again: bool = False
+    peek: bool = False
+    sensitivity: ClassVar[float] = 1.0
+    law: ClassVar[str] = "Σ c_{t−j}·x_j + N(0, σ²·Id) on night t, x_j the sum of night j"
+
+    @property
+    def stream(self) -> Stream:
+        """What is released of the one class."""
+        known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
+        plan = StreamPlan(self.budget, len(self.sizes), opening=1.0)
+        return Stream(replace(plan, opening=OPENING * plan.mu), known, self.manifold)
+
+    @property
+    def sigma(self) -> float:
+        """Noise of the clipped vectors of every night."""
+        return self.stream.steps[2].sigma
+
+    def nights(self, end: Sequence[float], images: int) -> list[Points]:
+        """Return the records of every night, that at `place` being the one that is replaced."""
+        one, other = (np.diag(np.exp(np.asarray(place, float))) for place in (end, ENDS[2]))
+        if self.person:
+            own = person_records(np.stack([one] * images), np.full(images, b"one"), self.manifold)
+        else:
+            own = one[None]
+        found = [np.stack([other] * size) if size else own[:0] for size in self.sizes]
+        for night in range(self.place, len(found) if self.again else self.place + 1):
+            found[night] = np.concatenate([own, found[night][1:]])
+        return found
+
+    def sample(
+        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
+    ) -> Draws:
+        """Return `size` transcripts of the nights `center`, as objects."""
+        nights = cast(list[Points], center)
+        stream, known, start = self.begun(nights)
+        drawn, sums = np.empty(size, dtype=object), dict[tuple[Any, ...], Private]()
+        for draw in range(size):
+            noise, history, private = Kept(self.noise(rng)), list(known), start
+            for points in nights[len(known) :]:
+                key = _told(history)
+                if key not in sums:
+                    sums[key] = add_units(stream, history, private, points)
+                after = sums[key]
+                night = draw_night(stream, history, after, len(points), noise=noise)
+                if self.peek and night.epoch is not None:
+                    centre = night.epoch.centre + total(private)
+                    night = replace(night, epoch=replace(night.epoch, centre=centre))
+                history, private = [*history, night], after
+            drawn[draw] = Transcript(tuple(history), tuple(noise.told))
+        return Draws(drawn, Diagnostics())
+
+    def begun(self, nights: Sequence[Points]) -> Begun:
+        """Return what is the same on both data sets: an opening, or nothing."""
+        stream, private = self.stream, nothing(self.manifold.dim)
+        if self.place == 0:
+            return Begun(stream, [], private)
+        private = add_units(stream, [], private, nights[0])
+        noise = FloatNoise(np.random.default_rng(0))
+        opening = draw_night(stream, [], private, len(nights[0]), noise=noise)
+        return Begun(stream, [opening], private)
+
+    def expected_error(self) -> float | None:
+        """Return None: not needed here."""
+        return None
+
+
+def data_sets(mechanism: StreamTranscripts) -> tuple[list[Points], list[Points]]:
+    """Return the nights of two data sets that differ in one unit, which moves from end to end."""
+    return mechanism.nights(ENDS[0], MANY), mechanism.nights(ENDS[1], MANY + 3)
+
+
+Score = Callable[[Transcript, Replay, Replay], float]
+
+
+def stream_transcripts(mechanism: Mechanism) -> Neighbours:
+    """Score the log-likelihood ratio of a transcript."""
+    return _neighbours(mechanism, log_ratio)
+
+
+def of_differences(mechanism: Mechanism) -> Neighbours:
+    """Score the last night less the one before, which has no noise where both have the same."""
+
+    def score(transcript: Transcript, one: Replay, other: Replay) -> float:
+        told, a, b = (part[-1] - part[-4] for part in (transcript.told, one.asked, other.asked))
+        return float(np.sum((2.0 * told - a - b) * (a - b)))
+
+    return _neighbours(mechanism, score)
+
+
+def of_centres(mechanism: Mechanism) -> Neighbours:
+    """Score the published centre of the last epoch: how far it is from what released values say."""
+    assert isinstance(mechanism, StreamTranscripts)
+    stream = mechanism.stream
+
+    def score(transcript: Transcript, one: Replay, other: Replay) -> float:
+        history = transcript.history
+        at = max(place for place, night in enumerate(history) if night.epoch)
+        epoch = history[at].epoch
+        assert epoch is not None
+        moved = epoch.centre - begin(stream, history[:at], parts_of(history[:at])).centre
+        a, b = (total(side.private[at - 2]) for side in (one, other))  # the first night is known
+        return float(np.sum((2.0 * moved - a - b) * (a - b)))
+
+    return _neighbours(mechanism, score)
+
+
+def replay(begun: Begun, nights: Sequence[Points], transcript: Transcript) -> Replay:
+    """Return what the nights give, each after those that the transcript published."""
+    (stream, known, private), history = begun, transcript.history
+    noise, sums = Replayed(iter(transcript.told)), []
+    for place in range(len(known), len(history)):
+        private = add_units(stream, history[:place], private, nights[place])
+        draw_night(stream, history[:place], private, len(nights[place]), noise=noise)
+        sums.append(private)
+    return Replay(noise.asked, noise.sigmas, sums)
+
+
+def total(private: Private) -> FloatArray:
+    """Return the sum of the clipped vectors of an epoch, without noise: what nobody may see."""
+    return np.asarray(np.array(private.means, dtype=np.float64).sum(axis=0) / PER_UNIT)
+
+
+def of_units_that_come_again(mechanism: Mechanism) -> Neighbours:
+    """Score the log-likelihood ratio, knowing that the unit comes again every night."""
+    return stream_transcripts(unit_again(mechanism))
+
+
+def log_ratio(transcript: Transcript, one: Replay, other: Replay) -> float:
+    """Return the log-likelihood ratio of a transcript under two data sets."""
+    steps = zip(transcript.told, one.asked, other.asked, one.sigmas, strict=True)
+    return sum(
+        float(np.sum((2.0 * y - a - b) * (a - b))) / (2.0 * sigma**2) for y, a, b, sigma in steps
+    )
+
+
+def _told(history: Sequence[Night]) -> tuple[Any, ...]:
+    """Return what decides where the units of the next night are clipped, and so the sums then."""
+    past = parts_of(history)
+    told = [past.opened.offset] if past.opened else []
+    told += [part.epoch.centre for part in past.segments]
+    if due(history, past):
+        told += [night.w for night in history if night.w is not None]
+    return (len(history), *map(np.ndarray.tobytes, told))
+
+
+def _neighbours(mechanism: Mechanism, score: Score) -> Neighbours:
+    """Return both data sets, and the score of transcripts that is given what either replays to."""
+    assert isinstance(mechanism, StreamTranscripts)
+    pair = data_sets(mechanism)
+    begun = [mechanism.begun(nights) for nights in pair]
+
+    def scores(drawn: Any) -> FloatArray:
+        seen: dict[bytes, list[Replay]] = {}
+        found = []
+        for transcript in drawn:
+            # nights of the same epochs, opened alike, have the same sums
+            told = b"" if mechanism.place else b"".join(map(np.ndarray.tobytes, transcript.told))
+            key = told + b"".join(
+                night.epoch.centre.tobytes() for night in transcript.history if night.epoch
+            )
+            if key not in seen:
+                seen[key] = [replay(*side, transcript) for side in zip(begun, pair, strict=True)]
+            found.append(score(transcript, *seen[key]))
+        return np.array(found, dtype=np.float64)
+
+    left, right = (cast(Any, nights) for nights in pair)
+    return Neighbours(left, right, None, scores)
+
+
+def noise_of_one_night(honest: Any) -> Mechanism:
+    """Return the mechanism with noise for a horizon of one night."""
+    scale = 1.0 / column_norm(len(honest.sizes))
+    return cast(Mechanism, replace(honest, noise=lambda rng: Smaller(rng, scale)))
+
+
+def same_noise(honest: Any) -> Mechanism:
+    """Return the mechanism whose nights all have the noise of the first."""
+    return cast(Mechanism, replace(honest, noise=Repeated))
+
+
+def unit_again(honest: Any) -> Mechanism:
+    """Return the mechanism that takes a unit again on every later night."""
+    return cast(Mechanism, replace(honest, again=True))
+
+
+def peeking(honest: Any) -> Mechanism:
+    """Return the mechanism whose epochs are chosen from sums without noise."""
+    return cast(Mechanism, replace(honest, peek=True))

@@ -10,15 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from scipy.special import ndtr
 
-from pipeline.audit.cases import (
-    ADAPTIVE_CASES,
-    BUDGETS,
-    PERSON_CASES,
-    SENSITIVITY,
-    STREAM_CASES,
-    Case,
-)
-from pipeline.audit.nights import (
+from pipeline.audit.broken_nights import (
     noise_of_one_night,
     of_centres,
     of_differences,
@@ -26,6 +18,14 @@ from pipeline.audit.nights import (
     peeking,
     same_noise,
     unit_again,
+)
+from pipeline.audit.cases import (
+    ADAPTIVE_CASES,
+    BUDGETS,
+    PERSON_CASES,
+    SENSITIVITY,
+    STREAM_CASES,
+    Case,
 )
 from pipeline.audit.persons import images_as_records
 from pipeline.geometry import MANIFOLDS, Manifold

@@ -29,11 +29,10 @@ from pipeline.stream import (
     Stream,
     StreamPlan,
     add_units,
-    column_norm,
     draw_night,
     nothing,
 )
-from pipeline.stream.epochs import begin, due
+from pipeline.stream.epochs import due
 from pipeline.stream.history import parts_of
 
 OPENING = 2
@@ -98,31 +97,6 @@ class Replayed:
         self.asked.append(vector)
         self.sigmas.append(sigma)
         return Noised(next(self.told), math.nan)
-
-
-@dataclass(frozen=True)
-class Smaller:
-    """Noise with `scale` times the σ that was asked for."""
-
-    rng: np.random.Generator
-    scale: float
-
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
-        """Add less noise than asked."""
-        return FloatNoise(self.rng)(vector, self.scale * sigma, sensitivity)
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """Noise that is drawn once, and used again for every vector of the same length."""
-
-    rng: np.random.Generator
-    drawn: dict[int, FloatArray] = field(default_factory=dict)
-
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
-        """Add the noise of the night before."""
-        fresh = FloatNoise(self.rng)(np.zeros(len(vector)), sigma, sensitivity).vector
-        return Noised(vector + self.drawn.setdefault(len(vector), fresh), math.nan)
 
 
 @dataclass(frozen=True)
@@ -230,34 +204,7 @@ Score = Callable[[Transcript, Replay, Replay], float]
 
 def stream_transcripts(mechanism: Mechanism) -> Neighbours:
     """Score the log-likelihood ratio of a transcript."""
-    return _neighbours(mechanism, log_ratio)
-
-
-def of_differences(mechanism: Mechanism) -> Neighbours:
-    """Score the last night less the one before, which has no noise where both have the same."""
-
-    def score(transcript: Transcript, one: Replay, other: Replay) -> float:
-        told, a, b = (part[-1] - part[-4] for part in (transcript.told, one.asked, other.asked))
-        return float(np.sum((2.0 * told - a - b) * (a - b)))
-
-    return _neighbours(mechanism, score)
-
-
-def of_centres(mechanism: Mechanism) -> Neighbours:
-    """Score the published centre of the last epoch: how far it is from what released values say."""
-    assert isinstance(mechanism, StreamTranscripts)
-    stream = mechanism.stream
-
-    def score(transcript: Transcript, one: Replay, other: Replay) -> float:
-        history = transcript.history
-        at = max(place for place, night in enumerate(history) if night.epoch)
-        epoch = history[at].epoch
-        assert epoch is not None
-        moved = epoch.centre - begin(stream, history[:at], parts_of(history[:at])).centre
-        a, b = (total(side.private[at - 2]) for side in (one, other))  # the first night is known
-        return float(np.sum((2.0 * moved - a - b) * (a - b)))
-
-    return _neighbours(mechanism, score)
+    return scored(mechanism, log_ratio)
 
 
 def replay(begun: Begun, nights: Sequence[Points], transcript: Transcript) -> Replay:
@@ -274,11 +221,6 @@ def replay(begun: Begun, nights: Sequence[Points], transcript: Transcript) -> Re
 def total(private: Private) -> FloatArray:
     """Return the sum of the clipped vectors of an epoch, without noise: what nobody may see."""
     return np.asarray(np.array(private.means, dtype=np.float64).sum(axis=0) / PER_UNIT)
-
-
-def of_units_that_come_again(mechanism: Mechanism) -> Neighbours:
-    """Score the log-likelihood ratio, knowing that the unit comes again every night."""
-    return stream_transcripts(unit_again(mechanism))
 
 
 def log_ratio(transcript: Transcript, one: Replay, other: Replay) -> float:
@@ -299,7 +241,7 @@ def _told(history: Sequence[Night]) -> tuple[Any, ...]:
     return (len(history), *map(np.ndarray.tobytes, told))
 
 
-def _neighbours(mechanism: Mechanism, score: Score) -> Neighbours:
+def scored(mechanism: Mechanism, score: Score) -> Neighbours:
     """Return both data sets, and the score of transcripts that is given what either replays to."""
     assert isinstance(mechanism, StreamTranscripts)
     pair = data_sets(mechanism)
@@ -321,24 +263,3 @@ def _neighbours(mechanism: Mechanism, score: Score) -> Neighbours:
 
     left, right = (cast(Any, nights) for nights in pair)
     return Neighbours(left, right, None, scores)
-
-
-def noise_of_one_night(honest: Any) -> Mechanism:
-    """Return the mechanism with noise for a horizon of one night."""
-    scale = 1.0 / column_norm(len(honest.sizes))
-    return cast(Mechanism, replace(honest, noise=lambda rng: Smaller(rng, scale)))
-
-
-def same_noise(honest: Any) -> Mechanism:
-    """Return the mechanism whose nights all have the noise of the first."""
-    return cast(Mechanism, replace(honest, noise=Repeated))
-
-
-def unit_again(honest: Any) -> Mechanism:
-    """Return the mechanism that takes a unit again on every later night."""
-    return cast(Mechanism, replace(honest, again=True))
-
-
-def peeking(honest: Any) -> Mechanism:
-    """Return the mechanism whose epochs are chosen from sums without noise."""
-    return cast(Mechanism, replace(honest, peek=True))

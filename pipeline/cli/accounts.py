@@ -1,7 +1,6 @@
 """Accounts of the ledger as people and programs read them: tables for 80 columns, and JSON."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ from rich.table import Table
 
 from pipeline.cli.options import Printing, new_table, print_json, print_paths, show
 from pipeline.ledger import Entry, Ledger, PopulationRow, Stream, streams_of
-from pipeline.privacy import Budget, budget_from, main_parameter
+from pipeline.privacy import Budget, budget_from, main_parameter, second_parameter
 from pipeline.privacy.exact import digits_down, digits_up
 
 LETTERS = {"gdp": "μ", "zcdp": "ρ"}
@@ -53,10 +52,7 @@ def read_accounts(
 
 def _like(budget: Budget, value: float) -> Budget:
     """Return a budget of the same definition and second parameter."""
-    second = {name: x for name, x in asdict(budget).items() if name in ("delta", "alpha", "tau")}
-    if budget.name != "rdp":
-        second.pop("alpha", None)
-    return budget_from(budget.name, value, **second)
+    return budget_from(budget.name, value, **second_parameter(budget))
 
 
 def show_accounts(

@@ -23,6 +23,7 @@ from pipeline.privacy import (
     RaoDP,
     main_parameter,
     repeat,
+    second_parameter,
 )
 from pipeline.results import RowWriter
 
@@ -117,9 +118,8 @@ def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
         "sampler": "exact",
         "definition": entry.definition,
         "budget": main_parameter(total),
-        "delta": getattr(total, "delta", np.nan),
-        "tau": getattr(total, "tau", np.nan),
-        "alpha": getattr(total, "alpha", np.nan) if entry.definition == "rdp" else np.nan,
+        **dict.fromkeys(("delta", "tau", "alpha"), np.nan),
+        **second_parameter(total),
         "sensitivity": 1.0,
         "sigma": mechanism.sigma,
         "footpoint": "origin",

@@ -23,6 +23,7 @@ from pipeline.mean import Domain, Drawn, Prepared, Records, SinglePlan, admit, d
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
+from pipeline.privacy import second_parameter
 
 
 class Setting(NamedTuple):
@@ -145,8 +146,7 @@ def draw_cell(
 def describe_cell(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Return the columns that are known before anything is drawn."""
     config, series = setting.config, cell.series
-    definition = series.definition or config.definition
-    delta = series.delta or config.delta
+    second = second_parameter(config.budget(cell.value, series))
     return {
         "experiment": config.name,
         "dataset": config.dataset_name,
@@ -159,10 +159,10 @@ def describe_cell(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict
         "mechanism": series.mechanism,
         "series": series.series,
         "sampler": series.sampler,
-        "definition": definition,
+        "definition": series.definition or config.definition,
         "budget": cell.value,
-        "delta": delta if definition == "approx" and delta else np.nan,
-        "alpha": config.alpha if definition == "rdp" and config.alpha else np.nan,
+        "delta": second.get("delta", np.nan),
+        "alpha": second.get("alpha", np.nan),
         "sensitivity": frechet_sensitivity(
             setting.domain,
             n,

@@ -40,6 +40,7 @@ from pipeline.privacy.definitions import (
     RaoDP,
     budget_from,
     main_parameter,
+    second_parameter,
 )
 from pipeline.privacy.groups import for_group, for_group_as_written, for_one_of_group
 from pipeline.privacy.pld import pld_compose
@@ -83,6 +84,7 @@ __all__ = [
     "remaining",
     "repeat",
     "repeat_as_written",
+    "second_parameter",
     "split",
     "success",
     "tradeoff",

@@ -9,7 +9,7 @@ P and Q below stand for the laws of the output on two neighbouring data sets.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeAlias, TypeVar, get_args
 
@@ -192,6 +192,8 @@ B = TypeVar("B", bound=Budget)
 
 DEFINITIONS: dict[str, type[Budget]] = {kind.name: kind for kind in get_args(Budget)}
 """Name of a definition → its class."""
+SECOND = {"approx": "delta", "rdp": "alpha", "mcdp": "tau"}
+"""Name of a definition of two parameters → the one that is not its main one."""
 
 
 def check_delta(delta: Any) -> float:
@@ -228,17 +230,20 @@ def budget_from(
         raise PrivacyError(
             f"a definition must be one of {', '.join(DEFINITIONS)}; found {name!r}; choose one"
         )
-    second = {"approx": ("delta", delta), "rdp": ("alpha", alpha), "mcdp": ("tau", tau)}.get(name)
+    kind: Any = DEFINITIONS[name]
+    given, second = {"delta": delta, "alpha": alpha, "tau": tau}, SECOND.get(name)
     if second is None:
-        kind: Any = DEFINITIONS[name]
         return kind(value)  # type: ignore[no-any-return]
-    if second[1] is None:
-        raise PrivacyError(
-            f"definition {name!r} needs {second[0]}, found none; give {second[0]} too"
-        )
-    if name == "rdp":
-        return RDP(second[1], value)
-    return ApproxDP(value, second[1]) if name == "approx" else MCDP(value, second[1])
+    if given[second] is None:
+        raise PrivacyError(f"definition {name!r} needs {second}, found none; give {second} too")
+    (main,) = {field.name for field in fields(kind)} - {second}
+    return kind(**{main: value, second: given[second]})  # type: ignore[no-any-return]
+
+
+def second_parameter(budget: Budget) -> dict[str, float]:
+    """Return the parameter of a budget beside its main one, by name; empty where it has none."""
+    second = SECOND.get(budget.name)
+    return {} if second is None else {second: getattr(budget, second)}
 
 
 def main_parameter(budget: Budget) -> float:

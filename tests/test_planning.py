@@ -24,6 +24,7 @@ from pipeline.ledger import init_ledger
 from pipeline.mean import AdaptivePlan, release_plan
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.planning.curves import SURE, Curve, curve_of
+from pipeline.planning.meaning import MEASURED
 from pipeline.planning.needed import least_budget
 from pipeline.planning.nights import Arrivals, marks, opening_night, stream_curves
 from pipeline.privacy import GDP, ApproxDP, advantage, convert, repeat
@@ -221,6 +222,22 @@ def test_tables_say_what_a_range_is(ward: Path, capsys: pytest.CaptureFixture[st
     for words in ("any class of 1,000", "error: expected distance", "radius:", "0.5", "59.9"):
         assert words in printed
     assert "no budget looked at suffices" in printed
+
+
+def test_what_is_said_of_a_range_is_true_of_this_one(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Noise alone, a stream, persons and volumes have sentences of their own."""
+    usual = planned(ward, capsys)["forecast"]["meaning"]
+    stream = planned(ward, capsys, "stream")["forecast"]["meaning"]
+    (ward / "release.toml").write_text(CONFIG + 'mechanism = "ewg"\n')
+    noise = planned(ward, capsys)["forecast"]["meaning"]
+    assert "0.7 of the least" in usual[0]
+    assert "0.9 of the least" in noise[0]
+    assert [line for line in stream if line not in usual] == [stream[1]]
+    assert "opening" in stream[1]
+    assert MEASURED[2] in usual
+    assert MEASURED[2] not in noise
 
 
 @pytest.mark.parametrize(

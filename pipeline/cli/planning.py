@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from pipeline.planning import ClassForecast, Expected, Forecast
     from pipeline.privacy import Budget
 
-RANGE = (
-    "error: expected distance of the released mean from the mean of the class. The range is what "
-    "twelve sets of tiles of public pictures err by at this n·μ, from 0.7 of the least to 1.4 "
-    "times the largest; of a stream, after its opening, a fifth wider. It held 98 of 100 errors on "
-    "classes of scans, sections and masks that it was not set on, none was smaller. "
-    "radius: where the error is in the range, 95 of 100 releases lie within. Both are estimates: "
-    "stranger images may err more, the guarantee does not rest on them."
-)
-"""What a range means and where it was measured; `python -m tests.tuning --ranges` measures it."""
-
 
 def plan(
     *,
@@ -68,10 +58,10 @@ def plan(
     asked = Asked(sizes_of(n), per_night, nights, error)
     found = forecast(settings, asked, affords)
     if how.json:
-        print_json({"range": RANGE, "account": why, "forecast": found})
+        print_json({"account": why, "forecast": found})
         return
     show_forecast(found, how)
-    show(f" {escape(RANGE)}\n {escape(why)}", how)
+    show(f" {escape(' '.join(found.meaning))}\n {escape(why)}", how)
 
 
 def sizes_of(given: Iterable[str]) -> dict[str, int]:

@@ -6,7 +6,8 @@
 How far a private mean errs depends on how its records lie, which is private, and on n·μ, which is
 not. So the very same procedure is run on public pictures that come with scikit-image, and what they
 err by, widened, is the range. It is an estimate; the guarantee does not rest on it. Read in this
-order: ``pictures.py``, ``curves.py``, ``nights.py``, ``needed.py``, ``told.py``, ``forecast.py``.
+order: ``pictures.py``, ``curves.py``, ``nights.py``, ``needed.py``, ``told.py``, ``meaning.py``,
+``forecast.py``.
 """
 
 from pipeline.planning.forecast import forecast

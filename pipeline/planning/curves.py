@@ -71,6 +71,11 @@ class Curve:
     domain: DescriptorDomain
     plan: Plan
 
+    @property
+    def widened(self) -> tuple[float, float]:
+        """How far the range reaches beyond the least and the largest error."""
+        return SURE if isinstance(self.plan, SinglePlan) else WIDENED
+
     @cached_property
     def sets(self) -> tuple[Prepared, ...]:
         """The pictures' records."""
@@ -98,7 +103,7 @@ class Curve:
         """Return both ends at n·μ = STEP**power."""
         if power not in self._known:
             errors = [_error(ready, STEP**power, seed) for seed, ready in enumerate(self.sets)]
-            below, above = SURE if isinstance(self.plan, SinglePlan) else WIDENED
+            below, above = self.widened
             self._known[power] = Ends(below * min(errors), above * max(errors))
         return self._known[power]
 

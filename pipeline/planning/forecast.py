@@ -14,6 +14,7 @@ from pipeline.errors import ConfigError, require_known
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
 from pipeline.planning.curves import Curve, Ends, curve_of
+from pipeline.planning.meaning import meaning
 from pipeline.planning.needed import least_budget
 from pipeline.planning.nights import (
     Arrivals,
@@ -100,6 +101,7 @@ def forecast(config: ReleaseConfig, asked: Asked, affords: Affords | None = None
         error=asked.error,
         needed=max(needed) if len(needed) == len(classes) else None,
         classes=classes,
+        meaning=meaning(config, DESCRIPTORS[config.descriptor], ends.curve.widened),
     )
 
 

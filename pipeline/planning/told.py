@@ -73,7 +73,32 @@ class ClassForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """All of it. ``total`` is the charge for all nights shown, of which ``nights`` are the days."""
+    """All of it.
+
+    Attributes
+    ----------
+    name, population, unit, descriptor, manifold, definition : str
+        As the config says; the unit is that of the card.
+    dimension : int
+        Numbers of a released mean.
+    diameter : float
+        How far apart two records can be, which errors compare with.
+    horizon : int or None
+        Nights of a stream, else None.
+    night : int
+        The night that is foreseen.
+    prices : tuple of Price
+        By budget.
+    nights : tuple of int
+        Nights that are shown; none where only the first is asked for.
+    totals : tuple of Budget
+        What is charged up to each.
+    error : float or None
+        What was asked for, and ``needed`` the least budget with which no class has more.
+    classes : tuple of ClassForecast
+    meaning : tuple of str
+        What the numbers mean and where that was measured.
+    """
 
     name: str
     population: str
@@ -91,6 +116,7 @@ class Forecast:
     error: float | None
     needed: float | None
     classes: tuple[ClassForecast, ...]
+    meaning: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ ERROR = (
 )
 NOISE = "What clips nothing errs by its noise alone, whatever the images are."
 STREAM = (
-    "After the opening of a stream its ends are {below:g} and {above:g} times that; there it held 141 "
-    "of 144 errors on nights 40 to 200."
+    "After the opening of a stream its ends are {below:g} and {above:g} times that; there it held "
+    "141 of 144 errors on nights 40 to 200."
 )
 MEASURED = {
-    2: "On classes that it was not set on, of PathMNIST, OCT2017 and AdrenalMNIST3D, it held 998 of "
-    "1,015 errors, on tiles of seven other pictures 575 of 590; most others were larger.",
+    2: "On classes that it was not set on, of PathMNIST, OCT2017 and AdrenalMNIST3D, it held 998 "
+    "of 1,015 errors, on tiles of seven other pictures 575 of 590; most others were larger.",
     3: "On volumes it was not measured: they are made of tiles here.",
 }
 """By the dimensions of images: what ``python -m tests.tuning --ranges`` finds."""

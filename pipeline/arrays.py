@@ -15,8 +15,24 @@ FloatArray: TypeAlias = NDArray[np.float64]
 """Floats in, floats out."""
 ImageArray: TypeAlias = NDArray[np.uint8]
 """Images, ``(n, h, w)`` gray or ``(n, h, w, 3)`` colour, intensities 0..255."""
-LabelArray: TypeAlias = NDArray[np.int64]
+LabelArray: TypeAlias = NDArray[np.signedinteger[Any]]
 """Class of each image, ``(n,)``."""
+COUNTED = 1 << 16
+"""Images whose classes are counted at a time: NumPy works on copies of 8 bytes an image."""
+
+
+def counting(most: int) -> np.dtype[Any]:
+    """Return the smallest type of integers, with a sign, that has 0 to `most`."""
+    return np.min_scalar_type(-most - 1)
+
+
+def count_labels(labels: LabelArray, classes: int) -> NDArray[np.int64]:
+    """Return how many images each class has."""
+    parts = (labels[start : start + COUNTED] for start in range(0, len(labels), COUNTED))
+    many = np.zeros(classes, np.int64)
+    for part in parts:
+        many += np.bincount(part, minlength=classes)
+    return many
 
 
 def check_images(images: NDArray[Any], *, channels: int | None = None) -> ImageArray:

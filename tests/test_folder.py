@@ -21,7 +21,7 @@ from PIL import Image
 from pipeline.arrays import ImageArray
 from pipeline.datasets import ImageSource, load_card, open_dataset
 from pipeline.datasets.decoding import FORMATS
-from pipeline.datasets.listing import find_files, packed
+from pipeline.datasets.listing import find_files, joined, packed
 from pipeline.datasets.patterns import fill
 from pipeline.errors import DatasetError
 
@@ -484,8 +484,8 @@ def test_a_window_is_obeyed_by_eight_bits(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[0], np.stack([wanted[..., 0]] * 3, axis=-1))
 
 
-def test_names_take_little_more_than_their_letters(tmp_path: Path) -> None:
-    """A listing of n files holds n names and n numbers: 10⁶ of 90 letters are under 110 MB."""
+def test_names_take_less_than_their_letters(tmp_path: Path) -> None:
+    """A listing of n files is packed, and any name can be asked for: 10⁶ are under 12 MB."""
     (tmp_path / "cat").mkdir()
     for number in range(3000):
         (tmp_path / "cat" / f"{number:09}.png").touch()
@@ -494,10 +494,17 @@ def test_names_take_little_more_than_their_letters(tmp_path: Path) -> None:
     names = packed(found.path for found in files)
     kept, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    letters = len(str(tmp_path)) + len("/cat/000000000.png")
-    assert (len(names), names[-1]) == (3000, str(tmp_path / "cat/000002999.png"))
-    assert kept < 3000 * (letters + 20) + 20_000
-    assert peak < 3000 * (letters + 200) + 200_000
+    wanted = [str(tmp_path / f"cat/{number:09}.png") for number in range(3000)]
+    assert (len(names), list(names)) == (3000, wanted)
+    assert [names[index] for index in (2999, -1, 64, 63, 0)] == [
+        wanted[index] for index in (2999, -1, 64, 63, 0)
+    ]
+    with pytest.raises(IndexError):
+        names[3000]
+    parts = [packed(wanted[:70]), packed(()), packed(wanted[70:300])]
+    assert [joined(parts)[index] for index in range(300)] == wanted[:300]
+    assert kept < 3000 * 12 + 20_000
+    assert peak < 3000 * 200 + 200_000
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The store: images are read once, resumed, the same to the last bit whoever works, and private."""
 
+import itertools
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from pipeline.arrays import ImageArray
 from pipeline.cli import main
 from pipeline.datasets import ImageSource, find_card, npz, open_dataset
 from pipeline.datasets.reading import InMemory
+from pipeline.datasets.source import Selection
 from pipeline.descriptors import describe, domain, verify
 from pipeline.errors import ConfigError, DatasetError, LedgerError, OutputError, PrivacyError
 from pipeline.experiments.registry import MAIN, load_experiments
@@ -100,6 +103,41 @@ def test_what_is_read_back_is_what_describe_gives(ward: Path) -> None:
             np.testing.assert_array_equal(np.concatenate(list(records)), wanted)
         assert records.n == 100
         assert len(set(_cut(stored.contents(label)))) == 100
+
+
+def test_a_plan_holds_a_few_bytes_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass over n images is planned in less than 15·n bytes, and a megabyte."""
+    monkeypatch.setattr(plan, "IMAGES", 1 << 14)
+    n = 600_000
+    images, labels = np.zeros((n, 1, 1), np.uint8), (np.arange(n) % 3).astype(np.uint8)
+    np.savez(tmp_path / "ward.npz", train_images=images, train_labels=labels)
+    (tmp_path / "ward.toml").write_text(NPZ)
+    tracemalloc.start()
+    found = planned(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 15 * n + 1_000_000
+    np.testing.assert_array_equal(found.chosen.rows, np.arange(n))
+    np.testing.assert_array_equal(found.chosen.units, np.arange(n) // 3)
+    assert found.chosen.count_units(3) == found.source.counts() == (n // 3,) * 3
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 40])
+def test_shards_are_cut_between_units(most: int) -> None:
+    """Shards are as long as they may be, whole units, and longer only where one unit is."""
+    rng = np.random.default_rng(0)
+    labels = np.sort(rng.integers(0, 3, 100)).astype(np.int8)
+    units = np.sort(rng.integers(0, 30, 100))
+    ends = plan._cut(Selection(np.arange(100), labels, units), most).tolist()
+    of_unit = list(zip(labels.tolist(), units.tolist(), strict=True))
+    assert ends[-1] == 100
+    for start, end in itertools.pairwise([0, *ends]):
+        assert end == 100 or of_unit[end - 1] != of_unit[end]
+        assert end - start <= most or len(set(of_unit[start:end])) == 1
+        longer = next(
+            (x for x in range(end + 1, 101) if x == 100 or of_unit[x - 1] != of_unit[x]), 0
+        )
+        assert not longer or longer - start > most
 
 
 def _cut(digests: bytes) -> list[bytes]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import LabelArray, counting
 from pipeline.datasets.cards import goes_down, require_classes
 from pipeline.datasets.decoding import FORMATS
 from pipeline.datasets.excluded import excluded, is_left_out
@@ -59,7 +60,7 @@ class Classed:
     ----------
     names : Paths
         Where they are.
-    label_of, split_of : (n,) int64
+    label_of, split_of : (n,) integers
         Class and split of each.
     people : (n,) str or None
         Whose each is, where the pattern says so.
@@ -72,8 +73,8 @@ class Classed:
     """
 
     names: Paths
-    label_of: NDArray[np.int64]
-    split_of: NDArray[np.int64]
+    label_of: LabelArray
+    split_of: NDArray[np.signedinteger[Any]]
     people: NDArray[np.str_] | None
     dates: NDArray[np.datetime64] | None
     left_out: NDArray[np.int64]
@@ -141,7 +142,8 @@ def sort_files(
         for split, label in itertools.product(splits, card.classes)
     ]
     many = np.array([len(group.names) for group in groups])
-    label_of = np.tile(np.arange(len(card.classes)), len(splits))
+    labels = np.arange(len(card.classes), dtype=counting(len(card.classes)))
+    label_of = np.tile(labels, len(splits))
     for label, group in zip(label_of.tolist(), groups, strict=True):
         if group.passed:
             raise DatasetError(_passed(path, card.classes[label], len(group.passed), asked))
@@ -281,7 +283,8 @@ def _check_classes(
 def check_once(names: Paths, way: str, sift: Sift | None = None) -> None:
     """Raise unless every file is there once; `way` says of one that is not what to do."""
     marks = np.fromiter(map(hash, names), np.int64, len(names))
-    if len(np.unique(marks)) == len(names):
+    marks.sort()  # in place, as there may be many
+    if not (marks[1:] == marks[:-1]).any():
         return
     seen: set[str] = set()
     for name in names:

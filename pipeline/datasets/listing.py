@@ -1,8 +1,11 @@
 """Listing: the files of a folder that a pattern names, in order, links followed, none passed by."""
 
+import itertools
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +15,9 @@ from numpy.typing import NDArray
 from pipeline.datasets.patterns import Pattern
 from pipeline.datasets.sifting import Sift, tell
 from pipeline.errors import ImageError
+
+PACKED = 64
+"""Paths that are packed together: to look one up, so many are unpacked."""
 
 
 class Found(NamedTuple):
@@ -37,45 +43,50 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Paths in one piece of memory: a million need little more than their letters.
+    """Paths, packed a few at a time: a million need some megabytes, as they are much alike.
 
     Attributes
     ----------
-    text : bytes
-        All of them, one after another.
-    ends : (n,) int64
-        Where each ends.
+    blocks : tuple of bytes
+        Some paths each, one after another.
+    ends : (b,) int64
+        How many paths there are up to the end of each block.
     """
 
-    text: bytes
+    blocks: tuple[bytes, ...]
     ends: NDArray[np.int64]
 
     def __len__(self) -> int:
-        return len(self.ends)
+        return int(self.ends[-1]) if len(self.ends) else 0
 
     def __iter__(self) -> Iterator[str]:
-        return map(self.__getitem__, range(len(self)))
+        return (path for block in self.blocks for path in _unpacked(block))
 
     def __getitem__(self, index: int) -> str:
         index = range(len(self))[index]  # negative ones, and IndexError at the end
-        start = self.ends[index - 1] if index else 0
-        return os.fsdecode(self.text[start : self.ends[index]])
+        block = int(np.searchsorted(self.ends, index, "right"))
+        return _unpacked(self.blocks[block])[index - int(self.ends[block])]
+
+
+@lru_cache(maxsize=256)
+def _unpacked(block: bytes) -> tuple[str, ...]:
+    return tuple(map(os.fsdecode, zlib.decompress(block).split(b"\0")))
 
 
 def packed(paths: Iterable[str]) -> Paths:
-    """Return paths in one piece of memory."""
-    text, ends = bytearray(), []
-    for path in paths:
-        text += os.fsencode(path)
-        ends.append(len(text))
-    return Paths(bytes(text), np.array(ends, np.int64))
+    """Return paths as they are kept."""
+    rest, blocks, ends = iter(paths), list[bytes](), [0]
+    while few := list(itertools.islice(rest, PACKED)):
+        blocks.append(zlib.compress(b"\0".join(map(os.fsencode, few)), 1))
+        ends.append(ends[-1] + len(few))
+    return Paths(tuple(blocks), np.array(ends[1:], np.int64))
 
 
 def joined(parts: Sequence[Paths]) -> Paths:
     """Return all of several, in order."""
-    starts = np.cumsum([0, *(len(part.text) for part in parts)])
+    starts = itertools.accumulate(map(len, parts), initial=0)
     ends = [part.ends + start for part, start in zip(parts, starts, strict=False)]
-    return Paths(b"".join(part.text for part in parts), np.concatenate(ends))
+    return Paths(tuple(block for part in parts for block in part.blocks), np.concatenate(ends))
 
 
 def find_files(
@@ -183,7 +194,8 @@ def _listed(
             f"{folder} cannot be listed ({error.strerror}); make it readable, or leave it "
             "out by a narrower pattern"
         ) from error
-    return sorted(names), frozenset(odd)
+    names.sort()
+    return names, frozenset(odd)
 
 
 def _next(

@@ -155,18 +155,20 @@ def read_npz(
     The whole member of a split is unpacked, so that its CRC is checked.
     """
     ends = list(itertools.accumulate(counts.values(), initial=0))
-    wanted = [rows[(low <= rows) & (rows < high)] - low for low, high in itertools.pairwise(ends)]
+    cuts = itertools.pairwise(np.searchsorted(rows, np.array(ends, rows.dtype)).tolist())
     blocks = (
         block
-        for split, part in zip(counts, wanted, strict=True)
-        if len(part)
-        for block in _blocks(path, shape, split, part)
+        for split, first, (low, high) in zip(counts, ends, cuts, strict=False)
+        if low < high
+        for block in _blocks(path, shape, split, rows[low:high], first)
     )
     return regroup(blocks, size)
 
 
-def _blocks(path: Path, shape: tuple[int, ...], split: str, rows: Rows) -> Iterator[ImageArray]:
-    """Yield the wanted rows of each block of the member."""
+def _blocks(
+    path: Path, shape: tuple[int, ...], split: str, rows: Rows, first: int
+) -> Iterator[ImageArray]:
+    """Yield the wanted rows of each block of the member; `first` is the first that it has."""
     step = max(1, BLOCK // math.prod(shape))
     with open_members(path) as members, members.opened(f"{split}_images") as (found, stream):
         if found.shape[1:] != shape:
@@ -175,9 +177,10 @@ def _blocks(path: Path, shape: tuple[int, ...], split: str, rows: Rows) -> Itera
         for start in range(0, total, step):
             block = np.empty((min(step, total - start), *shape), np.uint8)
             _fill(block.data.cast("B"), stream, f"{split}_images")
-            low, high = np.searchsorted(rows, (start, start + len(block)))
+            ends = np.array((start, start + len(block)), np.int64) + first
+            low, high = np.searchsorted(rows, ends.astype(rows.dtype))
             whole = high - low == len(block)
-            yield block if whole else block[rows[low:high] - start]
+            yield block if whole else block[rows[low:high] - (first + start)]
 
 
 def _fill(content: memoryview, stream: IO[bytes], name: str) -> None:

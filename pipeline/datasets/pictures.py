@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import ImageArray
+from pipeline.arrays import ImageArray, counting
 from pipeline.datasets.classed import Classed
 from pipeline.datasets.decoding import Check, PictureCard, decode, decode_mask, extent
 from pipeline.datasets.reading import FileNames, InFiles, Rows
@@ -77,7 +77,8 @@ def open_pictures(
         check = partial(_check_sides, sides, Path(first).name)
     shape = sides + ((3,) if card.channels == 3 else ())
     check_extent(shape, where)
-    each, none = np.arange(len(names)), np.zeros(len(names), np.int64)
+    each = np.arange(len(names), dtype=counting(len(names)))
+    none = np.zeros(len(names), np.int8)
     facts = (CROPPED,) if card.size and card.fit == "crop" else ()
     inside = None
     if masks is not None:

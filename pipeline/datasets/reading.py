@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from pipeline.arrays import ImageArray
 from pipeline.errors import DatasetError, ImageError
 from pipeline.threads import Submit, side_by_side, threads
 
-Rows: TypeAlias = NDArray[np.int64]
+Rows: TypeAlias = NDArray[np.signedinteger[Any]]
 Decode: TypeAlias = Callable[..., ImageArray]
 """From a file and the frames wanted of it, and the file beside it where there is one, to those
 images, (m, *shape) uint8."""
@@ -93,7 +93,7 @@ class InOneStream:
         ``read(rows, size)``, for ascending rows.
     files : tuple of Path
         What is read.
-    kept : (m,) int64, optional
+    kept : (m,) integers, optional
         The rows that are left of all.
     """
 
@@ -109,7 +109,8 @@ class InOneStream:
     def stamp(self, rows: Rows) -> bytes:
         """See `Reader`."""
         digest = hashlib.sha256(b"".join(map(_state, self.files)))
-        digest.update((rows if self.kept is None else self.kept[rows]).tobytes())
+        kept = rows if self.kept is None else self.kept[rows]
+        digest.update(kept.astype(np.int64).tobytes())
         return digest.digest()
 
     def only(self, rows: Rows) -> "InOneStream":
@@ -128,7 +129,7 @@ class InFiles:
         See `Decode`; it runs in threads.
     names : FileNames
         The files.
-    file, frame : (n,) int64
+    file, frame : (n,) integers
         For each row the index of its file, and which image of that file it is.
     beside : FileNames, optional
         For each file another that it is decoded with, as a mask is with its image.
@@ -136,8 +137,8 @@ class InFiles:
 
     decode: Decode
     names: FileNames = field(repr=False)
-    file: NDArray[np.int64]
-    frame: NDArray[np.int64]
+    file: NDArray[np.signedinteger[Any]]
+    frame: NDArray[np.signedinteger[Any]]
     beside: FileNames | None = None
     sequential = False
 
@@ -201,7 +202,7 @@ class InFiles:
         for index in dict.fromkeys(self.file[rows].tolist()):
             for name in [self.names[index], *map(str, self._beside(index))]:
                 digest.update(_state(name))
-        digest.update(self.frame[rows].tobytes())
+        digest.update(self.frame[rows].astype(np.int64).tobytes())
         return digest.digest()
 
     def only(self, rows: Rows) -> "InFiles":
@@ -209,7 +210,7 @@ class InFiles:
         wanted, file = np.unique(self.file[rows], return_inverse=True)
         names = [self.names[index] for index in wanted]
         beside = None if self.beside is None else [self.beside[index] for index in wanted]
-        return InFiles(self.decode, names, file.astype(np.int64), self.frame[rows], beside)
+        return InFiles(self.decode, names, file, self.frame[rows], beside)
 
 
 def _joined(parts: list["Future[ImageArray]"]) -> ImageArray:

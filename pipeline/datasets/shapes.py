@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import LabelArray
+from pipeline.arrays import LabelArray, counting
 from pipeline.errors import DatasetError, MismatchError
 
 LARGEST = 1 << 27
@@ -58,7 +58,7 @@ def check_label_shape(shape: tuple[int, ...], dtype: np.dtype[Any], n: int, wher
 
 
 def check_labels(labels: NDArray[Any], n: int, classes: int, where: str) -> LabelArray:
-    """Return labels as (n,) int64 if they are n integers 0..classes-1, else raise."""
+    """Return labels as (n,) if they are n integers 0..classes-1, else raise."""
     check_label_shape(labels.shape, labels.dtype, n, where)
     low, high = (labels.min(), labels.max()) if n else (0, 0)
     if low < 0 or high >= classes:
@@ -66,4 +66,4 @@ def check_labels(labels: NDArray[Any], n: int, classes: int, where: str) -> Labe
             f"{where}: labels must be 0..{classes - 1}, one for each class of the card, found "
             f"{low}..{high}; correct them or the classes"
         )
-    return labels.reshape(-1).astype(np.int64)
+    return labels.reshape(-1).astype(counting(classes))

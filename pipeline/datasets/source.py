@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import ImageArray, LabelArray
+from pipeline.arrays import COUNTED, ImageArray, LabelArray, count_labels, counting
 from pipeline.datasets.cards import Card
 from pipeline.datasets.reading import Reader, Rows
 from pipeline.errors import DatasetError, EmptyError, MismatchError
@@ -27,23 +27,30 @@ class Selection(NamedTuple):
 
     Attributes
     ----------
-    rows : (m,) int64
+    rows : (m,) integers
         Which rows of the reader; ascending, but for persons, whose images come one after another.
-    labels : (m,) int64
+    labels : (m,) integers
         Their classes.
-    units : (m,) int64
+    units : (m,) integers
         0, 1, …: which unit of its class an image belongs to, image or person; each unit's images
         are consecutive.
     """
 
     rows: Rows
     labels: LabelArray
-    units: NDArray[np.int64]
+    units: NDArray[np.signedinteger[Any]]
+
+    def count_units(self, classes: int) -> tuple[int, ...]:
+        """Return how many units each class has; they are numbered from 0."""
+        own = (self.labels == label for label in range(classes))
+        return tuple(int(self.units.max(where=mine, initial=-1)) + 1 for mine in own)
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
     """The images of one dataset, read chunk by chunk; units lie in disjoint classes.
+
+    Columns are integers as short as they can be: there may be 10⁸ images.
 
     Attributes
     ----------
@@ -51,9 +58,9 @@ class ImageSource:
         What is known about the dataset.
     shape : tuple of int
         Shape of one image, (h, w) or (h, w, 3), or of one volume, (d, h, w).
-    label_of : (n,) int64
+    label_of : (n,) integers
         The label of each image.
-    split_of : (n,) int64
+    split_of : (n,) integers
         The split of each image, an index into `SPLITS`.
     read : Reader
         Where the images come from.
@@ -77,7 +84,7 @@ class ImageSource:
     card: Card
     shape: tuple[int, ...]
     label_of: LabelArray
-    split_of: NDArray[np.int64]
+    split_of: NDArray[np.signedinteger[Any]]
     read: Reader
     facts: tuple[str, ...] = ()
     people: NDArray[Any] | None = field(default=None, repr=False)
@@ -152,7 +159,7 @@ class ImageSource:
         DatasetError
             When a split is unknown or a class has no image in the chosen splits.
         """
-        return self.select(split).labels
+        return self.select(split).labels.astype(np.int64)
 
     def persons(self, split: Splits = None, label: int | None = None) -> Names | None:
         """Return whose image each is, in the order of `chunks`; None where the unit is the image.
@@ -169,15 +176,11 @@ class ImageSource:
 
     def counts(self, split: Splits = None) -> tuple[int, ...]:
         """Return how many images each class has in some splits; index = label; zeros included."""
-        labels = self._chosen(split).labels
-        return tuple(np.bincount(labels, minlength=len(self.classes)).tolist())
+        return tuple(count_labels(self._chosen(split).labels, len(self.classes)).tolist())
 
     def units(self, split: Splits = None) -> tuple[int, ...]:
         """Return how many units, images or persons, each class has; as `counts`."""
-        chosen = self._chosen(split)
-        many = np.zeros(len(self.classes), np.int64)
-        np.maximum.at(many, chosen.labels, chosen.units + 1)
-        return tuple(many.tolist())
+        return self._chosen(split).count_units(len(self.classes))
 
     def excluded(self, split: Splits = None) -> tuple[int, ...] | None:
         """Return how many files of each class are left out; None unless the card calls it public.
@@ -197,19 +200,20 @@ class ImageSource:
 
     def _chosen(self, split: Splits) -> Selection:
         """Return what the chosen splits hold, each split once."""
-        rows = np.flatnonzero(np.isin(self.split_of, _codes(split)))
-        labels = self.label_of[rows]
+        kept = np.zeros(len(self.split_of), bool)
+        for code in _codes(split):
+            kept |= self.split_of == code
+        rows = np.arange(len(kept), dtype=counting(len(kept)))
+        labels = self.label_of
+        if not kept.all():
+            rows, labels = rows[kept], labels[kept]
         if self.people is not None:
             return _by_person(rows, labels, self.people[rows], self.classes_per_person)
-        units = np.empty(len(rows), np.int64)
-        for label in range(len(self.classes)):
-            mine = labels == label
-            units[mine] = np.arange(np.count_nonzero(mine))
-        return Selection(rows, labels, units)
+        return Selection(rows, labels, _numbered(labels, len(self.classes)))
 
     def _check(self, chosen: Selection, split: Splits, label: int | None) -> None:
         """Raise when a wanted class has no image in the chosen splits."""
-        counts = np.bincount(chosen.labels, minlength=len(self.classes))
+        counts = count_labels(chosen.labels, len(self.classes))
         names = SPLITS if split is None else (split,) if isinstance(split, str) else split
         where = f"{self.card.name}, split {'+'.join(names)}"
         if not counts.any():
@@ -250,7 +254,20 @@ def _by_person(
     number = np.cumsum(begins) - 1
     start_of_class = np.searchsorted(labels, labels)
     units = number - number[start_of_class] if len(rows) else number
-    return Selection(rows, labels, units)
+    return Selection(rows, labels, units.astype(rows.dtype))
+
+
+def _numbered(labels: LabelArray, classes: int) -> NDArray[np.signedinteger[Any]]:
+    """Return 0, 1, … for the images of each class."""
+    numbers = np.empty(len(labels), counting(len(labels)))
+    seen = [0] * classes
+    for start in range(0, len(labels), COUNTED):
+        part, into = labels[start : start + COUNTED], numbers[start : start + COUNTED]
+        for label in range(classes):
+            mine = part == label
+            before, seen[label] = seen[label], seen[label] + int(np.count_nonzero(mine))
+            into[mine] = np.arange(before, seen[label])
+    return numbers
 
 
 def _codes(split: Splits) -> list[int]:
@@ -263,6 +280,6 @@ def _codes(split: Splits) -> list[int]:
     return [SPLITS.index(name) for name in names]
 
 
-def split_codes(split: str, n: int) -> NDArray[np.int64]:
+def split_codes(split: str, n: int) -> NDArray[np.signedinteger[Any]]:
     """Return what `ImageSource.split_of` says of n images of one split."""
-    return np.full(n, SPLITS.index(split), np.int64)
+    return np.full(n, SPLITS.index(split), counting(len(SPLITS)))

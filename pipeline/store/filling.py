@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from pipeline.arrays import count_labels
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import OutputError
 from pipeline.memory import peak_memory
@@ -91,8 +92,8 @@ def fill(
         place,
         plan.source.classes,
         plan.source.shape,
-        tuple(np.bincount(plan.chosen.labels, minlength=len(plan.source.classes)).tolist()),
-        _units(plan),
+        tuple(count_labels(plan.chosen.labels, len(plan.source.classes)).tolist()),
+        plan.chosen.count_units(len(plan.source.classes)),
         DESCRIPTORS[plan.descriptor].k,
         tuple(held),
     )
@@ -136,13 +137,6 @@ def _held(plan: Plan, shard: int, names: dict[str, str]) -> Held:
         raise OutputError("a shard of the store is gone; run again, one pass at a time")
     labels = np.unique(plan.chosen.labels[plan.span(shard)])
     return Held(names[key], tuple(labels.tolist()))
-
-
-def _units(plan: Plan) -> tuple[int, ...]:
-    """Return how many units each class has; they are numbered from 0."""
-    many = np.zeros(len(plan.source.classes), np.int64)
-    np.maximum.at(many, plan.chosen.labels, plan.chosen.units + 1)
-    return tuple(many.tolist())
 
 
 def _distribute(

@@ -79,7 +79,7 @@ def _shards(part: Part, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[in
             tick(fits)
             rest = (held[0][fits:], held[1][fits:])
             held = rest if len(rest[0]) else next(described, None)
-        yield shard, Chunk(points, part.units[low:high], digests)
+        yield shard, Chunk(points, part.units[low:high].astype(np.int64), digests)
 
 
 def _described(part: Part, submit: Submit) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:

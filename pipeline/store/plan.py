@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ class Part:
     ----------
     read, masks : Reader
         Where the images, and regions of interest if there are any, come from.
-    rows, labels, units : (m,) int64
+    rows, labels, units : (m,) integers
         As in `Selection`.
     shape : tuple of int
         Of an image.
@@ -53,7 +54,7 @@ class Part:
     masks: Reader | None
     rows: Rows
     labels: LabelArray
-    units: NDArray[np.int64]
+    units: NDArray[np.signedinteger[Any]]
     shape: tuple[int, ...]
     descriptor: str
     eta: float
@@ -144,8 +145,8 @@ def make_plan(
         key.update(source.read.stamp(rows))
         if source.masks is not None:
             key.update(source.masks.stamp(rows))
-        key.update(labels.tobytes())
-        key.update(units.tobytes())
+        key.update(labels.astype(np.int64).tobytes())
+        key.update(units.astype(np.int64).tobytes())
         keys.append(key.hexdigest())
     return Plan(source, chosen, descriptor, eta, ends, tuple(keys))
 
@@ -156,14 +157,17 @@ def _of(card: Card) -> str:
 
 def _cut(chosen: Selection, most: int) -> NDArray[np.int64]:
     """Return the ends of runs of at most `most` images, or of one unit that has more."""
-    other = chosen.labels[1:] != chosen.labels[:-1]
-    other |= chosen.units[1:] != chosen.units[:-1]
-    edges = np.append(np.flatnonzero(other) + 1, len(chosen.rows))
-    ends, start = list[int](), 0
+    ends, start, stop = list[int](), 0, most
     while start < len(chosen.rows):
-        last = int(np.searchsorted(edges, start + most, "right")) - 1
-        if last < 0 or edges[last] <= start:
-            last = int(np.searchsorted(edges, start, "right"))
-        start = int(edges[last])
-        ends.append(start)
+        _, labels, units = (column[start : stop + 1] for column in chosen)
+        edges = np.flatnonzero((labels[1:] != labels[:-1]) | (units[1:] != units[:-1])) + 1
+        if stop >= len(chosen.rows):
+            edges = np.append(edges, len(labels))
+        if len(edges):
+            at = int(np.searchsorted(edges, most, "right")) - 1
+            start += int(edges[max(0, at)])
+            ends.append(start)
+            stop = start + most
+        else:  # a unit of more
+            stop += most
     return np.array(ends, np.int64)

@@ -163,31 +163,29 @@ def absolute_digits(
 
 @compiled
 def add_products(rows: IntArray, sums: IntArray) -> None:
-    """Add Σ rows[a]·rows[b] to sums[a, b], b ≤ a ≥ 1, exactly.
+    """Add Σ rows[a]·rows[b] to sums[a, b], b ≤ a, exactly.
 
     `rows` is int16 (11, blocks, BLOCK) within ±2043: a block then sums to at most
-    448 · 2043² = 1,869,884,352 < 2³¹. Two products at once share the loads of rows[a].
+    448 · 2043² = 1,869,884,352 < 2³¹. Around a circle of 11 rows each meets itself and the five
+    after it: these are all pairs, and three products at once share the loads of rows[a].
     """
     for block in range(rows.shape[1]):
-        for a in range(1, rows.shape[0]):
-            for b in range(0, a, 2):
-                one, two = np.int32(0), np.int32(0)
+        for a in range(11):
+            for after in range(0, 6, 3):
+                b, c, d = (a + after) % 11, (a + after + 1) % 11, (a + after + 2) % 11
+                one, two, three = np.int32(0), np.int32(0), np.int32(0)
                 for j in range(BLOCK):
                     product = np.int32(np.int32(rows[a, block, j]) * np.int32(rows[b, block, j]))
                     one = np.int32(one + product)
                 for j in range(BLOCK):
-                    product = np.int32(
-                        np.int32(rows[a, block, j]) * np.int32(rows[b + 1, block, j])
-                    )
+                    product = np.int32(np.int32(rows[a, block, j]) * np.int32(rows[c, block, j]))
                     two = np.int32(two + product)
-                sums[a, b] += one
-                sums[a, b + 1] += two
-            if a % 2 == 0:
-                total = np.int32(0)
                 for j in range(BLOCK):
-                    value = np.int32(rows[a, block, j])
-                    total = np.int32(total + np.int32(value * value))
-                sums[a, a] += total
+                    product = np.int32(np.int32(rows[a, block, j]) * np.int32(rows[d, block, j]))
+                    three = np.int32(three + product)
+                sums[max(a, b), min(a, b)] += one
+                sums[max(a, c), min(a, c)] += two
+                sums[max(a, d), min(a, d)] += three
 
 
 @compiled
@@ -205,6 +203,15 @@ def join_digits(sums: IntArray, moments: IntArray) -> None:
 
 
 @compiled
+def aligned(count: int, length: int) -> IntArray:
+    """Return int16 zeros, (count, length or up to 31 more), rows on lines of the cache."""
+    pitch = -(-length // 32) * 32
+    flat = np.zeros(count * pitch + 32, np.int16)
+    start = (-flat.ctypes.data % 64) // 2
+    return flat[start : start + count * pitch].reshape(count, pitch)
+
+
+@compiled
 def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> None:
     """Add the exact moments of (1, I, 16|Ix|, |Iy|, |Iz|, 512|Ixx|, |Iyy|, |Izz|), each centred.
 
@@ -215,12 +222,13 @@ def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
     step = width + 4
     rows = min(height, max(1, STRIP // step))
     size, padded = rows * step, (rows + 4) * step
-    ring = np.zeros((5, padded + 4), np.int16)
-    deep = np.zeros((4, padded + 4), np.int16)
-    filtered = np.zeros((6, size + 4), np.int16)
-    smoothed = np.zeros(size + 4, np.int16)
-    blocked = np.zeros((11, -(-size // BLOCK), BLOCK), np.int16)
-    phi = blocked.reshape(11, blocked.shape[1] * BLOCK)
+    ring = aligned(5, padded + 4)
+    deep = aligned(4, padded + 4)
+    filtered = aligned(6, size + 4)
+    smoothed = aligned(1, size + 4)[0]
+    blocks = -(-size // BLOCK)
+    phi = aligned(11, blocks * BLOCK)
+    blocked = phi.reshape(11, blocks, BLOCK)
     mask = phi[0]
     across = (filtered[3], filtered[3, 2:], filtered[3, 4:])
     twice = (smoothed, smoothed[1:], smoothed[2:])

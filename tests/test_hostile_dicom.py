@@ -64,6 +64,14 @@ def larger(stream: bytearray) -> None:
     stream[at : at + 4] = (60_000).to_bytes(4, "big")
 
 
+def boxed(stream: bytearray) -> None:
+    """Put a frame that is too wide into boxes, in one of them the beginning of the right one."""
+    small = bytes(stream)
+    larger(stream)
+    box = (8 + 60).to_bytes(4, "big") + b"uuid" + small[:60]
+    stream[:0] = bytes.fromhex("0000000c6a5020200d0a870a") + box + b"\0\0\0\0jp2c"
+
+
 def no_window(file: Path) -> None:
     """Write 12 bits, and a card without a window."""
     write_dicom(file, GRAY.astype("<u2"), BitsStored=12)
@@ -172,6 +180,10 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "frame of another size": (
         lambda f: in_jpeg2000(f, larger),
+        r"a frame must be \(32, 40, 1\) as the header says .* found \(32, 60000, 1\); write",
+    ),
+    "frame of another size in a box": (
+        lambda f: in_jpeg2000(f, boxed),
         r"a frame must be \(32, 40, 1\) as the header says .* found \(32, 60000, 1\); write",
     ),
     "spoilt frame": (

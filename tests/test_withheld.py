@@ -141,6 +141,35 @@ def test_no_file_in_the_folder_is_told_of(
     assert "PNG" not in said
 
 
+MASKS: dict[str, Callable[[Path], object]] = {
+    "nothing inside": lambda file: Image.new("L", (28, 28)).save(file),
+    "size": lambda file: Image.new("L", (9, 28), 255).save(file),
+    "no image": lambda file: file.write_bytes(NAME.encode()),
+    "none": Path.unlink,
+    "folder": lambda file: (file.unlink(), file.mkdir()),
+    "format": lambda file: Image.new("L", (28, 28), 255).save(file, "JPEG"),
+}
+
+
+@pytest.mark.parametrize("spoil", MASKS.values(), ids=MASKS)
+def test_no_mask_is_told_of(
+    ward: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    spoil: Callable[[Path], object],
+) -> None:
+    """A mask that is not as it should be is withheld as its image would be, and costs nothing."""
+    caplog.set_level(logging.DEBUG)
+    for image in sorted((ward / "ward").rglob("*.png")):
+        mask = ward / "ward/masks" / image.parent.name / image.name
+        mask.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (28, 28), 255).save(mask)
+    extend(ward / "ward.toml", 'masks = "masks/{class}/*.png"\n')
+    spoil(ward / "ward/masks/ill" / f"{NAME}-1.png")
+    said = refused(ward, "withheld", capfd, caplog)
+    assert not re.search("a mask|pixel|readable", said)
+
+
 SPOILT: dict[str, dict[str, Any]] = {
     "burnt in": {"BurnedInAnnotation": "YES"},
     "nobody": {"PatientID": "", "PatientName": NAME},

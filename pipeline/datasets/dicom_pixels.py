@@ -264,9 +264,21 @@ def _jpeg_sides(encoded: bytes) -> tuple[int, ...]:
 
 
 def _jpeg2000_sides(encoded: bytes) -> tuple[int, ...]:
-    """Return rows, columns and samples of a JPEG 2000 stream; () where it gives none."""
-    at = encoded.find(b"\xff\x4f\xff\x51", 0, 4096)  # some writers put boxes before it
-    if at < 0 or at + 42 > len(encoded):
+    """Return rows, columns and samples of a JPEG 2000 stream; () where it gives none.
+
+    What is read is what the decoder reads: some writers put boxes before the stream, and in one of
+    them may stand the beginning of another.
+    """
+    at = 0
+    while encoded[at : at + 4] != b"\xff\x4f\xff\x51":
+        length, box = int.from_bytes(encoded[at : at + 4], "big"), encoded[at + 4 : at + 8]
+        head = 8
+        if length == 1:
+            length, head = int.from_bytes(encoded[at + 8 : at + 16], "big"), 16
+        if at + head >= len(encoded) or (box != b"jp2c" and length < head):
+            return ()
+        at += head if box == b"jp2c" else length
+    if at + 42 > len(encoded):
         return ()
     right, bottom, left, top = struct.unpack_from(">4I", encoded, at + 8)
     return bottom - top, right - left, int.from_bytes(encoded[at + 40 : at + 42], "big")

@@ -127,3 +127,18 @@ def test_the_page_says_what_is_left_of_the_horizon(page: Path) -> None:
     assert "for one image, for ever μ = 4" in said
     assert "Images that night" in said
     assert f"{DAYS[-1]} 8 6 48 32 nights" in said
+
+
+def test_before_the_opening_nothing_is_read(results: list[bytes], tmp_path: Path) -> None:
+    """Two nights whose images wait: no chart, no value, and the reason."""
+    page = build_history("ward", results[:2], tmp_path)
+    assert marks(page) == []
+    assert page.read_text(encoding="utf-8").count(">no mean yet</span>") == 2 * 5
+    assert "no mean yet: the 6 so far are held back until there are 8" in words(page)
+
+
+def test_the_stream_means_one_charge_for_ever(page: Path) -> None:
+    """What it means to one person, and the account, are those of a stream."""
+    said = words(page)
+    assert "Whoever sees all nights of this stream, for ever," in said
+    assert "Paid for this night nothing more" in said

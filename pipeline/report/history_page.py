@@ -3,7 +3,7 @@
 Next on the path: ``history_parts.py``, what each of its blocks shows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from pipeline.report.history_parts import (
     correlations,
     key_numbers,
     latest,
-    settings_of,
     shared_statement,
     spans,
     statements,
@@ -25,8 +24,10 @@ from pipeline.report.history_parts import (
     windows,
 )
 from pipeline.report.page import Reportlet, Section, load_spec, render
-from pipeline.report.release_page import account_facts, meaning
-from pipeline.report.release_parts import facts
+from pipeline.report.release_page import section_of, words_of
+
+ABOUT, PAID = ("waiting", "facts"), ("meaning", "account")
+"""Blocks of the page of the latest release, and those that are about all releases so far."""
 
 
 def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
@@ -56,7 +57,7 @@ def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
         for run in one.runs
     }
     sections = [
-        _section(f"series-{number}", one, words, files, first=number == 1)
+        _section(f"series-{number}", one, spec, files, first=number == 1)
         for number, one in enumerate(series, 1)
     ]
     floats = any(_is_float(one) for one in series)
@@ -81,44 +82,53 @@ def _foreword(words: Mapping[str, Any], others: int, floats: bool) -> dict[str, 
 
 
 def _section(
-    name: str, series: Series, words: Mapping[str, Any], files: Mapping[int, Path], *, first: bool
+    name: str, series: Series, spec: Mapping[str, Any], files: Mapping[int, Path], *, first: bool
 ) -> Section:
     """Return the section of one series; the account stands in the one that was paid last."""
-    account = series.runs[-1].document.get("account") if first else None
-    charts = {
-        term.name: (term.title, words["terms"][term.name], "figure.html.j2", chart)
-        for term in series.terms
-        if (chart := term_chart(series, term, words["band"]))
-    }
+    words = spec["history"]
     told: dict[str, tuple[str, Any]] = {
+        "latest": ("readings.html.j2", latest(series)),
+        **{
+            term.name: ("figure.html.j2", term_chart(series, term, words["band"]))
+            for term in series.terms
+        },
         "windows": ("figure.html.j2", windows(series)),
         "means": ("figure.html.j2", correlations(series)),
-        "meaning": ("lines.html.j2", meaning(series.runs[-1].document) if first else None),
-        "account": ("facts.html.j2", facts(account_facts(account)) if account else None),
         "runs": ("committed.html.j2", committed(series, files)),
         "statements": ("statements.html.j2", statements(series)),
-        "facts": ("facts.html.j2", facts(settings_of(series, words), series.settings)),
     }
-    blocks = {
-        "latest": (
-            words["latest_title"],
-            words["latest_caption"],
-            "readings.html.j2",
-            latest(series),
-        ),
-        **charts,
-        **{key: (words[f"{key}_title"], words[f"{key}_caption"], *told[key]) for key in told},
-    }
+    titles = {term.name: term.title for term in series.terms}
+    own = [
+        Reportlet(
+            key,
+            titles.get(key) or words[f"{key}_title"],
+            words[f"{key}_caption"],
+            template,
+            content,
+        )
+        for key, (template, content) in told.items()
+        if content
+    ]
     return Section(
         id=name,
         title=str(series.runs[-1].document["title"]),
         subtitle=str(series.settings["name"]),
         key_numbers=key_numbers(series),
         headline=_headline(series, words),
-        reportlets=[Reportlet(key, *block) for key, block in blocks.items() if block[-1]],
+        reportlets=[*own, *_of_latest(series, spec, (*ABOUT, *(PAID if first else ())))],
         classes=series.classes,
         spans=spans(series),
     )
+
+
+def _of_latest(
+    series: Series, spec: Mapping[str, Any], names: Sequence[str]
+) -> Iterator[Reportlet]:
+    """Yield some blocks of the latest document's own page; none where it cannot be drawn."""
+    document = series.runs[-1].document
+    if series.terms:
+        section = section_of(document, words_of(document, spec))
+        yield from (one for one in section.reportlets if one.name in names)
 
 
 def _headline(series: Series, words: Mapping[str, Any]) -> Finding:

@@ -33,16 +33,18 @@ def latest(series: Series) -> dict[str, Any] | None:
             {
                 "title": term.title,
                 "unit": term.unit,
-                "cells": [_said(one.readings[place]) for one in run.classes],
+                "cells": [_said(one, place) for one in run.classes],
             }
             for place, term in enumerate(series.terms)
         ],
     }
 
 
-def _said(reading: Reading) -> dict[str, str]:
+def _said(one: ClassRun, place: int) -> dict[str, str]:
     """Return value and band of a reading, and which way it points where the band tells."""
-    term, value, low, high = reading
+    term, value, low, high = one.readings[place]
+    if one.mean is None or one.mean.point is None:
+        return {"value": "", "band": "no mean yet", "word": ""}
     if value is None:
         return {"value": "", "band": "lost in the noise", "word": ""}
     if low is None or high is None:
@@ -220,19 +222,3 @@ def statements(series: Series) -> dict[str, Any]:
         for run, one in zip(series.runs, told, strict=True)
     ]
     return {"heads": ["Release", *(heads or ["Statement"])], "lines": lines[::-1]}
-
-
-def settings_of(series: Series, words: Mapping[str, Any]) -> dict[str, str]:
-    """Return the settings in words."""
-    settings = series.settings
-    sides = [
-        settings[key] for key in ("image_depth", "image_height", "image_width") if key in settings
-    ]
-    return {
-        "Population": settings["population"],
-        "Image size": f"{' × '.join(map(str, sides))} pixels",
-        "Descriptor": settings["descriptor"],
-        "Manifold": settings["manifold"],
-        "Mechanism": words.get(settings["mechanism"], settings["mechanism"]),
-        "Noise": words[settings["noise"]],
-    }

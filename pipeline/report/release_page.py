@@ -44,12 +44,8 @@ def build_release_report(document: Mapping[str, Any], target: Path) -> Path:
         When the page cannot be written.
     """
     spec = load_spec(resource("reports", "report.toml"))
-    words = spec["release"]
-    if "night" in document:
-        words |= spec["night"]
-        section = night_section(document, words)
-    else:
-        section = _section(document, words)
+    words = words_of(document, spec)
+    section = section_of(document, words)
     warning = {"warning": words["unsafe"]} if section.headline.warning else {}
     page = render(
         title=document["title"],
@@ -62,6 +58,16 @@ def build_release_report(document: Mapping[str, Any], target: Path) -> Path:
     with atomic_path(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return target
+
+
+def words_of(document: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts for a document, of the tables of `report.toml`."""
+    return dict(spec["release"] | spec["night"] if "night" in document else spec["release"])
+
+
+def section_of(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
+    """Return the section of a document: of a release, or of a night of a stream."""
+    return (night_section if "night" in document else _section)(document, words)
 
 
 def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:

@@ -1,0 +1,150 @@
+"""The history in a real browser: drawn, chosen from by keyboard, on a phone, and calling nobody."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sample_history import CLASSES, draw_nights
+from test_browser import DARK, PHONE, browser, draw_all, opened, overflow  # noqa: F401  (fixtures)
+from test_history import tables
+
+from pipeline.report import build_history
+
+DAYS = [f"2026-03-{day:02d}" for day in range(1, 9)]
+CONTROLS = """() => {
+  const element = document.activeElement, kind = element.type || element.tagName;
+  const name = element.name || element.getAttribute("href") || element.className;
+  return [kind, name, element.value ?? ""];
+}"""
+CONTRAST = """elements => elements.map(element => {
+  const channels = color => color.match(/[0-9.]+/g).slice(0, 3).map(c => Number(c) / 255).map(c =>
+    c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const weights = [0.2126, 0.7152, 0.0722];
+  const light = color => channels(color).reduce((sum, c, i) => sum + weights[i] * c, 0);
+  const behind = element => getComputedStyle(element).backgroundColor;
+  let under = element;
+  while (/rgba\\(.*, 0\\)/.test(behind(under))) under = under.parentElement;
+  const both = [getComputedStyle(element).color, behind(under)].map(light);
+  return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
+})"""
+"""Contrast of texts against what lies behind them, as WCAG 2 has it."""
+MARKS = "#series-1-contrast .live .mark-symbol.role-mark path"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the history of eight nights."""
+    folder = tmp_path_factory.mktemp("nights")
+    results = draw_nights(folder, DAYS, np.random.default_rng(20260322))
+    return build_history("ward", results, folder / "out")
+
+
+def focus(page: Any, kind: str, value: str = "") -> None:
+    """Press Tab until a control of a kind, and with a value, has the focus."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        found = page.evaluate(CONTROLS)
+        if found[0] == kind and value in found[1:]:
+            return
+    raise AssertionError(f"{kind} {value} cannot be reached by keyboard")
+
+
+def draw_contrast(page: Any) -> Any:
+    """Scroll to the chart of contrast until it is interactive, and return its marks."""
+    chart = page.locator("#series-1-contrast figure.chart")
+    chart.scroll_into_view_if_needed()
+    page.locator("#series-1-contrast figure.chart[data-state=live]").wait_for()
+    page.evaluate("scrollTo(0, 0); document.activeElement.blur()")
+    return page.locator(MARKS)
+
+
+def wait_for_marks(page: Any, count: int) -> None:
+    """Wait until the chart of contrast has so many."""
+    page.wait_for_function(
+        "([marks, count]) => document.querySelectorAll(marks).length === count", arg=[MARKS, count]
+    )
+
+
+def test_every_control_is_reached_by_keyboard(opened: Any) -> None:  # noqa: F811
+    """Tab comes to each box, to the means, to every table, statement and committed file."""
+    found = []
+    for _ in range(80):
+        opened.keyboard.press("Tab")
+        found.append(tuple(opened.evaluate(CONTROLS)))
+    boxes = [value for kind, _, value in found if kind == "checkbox"]
+    assert boxes[:2] == list(CLASSES)
+    assert ("radio", "span", "all nights so far") in found
+    links = {target for kind, target, _ in found if kind == "A"}
+    expected = opened.locator("main a[href]:not(.vega-actions a)").evaluate_all(
+        "all => all.map(link => link.getAttribute('href'))"
+    )
+    assert len(expected) == 7 + 2 * len(DAYS)
+    assert set(expected) <= links
+
+
+def test_a_class_is_left_out_by_keyboard(opened: Any) -> None:  # noqa: F811
+    """Space on its box takes its marks from a chart and its column from the table, and back."""
+    marks = draw_contrast(opened)
+    column = opened.locator(f'td[data-class="{CLASSES[0]}"]')
+    before = marks.count()
+    assert before > 0
+    focus(opened, "checkbox", CLASSES[0])
+    opened.keyboard.press("Space")
+    wait_for_marks(opened, before // 2)
+    assert column.first.is_hidden()
+    opened.keyboard.press("Space")
+    wait_for_marks(opened, before)
+    assert column.first.is_visible()
+
+
+def test_other_nights_are_chosen_by_keyboard(opened: Any, report: Path) -> None:  # noqa: F811
+    """An arrow key draws the means of the last thirty nights: as many marks as its rows."""
+    spans = [row["span"] for row in tables(report)["series-1-contrast.csv"]]
+    every, month = (spans.count(span) for span in ("all nights so far", "last 30 nights"))
+    assert every + month == len(spans)
+    assert every != month
+    assert draw_contrast(opened).count() == every
+    focus(opened, "radio", "all nights so far")
+    opened.keyboard.press("ArrowRight")
+    wait_for_marks(opened, month)
+
+
+@pytest.mark.parametrize("opened", [PHONE], indirect=True)
+def test_it_fits_a_phone(opened: Any) -> None:  # noqa: F811
+    """At 390 pixels nothing sticks out, with all charts drawn."""
+    assert draw_all(opened) == 7
+    assert overflow(opened) == 0
+
+
+@pytest.mark.parametrize("opened", [{}, DARK], indirect=True, ids=["light", "dark"])
+def test_soft_texts_are_legible(opened: Any) -> None:  # noqa: F811
+    """What is written in soft colours has a contrast of 4.5, on a light and on a dark screen."""
+    shown = opened.locator(".where, .word, .filter label, .caption, .digest, figcaption, .data")
+    found = shown.evaluate_all(CONTRAST)
+    assert len(found) > 30
+    assert min(found) > 4.5
+
+
+@pytest.mark.parametrize("opened", [{"java_script_enabled": False}], indirect=True)
+def test_without_scripts_all_is_there(opened: Any, report: Path) -> None:  # noqa: F811
+    """Pictures of all nights are visible, no box that does nothing, and numbers can be had."""
+    charts = opened.locator("figure.chart .static svg")
+    assert charts.count() == 7
+    assert all(charts.nth(index).is_visible() for index in range(7))
+    assert not opened.locator(".filter").first.is_visible()
+    link = opened.locator("#series-1-contrast a.data")
+    with opened.expect_download() as waiting:
+        link.click()
+    assert waiting.value.suggested_filename == "series-1-contrast.csv"
+    saved = Path(waiting.value.path()).read_text(encoding="utf-8-sig")
+    assert len(saved.splitlines()) == 1 + len(tables(report)["series-1-contrast.csv"])
+
+
+def test_a_night_leads_to_its_statement(opened: Any) -> None:  # noqa: F811
+    """The link of a night brings the line of its statement to the screen."""
+    link = opened.locator("a", has_text="statement").nth(2)
+    link.click()
+    line = opened.locator(f'[id="{link.get_attribute("href")[1:]}"]')
+    assert line.get_by_text(DAYS[-3]).is_visible()
+    assert opened.evaluate("location.hash") == link.get_attribute("href")

@@ -20,7 +20,8 @@ STREAM = (
 MEASURED = {
     2: "On classes that it was not set on, of PathMNIST, OCT2017 and AdrenalMNIST3D, it held 998 "
     "of 1,015 errors, on tiles of seven other pictures 575 of 590; most others were larger.",
-    3: "On volumes it was not measured: they are made of tiles here.",
+    3: "The volumes that it is made from are put together from tiles, and it was measured on the "
+    "masks of AdrenalMNIST3D alone, which were looked at before: it held 60 of 60 errors.",
 }
 """By the dimensions of images: what ``python -m tests.tuning --ranges`` finds."""
 PERSONS = "Errors of persons were not measured: their records lie closer than those of images."

@@ -34,9 +34,9 @@ def reference_points(spec: Descriptor, eta: float) -> tuple[FloatArray, ...]:
     sets = list[ImageArray]()
     for picture in _pictures(spec.channels):
         taken, small = _some(cut(picture, SIDE)), _some(cut(picture[::SMALLER, ::SMALLER], SIDE))
+        if spec.dimensions == 3:
+            taken, small = volumes(taken), volumes(small)
         sets += [taken, stretched(taken), stretched(small), parted(taken)]
-    if spec.dimensions == 3:
-        sets = [volumes(tiles) for tiles in sets]
     return tuple(describe(images, spec.name, eta) for images in sets)
 
 

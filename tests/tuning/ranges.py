@@ -6,7 +6,8 @@ looked at draw by draw.
 
 The range was set on the sets of `SET_ON`. Thumbnails and tiles in black and white were put among
 the pictures that it is made from after scans at 28 pixels and masks of `HELD_OUT` were found above
-it, so that these are not quite held out. `LATER` are: they were looked at once, afterwards.
+it, and volumes are put in black and white as volumes since those of AdrenalMNIST3D were found
+there, so that these are not quite held out. `LATER` are: they were looked at once, afterwards.
 """
 
 from collections import defaultdict

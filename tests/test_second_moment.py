@@ -255,7 +255,7 @@ def test_it_is_read_back_from_json(name: str) -> None:
         np.testing.assert_array_equal(getattr(again, field), getattr(seen, field))
     assert again.moment is not None
     assert seen.moment is not None
-    np.testing.assert_allclose(again.moment, seen.moment, rtol=1e-15)
+    np.testing.assert_array_equal(again.moment, seen.moment)
 
 
 def bins_of(name: str) -> tuple[Any, LineBins | None, Any, Any]:
@@ -282,6 +282,7 @@ def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
         clip_of(float(low), float(high), radius),
         frame,
         prior.span,
+        0.01,
     )
     many = 10**6
     chosen, other = rng.choice(len(line), many, p=line), rng.choice(len(far), many, p=far)
@@ -290,6 +291,8 @@ def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
     assert found.line == pytest.approx(x.var(), abs=6.0 * np.std((x - x.mean()) ** 2) / 1e3)
     square = np.minimum(r, radius) ** 2 / frame.others
     assert found.rest == pytest.approx(square.mean(), abs=6.0 * square.std() / 1e3)
+    farthest_end = max(low - prior.span[0], prior.span[1] - high)
+    assert found.unnoticed == pytest.approx(2.0 * 0.01 * farthest_end)
     assert found.clipped == pytest.approx((r > radius).mean(), abs=6.0 * 0.5 / 1e3)
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point
-from pipeline.geometry.linalg import unvecd, vecd
 from pipeline.mean.choice import Clip
 from pipeline.mean.clipping import mean_units
 from pipeline.mean.frame import Frame
@@ -51,6 +50,9 @@ class Observed(NamedTuple):
         Variance of a coordinate of v along the line and off it, as the histograms say.
     clipped : float
         Share of the records that are clipped off the line, as the histograms say.
+    unnoticed : float
+        How far clipping may move the mean when few records lie at the far end of the line, so few
+        that the noise of the survey hides them; no part of the bias.
     """
 
     n: int
@@ -67,6 +69,7 @@ class Observed(NamedTuple):
     variance_line: float
     variance_rest: float
     clipped: float
+    unnoticed: float
 
     @property
     def steps(self) -> FloatArray:
@@ -111,6 +114,7 @@ def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float)
         variance_line=0.0,
         variance_rest=0.0,
         clipped=0.0,
+        unnoticed=0.0,
     )
 
 
@@ -145,15 +149,19 @@ def of_clip(
         variance_line=spread.line / float(units[0]) ** 2,
         variance_rest=spread.rest / float(units[-1]) ** 2,
         clipped=spread.clipped,
+        unnoticed=spread.unnoticed,
     )
 
 
 def as_values(observed: Observed, manifold: Manifold, space: Manifold) -> dict[str, Any]:
-    """Return it as JSON values, the base as a point of `manifold`; `space` is where it was seen."""
+    """Return it as JSON values, the base as a point of `manifold`; `space` is where it was seen.
+
+    Of the moment they hold the upper triangle, row by row.
+    """
     base = observed.base if space is manifold else manifold.exp(manifold.origin, observed.base)
     values = observed._replace(base=base)._asdict()
     if observed.moment is not None:
-        values["moment"] = vecd(observed.moment)
+        values["moment"] = observed.moment[np.triu_indices(len(observed.moment))]
     return {
         name: value.tolist() if isinstance(value, np.ndarray) else value
         for name, value in values.items()
@@ -168,5 +176,7 @@ def from_values(values: Mapping[str, Any]) -> Observed:
         if name in Observed._fields
     }
     if found["moment"] is not None:
-        found["moment"] = unvecd(found["moment"])
+        upper = np.zeros((len(found["vector"]),) * 2)
+        upper[np.triu_indices(len(upper))] = found["moment"]
+        found["moment"] = upper + np.triu(upper, 1).T
     return Observed(**found)

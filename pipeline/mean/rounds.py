@@ -193,7 +193,8 @@ def _round(
     if clip.whole:
         mean = _whole_mean(source, state, step + 1)
     else:
-        width = spread(line, filled, view.bins, clip, frame, records.prior.span)
+        noise = source.steps[0].sigma * ROOT
+        width = spread(line, filled, view.bins, clip, frame, records.prior.span, noise)
         mean = _clipped_mean(source, state, step + 1, clip, width, seen, centre)
     moved, belief = shrink(mean.offset, mean.covariance, state.belief)
     moved *= min(1.0, records.region.diameter / max(float(np.linalg.norm(moved)), 1e-300))

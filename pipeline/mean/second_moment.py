@@ -25,7 +25,7 @@ Next on the path: ``clipping.py``.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -53,11 +53,15 @@ def paired_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
 
     Its first d numbers are those of `clipped_mean`, to the last bit.
     """
-    first, second = clipped_totals(parts, to)
-    per = n * PER_UNIT**2 * PER_WEIGHT
+    return pairs(*clipped_totals(parts, to), n)
+
+
+def pairs(first: Sequence[int], second: Sequence[int], per: int) -> FloatArray:
+    """Return (Σ v, λ·Σ v·vᵀ)/`per` of what `clipped_totals` gave, or of weighted sums of it."""
     weighed = map(int.__mul__, second, weights(len(first)))
-    mean = [one / (n * PER_UNIT) for one in first]
-    return np.array(mean + [one / per for one in weighed])  # of whole numbers: rounded once
+    whole = per * PER_UNIT**2 * PER_WEIGHT
+    mean = [one / (per * PER_UNIT) for one in first]
+    return np.array(mean + [one / whole for one in weighed])  # of whole numbers: rounded once
 
 
 def second_moment(weighed: FloatArray) -> FloatArray:

@@ -12,6 +12,9 @@ from pipeline.mean.bins import LineBins, ShellBins
 from pipeline.mean.choice import Clip
 from pipeline.mean.frame import Frame
 
+HIDDEN = 2.0
+"""Standard deviations of the noise of a share, below which records in a bin may go unnoticed."""
+
 
 class Spread(NamedTuple):
     """What the histograms say of the records.
@@ -24,11 +27,15 @@ class Spread(NamedTuple):
         Mean square of one scaled coordinate off it, of records clipped to the ball.
     clipped : float
         Share of the records that lie beyond the ball.
+    unnoticed : float
+        How far the mean is moved by clipping records at the far end of the line, when they are so
+        few that the noise of the survey hides them: two of its standard deviations.
     """
 
     line: float
     rest: float
     clipped: float
+    unnoticed: float
 
 
 def spread(
@@ -38,6 +45,7 @@ def spread(
     clip: Clip,
     frame: Frame,
     span: tuple[float, float],
+    noise: float,
 ) -> Spread:
     """Return how wide records lie, of their estimated shares along the line and in the shells.
 
@@ -45,16 +53,19 @@ def spread(
     ----------
     span : (float, float)
         Ends of the line.
+    noise : float
+        Standard deviation of the noise of a share along it.
     """
     along, off = bins
-    variance = 0.0
+    variance = unnoticed = 0.0
     if along is not None and line is not None:
         ends = np.concatenate([span[:1], along.edges, span[1:]])
         first, second, _ = _clipped_moments(line, ends, clip.low, clip.high)
         variance = max(second - first**2, 0.0)
+        unnoticed = HIDDEN * noise * max(clip.low - span[0], span[1] - clip.high, 0.0)
     ends = np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     _, square, inside = _clipped_moments(shells, ends, 0.0, clip.radius)
-    return Spread(variance, square / frame.others, 1.0 - inside)
+    return Spread(variance, square / frame.others, 1.0 - inside, unnoticed)
 
 
 def _clipped_moments(

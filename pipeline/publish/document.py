@@ -171,6 +171,7 @@ def observed_values(drawn: Release) -> dict[str, Any] | None:
         **as_values(told.observed, drawn.manifold, drawn.space),
         "survey": told.survey.tolist(),
         "shells": told.shells.tolist(),
+        "belief": told.belief.tolist(),
     }
 
 

@@ -1,0 +1,28 @@
+"""What a release says: regions, tests and classifiers, from released values alone.
+
+    released ─► read ─► coordinates ─┬► region         where the true mean lies
+    (document)   │                   ├► two_sample     are two releases of one population?
+                 └► covariance ──────┴► lda            which class is a new image of?
+
+Everything here is post-processing of noised values: it costs no privacy, and needs no images. A
+released class is what `private_mean` returned first, or an entry of ``classes`` in a document of
+`covdp release`. Read in this order: ``released.py``, ``covariance.py``, ``coordinates.py``,
+``regions.py``, ``comparing.py``, ``classifying.py``.
+"""
+
+from pipeline.inference.classifying import Discriminants, lda, nearest_mean
+from pipeline.inference.comparing import Comparison, two_sample
+from pipeline.inference.covariance import covariance, raw_covariance
+from pipeline.inference.regions import Region, region
+
+__all__ = [
+    "Comparison",
+    "Discriminants",
+    "Region",
+    "covariance",
+    "lda",
+    "nearest_mean",
+    "raw_covariance",
+    "region",
+    "two_sample",
+]

@@ -1,0 +1,143 @@
+"""Where the true mean lies, with a stated confidence: from released values alone.
+
+**Region.** An ellipsoid around the released mean: {x : uᵀV⁻¹u ≤ q}, u = log(centre, x), q the
+quantile of χ²_d. For the mean of the very records of the release V = S + B: S is the covariance of
+the noise, exactly, B the square of what clipping may do to the mean, spread evenly along the line
+and evenly off it (`BIASES`). For the mean of the population that they were drawn from, each by
+itself, V = S + B + Σ̂/n, Σ̂ the estimated covariance of single records.
+
+S belongs to the mean before it was shrunk. The released mean is nearer to the truth, by how much
+depends on the truth: the covariance that the shrinkage predicts makes regions far too small.
+
+**Rule.** A region is offered where at most a third of the records is estimated to be clipped off
+the line (`CLIPPED`): beyond that the predicted bias says little.
+
+**What it cannot know.** Far records that are too few for the noise of the survey to tell, such as
+empty images among a few hundred others, move the mean and are not in V; `Region.unnoticed` says by
+how much. ``covdp reproduce ours-regions`` measures the coverage on images. Next on the path:
+``comparing.py``.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
+from pipeline.geometry import Manifold, Point
+from pipeline.inference.coordinates import slope
+from pipeline.inference.covariance import covariance
+from pipeline.inference.released import Released, read
+from pipeline.mean import Observed
+from pipeline.mean.choice import DIRECTIONS
+
+BIASES = (2.0, 1.0 / DIRECTIONS**2)
+"""What the predicted squared bias is multiplied with, along the line and off it.
+
+Off the line the prediction reckons that clipped lengths cancel in part; here none of them does.
+Along it 2 was taken for safety, on `tiles`, PneumoniaMNIST and BreastMNIST.
+"""
+CLIPPED = 1.0 / 3.0
+"""Largest share of records clipped off the line with which a region is offered; on the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A confidence region for a mean.
+
+    Attributes
+    ----------
+    manifold : Manifold
+    offered : bool
+        Whether the rule for offering one is met; where it is not, the region may be too small.
+    centre : array, shape (*manifold.point_shape)
+        The released mean.
+    covariance : array, shape (d, d)
+        V, in coordinates at the centre (``manifold.log``).
+    level : float
+        Confidence.
+    quantile : float
+        q, of χ²_d at that level.
+    unnoticed : float
+        How far the mean may lie beyond it because of far records that went unnoticed in the noise;
+        0 where nothing was clipped along a line.
+    """
+
+    manifold: Manifold
+    offered: bool
+    centre: NDArray[np.float64]
+    covariance: FloatArray
+    level: float
+    quantile: float
+    unnoticed: float
+
+    @property
+    def radius(self) -> float:
+        """Root mean square of the ellipsoid's half-axes: √(q·tr V/d)."""
+        return math.sqrt(self.quantile * float(np.trace(self.covariance)) / self.manifold.dim)
+
+    def contains(self, points: Point) -> NDArray[np.bool_]:
+        """Return whether points, (..., *point_shape), lie in the region, (...)."""
+        places = self.manifold.log(self.centre, points)
+        lengths = np.linalg.solve(self.covariance, places[..., np.newaxis])[..., 0]
+        return np.asarray(np.sum(places * lengths, axis=-1) <= self.quantile)
+
+
+def region(
+    released: Released, level: float = 0.95, of: Literal["sample", "population"] = "sample"
+) -> Region:
+    """Return where the mean of a released class lies, with confidence `level`.
+
+    Parameters
+    ----------
+    released : Release or mapping
+        What `private_mean` returned first, or an entry of ``classes`` in a release's document.
+    level : float
+        Confidence, between 0 and 1.
+    of : {"sample", "population"}
+        Of the records of the release; or of what they were drawn from, each by itself.
+
+    Raises
+    ------
+    ConfigError
+        When `level` or `of` mean nothing, or the release has no adaptive mean.
+    """
+    from scipy.stats import chi2
+
+    if not 0.0 < level < 1.0:
+        raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
+    if of not in ("sample", "population"):
+        raise ConfigError(f'a region is of the "sample" or of the "population", found {of!r}')
+    found = read(released)
+    seen, manifold = found.observed, found.manifold
+    whole = seen.noise + likely_bias(seen)
+    if of == "population" and seen.moment is not None:
+        whole = whole + covariance(seen) / seen.n
+    place = manifold.log(seen.base, found.point)
+    turned = slope(manifold, seen.base, place, found.point)
+    return Region(
+        manifold=manifold,
+        offered=is_offered(seen),
+        centre=found.point,
+        covariance=turned.T @ whole @ turned,
+        level=level,
+        quantile=float(chi2.ppf(level, manifold.dim)),
+        unnoticed=seen.unnoticed,
+    )
+
+
+def is_offered(observed: Observed) -> bool:
+    """Return whether the rule for offering a region is met."""
+    return observed.moment is not None and observed.clipped <= CLIPPED
+
+
+def likely_bias(observed: Observed) -> FloatArray:
+    """Return B, (d, d), in coordinates at the base: the squared bias that a region reckons with."""
+    line, rest = BIASES
+    return observed._replace(
+        bias_line=math.sqrt(line) * observed.bias_line,
+        bias_rest=math.sqrt(rest) * observed.bias_rest,
+    ).bias

@@ -1,0 +1,75 @@
+"""One class of a release, read: what a private mean returned, or its entry in a document.
+
+Next on the path: ``covariance.py``.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
+from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.geometry.covariances import covariances_of
+from pipeline.mean import Observed, Release
+from pipeline.mean.observed import from_values
+
+Released: TypeAlias = Release | Mapping[str, Any]
+"""What `private_mean` returned first, or an entry of ``classes`` of a release's document."""
+
+
+class Read(NamedTuple):
+    """A released class.
+
+    Attributes
+    ----------
+    manifold : Manifold
+    point : array, shape (*manifold.point_shape)
+        The private mean, as it was released.
+    observed : Observed
+        The same before it was shrunk, seen from a base on the manifold.
+    belief : array, shape (d, d)
+        Covariance of the error of `point`, as the shrinkage predicts it.
+    """
+
+    manifold: Manifold
+    point: NDArray[np.float64]
+    observed: Observed
+    belief: FloatArray
+
+
+def read(released: Released) -> Read:
+    """Return what was released of a class.
+
+    Raises
+    ------
+    ConfigError
+        When it has no adaptive mean, or is of a version that kept only the mean.
+    """
+    if isinstance(released, Release):
+        if not released.told:
+            raise ConfigError(_WITHOUT)
+        seen, manifold = released.told[0].observed, released.manifold
+        if released.space is not manifold:
+            seen = seen._replace(base=manifold.exp(manifold.origin, seen.base))
+        return Read(manifold, released.point, seen, released.told[0].belief)
+    if not released.get("observed"):
+        raise ConfigError(_WITHOUT)
+    point = np.array(released["point"], dtype=np.float64)
+    name = str(released["manifold"])
+    if name not in MANIFOLDS or covariances_of(MANIFOLDS[name]) is None:
+        raise ConfigError(
+            f"a document holds covariance matrices, found the manifold {name!r}; take the document "
+            "as `covdp release` wrote it"
+        )
+    values = released["observed"]
+    belief = np.array(values["belief"], dtype=np.float64)
+    return Read(MANIFOLDS[name](k=len(point)), point, from_values(values), belief)
+
+
+_WITHOUT = (
+    "regions, tests and classifiers need what an adaptive mean observed, and this release holds "
+    'none: release with mechanism = "auto", or plan="auto", in this version or later'
+)

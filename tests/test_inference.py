@@ -1,0 +1,362 @@
+"""Regions, tests and classifiers from released values: they say what the records would confirm.
+
+Random tests are seeded and state how often any seed would raise a false alarm.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, chi2
+
+from pipeline import open_dataset
+from pipeline.arrays import FloatArray
+from pipeline.descriptors import describe, domain
+from pipeline.errors import ConfigError
+from pipeline.geometry import MANIFOLDS, FlatChart, sym_exp, unvecd
+from pipeline.inference import (
+    covariance,
+    lda,
+    nearest_mean,
+    raw_covariance,
+    region,
+    two_sample,
+)
+from pipeline.inference.classifying import RIDGE
+from pipeline.inference.coordinates import slope
+from pipeline.inference.covariance import noise_edge, noisy_covariance
+from pipeline.inference.regions import BIASES, CLIPPED, likely_bias
+from pipeline.mean import AdaptivePlan, Observed, Records, Release, SinglePlan, admit, mean
+from pipeline.mean.observed import as_values
+from pipeline.mean.second_moment import FACTOR
+from pipeline.mechanisms.noise import LATTICE, FloatNoise
+from pipeline.privacy import GDP
+from pipeline.publish.document import observed_values
+
+K, D = 3, 6
+FLAT = MANIFOLDS["spd-log-euclidean"](k=K)
+
+
+def observed(**fields: Any) -> Observed:
+    """Return an observation with a line, on SPD(3), in which nothing was clipped."""
+    rng = np.random.default_rng(4)
+    spread = rng.standard_normal((D, D)) / 40.0
+    known: dict[str, Any] = {
+        "n": 200,
+        "base": sym_exp(unvecd(rng.standard_normal(D))),
+        "middle": np.zeros(D),
+        "axes": np.diag([4.0, *[2.0] * (D - 1)]) @ np.linalg.qr(rng.standard_normal((D, D)))[0],
+        "vector": np.zeros(D),
+        "moment": spread @ spread.T,
+        "sigma": 0.01,
+        "gain": 1.0,
+        "lines": 1,
+        "bias_line": 0.0,
+        "bias_rest": 0.0,
+        "variance_line": 0.001,
+        "variance_rest": 0.002,
+        "clipped": 0.0,
+        "unnoticed": 0.0,
+    }
+    return Observed(**{**known, **fields})
+
+
+def noised(seen: Observed, rng: np.random.Generator) -> Observed:
+    """Return it with noise as it is released."""
+    assert seen.moment is not None
+    d, s = len(seen.vector), seen.sigma / FACTOR
+    rough = rng.standard_normal((d, d)) * s / np.sqrt(2.0)
+    upper = np.triu(rough, 1) + np.diag(np.sqrt(2.0) * np.diag(rough))
+    moved = seen.vector + seen.sigma * rng.standard_normal(d)
+    return seen._replace(vector=moved, moment=seen.moment + upper + np.triu(upper, 1).T)
+
+
+def entry(seen: Observed) -> dict[str, Any]:
+    """Return the entry of a document whose mean was not shrunk at all."""
+    values = as_values(seen, FLAT, FLAT) | {"belief": seen.noise.tolist()}
+    point = FLAT.exp(seen.base, seen.offset)
+    return {"point": point.tolist(), "manifold": FLAT.name, "observed": values}
+
+
+@cache
+def tissue() -> FloatArray:
+    """Return descriptors of real pictures of tissue."""
+    return describe(np.concatenate(list(open_dataset("tiles").chunks(label=0))))
+
+
+@cache
+def cells() -> FloatArray:
+    """Return descriptors of real pictures of cells."""
+    return describe(np.concatenate(list(open_dataset("tiles").chunks(label=2))))
+
+
+@cache
+def charted(name: str = "tissue") -> Records:
+    """Return a class of `tiles` in the log-Euclidean chart."""
+    manifold = FlatChart(MANIFOLDS["spd-log-euclidean"](k=5))
+    points = {"tissue": tissue, "cells": cells}[name]()
+    return admit(
+        manifold.coordinates(points),
+        domain=domain("oct5", height=28, width=28),
+        manifold=manifold,
+    )
+
+
+def release_of(records: Records, rows: Sequence[int] | np.ndarray, mu: float, seed: int) -> Release:
+    """Return a private mean of some of the records of a class."""
+    return mean(
+        records.placed[rows],
+        GDP(mu),
+        domain=records.domain,
+        manifold=records.manifold,
+        plan=AdaptivePlan(),
+        noise=FloatNoise(np.random.default_rng(seed)),
+    )
+
+
+def test_the_covariance_is_unbiased_and_its_noise_ends_at_the_edge() -> None:
+    """Means over 4000 draws within 6 standard errors; and Wigner's edge at d = 66, to a tenth."""
+    rng = np.random.default_rng(1)
+    true = observed(vector=np.full(D, 0.1))
+    assert true.moment is not None
+    expected = true.moment - np.outer(true.vector, true.vector)
+    draws = np.stack([noisy_covariance(noised(true, rng)) for _ in range(4000)])
+    error = (draws.mean(axis=0) - expected) / (draws.std(axis=0) / np.sqrt(4000))
+    assert np.abs(error).max() < 6.0
+    wide = observed(vector=np.zeros(66), moment=np.zeros((66, 66)), axes=np.eye(66))
+    values = np.linalg.eigvalsh(noised(wide, rng).moment)
+    assert np.abs(values).max() == pytest.approx(noise_edge(wide), rel=0.1)
+
+
+def test_the_covariance_keeps_what_is_beyond_the_noise() -> None:
+    """Without noise it is the true one; where all could be noise, what the histograms say."""
+    plain = observed(sigma=1e-9)
+    assert plain.moment is not None
+    true = plain.axes.T @ plain.moment @ plain.axes
+    np.testing.assert_allclose(covariance(plain), true, atol=1e-7)
+    np.testing.assert_allclose(raw_covariance(plain), true, atol=1e-7)
+    loud = noised(observed(sigma=10.0), np.random.default_rng(3))
+    rough = np.diag([0.001, *[0.002] * (D - 1)])
+    loud = loud._replace(moment=rough + np.outer(loud.vector, loud.vector) - 100.0 * np.eye(D))
+    np.testing.assert_allclose(covariance(loud), loud.axes.T @ rough @ loud.axes, atol=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_regions_hold_the_mean_as_often_as_they_say(level: float) -> None:
+    """Unclipped and unshrunk, where the law is exact: 800 draws, a false alarm in 10⁶ seeds."""
+    rng, true = np.random.default_rng(2), observed()
+    point, held = FLAT.exp(true.base, true.offset), 0
+    for _ in range(800):
+        held += bool(region(entry(noised(true, rng)), level).contains(point))
+    low, high = binom.ppf([5e-7, 1 - 5e-7], 800, level)
+    assert low <= held <= high
+
+
+def test_regions_of_the_population_hold_its_mean() -> None:
+    """The mean of a sample scatters too: again as often as said, where noise is small beside it."""
+    rng, true = np.random.default_rng(7), observed(sigma=1e-5)
+    assert true.moment is not None
+    root, held, narrow = np.linalg.cholesky(true.moment / true.n), 0, 0
+    for _ in range(500):
+        seen = noised(true._replace(vector=root @ rng.standard_normal(D)), rng)
+        outer = np.outer(seen.vector, seen.vector)
+        one = entry(seen._replace(moment=true.moment + outer))
+        held += bool(region(one, of="population").contains(true.base))
+        narrow += bool(region(one).contains(true.base))
+    low, high = binom.ppf([5e-7, 1 - 5e-7], 500, 0.95)
+    assert low <= held <= high
+    assert narrow < 50
+
+
+def test_regions_hold_real_means() -> None:
+    """Of tissue, 50 draws of two sizes: coverage not below 95 %, of sample and population.
+
+    A region of exactly 95 % would fail for one seed in 10⁴, and these are wider. Their radius is
+    below 3 times the error in the median.
+    """
+    records, rng = charted(), np.random.default_rng(5)
+    whole = records.placed.mean(axis=0)
+    for n, mu in [(300, 1.0), (1000, 1.0)]:
+        held, offered, size = np.zeros(2), 0, list[tuple[float, float]]()
+        for seed in range(50):
+            rows = rng.integers(records.n, size=n)
+            seen = release_of(records, rows, mu, seed)
+            sample, people = region(seen), region(seen, of="population")
+            offered += sample.offered
+            held += sample.contains(records.placed[rows].mean(axis=0)), people.contains(whole)
+            size.append((sample.radius, float(np.linalg.norm(seen.point - whole))))
+        assert (held >= binom.ppf(1e-4, 50, 0.95)).all()
+        assert offered >= 45
+        radius, error = np.median(size, axis=0)
+        assert radius < 3.0 * error
+
+
+def test_regions_are_not_offered_where_nothing_is_known() -> None:
+    """At n·μ = 5 never, at 500 always; the rule is the share that is clipped."""
+    records = charted()
+    few = [region(release_of(records, range(50), 0.1, seed)) for seed in range(25)]
+    assert not any(one.offered for one in few)
+    assert region(release_of(records, range(500), 1.0, 0)).offered
+    assert not region(entry(observed(clipped=CLIPPED + 1e-6))).offered
+    assert region(entry(observed(clipped=CLIPPED))).offered
+    assert not region(entry(observed(moment=None)), of="population").offered
+
+
+def test_a_region_is_the_ellipsoid_that_it_says() -> None:
+    """Points just inside its half-axes are in it, just outside are not; radius and bias too."""
+    seen = observed(bias_line=0.3, bias_rest=0.2, unnoticed=0.4)
+    found = region(entry(seen), 0.9)
+    values, vectors = np.linalg.eigh(found.covariance)
+    ends = np.sqrt(chi2.ppf(0.9, D) * values) * vectors
+    inner, outer = (FLAT.exp(found.centre, scale * ends.T) for scale in (0.999, 1.001))
+    assert found.contains(inner).all()
+    assert not found.contains(outer).any()
+    assert found.radius == pytest.approx(np.sqrt(np.mean(np.sum(ends**2, axis=0))))
+    assert found.unnoticed == 0.4
+    line = seen.axes[0] / 4.0
+    bias = likely_bias(seen)
+    assert line @ bias @ line == pytest.approx(BIASES[0] * 0.09)
+    assert np.trace(bias) == pytest.approx(BIASES[0] * 0.09 + BIASES[1] * 0.04)
+    np.testing.assert_allclose(found.covariance, seen.noise + bias, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("short_walks")
+@pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"])
+def test_documents_say_what_releases_say(name: str) -> None:
+    """The same regions, tests and classifiers from JSON as from a release, on every metric."""
+    manifold, facts = MANIFOLDS[name](k=5), domain("oct5", height=28, width=28, manifold=name)
+    releases = [
+        mean(points[:300], GDP(3.0), domain=facts, manifold=manifold, plan="auto", noise=LATTICE)
+        for points in (tissue(), cells())
+    ]
+    rows = [
+        json.loads(
+            json.dumps(
+                {"point": one.point.tolist(), "manifold": name, "observed": observed_values(one)}
+            )
+        )
+        for one in releases
+    ]
+    for of in ("sample", "population"):
+        one, other = region(releases[0], of=of), region(rows[0], of=of)  # type: ignore[arg-type]
+        np.testing.assert_allclose(other.covariance, one.covariance, rtol=1e-6, atol=1e-12)
+        np.testing.assert_array_equal(other.centre, one.centre)
+    true = region(releases[0]).contains(releases[0].point)
+    assert bool(true)
+    first, second = two_sample(*releases), two_sample(*rows)
+    assert second.statistic == pytest.approx(first.statistic, rel=1e-6)
+    assert first.p_value < 1e-6
+    points = np.concatenate([tissue()[300:400], cells()[300:400]])
+    truth = np.repeat([0, 1], 100)
+    classifier = lda(rows)
+    assert np.mean(classifier.predict(points) == truth) > 0.9
+    assert np.array_equal(classifier.predict(points), (classifier.score(points) > 0.0).astype(int))
+
+
+def test_coordinates_at_another_base_are_differentiated() -> None:
+    """A small step at one base leads where the slope says, at another, to second order."""
+    manifold, rng = MANIFOLDS["spd-affine-invariant"](k=3), np.random.default_rng(6)
+    base, target = sym_exp(unvecd(rng.standard_normal((2, D))))
+    place, step = 0.5 * rng.standard_normal(D), 1e-3 * rng.standard_normal(D)
+    found = slope(manifold, base, place, target)
+    start, end = (manifold.log(target, manifold.exp(base, u)) for u in (place, place + step))
+    np.testing.assert_allclose(step @ found, end - start, atol=1e-5)
+    assert np.abs(found - np.eye(D)).max() > 0.01
+    assert np.array_equal(slope(FLAT, base, place, target), np.eye(D))
+
+
+def test_two_samples_of_one_population_seldom_differ() -> None:
+    """The statistic is χ²_d where the law is exact, unequal n; a false alarm in 10⁶ seeds."""
+    rng, variances = np.random.default_rng(8), np.array([0.001, *[0.002] * (D - 1)])
+    true = observed(sigma=0.003, moment=np.diag(variances))
+    root = np.linalg.cholesky(true.moment)
+    statistics, rejected = list[float](), 0
+    for _ in range(400):
+        pair = []
+        for n in (50, 400):
+            vector = root @ rng.standard_normal(D) / np.sqrt(n)
+            pair.append(entry(noised(true._replace(vector=vector, n=n), rng)))
+        found = two_sample(*pair)
+        assert found == two_sample(*pair)
+        statistics.append(found.statistic)
+        rejected += found.p_value <= 0.05
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], 400 * D)
+    assert low < np.sum(statistics) < high
+    assert rejected <= binom.ppf(1 - 1e-6, 400, 0.05)
+
+
+def test_differences_are_found() -> None:
+    """A shift of five standard deviations along the line alone, and one across it; equals are 1."""
+    true = observed()
+    one = entry(true)
+    assert two_sample(one, one).p_value == 1.0
+    both = covariance(true) / true.n * 2.0 + 2.0 * true.noise
+    for row, of_line in ((0, True), (3, False)):
+        step = true.axes[row] / np.linalg.norm(true.axes[row])
+        moved = true._replace(middle=9.0 * np.sqrt(step @ both @ step) * step)
+        found = two_sample(one, entry(moved))
+        assert found.p_value < 1e-4
+        assert (abs(found.line) > 8.0) == of_line
+        assert found.distance == pytest.approx(9.0 * np.sqrt(step @ both @ step))
+
+
+def test_discriminants_are_fishers() -> None:
+    """With little noise W is the pooled covariance; of two classes the score is one number."""
+    one, two = observed(sigma=1e-6), observed(sigma=1e-6, n=600, middle=np.full(D, 0.1))
+    rows = [entry(one), entry(two)]
+    found, third = lda(rows), lda([*rows, entry(observed(sigma=1e-6, middle=np.full(D, -0.2)))])
+    assert one.moment is not None
+    pooled = one.axes.T @ one.moment @ one.axes
+    ridge = RIDGE * noise_edge(one) * one.axes.T @ one.axes + one.noise
+    direction = np.linalg.solve(pooled + ridge, np.full(D, 0.1))
+    np.testing.assert_allclose(found.weights[1] - found.weights[0], direction, rtol=1e-6)
+    points = FLAT.exp(one.base, np.random.default_rng(3).standard_normal((30, D)) / 5.0)
+    assert found.score(points).shape == (30,)
+    assert third.score(points).shape == (30, 3)
+    middle = FLAT.exp(one.base, np.full((1, D), 0.05))
+    assert found.score(middle)[0] == pytest.approx(0.0, abs=1e-6)
+    near = nearest_mean(rows).predict(points)
+    ends = np.array([row["point"] for row in rows])
+    distances = FLAT.dist(points[:, None], ends[None])
+    assert np.array_equal(near, np.argmin(distances, axis=1))
+
+
+def single() -> Release:
+    """Return a mean that was drawn at once."""
+    records = charted()
+    return mean(
+        records.placed[:50],
+        GDP(1.0),
+        domain=records.domain,
+        manifold=records.manifold,
+        plan=SinglePlan(),
+        noise=FloatNoise(np.random.default_rng(0)),
+    )
+
+
+def test_what_says_nothing_is_refused() -> None:
+    """Levels and kinds that mean nothing, releases without what is needed, mixed geometries."""
+    row = entry(observed())
+    with pytest.raises(ConfigError, match="between 0 and 1, found 95"):
+        region(row, 95)
+    with pytest.raises(ConfigError, match='"sample" or of the "population"'):
+        region(row, of="people")  # type: ignore[arg-type]
+    old = {name: value for name, value in row.items() if name != "observed"}
+    for nothing in (single(), old, row | {"observed": None}):
+        with pytest.raises(ConfigError, match=r"need what an adaptive mean observed"):
+            region(nothing)
+    with pytest.raises(ConfigError, match="covariance matrices, found the manifold 'sphere'"):
+        region(row | {"manifold": "sphere"})
+    whole = entry(observed(moment=None, middle=np.full(D, 9.0)))
+    assert two_sample(row, whole).p_value == 1.0
+    assert not two_sample(row, whole).offered
+    assert np.isfinite(lda([row, whole]).weights).all()
+    with pytest.raises(ConfigError, match="no class was released with one"):
+        lda([whole, whole])
+    with pytest.raises(ConfigError, match="in one geometry, found spd-log-cholesky of dimension 6"):
+        two_sample(row, row | {"manifold": "spd-log-cholesky"})
+    with pytest.raises(ConfigError, match="2 released classes or more, found 1"):
+        lda([row])

@@ -76,7 +76,7 @@ def noised(seen: Observed, rng: np.random.Generator) -> Observed:
 
 def entry(seen: Observed) -> dict[str, Any]:
     """Return the entry of a document whose mean was not shrunk at all."""
-    values = as_values(seen, FLAT, FLAT) | {"belief": seen.noise.tolist()}
+    values = as_values(seen) | {"belief": seen.noise.tolist()}
     point = FLAT.exp(seen.base, seen.offset)
     return {"point": point.tolist(), "manifold": FLAT.name, "observed": values}
 

@@ -24,6 +24,7 @@ from pipeline.descriptors import domain
 from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError, OutputError
 from pipeline.geometry import MANIFOLDS
 from pipeline.ledger import Ledger, standing, stored_nights
+from pipeline.mean import Observed
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish import read_histories
@@ -37,6 +38,7 @@ from pipeline.stream import (
     column_norm,
     cumulative,
     nothing,
+    observed,
     release_night,
     window,
 )
@@ -83,7 +85,7 @@ def test_documents_alone_give_the_history_to_the_last_bit() -> None:
     for one, other in zip(found.nights, history, strict=True):
         for name in ("night", "units", "n_so_far"):
             assert getattr(one, name) == getattr(other, name)
-        for name in ("survey", "shells", "w"):
+        for name in ("survey", "shells", "w", "moment"):
             assert np.array_equal(getattr(one, name), getattr(other, name))
     for t in range(1, 10):
         mine, theirs = (
@@ -93,6 +95,12 @@ def test_documents_alone_give_the_history_to_the_last_bit() -> None:
         if mine and theirs:
             assert np.array_equal(mine.offset, theirs.offset)
             assert np.array_equal(mine.covariance, theirs.covariance)
+    for t in range(2, 10):
+        one, other = (
+            observed(s, h[:t]) for s, h in ((found.stream, found.nights), (stream, history))
+        )
+        for name in Observed._fields:
+            assert np.array_equal(getattr(one, name), getattr(other, name))
     mine, theirs = window(found.stream, found.nights, 3), window(stream, history, 3)
     assert mine
     assert theirs

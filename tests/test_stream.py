@@ -22,6 +22,7 @@ from pipeline.experiments.registry import EXPERIMENTS, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS
+from pipeline.geometry.linalg import vecd
 from pipeline.mean.clipping import mean_units
 from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noised
 from pipeline.privacy import GDP, ZCDP, PureDP
@@ -38,6 +39,7 @@ from pipeline.stream import (
     cumulative,
     joined,
     nothing,
+    observed,
     release_night,
     window,
 )
@@ -263,7 +265,7 @@ def told(history: Sequence[Night]) -> list[Any]:
             found += [night.epoch.first, night.epoch.centre.tobytes(), tuple(night.epoch.clip)]
         if night.opened:
             found += [night.opened.offset.tobytes(), night.opened.belief.tobytes()]
-        for vector in (night.survey, night.shells, night.w):
+        for vector in (night.survey, night.shells, night.w, night.moment):
             found.append(None if vector is None else vector.tobytes())
     return found
 
@@ -296,7 +298,7 @@ def test_epochs_of_sums_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch
 
     def begin(of: Stream, history: Any, past: Any) -> Any:
         found = night_module_begin(of, history, past)
-        moved = np.array(private[-1].means[-1]) / 2.0**40 if private else 0.0
+        moved = np.array(private[-1].means[-1][: SPACE.dim]) / 2.0**40 if private else 0.0
         return replace(found, centre=found.centre + moved)
 
     night_module_begin = night_module.begin
@@ -353,10 +355,20 @@ def test_without_noise_the_sums_are_those_of_all_nights() -> None:
     found = between(of, history, first, len(history))
     assert found is not None
     assert found.n == sum(SIZES[first - 1 :])
-    vector = np.sum(np.array(private.means, dtype=float), axis=0) / 2.0**40 / found.n
+    sums = np.sum(np.array(private.means, dtype=float), axis=0)
+    vector = sums[: SPACE.dim] / 2.0**40 / found.n
     seen = vector * mean_units(clip, of.frame)
     seen[0] += (clip.low + clip.high) / 2.0 - of.spot(epochs[-1].centre)
     np.testing.assert_allclose(found.offset, epochs[-1].centre + seen @ of.frame.back, atol=1e-9)
+    whole = observed(of, history)
+    assert whole is not None
+    assert whole.n == found.n
+    np.testing.assert_allclose(whole.base + whole.offset, found.offset, atol=1e-9)
+    np.testing.assert_allclose(whole.noise, found.covariance, rtol=1e-9)
+    expected = sums[SPACE.dim :] / 2.0**80 / found.n
+    expected[SPACE.dim :] *= math.sqrt(2.0)
+    assert whole.moment is not None
+    np.testing.assert_allclose(vecd(whole.moment), expected, rtol=1e-6, atol=1e-9)
 
 
 def jacobian(of: Stream, history: Sequence[Night], what: Callable[[Any], Any]) -> Any:

@@ -49,12 +49,10 @@ def read(released: Released) -> Read:
         When it has no adaptive mean, or is of a version that kept only the mean.
     """
     if isinstance(released, Release):
-        if not released.told:
+        if released.observed is None:
             raise ConfigError(_WITHOUT)
-        seen, manifold = released.told[0].observed, released.manifold
-        if released.space is not manifold:
-            seen = seen._replace(base=manifold.exp(manifold.origin, seen.base))
-        return Read(manifold, released.point, seen, released.told[0].belief)
+        told = released.told[0]
+        return Read(released.manifold, released.point, released.observed, told.belief)
     if not released.get("observed"):
         raise ConfigError(_WITHOUT)
     point = np.array(released["point"], dtype=np.float64)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold, Point
+from pipeline.geometry import Point
 from pipeline.mean.choice import Clip
 from pipeline.mean.clipping import mean_units
 from pipeline.mean.frame import Frame
@@ -153,13 +153,9 @@ def of_clip(
     )
 
 
-def as_values(observed: Observed, manifold: Manifold, space: Manifold) -> dict[str, Any]:
-    """Return it as JSON values, the base as a point of `manifold`; `space` is where it was seen.
-
-    Of the moment they hold the upper triangle, row by row.
-    """
-    base = observed.base if space is manifold else manifold.exp(manifold.origin, observed.base)
-    values = observed._replace(base=base)._asdict()
+def as_values(observed: Observed) -> dict[str, Any]:
+    """Return it as JSON values; of the moment the upper triangle, row by row."""
+    values = observed._asdict()
     if observed.moment is not None:
         values["moment"] = observed.moment[np.triu_indices(len(observed.moment))]
     return {
@@ -169,7 +165,7 @@ def as_values(observed: Observed, manifold: Manifold, space: Manifold) -> dict[s
 
 
 def from_values(values: Mapping[str, Any]) -> Observed:
-    """Return what `as_values` wrote, seen from a base on the manifold."""
+    """Return what `as_values` wrote."""
     found: dict[str, Any] = {
         name: np.array(value, dtype=np.float64) if isinstance(value, list) else value
         for name, value in values.items()

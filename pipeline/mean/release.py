@@ -98,6 +98,16 @@ class Release(NamedTuple):
         return np.asarray(self.points[0])
 
     @property
+    def observed(self) -> Observed | None:
+        """What the last round of the first mean saw, its base on the manifold."""
+        if not self.told:
+            return None
+        seen = self.told[0].observed
+        if self.space is self.manifold:
+            return seen
+        return seen._replace(base=self.manifold.exp(self.manifold.origin, seen.base))
+
+    @property
     def sensitivity(self) -> float:
         """Δ of the last step."""
         return self.steps[-1].sensitivity

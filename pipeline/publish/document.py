@@ -164,11 +164,11 @@ def account_part(row: PopulationRow, charged: Budget) -> dict[str, Any]:
 
 def observed_values(drawn: Release) -> dict[str, Any] | None:
     """Return what regions, tests and classifiers read of an adaptive mean, None of a single one."""
-    if not drawn.told:
+    if drawn.observed is None:
         return None
     told = drawn.told[0]
     return {
-        **as_values(told.observed, drawn.manifold, drawn.space),
+        **as_values(drawn.observed),
         "survey": told.survey.tolist(),
         "shells": told.shells.tolist(),
         "belief": told.belief.tolist(),

@@ -15,7 +15,7 @@ from pipeline.mean.frame import Frame
 from pipeline.publish.readings import Mean, mean_of
 from pipeline.publish.transcript import ClassHistory, read_estimate, read_histories
 from pipeline.stream.estimates import cumulative_of
-from pipeline.stream.history import Past, Segment, parts_of
+from pipeline.stream.history import Past, parts_of
 
 
 class NightMean(NamedTuple):
@@ -99,8 +99,6 @@ def _until(found: ClassHistory, past: Past, night: int) -> Past:
         held = found.nights[night - 1].n_so_far
         return Past(None, held, past.survey[:0], ())
     segments = tuple(
-        Segment(part.epoch, part.units[:many], part.shells[:many], part.w[:many])
-        for part in past.segments
-        if (many := night - part.epoch.first + 1) > 0
+        part.until(many) for part in past.segments if (many := night - part.epoch.first + 1) > 0
     )
     return Past(past.opened, past.held, past.survey[: night - opening], segments)

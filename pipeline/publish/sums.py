@@ -40,12 +40,12 @@ from pipeline.publish.transcript import (
 from pipeline.stream import Night, Private
 from pipeline.stream import Stream as Ground
 
-FORMAT = 1
+FORMAT = 2
 """Raised when what is in a file changes."""
 SEAL = 32
 """Bytes of the seal that a file begins with."""
 WIDE = 16
-"""Bytes of a whole number of the sums of clipped vectors."""
+"""Bytes of a whole number of the sums of clipped vectors and of their products."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,7 +151,7 @@ def _packed(known: dict[str, Any], sums: Sums) -> bytes:
         }
         classes.append(told)
         arrays[f"{i} units"] = np.array([night.units for night in nights], np.int64)
-        for name in ("survey", "shells", "w"):
+        for name in ("survey", "shells", "w", "moment"):
             rows = [row for night in nights if (row := getattr(night, name)) is not None]
             arrays[f"{i} {name}"] = np.array(rows, np.float64)
         arrays[f"{i} held"] = after.held
@@ -175,23 +175,23 @@ def _read_class(
     i: int, told: dict[str, Any], arrays: dict[str, NDArray[Any]], ground: Ground
 ) -> tuple[ClassHistory, Private]:
     """Return the history of a class, and its sums."""
-    units, survey, shells, w = (arrays[f"{i} {x}"] for x in ("units", "survey", "shells", "w"))
+    units, *series = (arrays[f"{i} {x}"] for x in ("units", "survey", "shells", "w", "moment"))
     opened = {t: read_opened(row) for t, row in told["opened"]}
     epochs = {t: read_epoch(row) for t, row in told["epochs"]}
-    first, so_far = len(units) - len(w), np.cumsum(units).tolist()
+    first, so_far = len(units) - len(series[0]), np.cumsum(units).tolist()
     nights = tuple(
         Night(t + 1, count, so_far[t], opened.get(t), epochs.get(t))
         if t < first
         else Night(
             *(t + 1, count, so_far[t], opened.get(t), epochs.get(t)),
-            *(survey[t - first], shells[t - first], w[t - first]),
+            *(rows[t - first] for rows in series),
         )
         for t, count in enumerate(units.tolist())
     )
     before = None if told["before"] is None else read_estimate(told["before"], ground)
     history = ClassHistory(told["label"], told["name"], ground, nights, before)
     dim = ground.space.dim
-    wide = arrays[f"{i} means"].tobytes()
+    row, wide = dim + dim * (dim + 1) // 2, arrays[f"{i} means"].tobytes()
     whole = [
         int.from_bytes(wide[at : at + WIDE], "little", signed=True)
         for at in range(0, len(wide), WIDE)
@@ -200,7 +200,7 @@ def _read_class(
         arrays[f"{i} held"].reshape(-1, dim),
         _rows(arrays[f"{i} counts"].tolist()),
         _rows(arrays[f"{i} sizes"].tolist()),
-        tuple(tuple(whole[at : at + dim]) for at in range(0, len(whole), dim)),
+        tuple(tuple(whole[at : at + row]) for at in range(0, len(whole), row)),
     )
 
 

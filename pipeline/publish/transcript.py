@@ -20,6 +20,7 @@ from pipeline.errors import OutputError
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.mean import Step, step_costs
 from pipeline.mean.choice import Clip
+from pipeline.mean.observed import as_values, from_values
 from pipeline.privacy import budget_from
 from pipeline.stream import Epoch, Estimate, Night, Opened, Shares, Stream, StreamPlan, column_norm
 
@@ -164,6 +165,7 @@ def night_row(stream: Stream, night: Night) -> dict[str, Any]:
         "n_so_far": night.n_so_far,
         "n_tonight": night.units,
         "w": _listed(night.w),
+        "moment": _listed(night.moment),
         "survey": _listed(night.survey),
         "shells": _listed(night.shells),
         "opened": None if night.opened is None else opened_row(night.opened),
@@ -184,6 +186,7 @@ def read_night(number: int, row: Mapping[str, Any]) -> Night:
         survey=_array(row["survey"]),
         shells=_array(row["shells"]),
         w=_array(row["w"]),
+        moment=_array(row.get("moment")),
         rhos=tuple(math.nan if one["rho"] is None else one["rho"] for one in row["costs"]),
     )
 
@@ -214,6 +217,7 @@ def _before(row: Mapping[str, Any], stream: Stream) -> Estimate | None:
 def opened_row(opened: Opened) -> dict[str, Any]:
     """Return an opening as JSON values; `read_opened` reads them back."""
     return {
+        "observed": None if opened.observed is None else as_values(opened.observed),
         "offset": opened.offset.tolist(),
         "belief": opened.belief.tolist(),
         "survey": {"values": opened.survey.values.tolist(), "noise": opened.survey.noise},
@@ -226,7 +230,8 @@ def read_opened(row: Mapping[str, Any]) -> Opened:
     survey, shells = (
         Shares(np.array(row[name]["values"]), row[name]["noise"]) for name in ("survey", "shells")
     )
-    return Opened(np.array(row["offset"]), np.array(row["belief"]), survey, shells)
+    seen = from_values(row["observed"]) if row.get("observed") else None
+    return Opened(np.array(row["offset"]), np.array(row["belief"]), survey, shells, seen)
 
 
 def epoch_row(epoch: Epoch) -> dict[str, Any]:

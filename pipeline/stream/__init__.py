@@ -11,6 +11,7 @@ anew every night costs 60. Read in this order: ``factorisation.py``, ``plan.py``
 ``ground.py``, ``history.py``, ``estimates.py``, ``epochs.py``, ``night.py``.
 """
 
+from pipeline.stream.epochs import observed
 from pipeline.stream.estimates import (
     WINDOWS,
     Estimate,
@@ -47,6 +48,7 @@ __all__ = [
     "draw_night",
     "joined",
     "nothing",
+    "observed",
     "release_night",
     "window",
 ]

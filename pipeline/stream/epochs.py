@@ -1,4 +1,4 @@
-"""Where the units of the next nights are clipped: chosen from what was released before.
+"""Where the units of the next nights are clipped, and what those of an epoch say of it.
 
 Next on the path: ``night.py``.
 """
@@ -6,13 +6,18 @@ Next on the path: ``night.py``.
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
+from pipeline.mean import Observed
 from pipeline.mean.choice import choose
+from pipeline.mean.observed import of_clip
 from pipeline.mean.rounds import ROOT, merge, read_survey
+from pipeline.mean.spread import spread
 from pipeline.stream.estimates import cumulative_of, sum_of
 from pipeline.stream.ground import Stream
-from pipeline.stream.history import Epoch, Night, Past, Shares
+from pipeline.stream.history import Epoch, Night, Past, Shares, parts_of
 from pipeline.stream.plan import GROWTH
 
 
@@ -54,6 +59,31 @@ def begin(stream: Stream, history: Sequence[Night], past: Past) -> Epoch:
         doubt=0.0,  # what curvature makes of it is nothing here
     )
     return Epoch(len(history) + 1, found.offset, clip)
+
+
+def observed(stream: Stream, history: Sequence[Night]) -> Observed | None:
+    """Return what the last epoch says of its units, nothing shrunk: mean and second moment.
+
+    Before an epoch has units it is what the opening said of those held back; None before that.
+    """
+    past = parts_of(history)
+    if not past.segments or not past.segments[-1].n:
+        return past.opened.observed if past.opened else None
+    last, clip = past.segments[-1], past.segments[-1].epoch.clip
+    (survey, noise), (shells, own) = _survey(stream, past), _shells(stream, past)
+    line, far = read_survey(survey, noise, stream.bins)
+    filled = merge(shells, far, own / ROOT, noise / ROOT)
+    rows = last.w if last.moments is None else np.hstack([last.w, last.moments])
+    return of_clip(
+        last.n,
+        last.epoch.centre,
+        sum_of(stream, rows) / last.n,
+        clip,
+        stream.frame,
+        spot=stream.spot(last.epoch.centre),
+        spread=spread(line, filled, stream.bins, clip, stream.frame, stream.prior.span, noise),
+        sigma=stream.noise_of_sum(stream.steps[2].sigma, len(rows)) / last.n,
+    )
 
 
 def _survey(stream: Stream, past: Past) -> Shares:

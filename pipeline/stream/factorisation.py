@@ -69,6 +69,12 @@ def column_norm(horizon: int) -> float:
     return round_up(Fraction(sum(c * c for c in weights(horizon)), PER_WEIGHT**2), 2)
 
 
+def weighted_sums(rows: Sequence[tuple[int, ...]], horizon: int) -> list[int]:
+    """Return 2⁵²·Σ_j c_{t−j}·x_j of t nights' whole numbers x_1, …, x_t, exactly."""
+    used = weights(horizon)[len(rows) - 1 :: -1]
+    return [sum(map(operator.mul, used, column)) for column in zip(*rows, strict=True)]
+
+
 def weighted(rows: Sequence[tuple[int, ...]], horizon: int, per: float) -> FloatArray:
     """Return Σ_j c_{t−j}·x_j/`per` of t nights' whole numbers x_j: exact, then rounded twice.
 
@@ -79,9 +85,7 @@ def weighted(rows: Sequence[tuple[int, ...]], horizon: int, per: float) -> Float
     per : float
         What the numbers are multiples of 1 over.
     """
-    used = weights(horizon)[len(rows) - 1 :: -1]
-    sums = (sum(map(operator.mul, used, column)) for column in zip(*rows, strict=True))
-    return np.array([total / PER_WEIGHT for total in sums]) / per
+    return np.array([total / PER_WEIGHT for total in weighted_sums(rows, horizon)]) / per
 
 
 def sum_row(first: int, last: int, horizon: int) -> FloatArray:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import FloatArray
+from pipeline.mean import Observed
 from pipeline.mean.choice import Clip
 
 Rows = tuple[tuple[int, ...], ...]
@@ -36,12 +37,15 @@ class Opened:
         Covariance of its error, as predicted.
     survey, shells : Shares
         What it found in the bins, about the origin and about the last centre but one.
+    observed : Observed or None
+        The mean before it was shrunk, and the second moment; None of older versions.
     """
 
     offset: FloatArray
     belief: FloatArray
     survey: Shares
     shells: Shares
+    observed: Observed | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +81,9 @@ class Night:
         On the night of the opening.
     epoch : Epoch or None
         On the first night of one.
-    survey, shells, w : array or None
-        Weighted sums of all nights of their series, noised: counts over √2 in the bins, and
-        clipped vectors. None until the opening is past.
+    survey, shells, w, moment : array or None
+        Weighted sums of all nights of their series, noised: counts over √2 in the bins, clipped
+        vectors, and their products as in ``mean/second_moment.py``. None until the opening is past.
     rhos : tuple of float
         ρ-zCDP that the source of noise certifies for the steps of the opening; on a later night,
         for each series, for all that a unit pays in it; NaN where it does not.
@@ -93,6 +97,7 @@ class Night:
     survey: FloatArray | None = None
     shells: FloatArray | None = None
     w: FloatArray | None = None
+    moment: FloatArray | None = None
     rhos: tuple[float, ...] = ()
 
 
@@ -105,8 +110,9 @@ class Private:
     held : array, shape (m, d)
         Coordinates of the units that wait for the opening.
     survey, shells, means : tuple of tuple of int
-        Counts, and 2⁴⁰ times sums of clipped vectors, of each night of the series: since the
-        opening for the survey, since the epoch began for the others.
+        Counts, and 2⁴⁰ times sums of clipped vectors, then 2⁸⁰ times those of their products, of
+        each night of the series: since the opening for the survey, since the epoch began for the
+        others.
     """
 
     held: FloatArray
@@ -135,17 +141,26 @@ class Segment:
         Units of each night.
     shells, w : array, shapes (t, b), (t, d)
         What they released.
+    moments : array, shape (t, d(d + 1)/2), or None
+        The same of the products; None when a night was released by an older version.
     """
 
     epoch: Epoch
     units: FloatArray
     shells: FloatArray
     w: FloatArray
+    moments: FloatArray | None
 
     @property
     def n(self) -> int:
         """Units in the epoch."""
         return int(self.units.sum())
+
+    def until(self, nights: int) -> "Segment":
+        """Return its first nights."""
+        moments = None if self.moments is None else self.moments[:nights]
+        series = self.units[:nights], self.shells[:nights], self.w[:nights]
+        return Segment(self.epoch, *series, moments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,11 +201,12 @@ def parts_of(history: Sequence[Night]) -> Past:
 
 
 def _segment(nights: Sequence[Night]) -> Segment:
-    epoch = nights[0].epoch
+    epoch, moments = nights[0].epoch, [night.moment for night in nights]
     assert epoch is not None
     return Segment(
         epoch,
         np.array([night.units for night in nights], dtype=np.float64),
         np.array([night.shells for night in nights]),
         np.array([night.w for night in nights]),
+        np.array(moments) if all(one is not None for one in moments) else None,
     )

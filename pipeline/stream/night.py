@@ -2,7 +2,8 @@
 
     before the opening   units are held back, nothing is released
     the opening          one adaptive mean of all that were held back, at the whole budget
-    every later night    survey, shells and clipped vectors of all nights since, weighted, noised
+    every later night    survey, shells and clipped vectors of all nights since, weighted, noised;
+                         the vectors with their products, the second moment, which costs nothing
 
 A night without units is released like any other. What is released of a night depends on the units
 through whole numbers alone: their order is not in it.
@@ -19,10 +20,11 @@ from pipeline.geometry import Point
 from pipeline.mean import draw, prepare
 from pipeline.mean.clipping import shell_counts, survey_counts
 from pipeline.mean.rounds import ROOT, clipping
-from pipeline.mean.sums import PER_UNIT, clipped_total, sizes
+from pipeline.mean.second_moment import pairs
+from pipeline.mean.sums import clipped_totals, sizes
 from pipeline.mechanisms.noise import Noise
 from pipeline.stream.epochs import begin, due
-from pipeline.stream.factorisation import weighted
+from pipeline.stream.factorisation import PER_WEIGHT, weighted, weighted_sums
 from pipeline.stream.ground import Stream
 from pipeline.stream.history import Epoch, Night, Opened, Past, Private, Shares, parts_of
 from pipeline.stream.plan import MOST
@@ -105,14 +107,19 @@ def draw_night(
     nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].w) + 1
     if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
         raise _other(past, after)
-    series = ((after.survey, ROOT), (after.shells, ROOT), (after.means, float(PER_UNIT)))
+    d, sums = stream.space.dim, weighted_sums(after.means, plan.horizon)
+    series = (
+        weighted(after.survey, plan.horizon, ROOT),
+        weighted(after.shells, plan.horizon, ROOT),
+        pairs(sums[:d], sums[d:], PER_WEIGHT),
+    )
     told = [
-        noise(weighted(rows, plan.horizon, per), step.sigma, step.sensitivity)
-        for (rows, per), step in zip(series, stream.steps, strict=True)
+        noise(vector, step.sigma, step.sensitivity)
+        for vector, step in zip(series, stream.steps, strict=True)
     ]
-    survey, shells, w = (found.vector for found in told)
+    survey, shells, both = (found.vector for found in told)
     rhos = tuple(found.rho for found in told)
-    return Night(number, units, n, None, fresh, survey, shells, w, rhos)
+    return Night(number, units, n, None, fresh, survey, shells, both[:d], both[d:], rhos)
 
 
 def _fresh(stream: Stream, history: Sequence[Night], past: Past) -> Epoch | None:
@@ -159,7 +166,11 @@ def _open(stream: Stream, held: FloatArray, noise: Noise) -> tuple[Opened, tuple
     told = release.told[0]
     survey, shells = (release.steps[step].sigma * ROOT for step in (0, -2))
     opened = Opened(
-        release.outputs[0], told.belief, Shares(told.survey, survey), Shares(told.shells, shells)
+        release.outputs[0],
+        told.belief,
+        Shares(told.survey, survey),
+        Shares(told.shells, shells),
+        told.observed,
     )
     return opened, tuple(release.rhos[0].tolist())
 
@@ -173,9 +184,10 @@ def _added(
     to = clipping(epoch.clip, frame, stream.in_axes(epoch.centre))
     size = sizes(seen, to.centre, frame.lines)
     bins = survey_counts(seen, stream.spot(stream.centre), frame, line, shells)
+    first, second = clipped_totals([(seen, size)], to)
     return Private(
         held=private.held,
         survey=(*private.survey, tuple(bins.tolist())),
         shells=(*(() if fresh else private.shells), tuple(shell_counts(size, shells).tolist())),
-        means=(*(() if fresh else private.means), tuple(clipped_total([(seen, size)], to))),
+        means=(*(() if fresh else private.means), (*first, *second)),
     )

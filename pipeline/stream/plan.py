@@ -35,16 +35,17 @@ class StreamPlan:
     **Privacy.** Replace-one, for each unit: on which night it comes, and how many come, is public.
     A unit is in the opening, which spends the whole budget on it once (``mean/rounds.py``), or on
     one later night j, in three vectors of a set of diameter Δ₁ (`vector_diameter`): its bin of the
-    survey, its shell and its clipped coordinates. Which sets they are was decided by what was
-    released before night j. Replacing it moves the weighted sum of night t ≥ j by at most
-    c_{t−j}·Δ₁ and no other, and the opening not at all. A night is a Gaussian mechanism given those
-    before it, so by adaptive composition a series of nights is (Σ c²_{t−j})^½·Δ₁/σ-GDP, and
-    half the square of that in zCDP, for ever; the shares of the three series compose to the budget.
+    survey, its shell, and its clipped coordinates paired with their products
+    (``mean/second_moment.py``). Which sets they are was decided by what was released before night
+    j. Replacing it moves the weighted sum of night t ≥ j by at most c_{t−j}·Δ₁ and no other, and
+    the opening not at all. A night is a Gaussian mechanism given those before it, so by adaptive
+    composition a series of nights is (Σ c²_{t−j})^½·Δ₁/σ-GDP, and half the square of that in zCDP,
+    for ever; the shares of the three series compose to the budget.
 
     **Numerics.** Night sums and weights are whole numbers, and so is their sum of products: neither
-    order nor history is in it. It is then rounded to doubles, and divided by 2⁴⁰, which is exact,
-    or by √2: it moves by at most 2u times its norm, on either of two data sets, each night. No
-    vector is longer than 0.71, no weight above 1, so that norm is at most 0.71·N, N ≤ `MOST`. By
+    order nor history is in it. It is then rounded to doubles, and in the histograms divided by √2:
+    it moves by at most 2u times its norm, on either of two data sets, each night. No vector is
+    longer than 0.71, no weight above 1, so that norm is at most 0.71·N, N ≤ `MOST`. By
     Minkowski's inequality H nights move by at most
 
         Δ = ‖c‖_H·Δ₁ + √H·4u·`MOST`,

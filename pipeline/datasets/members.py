@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ EXPANSION = 1032
 """Most bytes that one byte of deflate can become: 258 for every 2 bits."""
 DIRECTORY = 1 << 17
 """Bytes of the largest list of members that is read; six arrays need less than a kilobyte."""
+PIECE = 1 << 20
+"""Bytes of one read of a member: after each it waits for the interpreter, which others hold."""
 HEADER = 10_000
 """Bytes of the longest header of an array, as NumPy has it."""
 _READERS = {
@@ -70,10 +72,10 @@ class Members:
         return flat.reshape(found.shape, order="F" if found.fortran else "C")
 
     @contextmanager
-    def opened(self, name: str) -> Iterator[tuple[Array, IO[bytes]]]:
+    def opened(self, name: str) -> Iterator[tuple[Array, zipfile.ZipExtFile]]:
         """Open an array at its content, its header checked against the file."""
         info = self._info(name)
-        with self.archive.open(info) as stream:
+        with cast(zipfile.ZipExtFile, self.archive.open(info)) as stream:
             found = _header(stream, name)
             claimed = found.dtype.itemsize * math.prod(found.shape)
             if info.file_size - found.start != claimed:
@@ -105,7 +107,9 @@ def open_members(path: Path) -> Iterator[Members]:
     try:
         with open_regular(path.resolve()) as stream:
             size = stream.seek(0, io.SEEK_END)
-            with zipfile.ZipFile(cast(BinaryIO, _Sipped(stream))) as archive:
+            sipped = _Sipped(stream)
+            with zipfile.ZipFile(cast(BinaryIO, sipped)) as archive:
+                sipped.most = PIECE
                 yield Members(archive, size)
     except CovdpError:
         raise
@@ -117,7 +121,7 @@ def open_members(path: Path) -> Iterator[Members]:
         ) from error
 
 
-def _header(stream: IO[bytes], name: str) -> Array:
+def _header(stream: zipfile.ZipExtFile, name: str) -> Array:
     """Return the header at the start of a ``.npy`` stream; no more than `HEADER` bytes are read."""
     version = np.lib.format.read_magic(stream)
     if version not in _READERS:
@@ -134,14 +138,15 @@ def _header(stream: IO[bytes], name: str) -> Array:
     return Array(shape, fortran and len(shape) > 1, dtype, stream.tell())
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Sipped:
-    """A file that gives at most `DIRECTORY` bytes at a time, as the list of its members is read."""
+    """A file that gives at most `most` bytes at a time: few while the list of members is read."""
 
     stream: BinaryIO
+    most: int = DIRECTORY
 
     def read(self, size: int = -1) -> bytes:
-        return self.stream.read(min(size, DIRECTORY) if size >= 0 else DIRECTORY)
+        return self.stream.read(min(size, self.most) if size >= 0 else self.most)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO, ClassVar, Self
+from typing import ClassVar, Self
+from zipfile import ZipExtFile
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -20,7 +21,7 @@ from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import LARGEST as LARGEST_FILE
 from pipeline.datasets.cards import Card
 from pipeline.datasets.download import Asking, find_own, obtain, present
-from pipeline.datasets.members import Array, Members, open_members
+from pipeline.datasets.members import PIECE, Array, Members, open_members
 from pipeline.datasets.reading import InOneStream, Rows, regroup
 from pipeline.datasets.shapes import check_extent, check_label_shape, check_labels, check_shape
 from pipeline.datasets.source import SPLITS, ImageSource, split_codes
@@ -29,8 +30,6 @@ from pipeline.toml import Record
 
 BLOCK = 1 << 23
 """Bytes of images that are unpacked at a time."""
-PIECE = 1 << 18
-"""Bytes of one read."""
 MANY = 1_000_000
 """Images that any file may have; a file of more has a byte or more for each, or it is no such."""
 
@@ -183,13 +182,15 @@ def _blocks(
             yield block if whole else block[rows[low:high] - (first + start)]
 
 
-def _fill(content: memoryview, stream: IO[bytes], name: str) -> None:
+def _fill(content: memoryview, stream: ZipExtFile, name: str) -> None:
     """Read as much as there is room for, in pieces: a zip joins long reads at twice the cost."""
-    for start in range(0, len(content), PIECE):
-        piece = stream.read(min(PIECE, len(content) - start))
-        if len(piece) != min(PIECE, len(content) - start):
+    filled = 0
+    while filled < len(content):
+        piece = stream.read1(min(PIECE, len(content) - filled))
+        if not piece:
             raise EOFError(f"{name} ends early")
-        content[start : start + len(piece)] = piece
+        content[filled : filled + len(piece)] = piece
+        filled += len(piece)
 
 
 def _splits(members: Members, path: Path) -> list[str]:

@@ -242,9 +242,9 @@ def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
         held.append(block)
         count += len(block)
         if count >= size:
-            joined = np.concatenate(held)
+            joined = _whole(held)
             whole = count - count % size
             yield from (joined[start : start + size] for start in range(0, whole, size))
             held, count = [joined[whole:]], count - whole
     if count:
-        yield np.concatenate(held)
+        yield _whole(held)

@@ -111,14 +111,13 @@ def _work(
     """Return descriptors and digests of a few images."""
     regions: dict[str, Any] = {} if masks is None else {"masks": masks}
     points = describe(images, part.descriptor, part.eta, **regions)
-    pixels, size = np.ascontiguousarray(images).data.cast("B"), math.prod(part.shape)
-    digests = bytearray()
-    for number in range(len(images)):
-        digest = hashlib.sha256(pixels[number * size : (number + 1) * size])  # in hardware mostly
-        if masks is not None:
-            digest.update(masks[number].tobytes())
-        digests += digest.digest()[:DIGEST]
-    return points, np.frombuffer(digests, np.uint8).reshape(-1, DIGEST)
+    flat = np.ascontiguousarray(images).reshape(len(images), -1)
+    digests = [hashlib.sha256(image.data) for image in flat]  # in hardware mostly
+    if masks is not None:
+        for digest, mask in zip(digests, masks, strict=True):
+            digest.update(mask.tobytes())
+    whole = np.frombuffer(b"".join([digest.digest() for digest in digests]), np.uint8)
+    return points, whole.reshape(len(images), -1)[:, :DIGEST]
 
 
 def _joined(jobs: "list[Future[Any]]") -> tuple[FloatArray, NDArray[np.uint8]]:

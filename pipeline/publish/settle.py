@@ -121,7 +121,7 @@ def _read(
     stored = unless_told(config, partial(described, source, config, place))
 
     def content(label: int) -> str:
-        return ledger.digest([stored.contents(label)])  # of the units, in whatever order
+        return ledger.digest(stored.contents(label))  # of the units, in whatever order
 
     contents = {
         f"{label} {name}": unless_told(config, partial(content, label))

@@ -17,6 +17,10 @@ Form: TypeAlias = Callable[[FloatArray, NDArray[np.int64]], FloatArray]
 """From descriptors and the units they belong to, each unit's together, to one record a unit."""
 
 
+TOLD = 1 << 16
+"""Units that are told of at a time."""
+
+
 class Held(NamedTuple):
     """A shard that is there: its file, and the classes in it, ascending."""
 
@@ -76,15 +80,20 @@ class StoredImages:
         """
         return StoredRecords(self, label, form)
 
-    def contents(self, label: int) -> bytes:
-        """Return what the units of a class are known by, ascending, joined.
+    def contents(self, label: int) -> Iterator[bytes]:
+        """Yield what the units of a class are known by, ascending, some at a time.
 
-        It depends neither on the order of the units, nor on that of the images of one, nor on
-        where shards are cut.
+        Joined, it depends neither on the order of the units, nor on that of the images of one, nor
+        on where shards are cut. All of a class are held, 16 bytes each.
         """
-        known = [digests_of_units(chunk) for chunk in self.chunks(label)]
-        joined = np.concatenate([np.zeros((0, DIGEST), np.uint8), *known])
-        return joined[np.lexsort(_halves(joined))].tobytes()
+        known, at = np.empty((self.units[label], DIGEST), np.uint8), 0
+        for chunk in self.chunks(label):
+            units = digests_of_units(chunk)
+            known[at : at + len(units)] = units
+            at += len(units)
+        known.view(f"S{DIGEST}").sort(axis=0)  # in place
+        for start in range(0, len(known), TOLD):
+            yield known[start : start + TOLD].tobytes()
 
     def verify(self, label: int, domain: DescriptorDomain) -> Bound:
         """Return the bound on one class; see `pipeline.descriptors.verify`."""

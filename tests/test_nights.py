@@ -6,7 +6,8 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -185,6 +186,15 @@ def test_sigma_of_every_night_is_that_of_the_coefficients(ward: Ward) -> None:
             assert (row["point"] is None) == (row["n_so_far"] < 4) == (row["no_point"] is not None)
 
 
+def test_a_night_in_floats_says_so(ward: Ward) -> None:
+    """Its promises hold on paper, and nothing is certified."""
+    ward.write(config=CONFIG + 'noise = "float"\n')
+    ward.put(well=5, ill=5)
+    document = ward.night(1)
+    assert any("on paper, for noise of real numbers" in text for _, text in document["statement"])
+    assert all(row["rho"] is None and row["point"] for row in document["classes"])
+
+
 def test_a_night_without_images_is_a_night(ward: Ward) -> None:
     """Nothing new, a class without any, an empty folder: released like any other; not the first."""
     with pytest.raises(MismatchError, match="begins on a night with images"):
@@ -290,6 +300,34 @@ def test_another_setting_is_another_stream(ward: Ward) -> None:
         ward.settle(3)
 
 
+def test_all_images_of_a_person_are_paid_for(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three images a person cost three times μ; an account without is told before they are read."""
+    ward.write(config=CONFIG + "images_per_person = 3\n")
+    ward.put(well=5, ill=5)
+    with monkeypatch.context() as patch:
+        patch.setattr(settling, "_opened", None)
+        with pytest.raises(BudgetError):
+            ward.settle(1)
+    ward.pay(6.0)
+    ward.settle(1)
+    assert ward.ledger.show("ward-7")[0].spent == GDP(6.0)
+
+
+def test_what_fails_for_black_images_is_not_paid_for(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a stream is opened its first nights are drawn of black images, and a later one too."""
+    ward.put(well=5, ill=5)
+    for night in (1, 2):
+        drawn = iter([*[settling.draw_night] * (night - 1), None])
+        with monkeypatch.context() as patch:
+            patch.setattr(settling, "draw_night", lambda *a, drawn=drawn, **b: next(drawn)(*a, **b))
+            with pytest.raises(TypeError, match="'NoneType' object is not callable"):
+                ward.settle(1)
+        assert ward.ledger.show("ward-7")[0].spent is None
+    assert tonight(ward.night(1)) == [5, 5]
+
+
 def test_after_the_horizon_another_stream_follows(ward: Ward) -> None:
     """One line with the way out; the stream that follows pays nothing and joins the means."""
     short = "[stream]\nhorizon = 2\nopening = 8.0\n"
@@ -353,13 +391,15 @@ def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
 
 
 def next_sums(ward: Ward, day: int) -> list[Any]:
-    """Settle a night and return the private sums that its file holds."""
+    """Settle a night and return the private sums that its file holds, which follow these nights."""
     ward.settle(day)
     now = standing(ward.ledger, "ward-7", "nightly", f"2026-03-{day:02d}")
     assert now
     ground = read_stream(json.loads(ward.stream.query))
     sums = read_sums(ward.ledger, ward.stream, now, ground, day, now.totals[-1])
     assert sums
+    others = replace(now, digests=("another first night", *now.digests[1:]))
+    assert read_sums(ward.ledger, ward.stream, others, ground, day, now.totals[-1]) is None
     return [(one.survey, one.shells, one.means) for one in sums.after]
 
 
@@ -393,6 +433,23 @@ def test_two_starts_publish_the_same(ward: Ward, monkeypatch: pytest.MonkeyPatch
         assert ward.settle(day, store) == seen[-1] == ward.settle(day, store)
     assert [tonight(json.loads(found[-1])) for found in seen] == [[3, 2], [4, 2], [3, 2]]
     assert len(stored_nights(ward.ledger, ward.stream)) == 3
+
+
+def test_a_night_is_of_the_units_that_were_claimed(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start that saw an image more than one that claimed before it and was killed leaves it."""
+    real = settling.reserve_night
+
+    def late(*args: Any, units: Sequence[bytes], labels: Sequence[str]) -> Any:
+        monkeypatch.setattr(settling, "reserve_night", real)
+        real(*args, units=units[:-1], labels=labels[:-1])
+        return real(*args, units=units, labels=labels)
+
+    ward.put(well=5, ill=5)
+    monkeypatch.setattr(settling, "reserve_night", late)
+    assert tonight(ward.night(1)) == [5, 4]
+    assert tonight(ward.night(2)) == [0, 1]
 
 
 STEPS = ("total_of", "write_sums", "reserve_night", "make_night", "commit_night", "forget_sums")

@@ -38,7 +38,6 @@ from pipeline.ledger import (
     standing,
     total_of,
 )
-from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.publish.arrivals import Arrivals, arrivals, nobody
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.document import Public, serialised
@@ -186,7 +185,7 @@ def _rehearse(public: Public) -> None:
     for units in (int(np.ceil(ground.plan.opening / ground.plan.mu)) + 1, 1):
         points = np.repeat(point, units, axis=0)
         private = add_units(ground, history, private, points)
-        history.append(draw_night(ground, history, private, units, noise=_noise(config)))
+        history.append(draw_night(ground, history, private, units, noise=config.source))
         if ground.plan.horizon == 1:
             return
 
@@ -266,11 +265,7 @@ def _drawn(work: Work, held: NightReservation, sums: Sums) -> dict[str, Any]:
     ]
     histories = []
     for found, after, units in zip(sums.histories, sums.after, sums.units, strict=True):
-        night = draw_night(work.ground, found.nights, after, units, noise=_noise(config))
+        night = draw_night(work.ground, found.nights, after, units, noise=config.source)
         histories.append(replace(found, nights=(*found.nights, night)))
     public = replace(work.public, config=config, classes=tuple(classes))
     return make_night(public, work.account, held, histories)
-
-
-def _noise(config: ReleaseConfig) -> Any:
-    return LATTICE if config.noise == "hardened" else FloatNoise(np.random.default_rng())

@@ -36,7 +36,7 @@ function fit(spec, width) {
     const labelExpr = labels(out, out.facet.field, room / 8.4);
     out.facet.header = { ...out.facet.header, labelLimit: room + 16, labelExpr };
     out.config.legend.columns = 1;
-    out.resolve = { axis: { ...out.resolve?.axis, x: "independent" } };
+    out.resolve = { ...out.resolve, axis: { ...out.resolve?.axis, x: "independent" } };
   } else {
     out.width = room;
     out.config.legend.columns = 1;

@@ -112,9 +112,18 @@ def test_other_nights_are_chosen_by_keyboard(opened: Any, report: Path) -> None:
 
 @pytest.mark.parametrize("opened", [PHONE], indirect=True)
 def test_it_fits_a_phone(opened: Any) -> None:  # noqa: F811
-    """At 390 pixels nothing sticks out, with all charts drawn."""
+    """At 390 pixels nothing sticks out, with all charts drawn; each window's panel has its axis."""
     assert draw_all(opened) == 7
     assert overflow(opened) == 0
+    widths = opened.locator("#series-1-windows .live .mark-group.cell > g").evaluate_all(
+        """panels => panels.map(panel => {
+          const places = [...panel.querySelectorAll(".mark-symbol path")].map(mark =>
+            mark.getBoundingClientRect().x);
+          return Math.max(...places) - Math.min(...places);
+        })"""
+    )
+    assert len(widths) == 5
+    assert min(widths) > 10
 
 
 @pytest.mark.parametrize("opened", [{}, DARK], indirect=True, ids=["light", "dark"])

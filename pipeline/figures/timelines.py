@@ -143,9 +143,9 @@ def comparison(
         title="Windows",
         alt=f"{listing(titles)} of {listing(classes)} in {listing(spans)}, with bands.",
         caption="Mark: the mean of the units that came in these nights. Stroke: where it lies "
-        "without noise, in 9 of 10 nights; of windows that is known exactly, but for what clipping "
-        "did; none where noise is more than a factor of 2. Windows that end on one night share "
-        "noise.",
+        "without noise, in 9 of 10 nights: the noise of windows is known exactly, what clipping "
+        "did is predicted. None is drawn where that is more than a factor of 2. Windows that end "
+        "on one night share noise.",
         legend=classes,
     )
 

@@ -247,8 +247,8 @@ def _nights(
                 read(mean),
                 tuple(
                     WindowReadings(one.nights, one.n, read(one.mean, widest=NARROWER))
-                    for one in window_means(document, row)
+                    for one in window_means(document, row, bias)
                 ),
             )
-            for row, (n, mean) in zip(rows, means[night], strict=True)
+            for row, (n, mean, bias) in zip(rows, means[night], strict=True)
         ]

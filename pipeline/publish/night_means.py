@@ -10,19 +10,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeline.arrays import FloatArray
 from pipeline.errors import OutputError
 from pipeline.mean.frame import Frame
-from pipeline.publish.readings import Mean, mean_of
+from pipeline.publish.readings import Mean, mean_of, of_bias
 from pipeline.publish.transcript import ClassHistory, read_estimate, read_histories
+from pipeline.stream import Stream
 from pipeline.stream.estimates import cumulative_of
 from pipeline.stream.history import Past, parts_of
 
 
 class NightMean(NamedTuple):
-    """The mean of all units of a class up to a night, and how many they are."""
+    """The mean of all units of a class up to a night, how many they are, and what clipping may do.
+
+    `bias` is a covariance, (d, d), and part of that of the mean.
+    """
 
     n: int
     mean: Mean
+    bias: FloatArray
 
 
 class WindowMean(NamedTuple):
@@ -53,7 +59,7 @@ def night_means(
         pasts = [parts_of(found.nights) for found in histories]
         return {
             night: tuple(
-                _mean(found, past, night, row)
+                class_mean(found, past, night, row)
                 for found, past, row in zip(
                     histories, pasts, documents[night - 1]["classes"], strict=True
                 )
@@ -62,34 +68,54 @@ def night_means(
         }
     return {
         night: tuple(
-            NightMean(row["n"], mean_of(row, axes)) for row in documents[night - 1]["classes"]
+            NightMean(row["n"], mean_of(row, axes), np.zeros_like(axes.into))
+            for row in documents[night - 1]["classes"]
         )
         for night in nights
     }
 
 
-def window_means(document: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[WindowMean, ...]:
-    """Return the windows that a night states of a class; their noise is known exactly."""
+def window_means(
+    document: Mapping[str, Any], row: Mapping[str, Any], bias: FloatArray
+) -> tuple[WindowMean, ...]:
+    """Return the windows that a night states of a class.
+
+    Their noise is known exactly; `bias` is what clipping may do besides.
+    """
     axes = np.array(document["axes"])
     return tuple(
         WindowMean(
             told["nights"],
             told["n"],
-            Mean(np.array(told["point"]), (axes.T * np.array(told["variances"])) @ axes),
+            Mean(np.array(told["point"]), (axes.T * np.array(told["variances"])) @ axes + bias),
         )
         for told in row["windows"]
     )
 
 
-def _mean(found: ClassHistory, past: Past, night: int, row: Mapping[str, Any]) -> NightMean:
-    """Return the mean of a class up to a night, that of the streams before it included."""
-    if "joined" in row:
-        estimate = read_estimate(row["joined"], found.stream)
-        return NightMean(estimate.n, Mean(estimate.point, estimate.covariance))
-    so_far = cumulative_of(found.stream, _until(found, past, night))
-    if so_far is None:
-        return NightMean(row["n"], Mean(None, None))
-    return NightMean(so_far.n, Mean(so_far.point, so_far.covariance))
+def class_mean(found: ClassHistory, past: Past, night: int, row: Mapping[str, Any]) -> NightMean:
+    """Return the mean of a class up to a night, that of the streams before it included.
+
+    `past` is the history of all its nights in parts, `row` what the night's document says of it.
+    """
+    until = _until(found, past, night)
+    bias = _bias(found.stream, until)
+    joint = "joined" in row
+    estimate = (
+        read_estimate(row["joined"], found.stream) if joint else cumulative_of(found.stream, until)
+    )
+    if estimate is None:
+        return NightMean(row["n"], Mean(None, None), bias)
+    return NightMean(estimate.n, Mean(estimate.point, estimate.covariance + bias), bias)
+
+
+def _bias(stream: Stream, past: Past) -> FloatArray:
+    """Return what clipping may do to the mean of all epochs, by their shares of the units."""
+    shares = np.array([part.n for part in past.segments], dtype=np.float64)
+    shares /= max(float(shares.sum()), 1.0)
+    biases = [(part.epoch.clip.bias_line, part.epoch.clip.bias_rest) for part in past.segments]
+    line, rest = shares @ np.array(biases).reshape(-1, 2)
+    return of_bias(line, rest, stream.frame.back, stream.frame.lines)
 
 
 def _until(found: ClassHistory, past: Past, night: int) -> Past:

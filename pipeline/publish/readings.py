@@ -118,17 +118,22 @@ def mean_of(row: Mapping[str, Any], axes: Frame) -> Mean:
 
 
 def _stated(seen: Observed) -> FloatArray | None:
-    """Return the covariance of noise and bias; None where too many records are clipped.
-
-    Off the line only the size of the bias is predicted, and it may lie in the very direction of a
-    term: so all of it counts in each direction, in the shape of the noise.
-    """
+    """Return the covariance of noise and bias; None where too many records are clipped."""
     if seen.clipped > CLIPPED:
         return None
-    line, rest = seen.axes[: seen.lines], seen.axes[seen.lines :]
-    along = line.T @ line / max(float(np.sum(line**2)), 1e-300)
-    off = rest.T @ rest * len(rest) / float(np.sum(rest**2))
-    return np.asarray(seen.noise + (BIAS * seen.bias_line) ** 2 * along + seen.bias_rest**2 * off)
+    return np.asarray(seen.noise + of_bias(seen.bias_line, seen.bias_rest, seen.axes, seen.lines))
+
+
+def of_bias(line: float, rest: float, axes: FloatArray, lines: int) -> FloatArray:
+    """Return what predicted biases along the line and off it count for, as a covariance (d, d).
+
+    Off the line only the size is predicted, and it may lie in the very direction of a term: so all
+    of it counts in each direction, in the shape that `axes`, (d, d), the line first, give noise.
+    """
+    first, others = axes[:lines], axes[lines:]
+    along = first.T @ first / max(float(np.sum(first**2)), 1e-300)
+    off = others.T @ others * len(others) / float(np.sum(others**2))
+    return np.asarray((BIAS * line) ** 2 * along + rest**2 * off)
 
 
 def _predicted(row: Mapping[str, Any], axes: Frame) -> FloatArray | None:

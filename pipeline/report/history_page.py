@@ -109,13 +109,16 @@ def _section(
         for key, (template, content) in told.items()
         if content
     ]
+    about = _of_latest(series, spec, (*ABOUT, *(PAID if first else ())))
+    blocks = {one.name: one for one in (*own, *about)}
+    order = ["latest", "waiting", *titles, "windows", "means", *PAID, "runs", "statements", "facts"]
     return Section(
         id=name,
         title=str(series.runs[-1].document["title"]),
         subtitle=str(series.settings["name"]),
         key_numbers=key_numbers(series),
         headline=_headline(series, words),
-        reportlets=[*own, *_of_latest(series, spec, (*ABOUT, *(PAID if first else ())))],
+        reportlets=[blocks[key] for key in order if key in blocks],
         classes=series.classes,
         spans=spans(series),
     )

@@ -73,7 +73,9 @@ def of_centres(mechanism: Mechanism) -> Neighbours:
         epoch = history[at].epoch
         assert epoch is not None
         moved = epoch.centre - begin(stream, history[:at], parts_of(history[:at])).centre
-        a, b = (total(side.private[at - 2]) for side in (one, other))  # the first night is known
+        a, b = (
+            total(side.private[at - 2], len(moved)) for side in (one, other)
+        )  # the first night is known
         return float(np.sum((2.0 * moved - a - b) * (a - b)))
 
     return scored(mechanism, score)

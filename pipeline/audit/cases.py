@@ -153,7 +153,7 @@ def _calibrate(case: Case) -> Mechanism:
 
 
 STREAMS = {
-    "stream, first night": ((OPENING, 1, *(0,) * 10), 1, False, 0.05),
+    "stream, first night": ((OPENING, 1, *(0,) * 10), 1, False, 0.035),
     "stream, last night": ((OPENING, 2, 2, 2, 2, 2), 5, False, ADAPTIVE_SHARE),
     "stream, opening": ((OPENING, 2, 2), 0, False, 0.002),
     "stream, two epochs": ((OPENING, 1, 9 * OPENING, 1, 1, 1, 1), 1, False, 0.006),
@@ -269,8 +269,9 @@ STREAM_CASES = {
     name: Case(
         name,
         MANIFOLDS["spd-log-cholesky" if name == "stream, person" else "spd-log-euclidean"](k=5),
-        GDP(2.0),
+        GDP(3.0 if name == "stream, first night" else 2.0),
         StreamTranscripts.sensitivity,
     )
     for name in STREAMS
 }
+"""The first night's budget is large because its fault is small: 1.36 times the claim."""

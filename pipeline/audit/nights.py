@@ -173,7 +173,7 @@ class StreamTranscripts:
                 after = sums[key]
                 night = draw_night(stream, history, after, len(points), noise=noise)
                 if self.peek and night.epoch is not None:
-                    centre = night.epoch.centre + total(private)
+                    centre = night.epoch.centre + total(private, self.manifold.dim)
                     night = replace(night, epoch=replace(night.epoch, centre=centre))
                 history, private = [*history, night], after
             drawn[draw] = Transcript(tuple(history), tuple(noise.told))
@@ -218,9 +218,12 @@ def replay(begun: Begun, nights: Sequence[Points], transcript: Transcript) -> Re
     return Replay(noise.asked, noise.sigmas, sums)
 
 
-def total(private: Private) -> FloatArray:
+def total(private: Private, dim: int) -> FloatArray:
     """Return the sum of the clipped vectors of an epoch, without noise: what nobody may see."""
-    return np.asarray(np.array(private.means, dtype=np.float64).sum(axis=0) / PER_UNIT)
+    found = np.zeros(dim)
+    for row in private.means:
+        found += np.array(row[:dim], dtype=np.float64) / PER_UNIT
+    return found
 
 
 def log_ratio(transcript: Transcript, one: Replay, other: Replay) -> float:

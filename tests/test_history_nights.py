@@ -1,6 +1,7 @@
 """The history of a stream: what its documents say of every night, and of the last ones."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from pipeline.publish import ClassHistory, read_histories
 from pipeline.publish.history import Series, read_history
 from pipeline.publish.night_means import class_mean, night_means, window_means
 from pipeline.publish.readings import axes_of, read_terms
+from pipeline.publish.transcript import estimate_row
 from pipeline.report import build_history
 from pipeline.stream import (
     Night,
@@ -25,6 +27,7 @@ from pipeline.stream import (
     StreamPlan,
     covariance_of,
     cumulative,
+    joined,
     nothing,
     release_night,
     window,
@@ -160,6 +163,21 @@ def test_before_the_opening_nothing_is_read(results: list[bytes], tmp_path: Path
     assert marks(page) == []
     assert page.read_text(encoding="utf-8").count(">no mean yet</span>") == 2 * 5
     assert "no mean yet: the 6 so far are held back until there are 8" in words(page)
+
+
+def test_a_stream_that_follows_shows_both_together(results: list[bytes]) -> None:
+    """Where a document states the mean joined with that of streams before it, it is that one."""
+    documents = [json.loads(result) for result in results]
+    (known, _), row = read_histories(documents), documents[-1]["classes"][0]
+    alone = cumulative(known.stream, known.nights)
+    assert alone is not None
+    both = joined(known.stream, alone, replace(alone, n=100))
+    past = parts_of(known.nights)
+    found = class_mean(known, past, 8, {**row, "joined": estimate_row(both)})
+    assert found.n == 124
+    assert found.mean.point is not None
+    np.testing.assert_allclose(found.mean.point, both.point, rtol=1e-9)
+    np.testing.assert_allclose(found.mean.covariance, both.covariance + found.bias, rtol=1e-12)
 
 
 def test_the_stream_means_one_charge_for_ever(page: Path) -> None:

@@ -51,7 +51,7 @@ def _said(one: ClassRun, place: int) -> dict[str, str]:
         return {"value": _signed(value), "band": "band not known", "word": ""}
     word = ""
     if term.middle is not None:
-        undecided = f"neither {term.low} nor {term.high}"
+        undecided = f"{term.low} or {term.high}: noise hides which"
         word = term.high if low > term.middle else term.low if high < term.middle else undecided
     return {"value": _signed(value), "band": f"{_signed(low)} to {_signed(high)}", "word": word}
 

@@ -13,7 +13,8 @@ The rooms, in reading order; each imports only those named before it:
     audit         attacks on every mechanism, and broken ones that must be caught
     stream        one release a night, which each unit pays for once
     inference     what released values say: regions, tests, classifiers
-    config        what a run is told, read from TOML
+    claimed       what is printed or claimed of results, read from TOML
+    config        what a run is told, with it
     results       the Parquet schemas
     figures       table → charts
     publish       from a ledger's account to files that hold private values and nothing else

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from pipeline.claimed import ClaimConfig, PublishedConfig
 from pipeline.errors import ConfigError
 from pipeline.mean import Plan, SinglePlan, shared_plan
 from pipeline.privacy import Budget, budget_from
@@ -38,6 +39,12 @@ class SeriesConfig(Record):
     )
     nights: Literal["stream", "one release", "anew every night", "average of nights"] = Field(
         "stream", description="what is released of the units so far; kind nights only"
+    )
+    of: Literal["sample", "population"] = Field(
+        "sample", description="whose mean a region is to hold; kind regions only"
+    )
+    n: Count | None = Field(
+        None, description="records drawn from the class, all of it by default; kind regions only"
     )
     batch: int = Field(1, ge=1, description="draws of one timed call; timing only")
     mechanism: str = Field(description="a name of `covdp mechanisms`")
@@ -99,52 +106,6 @@ class FigureConfig(Record):
     panels: tuple[Literal["class", "panel", "budget"], ...] = ("class",)
     band: Literal["se", "2se", "2sd"] = "se"
     value: Literal["error", "seconds"] = "error"
-
-
-class PublishedConfig(Record):
-    """One number that the paper prints, and where ours stands."""
-
-    quantity: str
-    value: float
-    unit: str = ""
-    column: Literal["error", "seconds", "n", "radius", "acceptance"] = "error"
-    series: str | None = None
-    label: int | None = None
-    statistic: Literal["mean", "median", "min", "max"] = "mean"
-
-
-class ClaimConfig(Record):
-    """One thing the paper says of its figure, in its own words as far as a sentence allows.
-
-    It holds for a class and budget when mean(left)·`factor` < mean(right), or, given `within`, when
-    neither mean is `within` times the other; for the column ``ratio``, which has no series, where
-    the largest record of a class fills `factor` of its bound; for ``memory`` no pass takes more MB.
-    """
-
-    says: str = Field(min_length=1)
-    place: str = Field(min_length=1, description="where the paper says it")
-    left: str = ""
-    right: str = ""
-    factor: Positive = 1.0
-    within: float | None = Field(None, gt=1, description="in place of `factor`")
-    ours: str = Field("", description="one sentence: what of this reading is not the paper's")
-    why: Literal["", "clock", "footpoint", "grid", "law", "limit", "scale"] = Field(
-        "", description="why our rows differ, where they do; see pipeline.report.reasons"
-    )
-    beside: str = Field("", description="series of ours that the reason compares with")
-    column: Literal["error", "seconds", "ratio", "memory"] = "error"
-    above: float = Field(0.0, description="least budget it is said of")
-    below: float = Field(1e9, description="largest budget it is said of")
-    labels: tuple[int, ...] | None = Field(None, description="classes it is said of; all if none")
-    nights: tuple[int, ...] | None = Field(None, description="nights it is said of; all if none")
-
-    @model_validator(mode="after")
-    def _own_bars_are_said(self) -> Self:
-        if self.within is not None and (self.factor != 1.0 or not self.ours):
-            raise ConfigError(
-                "within stands in place of factor, and ours must say where it is from"
-            )
-        return self
 
 
 class TargetConfig(Record):
@@ -209,7 +170,7 @@ class ExperimentConfig(Record):
     title: str
     paper: str = Field("", description="paper, figure or table that is reproduced")
     open: tuple[str, ...] = Field((), description="what the paper leaves open, and our choice")
-    kind: Literal["error", "timing", "composition", "nights", "scale"] = "error"
+    kind: Literal["error", "timing", "composition", "nights", "regions", "scale"] = "error"
     nights: NightsConfig | None = None
     source: SourceConfig | None = Field(None, description="simulated records, in place of images")
     composition: CompositionConfig | None = None

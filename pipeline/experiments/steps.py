@@ -30,6 +30,7 @@ from pipeline.experiments.logbook import write_log, write_missing
 from pipeline.experiments.montecarlo import Cell, Setting, all_cells, run_cells
 from pipeline.experiments.nights import run_nights
 from pipeline.experiments.persons import ClassData
+from pipeline.experiments.regions import run_regions
 from pipeline.experiments.run import Run
 from pipeline.experiments.scale import measure_passes
 from pipeline.experiments.sources import (
@@ -80,6 +81,7 @@ WORK = {
     # a clock read while another class draws would say nothing
     "timing": Work(time_cells, parallel=False),
     "nights": Work(run_nights, parallel=True),
+    "regions": Work(run_regions, parallel=True),
 }
 """Kind of an experiment → its work."""
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.figures import letter, listing, number
+from pipeline.report.covering import JUDGED, judge
 from pipeline.report.evidence import (
     STATED,
     Checked,
@@ -219,7 +220,15 @@ def _fits(claim: Mapping[str, Any], run: FinishedRun) -> Verdict:
     return Verdict(word, says, text + f"Measured: {listing(told, '; ')}.")
 
 
-LIMITS = {"ratio": _fills, "memory": _fits}
+def _holds(claim: Mapping[str, Any], run: FinishedRun) -> Verdict:
+    """Judge a statement on regions, cell by cell."""
+    if run.rows is None or not np.isfinite(run.rows["offered"]).any():
+        return Verdict(UNRUN, claim["says"], "; no regions were made.")
+    holds, fails, text = judge(claim, run.rows)
+    return Verdict(_word(holds, 0, len(fails), 0), claim["says"], text)
+
+
+LIMITS = {"ratio": _fills, "memory": _fits, **dict.fromkeys(JUDGED, _holds)}
 """How a statement on a column is judged that compares no series."""
 
 RULES = {"gdp": {"budget": 0.5}, "rao": {"budget": 0.5}, "mcdp": {"budget": 1.0, "tau": 0.5}}

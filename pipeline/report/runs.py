@@ -35,6 +35,7 @@ class Kind(NamedTuple):
 KINDS = {
     "error": Kind(compared=True),
     "nights": Kind(),
+    "regions": Kind(),
     "timing": Kind("times"),
     "composition": Kind("budgets", means=False),
     "scale": Kind("passes", means=False),

@@ -1,0 +1,119 @@
+"""The experiment on regions: its rows, and how what is claimed of them is judged."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from scipy.stats import chi2
+
+from pipeline.claimed import ClaimConfig
+from pipeline.experiments.registry import EXPERIMENTS, load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.steps import run_experiment
+from pipeline.report.claims import verdicts
+from pipeline.report.covering import judge
+from pipeline.report.runs import load_runs
+from pipeline.results import Table, read_rows
+
+
+def short(folder: Path) -> Path:
+    """Write the experiment for one class, one number of records and two budgets."""
+    text = EXPERIMENTS["ours-regions"].read_text(encoding="utf-8")
+    head, rest = text.split("[[datasets]]", 1)
+    series = rest.split("[[mechanisms]]")
+    claims = text[text.index("[[claims]]") :]
+    chosen = [one for one in series if "n = 1000" in one]
+    assert len(chosen) == 2
+    head = head.replace('"ours-regions"', '"short"').replace("[0.1, 0.5, 2.0]", "[0.005, 2.0]")
+    tiles = '[[datasets]]\nname = "tiles"\nclasses = [2]\n\n'
+    path = folder / "short.toml"
+    path.write_text(
+        head + tiles + "".join("[[mechanisms]]" + one for one in chosen) + claims, encoding="utf-8"
+    )
+    return path
+
+
+def test_the_experiment_says_how_often_regions_are_right(tmp_path: Path) -> None:
+    """Of 20 releases: none is offered at n·μ = 5, all are at 2000, and these hold the truth.
+
+    A region that held it in exactly 95 % would fail for one seed in 10⁴. The report judges all.
+    """
+    (config,) = load_experiments(short(tmp_path), repetitions=20)
+    rows = read_rows(run_experiment(Run(config, None, tmp_path / "out")))
+    assert len(rows["n"]) == 2 * 2 * 20
+    assert set(rows["n"]) == {1000}
+    few = rows["budget"] < 1.0
+    assert not rows["offered"][few].any()
+    assert np.mean(rows["offered"][~few]) >= 0.9
+    for series in set(rows["series"]):
+        mine = (rows["series"] == series) & ~few & (rows["offered"] > 0)
+        assert np.sum(rows["reach"][mine] <= 0.95) >= 12
+        ratio = np.median(rows["radius"][mine]) / np.median(rows["error"][mine])
+        assert 1.0 < ratio < 3.0
+    (run,) = load_runs(tmp_path / "out")
+    found = {verdict.says: verdict.word for verdict in verdicts(run)}
+    assert found["no region is offered"] == "Agrees"
+    assert "Not checked" not in found.values()
+
+
+def rows_of(reach: Any, **columns: Any) -> Table:
+    """Return the rows of one cell at n·μ = 500."""
+    size = len(reach)
+    known = {"n": 1000, "budget": 0.5, "label": 0, "offered": 1.0, "error": 0.1, "radius": 0.2}
+    text = {"series": "Sample", "class_name": "well", "definition": "gdp"}
+    return {
+        "reach": np.asarray(reach),
+        **{name: np.full(size, value) for name, value in {**known, **columns}.items()},
+        **{name: np.full(size, value, dtype=object) for name, value in text.items()},
+    }
+
+
+def claim(column: str, factor: float, **fields: Any) -> dict[str, Any]:
+    """Return a claim."""
+    known = {"says": "it is so", "place": "here", "column": column, "factor": factor}
+    return ClaimConfig(**{**known, **fields}).model_dump()
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows", "holds", "words"),
+    [
+        (("coverage", 0.95), rows_of([0.5] * 182 + [0.99] * 18), 0, "μ = 0.5: 91 % of 200"),
+        (("coverage", 0.95), rows_of([0.5] * 188 + [0.99] * 12), 1, "in 1 of 1 cells"),
+        (("coverage", 0.9), rows_of([0.5] * 168 + [0.99] * 32), 0, "well, Sample"),
+        (("coverage", 0.95), rows_of([0.99] * 19), 0, "in 0 of 0 cells"),
+        (("coverage", 0.95), rows_of([0.99] * 99, offered=0.0), 0, "in 0 of 0 cells"),
+        (("radius", 2.2), rows_of([0.5] * 9), 1, "in 1 of 1"),
+        (("radius", 1.9), rows_of([0.5] * 9), 0, "2 times"),
+        (("offered", 0.95), rows_of([0.5] * 20), 1, "in 1 of 1"),
+        (("offered", 0.95), rows_of([0.5] * 20, offered=0.0), 0, "μ = 0.5: 0 %"),
+        (("offered", 0.0), rows_of([0.5] * 20, offered=0.0), 1, "in 1 of 1"),
+        (("offered", 0.0), rows_of([0.5] * 20), 0, "μ = 0.5: 100 %"),
+    ],
+)
+def test_claims_on_regions_are_judged(
+    fields: tuple[str, float], rows: Table, holds: int, words: str
+) -> None:
+    """A coverage as rare as two standard errors counts, what is not offered says nothing."""
+    found, _, text = judge(claim(*fields), rows)
+    assert found == holds
+    assert words in text
+
+
+def test_claims_are_of_some_sizes() -> None:
+    """`least` and `most` bound n·budget; only a share that is offered may be 0."""
+    rows = rows_of([0.5] * 30)
+    assert judge(claim("radius", 2.2, least=501.0), rows)[2].endswith("So in 0 of 0 cells.")
+    assert judge(claim("radius", 2.2, most=499.0), rows)[2].endswith("So in 0 of 0 cells.")
+    with pytest.raises(ValidationError, match="above 0, but for the column offered"):
+        claim("coverage", 0.0)
+
+
+def test_reach_is_a_level() -> None:
+    """A region of level q holds what lies where its chi square is q: 92 % where 95 % should."""
+    rng = np.random.default_rng(0)
+    lengths = chi2.rvs(15, size=4000, random_state=rng)
+    reach = chi2.cdf(lengths, 15)
+    assert judge(claim("coverage", 0.95), rows_of(reach))[0] == 1
+    assert judge(claim("coverage", 0.95), rows_of(chi2.cdf(1.15 * lengths, 15)))[0] == 0

@@ -120,7 +120,7 @@ def release_of(records: Records, rows: Sequence[int] | np.ndarray, mu: float, se
 def test_the_covariance_is_unbiased_and_its_noise_ends_at_the_edge() -> None:
     """Means over 4000 draws within 6 standard errors; and Wigner's edge at d = 66, to a tenth."""
     rng = np.random.default_rng(1)
-    true = observed(vector=np.full(D, 0.1))
+    true = observed(vector=np.full(D, 0.1), sigma=1.0)  # large, for σ² to be seen
     assert true.moment is not None
     expected = true.moment - np.outer(true.vector, true.vector)
     draws = np.stack([noisy_covariance(noised(true, rng)) for _ in range(4000)])

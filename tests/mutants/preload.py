@@ -3,6 +3,8 @@
 import flows  # noqa: F401  (its settings come before Prefect)
 
 # isort: split
+import logging
+
 import altair  # noqa: F401
 import dp_accounting  # noqa: F401
 import numba  # noqa: F401
@@ -13,3 +15,5 @@ import pytest  # noqa: F401
 import scipy.optimize
 import scipy.stats  # noqa: F401
 import sqlalchemy  # noqa: F401
+
+logging.getLogger().handlers.clear()  # Prefect's would speak on the forks' standard error

@@ -146,8 +146,6 @@ MASKS: dict[str, Callable[[Path], object]] = {
     "size": lambda file: Image.new("L", (9, 28), 255).save(file),
     "no image": lambda file: file.write_bytes(NAME.encode()),
     "none": Path.unlink,
-    "folder": lambda file: (file.unlink(), file.mkdir()),
-    "format": lambda file: Image.new("L", (28, 28), 255).save(file, "JPEG"),
 }
 
 

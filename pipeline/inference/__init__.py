@@ -2,23 +2,27 @@
 
     released ─► read ─► coordinates ─┬► region         where the true mean lies
     (document)   │                   ├► two_sample     are two releases of one population?
-                 └► covariance ──────┴► lda            which class is a new image of?
+                 └► covariance ──────┼► lda            which class is a new image of?
+                                     └► combine        what several hospitals say together
 
 Everything here is post-processing of noised values: it costs no privacy, and needs no images. A
 released class is what `private_mean` returned first, or an entry of ``classes`` in a document of
 `covdp release`. Read in this order: ``released.py``, ``covariance.py``, ``coordinates.py``,
-``regions.py``, ``comparing.py``, ``classifying.py``.
+``regions.py``, ``comparing.py``, ``classifying.py``, ``pooling.py``.
 """
 
 from pipeline.inference.classifying import Discriminants, lda, nearest_mean
 from pipeline.inference.comparing import Comparison, two_sample
 from pipeline.inference.covariance import covariance, raw_covariance
+from pipeline.inference.pooling import Combined, combine
 from pipeline.inference.regions import Region, region
 
 __all__ = [
+    "Combined",
     "Comparison",
     "Discriminants",
     "Region",
+    "combine",
     "covariance",
     "lda",
     "nearest_mean",

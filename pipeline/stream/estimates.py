@@ -6,7 +6,6 @@ Next on the path: ``epochs.py``.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
 from pipeline.mean.clipping import mean_units
+from pipeline.mean.pooling import Part, pool
 from pipeline.mean.rounds import observe
 from pipeline.stream.factorisation import sum_row
 from pipeline.stream.ground import Stream
@@ -89,14 +89,6 @@ class Window:
         return on_manifold(self.space, self.offset)
 
 
-class _Part(NamedTuple):
-    """Mean of n units, and the covariance of its error."""
-
-    n: int
-    offset: FloatArray
-    covariance: FloatArray
-
-
 def on_manifold(space: Manifold, offset: FloatArray) -> NDArray[np.float64]:
     """Return coordinates of a chart as a point of its manifold; matrices are definite."""
     manifold: Manifold = space.of  # type: ignore[attr-defined]  # a FlatChart
@@ -108,7 +100,7 @@ def on_manifold(space: Manifold, offset: FloatArray) -> NDArray[np.float64]:
 def cumulative(stream: Stream, history: Sequence[Night]) -> Estimate | None:
     """Return the mean of all units so far, None before the opening.
 
-    Opening and epochs are parts with errors of their own, put together by precision; see `pooled`.
+    Opening and epochs are parts with errors of their own, put together by precision; see `pool`.
     """
     return cumulative_of(stream, parts_of(history))
 
@@ -117,7 +109,7 @@ def cumulative_of(stream: Stream, past: Past) -> Estimate | None:
     """Return the same of a history in its parts."""
     if past.opened is None:
         return None
-    parts = [_Part(past.held, past.opened.offset, past.opened.belief)]
+    parts = [Part(past.held, past.opened.offset, past.opened.belief)]
     parts += [_observed(stream, segment) for segment in past.segments if segment.n]
     clip = past.segments[-1].epoch.clip if past.segments else None
     return _pool(stream.space, parts, stream.spread(clip), stream)
@@ -133,7 +125,7 @@ def joined(stream: Stream, *estimates: Estimate) -> Estimate:
     """
     if not estimates or any(found.space != stream.space for found in estimates):
         raise ConfigError("streams of one geometry are joined, one or more; take others apart")
-    parts = [_Part(found.n, found.offset, found.covariance) for found in estimates]
+    parts = [Part(found.n, found.offset, found.covariance) for found in estimates]
     weights = [found.n for found in estimates]
     spread = np.average([found.spread for found in estimates], axis=0, weights=weights)
     return _pool(stream.space, parts, spread, stream)
@@ -218,37 +210,17 @@ def _middle(stream: Stream, segment: Segment) -> FloatArray:
     return np.asarray(epoch.centre + found @ frame.back)
 
 
-def _observed(stream: Stream, segment: Segment) -> _Part:
+def _observed(stream: Stream, segment: Segment) -> Part:
     """Return the mean of an epoch's units; some of the predicted bias counts as noise."""
     epoch = segment.epoch
     vector = sum_of(stream, segment.w) / segment.n
     sigma = stream.noise_of_sum(stream.steps[2].sigma, len(segment.w)) / segment.n
     spot = stream.spot(epoch.centre)
     found, covariance = observe(vector, epoch.clip, stream.frame, spot, sigma)
-    return _Part(segment.n, epoch.centre + found, covariance)
+    return Part(segment.n, epoch.centre + found, covariance)
 
 
-def _pool(space: Manifold, parts: Sequence[_Part], spread: FloatArray, stream: Stream) -> Estimate:
-    """Return the mean of the units of all parts, by precision.
-
-    Part i is n_i units of a common law of covariance Σ, so their mean is m_i = m + N(0, Σ/n_i),
-    seen with an error N(0, V_i). The mean of all is Σ f_i·m_i, f_i = n_i/N. Its posterior mean, m
-    unknown, takes from each part what it says of its own units, where it is precise, and from the
-    others what they say of m. Weights by 1/V_i alone would estimate m, and miss that the units of
-    the part seen best are not all units; f_i alone, that an epoch is mostly noise at first. A wrong
-    Σ costs accuracy, never privacy.
-    """
-    whole = sum(part.n for part in parts)
-    weights = [np.linalg.inv(part.covariance + spread / part.n) for part in parts]
-    certain = np.linalg.inv(np.sum(weights, axis=0))
-    common = certain @ sum(w @ part.offset for w, part in zip(weights, parts, strict=True))
-    offset, through = np.zeros(space.dim), np.zeros((space.dim, space.dim))
-    own = np.zeros((space.dim, space.dim))
-    for weight, part in zip(weights, parts, strict=True):
-        share, gain = part.n / whole, spread / part.n @ weight
-        rest = np.eye(space.dim) - gain
-        offset += share * (common + gain @ (part.offset - common))
-        through += share * rest
-        own += share**2 * rest @ spread / part.n
-    covariance = through @ certain @ through.T + (own + own.T) / 2.0
-    return Estimate(space, stream.region.inside(offset), covariance, whole, spread)
+def _pool(space: Manifold, parts: Sequence[Part], spread: FloatArray, stream: Stream) -> Estimate:
+    """Return the mean of the units of all parts, by precision, inside the region; see `pool`."""
+    found, n = pool(parts, spread), sum(part.n for part in parts)
+    return Estimate(space, stream.region.inside(found.mean), found.of_units, n, spread)

@@ -1,0 +1,160 @@
+"""Releases of several hospitals put together: no image moves, and no privacy is spent.
+
+Each hospital's mean before it was shrunk, u_i = m_i + N(0, V_i), V_i = S_i + B_i of its noise and
+of what clipping may do (``regions.py``), is a part; the covariance Σ of single records is the mean
+of the Σ̂_i by size.
+
+**Mean of all** records: Σ f_i·m_i of the released means m_i, f_i the share of hospital i in all
+records, with V = Σ f_i²·V_i; whatever they differ by. **Common mean**, of one population: by
+precision, the scatter of samples counted, so much nearer where one hospital saw little
+(``mean/pooling.py``). **Heterogeneity**: Cochran's Q = Σ (u_i − m)ᵀ(V_i + Σ/n_i)⁻¹(u_i − m), m the
+common mean, is χ² with d·(k − 1) degrees of freedom where the k hospitals are of one population;
+as V_i is on the safe side, Q is smaller. Where it is too large there is no common mean.
+
+It holds for releases of disjoint people. Who is in several hospitals pays in each: their budgets
+compose, √Σμ_i² in GDP, Σρ_i in zCDP.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
+from pipeline.geometry import Manifold, Point
+from pipeline.inference.coordinates import Placed, placed, slope
+from pipeline.inference.covariance import covariance
+from pipeline.inference.regions import Region, is_offered, likely_bias
+from pipeline.inference.released import Released
+from pipeline.mean.pooling import Part, pool
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """What several releases of one class say together.
+
+    Attributes
+    ----------
+    n : int
+        Records in all.
+    all, common : Region
+        Where the mean of all records lies, and that of the population.
+    statistic : float
+        Cochran's Q.
+    freedom : int
+        d·(k − 1), its degrees of freedom where all are of one population.
+    p_value : float
+        How likely they differ so much then.
+    """
+
+    n: int
+    all: Region
+    common: Region
+    statistic: float
+    freedom: int
+    p_value: float
+
+    @property
+    def point(self) -> NDArray[np.float64]:
+        """The mean of all records."""
+        return self.all.centre
+
+
+def combine(released: Sequence[Released], level: float = 0.95) -> Combined:
+    """Return what releases of one class, from disjoint people, say together.
+
+    Parameters
+    ----------
+    released : sequence of Release or mapping
+        Two or more, of one descriptor and manifold.
+    level : float
+        Confidence of the regions, between 0 and 1.
+
+    Raises
+    ------
+    ConfigError
+        When they are of different geometries, fewer than two, without a second moment in any, or
+        the level means nothing.
+    """
+    from scipy.stats import chi2
+
+    if not 0.0 < level < 1.0:
+        raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
+    manifold, base, hospitals = placed(released, least=2)
+    parts = [_part(one) for one in hospitals]
+    spread = _spread(hospitals)
+    common = pool(parts, spread)
+    aways = [part.offset - common.mean for part in parts]
+    statistic = sum(
+        float(away @ np.linalg.solve(part.covariance + spread / part.n, away))
+        for part, away in zip(parts, aways, strict=True)
+    )
+    freedom = manifold.dim * (len(parts) - 1)
+    seen = [one.read.observed for one in hospitals]
+    known = level, all(map(is_offered, seen)), max(one.unnoticed for one in seen)
+    return Combined(
+        n=sum(part.n for part in parts),
+        all=_region(manifold, base, _by_size(hospitals, parts), *known),
+        common=_region(manifold, base, (common.mean, common.of_law), *known),
+        statistic=statistic,
+        freedom=freedom,
+        p_value=float(chi2.sf(statistic, freedom)),
+    )
+
+
+def _part(one: Placed) -> Part:
+    seen = one.read.observed
+    return Part(seen.n, one.unshrunk, one.there(seen.noise + likely_bias(seen)))
+
+
+def _spread(hospitals: Sequence[Placed]) -> FloatArray:
+    """Return the covariance of single records, over all hospitals that say one."""
+    wide = [one for one in hospitals if one.read.observed.moment is not None]
+    if not wide:
+        raise ConfigError(
+            "releases are combined by how wide their records lie, and none holds a second moment: "
+            "n·μ is too small; release with a larger budget, or more records"
+        )
+    spreads = [one.there(covariance(one.read.observed)) for one in wide]
+    return np.average(spreads, axis=0, weights=[one.read.observed.n for one in wide])
+
+
+def _by_size(hospitals: Sequence[Placed], parts: Sequence[Part]) -> tuple[FloatArray, FloatArray]:
+    """Return the mean of all records, and the covariance of its error."""
+    sizes = np.array([part.n for part in parts], dtype=np.float64)
+    shares = sizes / sizes.sum()
+    mean = shares @ np.stack([one.mean for one in hospitals])
+    return mean, np.tensordot(shares**2, np.stack([part.covariance for part in parts]), axes=1)
+
+
+def _region(
+    manifold: Manifold,
+    base: Point,
+    estimate: tuple[FloatArray, FloatArray],
+    level: float,
+    offered: bool,
+    unnoticed: float,
+) -> Region:
+    """Return the region around a place in coordinates at a base."""
+    from scipy.stats import chi2
+
+    place, error = estimate
+    centre = np.asarray(definite(manifold, manifold.exp(base, place)))
+    turned = slope(manifold, base, place, centre)
+    return Region(
+        manifold=manifold,
+        offered=offered,
+        centre=centre,
+        covariance=turned.T @ error @ turned,
+        level=level,
+        quantile=float(chi2.ppf(level, manifold.dim)),
+        unnoticed=unnoticed,
+    )
+
+
+def definite(manifold: Manifold, point: Point) -> Point:
+    """Return a point of the manifold; a matrix that rounding made indefinite is put right."""
+    mend = getattr(manifold, "definite", None)
+    return point if mend is None else mend(point)

@@ -1,0 +1,62 @@
+"""Means of several parts put together by precision.
+
+Post-processing of released values. A stream puts its opening and its epochs together so, and
+`pipeline.inference` the releases of several hospitals.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+
+
+class Part(NamedTuple):
+    """Mean of n units, (d,), and the covariance of its error, (d, d)."""
+
+    n: int
+    offset: FloatArray
+    covariance: FloatArray
+
+
+class Pooled(NamedTuple):
+    """A mean of parts, (d,), and how certain it is, (d, d).
+
+    Attributes
+    ----------
+    mean
+        The estimate.
+    of_law, of_units
+        Covariance of its error, as the mean of the law that all units are drawn from, and as the
+        mean of these very units.
+    """
+
+    mean: FloatArray
+    of_law: FloatArray
+    of_units: FloatArray
+
+
+def pool(parts: Sequence[Part], spread: FloatArray) -> Pooled:
+    """Return the mean of all parts, by precision.
+
+    Part i is n_i units of a common law of covariance Σ, `spread`, so their mean is
+    m_i = m + N(0, Σ/n_i), seen with an error N(0, V_i): W_i = (V_i + Σ/n_i)⁻¹ weighs what it says
+    of m, and (Σ W_i)⁻¹·Σ W_i·u_i is the posterior mean of m. That of all units, Σ f_i·m_i with
+    f_i = n_i/N, takes from each part what it says of its own units, f_i·(Σ/n_i)·W_i·(u_i − m),
+    where it is precise; these sum to 0, so it is the same number, and only its error is another.
+    Weights by 1/V_i alone would miss that the units of the part seen best are not all units; f_i
+    alone, that a part may be mostly noise. A wrong Σ costs accuracy, never privacy.
+    """
+    whole, d = sum(part.n for part in parts), len(spread)
+    weights = [np.linalg.inv(part.covariance + spread / part.n) for part in parts]
+    of_law = np.linalg.inv(np.sum(weights, axis=0))
+    mean = of_law @ sum(w @ part.offset for w, part in zip(weights, parts, strict=True))
+    through, own = np.zeros((d, d)), np.zeros((d, d))
+    for weight, part in zip(weights, parts, strict=True):
+        share, gain = part.n / whole, spread / part.n @ weight
+        rest = np.eye(d) - gain
+        through += share * rest
+        own += share**2 * rest @ spread / part.n
+    of_units = through @ of_law @ through.T + (own + own.T) / 2.0
+    return Pooled(np.asarray(mean), of_law, of_units)

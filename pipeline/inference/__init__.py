@@ -3,17 +3,19 @@
     released ─► read ─► coordinates ─┬► region         where the true mean lies
     (document)   │                   ├► two_sample     are two releases of one population?
                  └► covariance ──────┼► lda            which class is a new image of?
-                                     └► combine        what several hospitals say together
+                                     ├► combine        what several hospitals say together
+                                     └► principal_geodesics   along which images differ most
 
 Everything here is post-processing of noised values: it costs no privacy, and needs no images. A
 released class is what `private_mean` returned first, or an entry of ``classes`` in a document of
 `covdp release`. Read in this order: ``released.py``, ``covariance.py``, ``coordinates.py``,
-``regions.py``, ``comparing.py``, ``classifying.py``, ``pooling.py``.
+``regions.py``, ``comparing.py``, ``classifying.py``, ``pooling.py``, ``geodesics.py``.
 """
 
 from pipeline.inference.classifying import Discriminants, lda, nearest_mean
 from pipeline.inference.comparing import Comparison, two_sample
 from pipeline.inference.covariance import covariance, raw_covariance
+from pipeline.inference.geodesics import Geodesics, principal_geodesics
 from pipeline.inference.pooling import Combined, combine
 from pipeline.inference.regions import Region, region
 
@@ -21,11 +23,13 @@ __all__ = [
     "Combined",
     "Comparison",
     "Discriminants",
+    "Geodesics",
     "Region",
     "combine",
     "covariance",
     "lda",
     "nearest_mean",
+    "principal_geodesics",
     "raw_covariance",
     "region",
     "two_sample",

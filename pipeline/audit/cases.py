@@ -155,7 +155,7 @@ def _calibrate(case: Case) -> Mechanism:
 STREAMS = {
     "stream, first night": ((OPENING, 1, *(0,) * 10), 1, False, 0.035),
     "stream, last night": ((OPENING, 2, 2, 2, 2, 2), 5, False, ADAPTIVE_SHARE),
-    "stream, opening": ((OPENING, 2, 2), 0, False, 0.002),
+    "stream, opening": ((OPENING, 2, 2), 0, False, 0.004),
     "stream, two epochs": ((OPENING, 1, 9 * OPENING, 1, 1, 1, 1), 1, False, 0.006),
     "stream, person": ((OPENING, 2, 0, 2), 1, True, ADAPTIVE_SHARE),
 }

@@ -6,11 +6,12 @@ Random tests are seeded and state how often any seed would raise a false alarm.
 import json
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom, chi2
+from scipy.stats import binom, chi2, mannwhitneyu
 
 from pipeline import open_dataset
 from pipeline.arrays import FloatArray
@@ -446,3 +447,42 @@ def test_the_norm_of_the_noise_is_seldom_exceeded() -> None:
     errors = [noisy_covariance(noised(true, rng)) - expected for _ in range(400)]
     norms = np.linalg.norm(true.axes.T @ np.array(errors) @ true.axes, ord=2, axis=(1, 2))
     assert 0.01 < np.mean(norms > limit) < 0.11
+
+
+def test_real_classes_are_told_apart(shared: Path) -> None:
+    """PneumoniaMNIST at μ = 0.5: discriminants of the training split on the test split, and tests.
+
+    The AUC of 60 draws was 0.930 on average, and above 0.9 in all of them. Classes of 200 differ in
+    19 of 20 draws: fewer than 5 of 8 for one seed in 2,000. Halves of a class are found different
+    in more than 2 of 8 for one seed in 170 at most.
+    """
+    source = open_dataset("pneumoniamnist", shared)
+    manifold = FlatChart(MANIFOLDS["spd-log-euclidean"](k=5))
+    train, test = (
+        [
+            manifold.coordinates(describe(np.concatenate(list(source.chunks(split=s, label=c)))))
+            for c in (0, 1)
+        ]
+        for s in ("train", "test")
+    )
+    known, rng = domain("oct5", height=28, width=28), np.random.default_rng(14)
+
+    def release(points: FloatArray) -> Release:
+        noise = FloatNoise(rng)
+        return mean(points, GDP(0.5), domain=known, manifold=manifold, plan="auto", noise=noise)
+
+    scores = lda([release(points) for points in train]).score(np.concatenate(test))
+    truth = np.repeat([0, 1], [len(points) for points in test])
+    assert mannwhitneyu(scores[truth == 1], scores[truth == 0]).statistic > 0.9 * np.prod(
+        np.bincount(truth)
+    )
+    p = np.empty((8, 2))
+    for draw in range(8):
+        well, ill = (rng.permutation(points)[:400] for points in train)
+        p[draw] = (
+            two_sample(release(well[:200]), release(ill[:200])).p_value,
+            two_sample(release(ill[:200]), release(ill[200:])).p_value,
+        )
+    found, wrong = np.sum(p <= 0.05, axis=0)
+    assert found >= 5
+    assert wrong <= 2

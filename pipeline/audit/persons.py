@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.audit.transcript import ENDS, RECORDS, Kept, Replayed, prepared
+from pipeline.audit.transcript import ENDS, RECORDS, Kept, Replayed, prepared, rows
 from pipeline.datasets import Card, ImageSource
 from pipeline.datasets.reading import InMemory
 from pipeline.datasets.source import split_codes
@@ -94,15 +94,17 @@ class PersonTranscripts:
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` transcripts, (size, length), of an album; first class first."""
-        parts = []
+        """Return `size` transcripts of an album: the vectors of each, first class first."""
+        drawn: list[tuple[FloatArray, ...]] = [()] * size
         for ready in self.ready(cast(Any, center)):
             noise = Kept(rng, 1.0)
             draw(ready, self.of_class, noise=noise, size=size)
-            parts.append(np.concatenate(noise.vectors).reshape(size, -1))
-        return Draws(np.concatenate(parts, axis=1), Diagnostics())
+            drawn = [(*a, *b) for a, b in zip(drawn, rows(noise.vectors, size), strict=True)]
+        return Draws(rows([vector for told in drawn for vector in told], size), Diagnostics())
 
-    def replay(self, side: list[Prepared], transcript: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def replay(
+        self, side: list[Prepared], transcript: Sequence[FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
         """Return what the steps of a transcript release without noise, and σ of each entry."""
         noise = Replayed(transcript)
         for ready in side:
@@ -146,8 +148,9 @@ def person_transcripts(mechanism: Mechanism) -> Neighbours:
     pair = albums()
     sides = [mechanism.ready(album) for album in pair]
 
-    def log_ratio(row: FloatArray) -> float:
-        (a, sigma), (b, _) = (mechanism.replay(side, row) for side in sides)
+    def log_ratio(told: Sequence[FloatArray]) -> float:
+        (a, sigma), (b, _) = (mechanism.replay(side, told) for side in sides)
+        row = np.concatenate(told)
         return float(np.sum((2.0 * row - a - b) * (a - b) / (2.0 * sigma**2)))
 
     left, right = (cast(Any, album) for album in pair)

@@ -1,6 +1,6 @@
 """The adaptive mean under audit: by its transcript, which tells more than its result.
 
-In: a data set. Out: transcripts, one row for all vectors that one private mean released, in order.
+In: a data set. Out: transcripts, all vectors that one private mean released, in order.
 On either data set the law of a step, given the steps before, is normal around the vector that this
 data set gives when those steps are replayed: the log-likelihood ratio of a transcript is exact.
 Next on the path: ``cases.py``.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import domain
@@ -50,19 +51,34 @@ class Kept:
 
 @dataclass
 class Replayed:
-    """No noise: a transcript is given back step by step, and what was asked is kept."""
+    """No noise: a transcript is given back step by step, and what was asked is kept.
 
-    transcript: FloatArray
+    Vectors of a step may differ in length from draw to draw, as the last carries second moments or
+    not. That is decided by what was told before, so a replay has the same; unless the mechanism is
+    broken: then what both have counts.
+    """
+
+    transcript: Sequence[FloatArray]
     rng: None = None
     vectors: list[FloatArray] = field(default_factory=list)
     sigmas: list[float] = field(default_factory=list)
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
         """Return the next part of the transcript."""
-        start = len(self.sigmas)
-        self.vectors.append(vector)
-        self.sigmas.extend([sigma] * len(vector))
-        return Noised(self.transcript[start : len(self.sigmas)], math.nan)
+        told = self.transcript[len(self.vectors)]
+        both = min(len(told), len(vector))
+        self.vectors.append(np.append(vector[:both], told[both:]))
+        self.sigmas.extend([sigma] * len(told))
+        return Noised(np.append(told[:both], vector[both:]), math.nan)
+
+
+def rows(vectors: Sequence[FloatArray], size: int) -> NDArray[np.object_]:
+    """Return the vectors of `size` draws, one after the other, as an array of one tuple a draw."""
+    steps = len(vectors) // size
+    out = np.empty(size, dtype=object)
+    for one in range(size):
+        out[one] = tuple(vectors[one * steps : (one + 1) * steps])
+    return out
 
 
 @dataclass(frozen=True)
@@ -93,12 +109,14 @@ class Transcripts:
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` transcripts, (size, length), of the data set `center`."""
+        """Return `size` transcripts of the data set `center`: the vectors of each."""
         noise = Kept(rng, self.scale)
         draw(prepared(center, self.manifold), self.budget, noise=noise, size=size)
-        return Draws(np.concatenate(noise.vectors).reshape(size, -1), Diagnostics())
+        return Draws(rows(noise.vectors, size), Diagnostics())
 
-    def replay(self, ready: Prepared, transcript: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def replay(
+        self, ready: Prepared, transcript: Sequence[FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
         """Return what the steps of a transcript release without noise, and σ of each entry."""
         noise = Replayed(transcript)
         draw(ready, self.budget, noise=noise)
@@ -140,8 +158,9 @@ def transcripts(mechanism: Mechanism) -> Neighbours:
 
     sides = ready(mechanism.manifold)
 
-    def log_ratio(row: FloatArray) -> float:
-        (a, sigma), (b, _) = (mechanism.replay(records, row) for records in sides)
+    def log_ratio(told: Sequence[FloatArray]) -> float:
+        (a, sigma), (b, _) = (mechanism.replay(records, told) for records in sides)
+        row = np.concatenate(told)
         return float(np.sum((2.0 * row - a - b) * (a - b) / (2.0 * sigma**2)))
 
     return Neighbours(left, right, None, lambda y: np.array([log_ratio(row) for row in y]))

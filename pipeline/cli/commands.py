@@ -6,6 +6,7 @@ planning      plan: what a release will be like, before it
 catalogue     datasets, mechanisms, audit: what there is, and whether it keeps its word
 releases      release, ledger, serve: on private images
 looking_back  history: on what was released
+several       compare, combine: on several releases
 completion    what a shell needs to complete all of these
 """
 
@@ -21,6 +22,7 @@ from pipeline.cli import (
     looking_back,
     planning,
     releases,
+    several,
 )
 from pipeline.cli.version import version
 
@@ -70,6 +72,8 @@ HELP: Mapping[str, tuple[Callable[..., None] | App, ...]] = {
         book,
         releases.serve,
         looking_back.history,
+        several.compare,
+        several.combine,
     ),
     "What there is": (catalogue.datasets, catalogue.card, catalogue.mechanisms, catalogue.audit),
     "The program itself": (completion, app["--help"], app["--version"]),

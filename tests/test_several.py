@@ -1,0 +1,93 @@
+"""Commands on several releases: what they print is what the documents say, and one line else."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_inference import entry, noised, observed
+
+from pipeline.cli import main
+from pipeline.inference import combine, two_sample
+
+
+def document(
+    path: Path, seed: int, names: tuple[str, ...] = ("well", "ill"), **settings: Any
+) -> Path:
+    """Write a document with a class of each name."""
+    rng = np.random.default_rng(seed)
+    rows = [{"class_name": name, **entry(noised(observed(), rng))} for name in names]
+    known = {"descriptor": "toy3", "eta": 1e-6, "manifold": "spd-log-euclidean"} | settings
+    path.write_text(json.dumps({"settings": known, "classes": rows}))
+    return path
+
+
+def test_documents_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Classes that both have, with the p-values of the library; together by Bonferroni."""
+    one = document(tmp_path / "a.json", 1)
+    two = document(tmp_path / "b.json", 2, ("ill", "well", "rare"))
+    assert main(["compare", str(one), str(two), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [row["class"] for row in told["classes"]] == ["well", "ill"]
+    left, right = (
+        {row["class_name"]: row for row in json.loads(path.read_text())["classes"]}
+        for path in (one, two)
+    )
+    for row in told["classes"]:
+        found = two_sample(left[row["class"]], right[row["class"]])
+        assert (row["p_value"], row["statistic"]) == (found.p_value, found.statistic)
+    smallest = min(row["p_value"] for row in told["classes"])
+    assert told["p_value"] == min(1.0, 2 * smallest)
+    assert main(["compare", str(one), str(two)]) == 0
+    assert "all classes together: p = " in capsys.readouterr().out
+
+
+def test_documents_are_combined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three hospitals: means, radii and heterogeneity of the library, by class."""
+    paths = [str(document(tmp_path / f"{seed}.json", seed)) for seed in (1, 2, 3)]
+    assert main(["combine", *paths, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["classes"]
+    rows = [json.loads(Path(path).read_text())["classes"][1] for path in paths]
+    found = combine(rows)
+    assert told[1]["class"] == "ill"
+    assert told[1]["n"] == 600
+    assert told[1]["all"]["point"] == found.point.tolist()
+    assert told[1]["common"]["radius"] == found.common.radius
+    assert told[1]["heterogeneity"]["p_value"] == found.p_value
+    assert main(["combine", *paths]) == 0
+    assert "one population" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("combine", "a.json"), "two documents of releases or more, found 1"),
+        (("compare", "a.json", "gone.json"), "cannot read"),
+        (("compare", "a.json", "list.json"), "list.json is no document of a release"),
+        (("compare", "a.json", "other.json"), "has descriptor = 'toy3', "),
+        (("combine", "a.json", "rare.json"), "no class stands in all documents"),
+        (("compare", "a.json", "old.json"), "need what an adaptive mean observed"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(
+    command: tuple[str, ...],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2 and what to do: documents that are missing, strange, old or of other things."""
+    monkeypatch.chdir(tmp_path)
+    old = json.loads(document(Path("a.json"), 1).read_text())
+    Path("list.json").write_text("[]")
+    document(Path("other.json"), 1, descriptor="oct5")
+    document(Path("rare.json"), 1, ("rare",))
+    for row in old["classes"]:
+        del row["observed"]
+    Path("old.json").write_text(json.dumps(old))
+    assert main(list(command)) == 2
+    told = capsys.readouterr()
+    assert not told.out
+    assert words in told.err
+    assert len(told.err.strip().splitlines()) == 1

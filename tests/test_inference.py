@@ -32,7 +32,7 @@ from pipeline.inference.classifying import RIDGE
 from pipeline.inference.coordinates import slope
 from pipeline.inference.covariance import noise_edge, noisy_covariance
 from pipeline.inference.geodesics import noise_norm
-from pipeline.inference.regions import BIASES, CLIPPED, likely_bias
+from pipeline.inference.regions import BIASES, CLIPPED, NOISY, likely_bias
 from pipeline.mean import AdaptivePlan, Observed, Records, Release, SinglePlan, admit, mean
 from pipeline.mean.observed import as_values
 from pipeline.mean.second_moment import FACTOR
@@ -205,7 +205,8 @@ def test_regions_are_not_offered_where_nothing_is_known() -> None:
     assert not any(one.offered for one in few)
     assert region(release_of(records, range(500), 1.0, 0)).offered
     assert not region(entry(observed(clipped=CLIPPED + 1e-6))).offered
-    assert region(entry(observed(clipped=CLIPPED))).offered
+    assert region(entry(observed(clipped=CLIPPED, sigma=NOISY))).offered
+    assert not region(entry(observed(sigma=NOISY + 1e-9))).offered
     assert not region(entry(observed(moment=None)), of="population").offered
 
 

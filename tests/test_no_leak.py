@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import re
 import sqlite3
 import struct
 import subprocess
@@ -74,6 +75,17 @@ def numbers(images: np.ndarray, labels: np.ndarray) -> list[float]:
     return [float(x) for x in (*found, *canary.ravel())]
 
 
+def written(value: float) -> bytes:
+    """Return seven digits and the point, or eight digits.
+
+    A release prints some thousand numbers: that one agrees with one of a hundred by chance, where
+    all are of one size, has a probability below 0.01.
+    """
+    text = repr(value)
+    first = re.search("[1-9]", text)
+    return text[: (first.start() if first else 0) + 8].encode()
+
+
 def needles(images: np.ndarray, labels: np.ndarray, folder: Path) -> dict[str, bytes]:
     """Return every form in which private content could be lying in a file."""
     raw = images[137].tobytes()
@@ -81,7 +93,7 @@ def needles(images: np.ndarray, labels: np.ndarray, folder: Path) -> dict[str, b
     out["row in base64"] = base64.b64encode(raw)[4:40]
     for value in numbers(images, labels):
         out[f"{value} in binary"] = struct.pack("<d", value)
-        out[f"{value} in text"] = repr(value)[:9].encode()
+        out[f"{value} in text"] = written(value)
     for word in ("Benengeli", "toboso", "La Mancha", "Rocinante", "molino", "barataria"):
         out[word] = word.encode()
     for number in range(9):

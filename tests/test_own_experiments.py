@@ -150,7 +150,8 @@ def test_classes_draw_side_by_side_unless_timed() -> None:
         assert steps[-1].name in ("results", "table", "passes")
         parallel[config.kind] = {step.name for step in steps if step.parallel}
     alone = {"timing": set[str](), "composition": set[str](), "scale": set[str]()}
-    assert parallel == {"error": {"mechanisms"}, "nights": {"mechanisms"}, **alone}
+    drawn = {kind: {"mechanisms"} for kind in ("error", "nights", "regions")}
+    assert parallel == {**drawn, **alone}
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ contracts: $(VENV)/.dev  ## Who may import whom
 
 tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL first
 	@$(BIN)/python -m tests.components
-	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	@$(BIN)/python -m pytest --numprocesses 3 --dist worksteal  # of two cores: one of three waits
 
 oldest:  ## The quick part of the suite with the oldest dependencies that are supported
 	@test -e $(OLDEST)/.made || { $(PYTHON) -m venv $(OLDEST) && $(OLDEST)/bin/python -m pip install \

@@ -67,6 +67,7 @@ def test_documents_are_combined(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (("compare", "a.json", "list.json"), "list.json is no document of a release"),
         (("compare", "a.json", "other.json"), "has descriptor = 'toy3', "),
         (("combine", "a.json", "rare.json"), "no class stands in all documents"),
+        (("compare", "a.json", "night.json"), "night.json is a night of a stream"),
         (("compare", "a.json", "old.json"), "need what an adaptive mean observed"),
     ],
 )
@@ -83,6 +84,7 @@ def test_what_cannot_be_compared_is_one_line(
     Path("list.json").write_text("[]")
     document(Path("other.json"), 1, descriptor="oct5")
     document(Path("rare.json"), 1, ("rare",))
+    Path("night.json").write_text(json.dumps(old | {"night": 3}))
     for row in old["classes"]:
         del row["observed"]
     Path("old.json").write_text(json.dumps(old))

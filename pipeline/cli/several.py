@@ -111,6 +111,11 @@ def _classes(documents: tuple[Path, ...]) -> dict[str, list[Mapping[str, Any]]]:
     for path, document in zip(documents, read, strict=True):
         if not isinstance(document, dict) or not {"settings", "classes"} <= set(document):
             raise ConfigError(f"{path} is no document of a release; give OUT/release/*.json")
+        if "night" in document:
+            raise ConfigError(
+                f"{path} is a night of a stream, which has its units in common with other nights; "
+                "give releases of their own, or see the windows of a stream in `covdp history`"
+            )
         for name in ALIKE:
             one, other = (found["settings"].get(name) for found in (read[0], document))
             if one != other:

@@ -84,6 +84,7 @@ def fill(
                     made.append(make(plan.part(missing), place, tick))
                 else:
                     _distribute(plan, place, missing, hand_out, made, tick)
+                    sweep(place, own)  # what a worker that was killed left half done
             names = _listed(plan, place)
     held = [_held(plan, shard, names) for shard in range(len(plan.keys))]
     seconds = time.perf_counter() - started

@@ -1,6 +1,6 @@
 """Terms of a released mean with bands, from what its document says of its noise.
 
-A band is where a term of the mean lies that noise was put on, in at least 9 of 10 releases. The
+A band is where a term of the mean lies that noise was put on, in about 9 of 10 releases. The
 error of the mean is Gaussian of covariance V in the manifold's coordinates; on a term's own scale
 it is gᵀVg to first order, g the gradient there. Next on the path: ``night_means.py``.
 """
@@ -26,7 +26,8 @@ BIAS, CLIPPED = 2.0, 0.5
 """How often a predicted bias along the line counts, and the share of records clipped off it up to
 which biases are believed. By hand: at n·μ from 50 to 240 bands of `oct5` held in 96 to 100 of 100
 draws on `tiles`, PneumoniaMNIST, PathMNIST in gray and middle slices of AdrenalMNIST3D in the
-log-Euclidean metric, and in 73 to 100 in log-Cholesky, those without a band counted as misses."""
+log-Euclidean metric, and in 70 to 100 in log-Cholesky, those without a band counted as misses. Left
+out: the smaller class of AdrenalMNIST3D at n·μ = 52, which mostly has no band."""
 ALONG = 0.25
 """Share of a predicted squared error that is taken to lie along the line of contrast.
 

@@ -10,9 +10,11 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import nibabel
 import numpy as np
 import pytest
 from PIL import Image
@@ -166,6 +168,50 @@ def test_no_mask_is_told_of(
     spoil(ward / "ward/masks/ill" / f"{NAME}-1.png")
     said = refused(ward, "withheld", capfd, caplog)
     assert not re.search("a mask|pixel|readable", said)
+
+
+def save_region(file: Path, *sides: int, inside: float = 1.0, moved: float = 0.0) -> None:
+    """Write a volume of one value as NIfTI, so far beside the others."""
+    affine = np.eye(4)
+    affine[0, 3] = moved
+    nibabel.save(nibabel.Nifti1Image(np.full(sides, inside, np.float32), affine), file)
+
+
+REGIONS: dict[str, Callable[[Path], object]] = {
+    "nothing inside": lambda file: save_region(file, 9, 8, 7, inside=0.0),
+    "size": lambda file: save_region(file, 9, 8, 6),
+    "elsewhere": lambda file: save_region(file, 9, 8, 7, moved=5.0),
+    "no number": lambda file: save_region(file, 9, 8, 7, inside=np.nan),
+    "no volume": lambda file: file.write_bytes(NAME.encode() * 99),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-9]),
+    "none": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("spoil", REGIONS.values(), ids=REGIONS)
+@pytest.mark.parametrize("how", ["all", "masked"])
+def test_no_mask_of_a_volume_is_told_of(
+    ward: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    spoil: Callable[[Path], object],
+    how: str,
+) -> None:
+    """Of NIfTI too a mask at fault is withheld, whether found when it is opened or when read."""
+    caplog.set_level(logging.DEBUG)
+    for label, number in product(("well", "ill"), range(2)):
+        (ward / "scans/masks" / label).mkdir(parents=True, exist_ok=True)
+        (ward / "scans" / label).mkdir(exist_ok=True)
+        for part in (label, f"masks/{label}"):
+            save_region(ward / "scans" / part / f"{NAME}-{number}.nii", 9, 8, 7)
+    kind = CARD.replace("folder", "nifti")
+    (ward / "ward.toml").write_text(
+        f'{kind}axis = 2\nframes = "{how}"\npath = "scans"\nwindow = [0, 1]\n'
+        'masks = "masks/{class}/*.nii"\n'
+    )
+    spoil(ward / "scans/masks/ill" / f"{NAME}-1.nii")
+    said = refused(ward, "withheld", capfd, caplog)
+    assert not re.search("a mask|voxel|affine|NIfTI|readable", said)
 
 
 SPOILT: dict[str, dict[str, Any]] = {

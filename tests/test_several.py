@@ -17,8 +17,10 @@ def document(
 ) -> Path:
     """Write a document with a class of each name."""
     rng = np.random.default_rng(seed)
-    rows = [{"class_name": name, **entry(noised(observed(), rng))} for name in names]
-    known = {"descriptor": "toy3", "eta": 1e-6, "manifold": "spd-log-euclidean"} | settings
+    rows = [{"class_name": name, "n": 200, **entry(noised(observed(), rng))} for name in names]
+    known = {"descriptor": "toy3", "eta": 1e-6, "manifold": "spd-log-euclidean"}
+    known |= {"name": path.stem, "run_key": "monday", "definition": "gdp", "budget": 0.5}
+    known |= settings
     path.write_text(json.dumps({"settings": known, "classes": rows}))
     return path
 

@@ -12,13 +12,16 @@ _DARK = "luminance(scale('color', datum.value)) < 0.179"
 """Vega: whether white stands out more than black from a cell (equal contrast at √0.0525 − 0.05)."""
 
 
-def matrices(names: Sequence[str], points: FloatArray, features: Sequence[str]) -> Figure:
+def matrices(
+    names: Sequence[str], points: FloatArray, features: Sequence[str], *, across: int = 0
+) -> Figure:
     """Draw one square a class: correlations as colour, standard deviations on the diagonal.
 
-    `points` are their matrices, shape (c, k, k), symmetric positive definite.
+    `points` are their matrices, shape (c, k, k), symmetric positive definite; `across` of them
+    stand in a row if there is room, as many as there is room for by default.
     """
     records = _cells(names, points, features)
-    return _drawn(records, list(names), list(features))
+    return _drawn(records, list(names), list(features), across)
 
 
 def _cells(
@@ -53,7 +56,9 @@ def _deviation(value: float) -> str:
     return f"{value:#.2g}".removesuffix(".") if plain else number(value)
 
 
-def _drawn(records: list[dict[str, Any]], names: list[str], order: list[str]) -> Figure:
+def _drawn(
+    records: list[dict[str, Any]], names: list[str], order: list[str], across: int
+) -> Figure:
     """Return the chart of the cells."""
     import altair as alt
 
@@ -68,10 +73,11 @@ def _drawn(records: list[dict[str, Any]], names: list[str], order: list[str]) ->
         color=alt.condition(_DARK, alt.value("#ffffff"), alt.value("#000000")),
     )
     side = 44 * len(order)
+    room = 3 if side < 270 else 2
     chart = (
         alt.layer(cells, words, data=alt.InlineData(values=records))
         .properties(width=side, height=side)
-        .facet(alt.Facet("class:N", sort=names, title=None), columns=3 if side < 270 else 2)
+        .facet(alt.Facet("class:N", sort=names, title=None), columns=min(across or room, room))
         .resolve_axis(x="independent", y="independent")
     )
     return finish(

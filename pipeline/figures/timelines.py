@@ -120,58 +120,76 @@ def _layers(
 
 
 def comparison(
-    records: Sequence[Record], *, spans: Sequence[str], classes: Sequence[str]
+    records: Sequence[Record],
+    *,
+    name: str,
+    title: str,
+    along: str,
+    lines: Sequence[str],
+    classes: Sequence[str],
+    caption: str,
 ) -> Figure | None:
     """Draw the values of a few means below one another, a panel a term; None where there is none.
 
     Parameters
     ----------
     records : sequence of mapping
-        With ``term`` and ``nights``.
-    spans : sequence of str
-        All values of ``nights``, the first on top.
+        With ``term`` and `along`; with ``same``, where a thin line stands.
+    name, title : str
+        Id of the figure, and what it shows.
+    along : str
+        Key of what the means are of.
+    lines : sequence of str
+        All its values, the first on top.
     classes : sequence of str
         All classes.
+    caption : str
+        What the marks stand for.
     """
     records = [record for record in records if record["value"] is not None]
     if not records:
         return None
-    titles = list(dict.fromkeys(record["term"] for record in records))
+    terms = list(dict.fromkeys(record["term"] for record in records))
     return finish(
-        _panels(records, titles, spans, classes),
-        name="windows",
-        title="Windows",
-        alt=f"{listing(titles)} of {listing(classes)} in {listing(spans)}, with bands.",
-        caption="Mark: the mean of the units that came in these nights. Stroke: where it lies "
-        "without noise, in 9 of 10 nights: the noise of windows is known exactly, what clipping "
-        "did is predicted. None is drawn where that is more than a factor of 2. Windows that end "
-        "on one night share noise.",
+        _panels(records, terms, along, lines, classes),
+        name=name,
+        title=title,
+        alt=f"{listing(terms)} of {listing(classes)} in {listing(lines)}, with bands.",
+        caption=caption,
         legend=classes,
     )
 
 
 def _panels(
-    records: Sequence[Record], titles: Sequence[str], spans: Sequence[str], classes: Sequence[str]
+    records: Sequence[Record],
+    titles: Sequence[str],
+    along: str,
+    lines: Sequence[str],
+    classes: Sequence[str],
 ) -> Any:
-    """Return a panel a term, with a line a span, and the classes side by side on it."""
+    """Return a panel a term, with a line a mean, and the classes side by side on it."""
     import altair as alt
 
     columns, width = 2, 350
     colour, shape = _look(classes)
     offset = alt.YOffset("class:N", sort=list(classes), scale=alt.Scale(paddingOuter=0.35))
     down = alt.Axis(domain=False, ticks=False, grid=True, labelPadding=8)
-    lines = alt.Y("nights:N", title=None, axis=down, scale=alt.Scale(domain=list(spans)))
-    base = alt.Chart().encode(lines, offset, colour)
+    rows = alt.Y(f"{along}:N", title=None, axis=down, scale=alt.Scale(domain=list(lines)))
+    base = alt.Chart().encode(rows, offset, colour)
     scale = alt.Scale(zero=False)
+    layers = []
+    if "same" in records[0]:
+        same = alt.Chart().mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1)
+        layers.append(same.encode(alt.X("same:Q", title=None, scale=scale)))
     stroke = base.mark_rule(strokeWidth=2).encode(
         alt.X("low:Q", title=None, scale=scale, axis=alt.Axis(tickCount=5)), alt.X2("high")
     )
     dots = base.mark_point(filled=True, size=44, opacity=1).encode(
-        alt.X("value:Q", scale=scale), shape, tooltip=["term:N", *_tips("nights")]
+        alt.X("value:Q", scale=scale), shape, tooltip=["term:N", *_tips(along)]
     )
     height = {"step": max(34, 12 * len(classes)), "for": "position"}
     return (
-        alt.layer(stroke, dots)
+        alt.layer(*layers, stroke, dots)
         .properties(width=width, height=height)
         .facet(
             facet=alt.Facet("term:N", sort=list(titles), title=None, header=header(titles, width)),

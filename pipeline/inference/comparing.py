@@ -20,6 +20,9 @@ from pipeline.inference.covariance import covariance
 from pipeline.inference.regions import is_offered, likely_bias
 from pipeline.inference.released import Released
 
+LEVEL = 0.95
+"""Confidence of the region of a difference."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -35,6 +38,9 @@ class Comparison:
         δ along the line in its standard deviations, NaN where there is no line.
     distance : float
         ‖δ‖, noise and all.
+    radius : float
+        Of the region around δ that holds the true difference with 95 % confidence, as a `Region`
+        states its radius: √(q·tr V/d); NaN without a second moment.
     offered : bool
         Whether a region is offered for both classes; where not, the p-value may be off.
     """
@@ -43,6 +49,7 @@ class Comparison:
     statistic: float
     line: float
     distance: float
+    radius: float
     offered: bool
 
 
@@ -60,7 +67,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
     delta = both[1].unshrunk - both[0].unshrunk
     distance = float(np.linalg.norm(delta))
     if any(one.read.observed.moment is None for one in both):
-        return Comparison(1.0, math.nan, math.nan, distance, False)
+        return Comparison(1.0, math.nan, math.nan, distance, math.nan, False)
     whole = np.zeros((manifold.dim, manifold.dim))
     for one in both:
         seen = one.read.observed
@@ -77,5 +84,6 @@ def two_sample(a: Released, b: Released) -> Comparison:
         statistic=statistic,
         line=line,
         distance=distance,
+        radius=math.sqrt(float(chi2.ppf(LEVEL, manifold.dim)) * np.trace(whole) / manifold.dim),
         offered=all(is_offered(one.read.observed) for one in both),
     )

@@ -138,8 +138,19 @@ def region(
 
 def is_offered(observed: Observed) -> bool:
     """Return whether the rule for offering a region is met."""
-    sharp = observed.sigma <= NOISY
-    return sharp and observed.moment is not None and observed.clipped <= CLIPPED
+    return not withheld(observed)
+
+
+def withheld(observed: Observed) -> str:
+    """Return why no region is offered, in words; "" where one is."""
+    if observed.moment is None:
+        return "no second moment: the noise covers the whole region, n·μ is too small"
+    if observed.sigma > NOISY:
+        times = observed.sigma / NOISY
+        return f"the noise is {times:.2g} times too wide to say how much was clipped: n·μ is small"
+    if observed.clipped > CLIPPED:
+        return f"{observed.clipped:.0%} of the records are estimated to be clipped"
+    return ""
 
 
 def likely_bias(observed: Observed) -> FloatArray:

@@ -32,7 +32,7 @@ def write_document(content: bytes, folder: Path) -> Path:
         The folder cannot be written: the same run key gives the same bytes again, at no cost.
     """
     settings = json.loads(content)["settings"]
-    stem = f"{settings['name']}-{_safe(settings['run_key'])}"
+    stem = _safe(f"{settings['name']}-{settings['run_key']}")  # it may come from elsewhere
     place = make_folder(folder / "release")
     names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
     path = next(
@@ -45,14 +45,20 @@ def write_document(content: bytes, folder: Path) -> Path:
 
 def read_document(path: Path) -> dict[str, Any]:
     """Return the document written to `path`; raise `OutputError` when it is damaged."""
+    return read_committed(path)[1]
+
+
+def read_committed(path: Path) -> tuple[bytes, dict[str, Any]]:
+    """Return the bytes written to `path`, and what they say; raise as `read_document` does."""
     try:
-        document: dict[str, Any] = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        content = path.read_bytes()
+        document: dict[str, Any] = json.loads(content)
+    except (OSError, ValueError, RecursionError) as error:
         raise OutputError(
             f"cannot read {path}; release again with the same run key: the ledger gives the same "
             "values back and charges nothing"
         ) from error
-    return document
+    return content, document
 
 
 def _is_taken(path: Path, content: bytes) -> bool:

@@ -69,28 +69,67 @@ class Reading(NamedTuple):
 
 
 def read_terms(
-    terms: Sequence[Term], mean: Mean, manifold: Manifold, *, widest: float = WIDEST
+    terms: Sequence[Term],
+    mean: Mean,
+    manifold: Manifold,
+    *,
+    widest: float = WIDEST,
+    wide: float = WIDE,
 ) -> tuple[Reading, ...]:
-    """Return what a mean says in each of some terms, nothing where half a band is `widest`."""
-    point, covariance = mean.point, mean.covariance
-    if point is None:
+    """Return what a mean says in each of some terms, nothing where half a band is `widest`.
+
+    A band reaches `wide` standard deviations to each side.
+    """
+    if mean.point is None:
         return tuple(Reading(term, None, None, None) for term in terms)
-    if covariance is None:
-        return tuple(Reading(term, float(term.value(point)), None, None) for term in terms)
-    base = point if mean.base is None or manifold.flat else mean.base
+    if mean.covariance is None:
+        return tuple(Reading(term, float(term.value(mean.point)), None, None) for term in terms)
+    found = _on_scales(terms, mean.point, mean.covariance, mean.base, manifold)
+    return tuple(_reading(term, *seen, widest, wide) for term, seen in found)
+
+
+def read_differences(
+    terms: Sequence[Term], first: Mean, second: Mean, manifold: Manifold, *, wide: float
+) -> tuple[Reading, ...]:
+    """Return by what the second of two means that err by themselves differs from the first.
+
+    On a term's own scale, and back from it: of sizes and ratios the quotient, of correlations
+    tanh(artanh r₂ − artanh r₁), which is their difference where it is small.
+    """
+    scales = []
+    for one in (first, second):
+        if one.point is None or one.covariance is None:
+            return tuple(Reading(term, None, None, None) for term in terms)
+        scales.append(_on_scales(terms, one.point, one.covariance, one.base, manifold))
+    return tuple(
+        _reading(term, after[0] - before[0], math.hypot(before[1], after[1]), WIDEST, wide)
+        for (term, before), (_, after) in zip(*scales, strict=True)
+    )
+
+
+def _on_scales(
+    terms: Sequence[Term],
+    point: FloatArray,
+    covariance: FloatArray,
+    base: FloatArray | None,
+    manifold: Manifold,
+) -> list[tuple[Term, tuple[float, float]]]:
+    """Return each term of a mean on the term's own scale, and the standard deviation there."""
+    start = point if base is None or manifold.flat else base
     steps = STEP * np.eye(manifold.dim)
-    around = manifold.exp(base, manifold.log(base, point) + np.stack([steps, -steps]))
-    return tuple(_reading(term, point, covariance, around, widest) for term in terms)
+    around = manifold.exp(start, manifold.log(start, point) + np.stack([steps, -steps]))
+    found = []
+    for term in terms:
+        ahead, behind = term.scaled(around)
+        gradient = (ahead - behind) / (2.0 * STEP)
+        deviation = math.sqrt(float(gradient @ covariance @ gradient))
+        found.append((term, (float(term.scaled(point)), deviation)))
+    return found
 
 
-def _reading(
-    term: Term, point: FloatArray, covariance: FloatArray, around: FloatArray, widest: float
-) -> Reading:
-    """Return a term of a point with its band; `around` is one step ahead and behind, (2, d)."""
-    centre = float(term.scaled(point))
-    ahead, behind = term.scaled(around)
-    gradient = (ahead - behind) / (2.0 * STEP)
-    half = WIDE * math.sqrt(float(gradient @ covariance @ gradient))
+def _reading(term: Term, centre: float, deviation: float, widest: float, wide: float) -> Reading:
+    """Return a value on a term's own scale as a reading."""
+    half = wide * deviation
     if not half < widest:
         return Reading(term, None, None, None)
     low, value, high = term.unscaled(centre + half * np.array([-1.0, 0.0, 1.0]))

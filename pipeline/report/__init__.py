@@ -6,6 +6,7 @@
     page       sections, reportlets, templates
     release    the page of a release, from the committed document alone
     history    the page of all releases of a population, from their committed documents alone
+    several    the pages of releases compared and combined, from their documents alone
 
 Order and captions stand in ``reports/report.toml``, the looks in ``reports/templates`` and
 ``reports/style.css``.
@@ -14,5 +15,12 @@ Order and captions stand in ``reports/report.toml``, the looks in ``reports/temp
 from pipeline.report.history_page import build_history
 from pipeline.report.page import build_report
 from pipeline.report.release_page import build_release_report
+from pipeline.report.several_page import build_combination, build_comparison
 
-__all__ = ["build_history", "build_release_report", "build_report"]
+__all__ = [
+    "build_combination",
+    "build_comparison",
+    "build_history",
+    "build_release_report",
+    "build_report",
+]

@@ -105,7 +105,20 @@ def windows(series: Series) -> Figure | None:
         for when, n, found in _spans(one)
     ]
     named = list(dict.fromkeys(str(record["nights"]) for record in records))
-    return comparison(records, spans=named, classes=series.classes) if len(named) > 1 else None
+    if len(named) < 2:
+        return None
+    return comparison(
+        records,
+        name="windows",
+        title="Windows",
+        along="nights",
+        lines=named,
+        classes=series.classes,
+        caption="Mark: the mean of the units that came in these nights. Stroke: where it lies "
+        "without noise, in 9 of 10 nights: the noise of windows is known exactly, what clipping "
+        "did is predicted. None is drawn where that is more than a factor of 2. Windows that end "
+        "on one night share noise.",
+    )
 
 
 def _spans(one: ClassRun) -> Iterator[tuple[str, int, tuple[Reading, ...]]]:

@@ -1,0 +1,236 @@
+"""The pages of `covdp compare` and `covdp combine`: made from documents of releases alone.
+
+Next on the path: ``several_parts.py``, what their blocks show.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.descriptors import DESCRIPTORS
+from pipeline.figures import javascript, listing
+from pipeline.files import atomic_path, make_folder, resource
+from pipeline.inference import Combined, Comparison
+from pipeline.publish.forests import Forest, differences, forest
+from pipeline.publish.several import Several
+from pipeline.report.finding import Finding
+from pipeline.report.page import Section, load_spec, render
+from pipeline.report.release_parts import unit_of
+from pipeline.report.several_parts import (
+    ALPHA,
+    Block,
+    basis,
+    difference_figure,
+    documents,
+    equal,
+    finite,
+    forest_figure,
+    is_float,
+    means,
+    probability,
+    reportlets,
+    statement,
+)
+
+ALL, COMMON = "mean of all", "common mean"
+
+
+def build_comparison(
+    several: Several, found: Mapping[str, Comparison], together: float, out: Path
+) -> Path:
+    """Write ``OUT/compare.html``, and the committed bytes beside it, and return the page.
+
+    Parameters
+    ----------
+    several : Several
+        Two documents.
+    found : mapping of str to Comparison
+        The test of each class.
+    together : float
+        The p-value of all classes together.
+    out : Path
+        The folder.
+
+    Raises
+    ------
+    OutputError
+        When something cannot be written.
+    """
+    words = _words("compare")
+    descriptor = several.given[0].settings["descriptor"]
+    seen = _forests(several, {})
+    moved = (
+        {name: differences(descriptor, *rows) for name, rows in several.classes.items()}
+        if seen
+        else {}
+    )
+    blocks: dict[str, Block] = {
+        "tests": ("table.html.j2", _tests(several, found)),
+        "differences": ("figure.html.j2", difference_figure(moved, words["differences_marks"])),
+        "forest": ("figure.html.j2", forest_figure(seen, words["forest_marks"])),
+        "means": ("figure.html.j2", means(several)),
+        "basis": ("findings.html.j2", basis(several)),
+    }
+    sound = all(one.offered for one in found.values())
+    key = [(probability(together), "p-value, all classes"), *_sizes(several)]
+    return _write(several, "compare", blocks, _verdict(together, found, sound), key, words, out)
+
+
+def build_combination(several: Several, found: Mapping[str, Combined], out: Path) -> Path:
+    """Write ``OUT/combine.html``, and the committed bytes beside it, and return the page.
+
+    Arguments and errors as of `build_comparison`.
+    """
+    words = _words("combine")
+    regions = {name: {ALL: one.all, COMMON: one.common} for name, one in found.items()}
+    squares = {name: {ALL: one.all.centre} for name, one in found.items()}
+    blocks: dict[str, Block] = {
+        "tests": ("table.html.j2", _combined(found)),
+        "forest": (
+            "figure.html.j2",
+            forest_figure(_forests(several, regions), words["forest_marks"]),
+        ),
+        "means": ("figure.html.j2", means(several, squares)),
+        "basis": ("findings.html.j2", basis(several)),
+    }
+    least = min(1.0, len(found) * min(one.p_value for one in found.values()))
+    sound = all(one.all.offered for one in found.values())
+    key = [(str(len(several.given)), "releases"), *_sizes(several)]
+    return _write(several, "combine", blocks, _fits(least, sound), key, words, out)
+
+
+def _words(name: str) -> dict[str, Any]:
+    spec = load_spec(resource("reports", "report.toml"))
+    return dict(spec["page"] | spec["release"] | spec[name])
+
+
+def _forests(several: Several, regions: Mapping[str, Mapping[str, Any]]) -> dict[str, Forest]:
+    """Return what all means of each class say; nothing where the descriptor is not known."""
+    descriptor = several.given[0].settings["descriptor"]
+    if descriptor not in DESCRIPTORS:
+        return {}
+    return {
+        name: forest(descriptor, several.names, rows, regions.get(name))
+        for name, rows in several.classes.items()
+    }
+
+
+def _verdict(together: float, found: Mapping[str, Comparison], sound: bool) -> Finding:
+    """Say what the test found, and what that does not mean."""
+    told = f"({equal(together)}, {_classes(len(found))})"
+    unsound = "" if sound else " Not every test is sound: see what it rests on."
+    if together < ALPHA:
+        least = min(found, key=lambda name: found[name].p_value)
+        return Finding(
+            f"The two releases differ {told}, most surely in {least}: two samples of one "
+            f"population would seldom differ so much.{unsound}",
+            warning=not sound,
+        )
+    return Finding(
+        f"No difference is told {told}. That is no proof that there is none: the bands say what "
+        f"would not have been noticed.{unsound}",
+        warning=not sound,
+    )
+
+
+def _fits(least: float, sound: bool) -> Finding:
+    unsound = "" if sound else " Not every test is sound: see what it rests on."
+    if least < ALPHA:
+        return Finding(
+            f"The releases are not of one population ({equal(least)}, all classes together): read "
+            f"the mean of all; a common mean does not fit them.{unsound}",
+            warning=True,
+        )
+    return Finding(
+        f"One population fits all releases ({equal(least)}, all classes together), which is no "
+        f"proof that there is but one.{unsound}",
+        warning=not sound,
+    )
+
+
+def _classes(count: int) -> str:
+    return "all classes together" if count > 1 else "one class"
+
+
+def _sizes(several: Several) -> list[tuple[str, str]]:
+    """Return the key numbers that both pages have."""
+    unit = unit_of(several.given[0].settings)
+    total = sum(int(row["n"]) for rows in several.classes.values() for row in rows)
+    count = len(several.classes)
+    return [(f"{total:,}", f"{unit}s"), (str(count), "class" if count == 1 else "classes")]
+
+
+def _tests(several: Several, found: Mapping[str, Comparison]) -> dict[str, Any]:
+    """Return a line a class: sizes, p-value, statistics, distance and how sure it is."""
+    lines = [
+        [
+            name,
+            *(f"{int(row['n']):,}" for row in several.classes[name]),
+            probability(one.p_value),
+            finite(one.statistic),
+            finite(one.line),
+            finite(one.distance),
+            finite(one.radius),
+            _yes(one.offered),
+        ]
+        for name, one in found.items()
+    ]
+    sizes = [f"n, {name}" for name in several.names]
+    heads = ["Class", *sizes, "p-value", "χ²", "z along contrast", "Distance", "95 % radius"]
+    return {"heads": [*heads, "Sound"], "lines": lines, "text": 1}
+
+
+def _combined(found: Mapping[str, Combined]) -> dict[str, Any]:
+    """Return a line a class: size, regions, and Cochran's Q with its degrees of freedom."""
+    lines = [
+        [
+            name,
+            f"{one.n:,}",
+            finite(one.all.radius),
+            finite(one.common.radius),
+            finite(one.statistic),
+            str(one.freedom),
+            probability(one.p_value),
+            _yes(one.all.offered),
+        ]
+        for name, one in found.items()
+    ]
+    heads = ["Class", "n", "Radius, mean of all", "Radius, common mean", "Cochran's Q", "d.f."]
+    return {"heads": [*heads, "p-value", "Sound"], "lines": lines, "text": 1}
+
+
+def _yes(offered: bool) -> str:
+    return "yes" if offered else "no"
+
+
+def _write(
+    several: Several,
+    name: str,
+    blocks: dict[str, Block],
+    headline: Finding,
+    key: Sequence[tuple[str, str]],
+    words: Mapping[str, Any],
+    out: Path,
+) -> Path:
+    """Write the committed bytes, then the page."""
+    files = documents(several, make_folder(out))
+    section = Section(
+        id=name,
+        title=words["headline"],
+        subtitle=listing(several.names, "; "),
+        key_numbers=key,
+        headline=headline,
+        reportlets=reportlets({**blocks, "documents": ("documents.html.j2", files)}, words),
+        classes=tuple(several.classes),
+    )
+    warning = {"warning": words["unsafe"]} if is_float(several) else {}
+    page = render(
+        title=f"{words['headline']}: {section.subtitle}",
+        page={**words, **warning},
+        sections=[section],
+        privacy=statement(several),
+        script=javascript(),
+    )
+    with atomic_path(out / f"{name}.html") as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return out / f"{name}.html"

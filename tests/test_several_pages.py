@@ -1,0 +1,194 @@
+"""The pages of releases compared and combined: what they say, what lies beside them, in a browser.
+
+Random tests are seeded and state how often any seed would raise a false alarm.
+"""
+
+import hashlib
+import html
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from test_browser import PHONE, browser, draw_all, opened, overflow  # noqa: F401  (fixtures)
+from test_inference import cells, tissue
+
+from pipeline.arrays import FloatArray
+from pipeline.cli import main
+from pipeline.descriptors import domain
+from pipeline.figures import number
+from pipeline.geometry import MANIFOLDS
+from pipeline.inference import two_sample
+from pipeline.mean import AdaptivePlan, Release, mean
+from pipeline.mechanisms.noise import FloatNoise
+from pipeline.privacy import GDP
+from pipeline.publish.document import observed_values
+from pipeline.publish.forests import LEVEL, differences
+
+CLASSES = ("<b>tissue</b>", "cells")
+ROWS = {
+    title: ((0, name), (1, name)) for title, name in zip(CLASSES, ("tissue", "cells"), strict=True)
+}
+"""Which releases stand in the first two documents, by class."""
+SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
+
+
+def row_of(name: str, release: Release, *, gain: float = 1.0) -> dict[str, Any]:
+    """Return the entry of a class in a document, of images `gain` times as bright."""
+    values = observed_values(release)
+    assert values is not None
+    values["base"] = (gain**2 * np.array(values["base"])).tolist()
+    point = (gain**2 * release.point).tolist()
+    told = {"manifold": SPACE.name, "point": point, "observed": values}
+    return {"class_name": name, "n": values["n"], **told}
+
+
+def release_of(points: FloatArray, seed: int) -> Release:
+    """Return a private mean of some descriptors."""
+    noise = FloatNoise(np.random.default_rng(seed))
+    known = {"domain": domain("oct5", height=28, width=28), "manifold": SPACE}
+    return mean(points, GDP(2.0), plan=AdaptivePlan(), noise=noise, **known)
+
+
+@cache
+def releases(name: str) -> tuple[Release, ...]:
+    """Return three releases of disjoint images of a class."""
+    points = {"tissue": tissue, "cells": cells}[name]()
+    order = np.random.default_rng(5).permutation(len(points))
+    return tuple(release_of(points[order[300 * place :][:300]], place) for place in range(3))
+
+
+def write(path: Path, place: int, **settings: Any) -> Path:
+    """Write the document of a release, one of three hospitals."""
+    names = zip(CLASSES, ("tissue", "cells"), strict=True)
+    rows = [row_of(title, releases(name)[place]) for title, name in names]
+    known = {"descriptor": "oct5", "eta": 1e-6, "manifold": SPACE.name, "noise": "hardened"}
+    known |= {"name": path.stem, "run_key": "monday", "definition": "gdp", "budget": 2.0}
+    known |= {"population": path.stem, "image_height": 28, "image_width": 28} | settings
+    path.write_text(
+        json.dumps({"settings": known, "classes": rows, "statement": [["Unit", f"of {place}"]]})
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def hospitals(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Write the documents of three hospitals."""
+    folder = tmp_path_factory.mktemp("hospitals")
+    return [write(folder / f"{name}.json", place) for place, name in enumerate("abc")]
+
+
+@pytest.fixture(scope="module")
+def report(hospitals: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of three releases combined."""
+    out = tmp_path_factory.mktemp("combined")
+    assert main(["combine", *map(str, hospitals), "--out", str(out), "--quiet"]) == 0
+    return out / "combine.html"
+
+
+def text_of(page: Path) -> str:
+    """Return the text of a page, without its scripts and tags."""
+    body = re.sub(r"(?s)<(script|style|svg).*?</\1>", " ", page.read_text(encoding="utf-8"))
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def test_the_page_of_a_comparison_says_what_the_test_says(
+    hospitals: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P-value, statistic and distance of each class; both committed files beside it, by digest."""
+    out = tmp_path / "out"
+    assert main(["compare", *map(str, hospitals[:2]), "--out", str(out), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    page = Path(told["page"])
+    assert page == out / "compare.html"
+    text = text_of(page)
+    for row in told["classes"]:
+        found = two_sample(*(releases(name)[place] for place, name in ROWS[row["class"]]))
+        assert row["radius"] == found.radius
+        assert f"{found.p_value:.2g} {number(found.statistic)} {number(found.line)}" in text
+        assert f"{number(found.distance)} {number(found.radius)} yes" in text
+    assert f"p = {told['p_value']:.2g}" in text
+    assert "together at most" not in text
+    assert "compose, to 2.82843-GDP for one image" in text
+    for path in hospitals[:2]:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert digest in text
+        beside = out / "release" / f"{path.stem}-monday.json"
+        assert beside.read_bytes() == path.read_bytes()
+        assert f'href="release/{beside.name}"' in page.read_text(encoding="utf-8")
+
+
+def test_a_document_from_elsewhere_is_not_trusted(
+    hospitals: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A path up as a name stays in the folder and is no markup; what is not sound is warned of.
+
+    That is noise in floats, one population in both releases, and too many clipped records.
+    """
+    document = json.loads(hospitals[1].read_text())
+    document["settings"] |= {"name": "../../<i>up</i>", "noise": "float", "population": "a"}
+    document["classes"][1]["observed"]["clipped"] = 0.5
+    bad, out = tmp_path / "bad.json", tmp_path / "deep" / "out"
+    bad.write_text(json.dumps(document))
+    assert main(["compare", str(hospitals[0]), str(bad), "--out", str(out), "-q"]) == 0
+    assert capsys.readouterr().out == f"{out / 'compare.html'}\n"
+    names = ("a-monday", "..-..--i-up--i--monday")
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.json")}
+    assert found == {"bad.json", *(f"deep/out/release/{name}.json" for name in names)}
+    assert "<i>up" not in (out / "compare.html").read_text(encoding="utf-8")
+    text = text_of(out / "compare.html")
+    assert "Not safe to publish" in text
+    assert "More than one of them is about the population a." in text
+    assert "Not sound for cells, as in ../../<i>up</i> 50% of the records" in text
+    assert "Not sound for <b>tissue" not in text
+
+
+def test_a_gain_is_found_as_such() -> None:
+    """The same release of images 1.25 times as bright: contrast 1.25, all other terms alike."""
+    release = releases("tissue")[0]
+    found = differences("oct5", row_of("a", release), row_of("a", release, gain=1.25))
+    values = {reading.term.name: reading.value for reading in found}
+    assert values.pop("contrast") == pytest.approx(1.25, rel=1e-9)
+    assert values.pop("roughness") == pytest.approx(1.0, rel=1e-9)
+    assert values.pop("upright") == pytest.approx(1.0, rel=1e-9)
+    assert list(values.values()) == pytest.approx([0.0] * len(values), abs=1e-9)
+
+
+def test_bands_of_differences_hold_as_often_as_they_say() -> None:
+    """Disjoint samples of one class differ by nothing in 95 % of bands or more, of each term.
+
+    40 pairs of 300 images at μ = 2: fewer than the 1e-4 quantile of the binomial would be a false
+    alarm in one seed of 2,000, over 5 terms.
+    """
+    points, rng = tissue(), np.random.default_rng(11)
+    held, widths = np.zeros(5), []
+    for seed in range(40):
+        order = rng.permutation(len(points))
+        pair = (release_of(points[order[i : i + 300]], 2 * seed + (i > 0)) for i in (0, 300))
+        for place, reading in enumerate(differences("oct5", *(row_of("a", one) for one in pair))):
+            if reading.low is None:  # a release without a second moment: nothing is said
+                continue
+            same = float(reading.term.unscaled(np.array(0.0)))
+            held[place] += reading.low <= same <= reading.high
+            widths.append(reading.high - reading.low)
+    said = len(widths) // 5
+    assert said >= 36
+    assert held.min() >= binom.ppf(1e-4, said, LEVEL)
+    assert np.median(widths) < 0.3  # not so wide that they say nothing
+
+
+@pytest.mark.parametrize("opened", [{}, PHONE], indirect=True, ids=["desktop", "phone"])
+def test_the_page_in_a_browser(opened: Any, report: Path) -> None:  # noqa: F811
+    """Charts are drawn inside the screen, a hospital a line; committed bytes are one click away."""
+    assert draw_all(opened) == 2
+    assert overflow(opened) == 0
+    marks = opened.locator("#combine-forest .live .mark-symbol.role-mark path")
+    assert marks.count() == 5 * 5 * 2  # terms, three hospitals and two means, classes
+    assert opened.get_by_text("<b>tissue</b>").count() > 1
+    link = opened.locator("#combine-documents a").first
+    target = report.parent / str(link.get_attribute("href"))
+    assert hashlib.sha256(target.read_bytes()).hexdigest() in opened.content()

@@ -31,7 +31,8 @@ from pipeline.publish import (
     load_release,
     read_document,
     settle,
-    settle_nights,
+    settle_night,
+    unfinished_night,
     write_document,
     write_parquet,
 )
@@ -42,15 +43,13 @@ from pipeline.store import find_place
 @task(name="settle", retries=0, cache_policy=NO_CACHE, persist_result=False)
 def settle_release(
     config: Path, out: Path, root: Path | None, run_key: str | None, store: str | None = None
-) -> list[Path]:
-    """Pay, draw, commit, and write the committed bytes; return the path of each document."""
+) -> Path:
+    """Pay, draw, commit, and write the committed bytes; return the path of the document."""
     told = _load(config, run_key)
     place = None if store is None else find_place(store, out=out)
     check_folder(out)
-    ledger = open_ledger(ledger_address())
-    if told.stream is None:
-        return [write_document(settle(told, ledger, root, place), out)]
-    return [write_document(night, out) for night in settle_nights(told, ledger, root, place)]
+    work = settle if told.stream is None else settle_night
+    return write_document(work(told, open_ledger(ledger_address()), root, place), out)
 
 
 @task(name="publish", retries=2, retry_delay_seconds=[2, 10], persist_result=False)
@@ -80,11 +79,19 @@ def release(
     if reason := overtaken():
         get_run_logger().warning(reason)
         return Completed(name="Skipped", message=reason)
-    documents = settle_release(config, out, root, run_key, store)
-    tables = [publish(document, out) for document in documents]
-    for document in documents:
+    table = out
+    for key in _run_keys(config, run_key):
+        document = settle_release(config, out, root, key, store)
+        table = publish(document, out)
         leave_artifact(document)
-    return Path(tables[-1])
+    return Path(table)
+
+
+def _run_keys(config: Path, run_key: str | None) -> list[str]:
+    """Return what is to be released, in order: a night that was not finished, then tonight."""
+    told = _load(config, run_key)
+    before = unfinished_night(told, open_ledger(ledger_address()))
+    return [key for key in (before, told.run_key) if key is not None]
 
 
 def _load(config: Path, run_key: str | None) -> ReleaseConfig:

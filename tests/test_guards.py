@@ -302,7 +302,7 @@ def test_under_a_script_files_screen_and_log_are_the_same(
         place.keep(ward)
         monkeypatch.setenv("COVDP_LEDGER", str(place.ledger().database.file))
         out = tmp_path / f"out-{number}"
-        (document,) = flow.settle_release.fn(place.folder / "release.toml", out, place.folder, None)
+        document = flow.settle_release.fn(place.folder / "release.toml", out, place.folder, None)
         flow.publish.fn(document, out)
         files = {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.is_file()}
         assert {Path(name).suffix for name in files} == {".json", ".html", ".parquet"}
@@ -595,7 +595,7 @@ def flow_release(place: Place, out: Path) -> Path:
     """Settle as the flow does and return the path of the document."""
     import flows.release as flow
 
-    return flow.settle_release.fn(place.folder / "release.toml", out, place.folder, None)[-1]
+    return flow.settle_release.fn(place.folder / "release.toml", out, place.folder, None)
 
 
 def files(folder: Path) -> Iterator[Path]:

@@ -16,19 +16,20 @@ from typing import Any
 import numpy as np
 import pytest
 from prefect.client.schemas.objects import State
-from sample_nights import CONFIG, PERSONS, STREAM, Ward, tonight
+from sample_nights import CARD, CONFIG, PERSONS, STREAM, Ward, tonight
 from test_guards import Source, noised, replay, stand_in  # noqa: F401  (a fixture)
 from test_ledger_faults import in_child
 
 from pipeline.cli import main
+from pipeline.datasets import open_dataset
 from pipeline.descriptors import domain
 from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError, OutputError
 from pipeline.geometry import MANIFOLDS
-from pipeline.ledger import Ledger, standing, stored_nights
+from pipeline.ledger import Ledger, charges, nights, standing, stored_nights, writing
 from pipeline.mean import Observed
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.publish import read_histories
+from pipeline.publish import load_release, read_histories, settle_night
 from pipeline.publish.sums import read_sums, sums_folder
 from pipeline.publish.transcript import night_row, read_stream
 from pipeline.store import find_place
@@ -258,6 +259,74 @@ def test_what_is_released_is_made_of_what_was_noised(
     assert len(first.calls) > 20
 
 
+@pytest.mark.parametrize("card", [CARD, PERSONS], ids=["images", "persons"])
+def test_a_night_reads_what_is_new(ward: Ward, monkeypatch: pytest.MonkeyPatch, card: str) -> None:
+    """What entered is not read again, nor is the past: the same work on any night.
+
+    That is counted in images, transactions and results, since seconds depend on the machine. A
+    file that was touched is read, and known by its pixels, which may be new ones of the same size
+    and time; a list that is lost costs one night.
+    """
+    ward.write(card)
+    read, opened, results = list[int](), list[str](), list[str]()
+
+    def counted(plan: Any, *rest: Any, **told: Any) -> Any:
+        read.append(len(plan.chosen.rows))
+        return real(plan, *rest, **told)
+
+    def transaction(*rest: Any, **told: Any) -> Any:
+        opened.append("")
+        return begin(*rest, **told)
+
+    def result(*rest: Any) -> bytes:
+        results.append("")
+        return look(*rest)
+
+    real, begin, look = settling.fill, writing.transaction, charges.read_result
+    monkeypatch.setattr(settling, "fill", counted)
+    monkeypatch.setattr(writing, "transaction", transaction)
+    monkeypatch.setattr(nights, "read_result", result)
+    config = ward.folder / "night.toml"
+    work = []
+    for day in range(1, 13):
+        paths = ward.put(well=1, ill=1)
+        told = load_release(config, run_key=f"2026-03-{day:02d}")
+        before = len(read), len(opened), len(results)
+        settle_night(told, ward.ledger, ward.folder)
+        work.append((sum(read[before[0] :]), len(opened) - before[1], len(results) - before[2]))
+    assert set(work[1:]) == {(2, 6, 2)}
+    os.utime(paths[0])
+    assert tonight(ward.night(13)) == [0, 0]
+    (seen,) = sums_folder(ward.ledger, ward.stream).glob("*.seen")
+    seen.write_bytes(seen.read_bytes()[:-1] + b"x")
+    assert tonight(ward.night(14)) == [0, 0]
+    assert tonight(ward.night(15)) == [0, 0]
+    assert read[12:] == [1, 24]
+    (other,) = ward.put(well=1, who="anna")
+    os.utime(other, ns=(paths[0].stat().st_atime_ns, paths[0].stat().st_mtime_ns))
+    assert other.stat().st_size == paths[0].stat().st_size
+    other.replace(paths[0])
+    assert tonight(ward.night(16)) == [int(card == CARD), 0]
+    assert read[14:] == [1]
+
+
+@pytest.mark.parametrize("kind", ["table", "dicom", "nifti"])
+def test_nothing_of_any_kind_is_a_night(ward: Ward, kind: str) -> None:
+    """A table without a row, folders without a file: no image, so no fault, where one is open."""
+    ward.put(well=4)
+    ward.night(1)
+    cards = {
+        "table": 'kind = "table"\npath = "t.csv"\ncolumns = { path = "f", class = "c" }\n',
+        "dicom": 'kind = "dicom"\npath = "ward"\npattern = "{class}/*.dcm"\nwindow = [0, 255]\n',
+        "nifti": 'kind = "nifti"\npath = "ward"\npattern = "{class}/*.nii"\naxis = 0\n',
+    }
+    (ward.folder / "t.csv").write_text("f,c\n")
+    ward.write(cards[kind] + 'channels = 1\nclasses = ["well", "ill"]\n')
+    assert tonight(ward.night(2)) == [0, 0]
+    with pytest.raises(MismatchError):
+        open_dataset(ward.folder / "ward.toml", ward.folder)
+
+
 # --- settings ---------------------------------------------------------------------------------
 
 
@@ -368,9 +437,9 @@ def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
         ward.put(well=2, ill=3)
         ward.settle(day)
     place = sums_folder(ward.ledger, ward.stream)
-    files = sorted(place.iterdir())
+    assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o600}
+    files = sorted(place.glob("*.sums"))
     assert [path.name.split("-")[0] for path in files] == ["3", "4"]
-    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
     assert place.stat().st_mode & 0o777 == 0o700
     whole = files[1].read_bytes()
     ward.put(well=2)
@@ -383,11 +452,14 @@ def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
         (path,) = sums_folder(twin.ledger, twin.stream).glob("4-*")
         path.unlink() if damage == "lost" else path.write_bytes(whole[:-9] + b"x" * 9)
         assert next_sums(twin, 5) == expected
-    (path,) = sums_folder(ward.ledger, ward.stream).glob("5-*")
-    path.unlink()
+    for path in place.glob("5-*"):
+        path.unlink()
+    assert tonight(ward.night(6)) == [0, 0]
+    for path in place.glob("6-*"):
+        path.unlink()
     next(ward.folder.glob("ward/*/*.png")).unlink()
     with pytest.raises(LedgerError, match=r"private sums .* not there to make them again"):
-        ward.settle(6)
+        ward.settle(7)
 
 
 def next_sums(ward: Ward, day: int) -> list[Any]:

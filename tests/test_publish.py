@@ -481,7 +481,7 @@ def test_the_flow_checks_the_folder_first_and_keeps_the_planned_date(
     with pytest.raises(OutputError, match="--out"):
         flow.settle_release.fn(config, ward / "bad", ward, None)
     assert ledger(ward).show("ward-7")[0].releases == 0
-    (path,) = flow.settle_release.fn(config, ward / "out", ward, None)
+    path = flow.settle_release.fn(config, ward / "out", ward, None)
     assert path.name == "nightly-2026-03-01.json"
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -190,6 +190,19 @@ class ImageSource:
         if self.left_out is None or not getattr(self.card, "excluded_public", False):
             return None
         return tuple(self.left_out[_codes(split)].sum(axis=0).tolist())
+
+    def only(self, rows: Rows) -> "ImageSource":
+        """Return the source of these rows alone, which are 0, 1, … there."""
+        people, dates, masks = self.people, self.dates, self.masks
+        return replace(
+            self,
+            label_of=self.label_of[rows],
+            split_of=self.split_of[rows],
+            read=self.read.only(rows),
+            people=None if people is None else people[rows],
+            dates=None if dates is None else dates[rows],
+            masks=None if masks is None else masks.only(rows),
+        )
 
     def _size(self, size: int | None) -> int:
         if size is None:

@@ -41,9 +41,9 @@ that is ever said of them (`read_histories`):
 
 from pipeline.publish.committed import check_folder, read_document, write_document
 from pipeline.publish.config import ReleaseConfig, load_release
-from pipeline.publish.earlier import check_account
+from pipeline.publish.earlier import check_account, unfinished_night
 from pipeline.publish.ledgers import ledger_address
-from pipeline.publish.night import settle_nights
+from pipeline.publish.night import settle_night
 from pipeline.publish.settle import released_since, settle
 from pipeline.publish.transcript import ClassHistory, read_histories
 from pipeline.results import write_release as write_parquet
@@ -59,7 +59,8 @@ __all__ = [
     "read_histories",
     "released_since",
     "settle",
-    "settle_nights",
+    "settle_night",
+    "unfinished_night",
     "write_document",
     "write_parquet",
 ]

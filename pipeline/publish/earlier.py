@@ -17,7 +17,7 @@ from pipeline.ledger import Ledger, Standing, Stream, standing, stored_nights, s
 from pipeline.publish.arrivals import Arrivals
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.document import Public
-from pipeline.publish.sums import read_sums, sums_folder
+from pipeline.publish.sums import Sums, read_sums, sums_folder
 from pipeline.publish.transcript import (
     ClassHistory,
     check_noise,
@@ -59,6 +59,18 @@ def how_far(config: ReleaseConfig, ledger: Ledger) -> Standing | None:
     return standing(ledger, config.population, config.name, str(config.run_key), cost=cost)
 
 
+def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
+    """Return the run key of a night before the config's that was claimed and is not settled yet.
+
+    Its document is made by the same config under that run key, and has to be made first.
+    """
+    if config.stream is None:
+        return None
+    now = how_far(config, ledger)
+    held = now.unfinished if now else None
+    return held.run_key if held and held.run_key < str(config.run_key) else None
+
+
 def check_account(config: ReleaseConfig, ledger: Ledger) -> None:
     """Raise as `how_far` or `Ledger.check_charge` where the account cannot pay for a release."""
     if config.stream is None:
@@ -73,6 +85,7 @@ def earlier(
     account: Stream,
     now: Standing,
     ground: Ground,
+    sums: Sums | None,
     lying: Arrivals,
     entered: Sequence[int | None],
 ) -> tuple[tuple[ClassHistory, ...], tuple[Private, ...]]:
@@ -80,8 +93,10 @@ def earlier(
 
     Parameters
     ----------
+    sums : Sums or None
+        What `last_sums` gave.
     lying, entered
-        What lies there, and on which night each unit of it entered.
+        What was read, and on which night each unit of it entered; all there is without `sums`.
 
     Raises
     ------
@@ -98,7 +113,6 @@ def earlier(
             for label, name, _ in public.classes
         )
         return histories, tuple(nothing(ground.space.dim) for _ in histories)
-    sums = read_sums(ledger, account, now, ground, nights, now.totals[-1])
     if sums is not None:
         assert now.last is not None
         document = json.loads(now.last.result)
@@ -122,6 +136,13 @@ def earlier(
             "which is charged"
         )
     return histories, private
+
+
+def last_sums(ledger: Ledger, account: Stream, now: Standing, ground: Ground) -> Sums | None:
+    """Return what the file of the last night that is settled holds, None where that is lost."""
+    if not now.totals:
+        return None
+    return read_sums(ledger, account, now, ground, len(now.totals), now.totals[-1])
 
 
 def _made_again(found: ClassHistory, points: Any, entered: Sequence[int | None]) -> Private | None:

@@ -10,8 +10,8 @@ it is a night without units, which is released like any other.
 
 **Killed at any moment.** The sums of the night are in a file before its units are claimed, the
 units are claimed before noise is drawn, and only stored bytes are returned. So a night that was
-claimed is finished for the same units from its file, even if the images have gone, and before a
-later one is begun. Next on the path: ``committed.py``.
+claimed is finished for the same units from its file, even if the images have gone; a later one is
+begun after that. Next on the path: ``committed.py``.
 """
 
 import json
@@ -41,9 +41,10 @@ from pipeline.ledger import (
 from pipeline.publish.arrivals import Arrivals, arrivals, nobody
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.document import Public, serialised
-from pipeline.publish.earlier import check_follows, earlier, ground_of, how_far
+from pipeline.publish.earlier import check_follows, earlier, ground_of, how_far, last_sums
 from pipeline.publish.kept import kept
 from pipeline.publish.night_document import make_night
+from pipeline.publish.seen import Rest, rest_of, write_seen
 from pipeline.publish.settle import check_unit, fetched
 from pipeline.publish.silence import silence
 from pipeline.publish.sums import Sums, forget_sums, read_sums, write_sums
@@ -68,8 +69,6 @@ class Work:
         What all classes stand on.
     source : ImageSource or None
         What lies there; None where nothing does.
-    place : Place
-        Where descriptors are kept while it works, or longer.
     """
 
     ledger: Ledger
@@ -77,44 +76,43 @@ class Work:
     public: Public
     ground: Ground
     source: ImageSource | None
-    place: Place
 
 
-def settle_nights(
+def settle_night(
     config: ReleaseConfig, ledger: Ledger, root: Path | None, store: Place | None = None
-) -> tuple[bytes, ...]:
-    """Settle the night of a config's run key, and before it one that was not finished.
+) -> bytes:
+    """Settle the night of a config's run key, or return it if that has been done before.
 
-    Parameters and errors are those of `settle`. A night that is settled is given back, whatever
-    lies there.
-
-    Returns
-    -------
-    tuple of bytes
-        The committed documents, JSON in UTF-8; tonight's is the last.
+    One before it that is not finished comes first: see `unfinished_night`. Parameters, errors and
+    what is returned are those of `settle`; a night that is settled is given back, whatever lies
+    there.
     """
     config = config.of_card(find_card(config.dataset))
-    run_key, now = str(config.run_key), how_far(config, ledger)
+    now = how_far(config, ledger)
     if now and now.tonight:
-        return (now.tonight.result,)
+        return now.tonight.result
+    if now and now.unfinished and now.unfinished.run_key == config.run_key:
+        done = _from_file(_work(config, ledger, None, now), now)
+        if done is not None:
+            return done
     path = fetched(config, root)
     with silence(), kept(config, path, store) as place:
-        source = _opened(config, ledger, path)
-        public = _public(config, source, now)
-        account = _account(public, ledger, now)
-        work = Work(ledger, account, public, ground_of(public), source, place)
-        now = now or _known(work, run_key)
-        if (held := now.unfinished) is None or held.run_key >= run_key:
-            return (_settled(work, now, run_key),)
-        finished = _settled(work, now, held.run_key)
-        if held.night == account.horizon:
-            return (finished,)
-        return finished, _settled(work, _known(work, run_key), run_key)
+        work = _work(config, ledger, _opened(config, ledger, path), now)
+        return _settled(work, now or _known(work), place)
 
 
-def _known(work: Work, run_key: str) -> Standing:
+def _work(
+    config: ReleaseConfig, ledger: Ledger, source: ImageSource | None, now: Standing | None
+) -> Work:
+    """Return what the steps share; the stream is opened, and paid, if it was not."""
+    public = _public(config, source, now)
+    return Work(ledger, _account(public, ledger, now), public, ground_of(public), source)
+
+
+def _known(work: Work) -> Standing:
     """Return how far a stream is that was opened."""
-    found = standing(work.ledger, work.account.population, work.account.name, run_key)
+    config = work.public.config
+    found = standing(work.ledger, config.population, config.name, str(config.run_key))
     assert found is not None
     return found
 
@@ -190,57 +188,78 @@ def _rehearse(public: Public) -> None:
             return
 
 
-def _settled(work: Work, now: Standing, run_key: str) -> bytes:
+def _settled(work: Work, now: Standing, place: Place) -> bytes:
     """Return the document of a night: stored, finished from its file, or from what lies there."""
-    if now.tonight and now.tonight.run_key == run_key:
+    if now.tonight:
         return now.tonight.result
-    if (done := _from_file(work, now, run_key)) is not None:
+    if (done := _from_file(work, now)) is not None:
         return done
-    lying = unless_told(work.public.config, partial(_lying, work))
-    entered = entered_on(work.ledger, work.account, lying.units)
-    mine = now.unfinished and now.unfinished.run_key == run_key and now.unfinished.night
-    new = lying.only([night == (mine or None) for night in entered])
-    sums = unless_told(work.public.config, partial(_added, work, now, lying, entered, new))
-    total = total_of(work.ledger, work.account, new.units, new.labels)
-    write_sums(work.ledger, work.account, now, total, sums)
+    config, account = work.public.config, work.account
+    begun = now.unfinished.night if now.unfinished else None
+    before = last_sums(work.ledger, account, now, work.ground)
+    rest = unless_told(config, partial(_rest, work, everything=bool(now.totals) and before is None))
+    lying = unless_told(config, partial(_lying, work, rest.source, place))
+    entered = entered_on(work.ledger, account, lying.units)
+    new = lying.only([night == begun for night in entered])
+    sums = unless_told(config, partial(_added, work, now, before, lying, entered, new))
+    total = total_of(work.ledger, account, new.units, new.labels)
+    write_sums(work.ledger, account, now, total, sums)
     try:
-        held = reserve_night(work.ledger, work.account, run_key, units=new.units, labels=new.labels)
+        held = reserve_night(
+            work.ledger, account, str(config.run_key), units=new.units, labels=new.labels
+        )
     except LedgerError:  # it was started twice, and the other saw other images
-        done = _from_file(work, _known(work, run_key), run_key)
+        done = _from_file(work, _known(work))
         if done is None:
             raise
         return done
     if isinstance(held, StoredNight):
         return held.result
-    if held.total == total:
-        return _finished(work, held, sums)
-    return _settled(work, _known(work, run_key), run_key)
+    if held.total != total:
+        return _settled(work, _known(work), place)
+    content = _finished(work, held, sums)
+    if begun is None or None not in entered:  # else some that were read wait for the next night
+        write_seen(work.ledger, account, rest.stamps)
+    return content
 
 
-def _from_file(work: Work, now: Standing, run_key: str) -> bytes | None:
+def _rest(work: Work, *, everything: bool) -> Rest:
+    """Return what has to be read: what may be new, or all where sums have to be made again."""
+    source, splits = work.source, work.public.config.splits
+    if source is None:
+        return Rest(None)
+    return rest_of(source, splits, work.ledger, work.account, everything=everything)
+
+
+def _from_file(work: Work, now: Standing) -> bytes | None:
     """Finish a night that is reserved from the file of its sums, if there is one."""
     held = now.unfinished
-    if held is None or held.run_key != run_key:
+    if held is None or held.run_key != work.public.config.run_key:
         return None
     sums = read_sums(work.ledger, work.account, now, work.ground, held.night, held.total)
     return None if sums is None else _finished(work, held, sums)
 
 
-def _lying(work: Work) -> Arrivals:
-    """Read and describe what lies there."""
+def _lying(work: Work, source: ImageSource | None, place: Place) -> Arrivals:
+    """Read and describe what is to be read."""
     config, public = work.public.config, work.public
-    if work.source is None:
+    if source is None:
         return nobody(len(public.classes), public.domain.k)
-    plan = make_plan(work.source, config.splits, descriptor=config.descriptor, eta=config.eta)
-    return arrivals(work.source, plan, fill(plan, work.place, shown=False).stored, public)
+    plan = make_plan(source, config.splits, descriptor=config.descriptor, eta=config.eta)
+    return arrivals(source, plan, fill(plan, place, shown=False).stored, public)
 
 
 def _added(
-    work: Work, now: Standing, lying: Arrivals, entered: tuple[int | None, ...], new: Arrivals
+    work: Work,
+    now: Standing,
+    before: Sums | None,
+    lying: Arrivals,
+    entered: tuple[int | None, ...],
+    new: Arrivals,
 ) -> Sums:
     """Return the sums of all nights with this one."""
     histories, private = earlier(
-        work.public, work.ledger, work.account, now, work.ground, lying, entered
+        work.public, work.ledger, work.account, now, work.ground, before, lying, entered
     )
     after = tuple(
         add_units(work.ground, found.nights, sums, points)
@@ -258,7 +277,7 @@ def _finished(work: Work, held: NightReservation, sums: Sums) -> bytes:
 
 
 def _drawn(work: Work, held: NightReservation, sums: Sums) -> dict[str, Any]:
-    config = work.public.config.model_copy(update={"run_key": held.run_key})
+    config = work.public.config
     classes = [
         (label, name, units)
         for (label, name, _), units in zip(work.public.classes, sums.units, strict=True)
@@ -267,5 +286,5 @@ def _drawn(work: Work, held: NightReservation, sums: Sums) -> dict[str, Any]:
     for found, after, units in zip(sums.histories, sums.after, sums.units, strict=True):
         night = draw_night(work.ground, found.nights, after, units, noise=config.source)
         histories.append(replace(found, nights=(*found.nights, night)))
-    public = replace(work.public, config=config, classes=tuple(classes))
+    public = replace(work.public, classes=tuple(classes))
     return make_night(public, work.account, held, histories)

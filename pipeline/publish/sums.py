@@ -9,7 +9,7 @@ went another way, is as good as none.
 
 For SQLite the files lie in ``NAME.nights`` beside the ledger; for PostgreSQL on the machine that
 runs the nights, beside the marker. They are as private as the images, and belong into their
-backups. Next on the path: ``night_document.py``.
+backups. Next on the path: ``seen.py``.
 """
 
 import hashlib
@@ -82,7 +82,7 @@ def write_sums(ledger: Ledger, stream: Stream, now: Standing, total: str, sums: 
     private_folder(folder)
     content = _packed(_known(stream, now, len(now.digests), total), sums)
     with atomic_path(_file(ledger, folder, len(now.digests) + 1, total), mode=0o600) as temporary:
-        temporary.write_bytes(_seal(ledger, content) + content)
+        temporary.write_bytes(seal(ledger, content) + content)
 
 
 def read_sums(
@@ -99,8 +99,8 @@ def read_sums(
             f"the private sums of the stream in {path.parent} cannot be read ({error.strerror}); "
             "give them back to the user that runs the nights"
         ) from None
-    seal, content = content[:SEAL], content[SEAL:]
-    if not hmac.compare_digest(seal, _seal(ledger, content)):
+    known, content = content[:SEAL], content[SEAL:]
+    if not hmac.compare_digest(known, seal(ledger, content)):
         return None
     head, arrays = _unpacked(content)
     if head["of"] != _known(stream, now, night - 1, total):
@@ -119,7 +119,7 @@ def forget_sums(ledger: Ledger, stream: Stream, night: int) -> None:
 
 
 def _file(ledger: Ledger, folder: Path, night: int, total: str) -> Path:
-    return folder / f"{night}-{_seal(ledger, total.encode()).hex()[:16]}.sums"
+    return folder / f"{night}-{seal(ledger, total.encode()).hex()[:16]}.sums"
 
 
 def _known(stream: Stream, now: Standing, before: int, total: str) -> dict[str, Any]:
@@ -131,8 +131,9 @@ def _known(stream: Stream, now: Standing, before: int, total: str) -> dict[str, 
     return {"format": FORMAT, **told, "chain": chain.hexdigest(), "total": total}
 
 
-def _seal(ledger: Ledger, content: bytes) -> bytes:
-    return hmac.digest(ledger.key, b"sums\0" + content, "sha256")
+def seal(ledger: Ledger, content: bytes, purpose: bytes = b"sums") -> bytes:
+    """Return the seal of a file, `SEAL` bytes; that of one kind is none for another."""
+    return hmac.digest(ledger.key, purpose + b"\0" + content, "sha256")
 
 
 def _packed(known: dict[str, Any], sums: Sums) -> bytes:

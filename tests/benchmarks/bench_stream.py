@@ -22,7 +22,7 @@ from pipeline.ledger.marker import Marker, marker_path, move_marker
 from pipeline.ledger.streams import name_of
 from pipeline.ledger.writing import open_book
 from pipeline.privacy import GDP
-from pipeline.publish import load_release, settle_nights
+from pipeline.publish import load_release, settle_night
 from pipeline.publish.sums import Sums, read_sums, write_sums
 from pipeline.publish.transcript import read_stream
 from pipeline.stream import Night, Private
@@ -68,7 +68,7 @@ def settle(place: Path, ledger: Ledger, night: int, rng: np.random.Generator) ->
         Image.fromarray(rng.integers(0, 256, (28, 28), dtype=np.uint8)).save(path)
     config = load_release(place / "night.toml", run_key=day(night))
     started = time.perf_counter()
-    (content,) = settle_nights(config, ledger, place)
+    content = settle_night(config, ledger, place)
     seconds = time.perf_counter() - started
     assert json.loads(content)["night"] == night
     return seconds

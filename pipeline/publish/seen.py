@@ -1,0 +1,95 @@
+"""What need not be read again: files whose images entered, or were left out, on a night before.
+
+A file is known by its name, size and times, and by whose images the card says it holds. So what is
+decoded and described on a night depends on what is new, not on what lies there. What is known is
+looked at before the file is read, so one that changes meanwhile is read again. What is read is
+looked up among the claims, so no list makes an image enter twice; one that is lost, or was changed,
+is as good as empty, and costs one night of reading all. Next on the path: ``earlier.py``.
+"""
+
+import hmac
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.datasets import ImageSource, Splits
+from pipeline.errors import OutputError
+from pipeline.files import atomic_path, private_folder
+from pipeline.ledger import Ledger, Stream
+from pipeline.publish.sums import SEAL, seal, sums_folder
+
+BYTES = 16
+"""Of what a file is known by: two of 10⁹ have the same with probability 10⁻²¹."""
+NAME, PURPOSE = "files.seen", b"seen"
+
+
+class Rest(NamedTuple):
+    """What is to be read, and what all files that lie there are known by.
+
+    Attributes
+    ----------
+    source : ImageSource or None
+        The images that may be new; None where there are none.
+    stamps : frozenset of bytes
+        Empty where images lie in one stream, which is read from its start to its end.
+    """
+
+    source: ImageSource | None
+    stamps: frozenset[bytes] = frozenset()
+
+
+def rest_of(
+    source: ImageSource, splits: Splits, ledger: Ledger, stream: Stream, *, everything: bool
+) -> Rest:
+    """Return the images of files that no settled night has read, or of all."""
+    if source.read.sequential:
+        return Rest(source)
+    rows = np.sort(source.select(splits).rows)
+    stamps = [_stamp(source, ledger, int(row)) for row in rows]
+    seen = frozenset[bytes]() if everything else _read_seen(ledger, stream)
+    kept = rows[[stamp not in seen for stamp in stamps]]
+    if len(kept) < len(source.label_of):
+        return Rest(source.only(kept) if len(kept) else None, frozenset(stamps))
+    return Rest(source, frozenset(stamps))
+
+
+def write_seen(ledger: Ledger, stream: Stream, stamps: frozenset[bytes]) -> None:
+    """Keep what the files are known by that a night has read, once it is settled.
+
+    A list that cannot be written is none: the night is settled, and is not to fail for it.
+    """
+    content = stream.identity.encode() + b"".join(sorted(stamps))
+    with suppress(OutputError):
+        folder = private_folder(sums_folder(ledger, stream))
+        with atomic_path(folder / NAME, mode=0o600) as temporary:
+            temporary.write_bytes(seal(ledger, content, PURPOSE) + content)
+
+
+def _read_seen(ledger: Ledger, stream: Stream) -> frozenset[bytes]:
+    """Return the list, empty where there is none of this stream that is whole."""
+    try:
+        content = (sums_folder(ledger, stream) / NAME).read_bytes()
+    except OSError:
+        return frozenset()
+    head = stream.identity.encode()
+    known, content = content[:SEAL], content[SEAL:]
+    sealed = hmac.compare_digest(known, seal(ledger, content, PURPOSE))
+    if not sealed or not content.startswith(head):
+        return frozenset()
+    rest = content[len(head) :]
+    return frozenset(rest[at : at + BYTES] for at in range(0, len(rest), BYTES))
+
+
+def _stamp(source: ImageSource, ledger: Ledger, row: int) -> bytes:
+    """Return what the file of an image is known by, with that of its mask, and whose it is.
+
+    Under the ledger's key, since names of files may be those of patients, and can be guessed.
+    """
+    one = np.array([row], np.int64)
+    known = source.read.stamp(one)
+    if source.masks is not None:
+        known += source.masks.stamp(one)
+    if source.people is not None:
+        known += bytes(source.people[row])
+    return hmac.digest(ledger.key, b"file\0" + known, "sha256")[:BYTES]

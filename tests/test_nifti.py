@@ -13,6 +13,9 @@ from PIL import Image
 from pipeline.datasets import ImageSource, load_card, open_dataset
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
+from pipeline.experiments.images import _samples
+from pipeline.experiments.registry import MAIN, load_experiments
+from pipeline.experiments.run import Run
 from pipeline.store import check
 
 CARD = 'kind = "nifti"\nchannels = 1\nclasses = ["cat", "dog"]\n'
@@ -330,6 +333,36 @@ def test_masks_of_volumes_and_slices(tmp_path: Path) -> None:
     plain = Image.fromarray(inside[0].astype(np.uint8))
     fit = plain.crop((0, 0, 6, 6)).resize((3, 3), Image.Resampling.NEAREST)
     np.testing.assert_array_equal(regions(source)[0], fit)
+
+
+def test_volumes_may_differ_along_the_last_axis(tmp_path: Path) -> None:
+    """With `slices` in the card each volume comes alone, with its mask; the others are refused."""
+    for number, depth in enumerate((5, 3, 4)):
+        content = nifti(U1[:, :, :depth])
+        masked(tmp_path, nifti(REGION[:, :, :depth]), f"{number}.nii.gz", content)
+    source = ward(tmp_path, "volumes = true\npublic = true\nslices = [3, 6]\n" + MASKS)
+    assert source.shape == (7, 6, 6)
+    assert source.masks is not None
+    rows = source.select(label=0).rows
+    for images, masks, depth in zip(
+        source.chunks(label=0), source.masks(rows, 8), (5, 3, 4), strict=True
+    ):
+        np.testing.assert_array_equal(images, [U1[:, :, :depth]])
+        np.testing.assert_array_equal(masks, [REGION[:, :, :depth] != 0])
+    (config,) = load_experiments(MAIN, dataset=str(tmp_path / "ward.toml"))
+    shown = _samples(source, Run(config, tmp_path, tmp_path / "out"))[1]
+    assert shown.shape == (3, 6, 6)
+    np.testing.assert_array_equal(shown[1], np.pad(U1[3, :, :3], [(0, 0), (0, 3)]))
+    source = ward(tmp_path, "volumes = true\nslices = [4, 6]\n" + MASKS)
+    assert {fault.file for fault in check(source, tmp_path / "ward")} == {
+        "cat/1.nii.gz",
+        "dog/1.nii.gz",
+    }
+    with pytest.raises(DatasetError, match="must have 4 to 6 slices, as the card says, found 3"):
+        list(source.chunks())
+    put(tmp_path, nifti(U1[:5]), "3.nii.gz")
+    with pytest.raises(DatasetError, match=r"one size, found \(7, 6, 5\) in 0.nii.gz and \(5"):
+        list(ward(tmp_path, "volumes = true\nslices = [3, 6]\n").chunks())
 
 
 def test_masks_may_lie_among_the_images_and_in_tables(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """DICOM series as volumes: slices in the order in which they lie, or one clear line."""
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,11 @@ from numpy.typing import NDArray
 from sample_dicom import item, write_dicom
 
 from pipeline.datasets import ImageSource, find_card, open_dataset, sift
-from pipeline.descriptors import describe
+from pipeline.descriptors import describe, domain
 from pipeline.errors import DatasetError
+from pipeline.ledger import init_ledger
+from pipeline.privacy import GDP
+from pipeline.publish import load_release, settle
 from pipeline.store import check, fill, find_place, making, named, plan, take
 from pipeline.store import make_plan as planned
 
@@ -209,6 +213,97 @@ def test_keys_of_images_are_not_for_volumes(root: Path, more: str, reason: str) 
     """A card of volumes neither resizes nor chooses frames."""
     with pytest.raises(DatasetError, match=reason):
         ward(root, more)
+
+
+DEPTHS = (5, 3, 3, 8)
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """Return a data root with four series of different lengths, the last of another class."""
+    for number, depth in enumerate(DEPTHS):
+        label = "ill" if depth == max(DEPTHS) else "well"
+        write_series(tmp_path / f"ward/{label}/s{number}", voxels(number, depth))
+    return tmp_path
+
+
+def test_volumes_of_several_depths(several: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many slices as the card allows: each is described as it is alone, by whatever worker."""
+    source = ward(several, "slices = [3, 9]\n")
+    assert source.shape == (9, 6, 7)
+    assert "Volumes have 3 to 9 slices" in " ".join(source.facts)
+    chunks = list(source.chunks(size=2))
+    assert [chunk.shape[:2] for chunk in chunks] == [(1, 5), (2, 3), (1, 8)]
+    volumes = [volume for chunk in chunks for volume in chunk]
+    for number, (volume, depth) in enumerate(zip(volumes, DEPTHS, strict=True)):
+        np.testing.assert_array_equal(volume, voxels(number, depth))
+    alone = np.concatenate([describe(volume[np.newaxis], "vol7") for volume in volumes[:3]])
+    made = planned(source, descriptor="vol7")
+    stored = fill(made, find_place(several / "one")).stored
+    np.testing.assert_array_equal(np.concatenate(list(stored.records(0))), alone)
+    monkeypatch.setattr(plan, "IMAGES", 2)
+    there = find_place(several / "two")
+    fill(
+        planned(source, descriptor="vol7"),
+        there,
+        lambda tasks, done: [*map(done, map(take, tasks))],
+    )
+    points = np.concatenate(list(fill(planned(source, descriptor="vol7"), there).stored.records(0)))
+    np.testing.assert_array_equal(points, alone)
+
+
+@pytest.mark.parametrize(
+    ("slices", "reason"),
+    [
+        ("[4, 8]", "a volume must have 4 to 8 slices, as the card says, found 3; leave"),
+        ("[2, 7]", "a volume must have 2 to 7 slices, as the card says, found 8; leave"),
+    ],
+)
+def test_fewer_or_more_slices_are_one_line(several: Path, slices: str, reason: str) -> None:
+    """A series out of the public range is refused at its turn and listed, the others are read."""
+    source = ward(several, f"slices = {slices}\n")
+    with pytest.raises(DatasetError, match=reason) as caught:
+        list(source.chunks())
+    assert "\n" not in str(caught.value)
+    listed = [fault.file for fault in check(source, several / "ward")]
+    assert listed == (["well/s1", "well/s2"] if "4" in slices else ["ill/s3"])
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("slices = [3, 2]", r"slices must be \[fewest, most\], found \(3, 2\)"),
+        ("slices = [0, 2]", "greater than or equal to 1"),
+        ("slices = [2, 2.5]", "valid integer"),
+        ("slices = 3", "slices"),
+        ("volumes = false\nslices = [2, 3]", "slices needs volumes = true"),
+    ],
+)
+def test_slices_of_a_card(tmp_path: Path, more: str, reason: str) -> None:
+    """What says nothing, or is said of images, is refused."""
+    card = CARD.replace("volumes = true\n", "" if "volumes" in more else "volumes = true\n")
+    (tmp_path / "ward.toml").write_text(card + more)
+    with pytest.raises(DatasetError, match=reason):
+        find_card(tmp_path / "ward.toml")
+
+
+def test_a_release_states_the_public_depth(several: Path) -> None:
+    """Not what was found: the document of a release has the largest depth that the card allows."""
+    ward(several, "slices = [3, 9]\n")
+    (several / "release.toml").write_text(
+        f'name = "r"\npopulation = "p"\ndataset = "{several / "ward.toml"}"\nbudget = 1.0\n'
+        'labels_and_class_sizes_are_public = true\ndescriptor = "vol7"\nmechanism = "ewg"\n'
+        "smallest_class = 1\n"
+    )
+    ledger = init_ledger(several / "ledger.sqlite")
+    ledger.set_budget("p", GDP(1.0))
+    document = json.loads(settle(load_release(several / "release.toml"), ledger, several))
+    assert document["settings"]["image_depth"] == 9
+    widest = domain("vol7", height=6, width=7, depth=9).diameter
+    for depth in (3, 8):
+        assert domain("vol7", height=6, width=7, depth=depth).diameter == widest
+    steps = [step["sensitivity"] for row in document["classes"] for step in row["costs"]]
+    assert [step >= widest / n for step, n in zip(steps, (3, 1), strict=True)] == [True, True]
 
 
 def test_workers_read_volumes_of_their_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

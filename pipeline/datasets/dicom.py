@@ -20,7 +20,7 @@ from pipeline.datasets.classed import Classed, check_card, sort_files
 from pipeline.datasets.dicom_files import FAULTY, First, Seen, decode, look, look_at_all
 from pipeline.datasets.dicom_volumes import Found, stack_up
 from pipeline.datasets.frames import Frames
-from pipeline.datasets.own import OwnCard
+from pipeline.datasets.own import OwnCard, of_several_depths
 from pipeline.datasets.pictures import CROPPED
 from pipeline.datasets.reading import InFiles
 from pipeline.datasets.shapes import check_extent
@@ -114,7 +114,9 @@ def open_files(
         files.label_of[found.file],
         files.split_of[found.file],
         found.read,
-        files.facts(card.exclude) + ((CROPPED,) if card.size and card.fit == "crop" else ()),
+        files.facts(card.exclude)
+        + of_several_depths(card)
+        + ((CROPPED,) if card.size and card.fit == "crop" else ()),
         people[found.file] if card.unit == "person" else None,
         days[found.file],
         classes_per_person=card.classes_per_person,

@@ -16,6 +16,7 @@ from pipeline.datasets.classed import Classed
 from pipeline.datasets.dicom_files import FAULTY, First, Seen, decode
 from pipeline.datasets.dicom_planes import WAY, stacked
 from pipeline.datasets.intensities import to_uint8
+from pipeline.datasets.own import check_slices
 from pipeline.datasets.reading import InFiles, Reader, Rows
 from pipeline.datasets.sifting import Sift, none_left
 from pipeline.datasets.stacks import InStacks
@@ -57,7 +58,8 @@ def stack_up(
 ) -> Found:
     """Return every series as a volume.
 
-    One whose slices do not fit, or of another size than the first, is refused when it is its turn.
+    One whose slices do not fit, are more or fewer than the card or else the first has, or of
+    another size than the first, is refused when it is its turn.
     """
     series: dict[tuple[str, str], list[int]] = {}
     for place, one in enumerate(seen):
@@ -69,40 +71,42 @@ def stack_up(
     volumes: list[Slices] = []
     faults: dict[str, ImageError] = {}
     first: First | None = None
-    depth = 1
+    most = 1
     for places in series.values():
         name = files.names[kept[places[0]]]
         try:
             slices = _slices(files, [kept[place] for place in places], [seen[p] for p in places])
             if first is None and slices[0][1] != FAULTY:
                 one = seen[places[0]]
-                first, depth = First(Path(name).name, one.sides, one.photometric), len(slices)
-            if first is not None and slices[0][1] != FAULTY and len(slices) != depth:
-                raise ImageError(
-                    f"{name}: volumes must have one size, found {depth} slices in the series of "
-                    f"{first.name} and {len(slices)} here; {WAY}"
-                )
+                first = First(Path(name).name, one.sides, one.photometric)
+                most = card.slices[1] if card.slices else len(slices)
+            if first is not None and slices[0][1] != FAULTY:
+                _check_number(card, first, most, name, len(slices))
         except ImageError as error:
             faults[name], slices = error, [(kept[place], FAULTY) for place in places]
         volumes.append(slices)
     if first is None:
         raise none_left(faults, sift)
     told = {name: str(error) for name, error in faults.items()}
-    whole = [slice_ for slices in volumes for slice_ in _filled(slices, depth)]
-    file, frame = np.array(whole, np.int64).T
+    file, frame = np.array([slice_ for slices in volumes for slice_ in slices], np.int64).T
+    starts = np.cumsum([0, *map(len, volumes)])
     slices_of = InFiles(partial(_decode, card, named, first, told), files.names, file, frame)
     return Found(
-        (depth, *first.sides),
-        InStacks(slices_of, depth, partial(_shown, card.window, first.photometric)),
-        file[::depth],
+        (most, *first.sides),
+        InStacks(slices_of, starts, partial(_shown, card.window, first.photometric)),
+        file[starts[:-1]],
     )
 
 
-def _filled(slices: Slices, depth: int) -> Slices:
-    """Return the slices of a volume; as many for one at fault, of which none will be read."""
-    if slices[0][1] != FAULTY:
-        return slices
-    return (slices * depth)[:depth]
+def _check_number(card: "DicomCard", first: First, most: int, name: str, count: int) -> None:
+    """Raise unless a series has as many slices as the card says, or else the first series."""
+    if card.slices is not None:
+        check_slices(card.slices, count, name)
+    elif count != most:
+        raise ImageError(
+            f"{name}: volumes must have one size, found {most} slices in the series of "
+            f"{first.name} and {count} here; {WAY}, or give slices = [fewest, most] in the card"
+        )
 
 
 def _slices(files: Classed, indices: list[int], seen: list[Seen]) -> Slices:

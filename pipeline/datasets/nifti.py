@@ -19,7 +19,7 @@ from pipeline.datasets.decoding import fitted
 from pipeline.datasets.frames import Frames, chosen_frames
 from pipeline.datasets.intensities import Window, to_uint8
 from pipeline.datasets.nifti_file import Volume, read_slices, read_volume
-from pipeline.datasets.own import OwnCard
+from pipeline.datasets.own import OwnCard, check_slices, of_several_depths
 from pipeline.datasets.pictures import CROPPED
 from pipeline.datasets.reading import InFiles, Rows
 from pipeline.datasets.shapes import check_extent
@@ -57,11 +57,11 @@ class NiftiCard(OwnCard):
     @check(mode="after")
     def _nifti_keys_fit(self) -> Self:
         check_card(self)
-        check_slices(self, self.axis)
+        check_cuts(self, self.axis)
         return self
 
 
-def check_slices(card: OwnCard, axis: int | None) -> None:
+def check_cuts(card: OwnCard, axis: int | None) -> None:
     """Raise `ValueError` unless a card of NIfTI says whether slices are read or volumes."""
     if card.volumes == (axis is not None):
         raise ValueError(
@@ -97,20 +97,25 @@ def open_files(
         raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
     frames, first = _look_at_all(card, files, sift)
     sides = (card.size, card.size) if card.size else _sides(card, first)
+    if card.slices:
+        sides = (*sides[:2], card.slices[1])
     check_extent(sides, str(path))
     each = np.repeat(np.arange(len(frames)), [len(some) for some in frames])
     frame = np.array([index for some in frames for index in some], np.int64)
     masks = None
     if files.masks is not None:
-        masks = InFiles(partial(_decode_mask, card), files.masks, each, frame, files.names)
+        beside, decode = files.names, partial(_decode_mask, card)
+        masks = InFiles(decode, files.masks, each, frame, beside, alone=bool(card.slices))
     people = np.array(list(files.names), np.str_) if files.people is None else files.people
     return ImageSource(
         card,
         sides,
         files.label_of[each],
         files.split_of[each],
-        InFiles(partial(_decode, card, first), files.names, each, frame),
-        files.facts(card.exclude) + ((CROPPED,) if card.size and card.fit == "crop" else ()),
+        InFiles(partial(_decode, card, first), files.names, each, frame, alone=bool(card.slices)),
+        files.facts(card.exclude)
+        + of_several_depths(card)
+        + ((CROPPED,) if card.size and card.fit == "crop" else ()),
         people[each] if card.unit == "person" else None,
         None if files.dates is None else files.dates[each],
         masks,
@@ -166,10 +171,13 @@ def _masked(card: NiftiCard, volume: Volume, mask: Path) -> Sequence[int]:
 
 def _check_alike(card: NiftiCard, first: Volume, volume: Volume) -> None:
     """Raise unless the images of a file have the size of the first's, where the card gives none."""
-    if card.size or _sides(card, volume) == _sides(card, first):
+    across = 2 if card.slices else None
+    if card.slices is not None:
+        check_slices(card.slices, volume.shape[2], str(volume.file))
+    if card.size or _sides(card, volume)[:across] == _sides(card, first)[:across]:
         return
     way = (
-        "save volumes of one size"
+        "save volumes of one size; slices = [fewest, most] in the card lets the last axis differ"
         if card.volumes
         else "give size in the card to fit and resize them"
     )

@@ -3,12 +3,15 @@
 Next on the path: `folder`, `table`, `dicom` and `nifti`, which read them.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, FiniteFloat
 from pydantic import model_validator as check
 
 from pipeline.datasets.cards import Card, goes_down
+from pipeline.errors import ImageError
+
+Count: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 
 
 class OwnCard(Card):
@@ -29,15 +32,20 @@ class OwnCard(Card):
         distorted.
     exclude : str, optional
         A text file beside the images, a path a line: files that are left out.
+    slices : (fewest, most), optional
+        Of volumes: how many slices each may have, along the first axis of a DICOM volume and the
+        last of one in NIfTI. It is public: bounds rest on it, not on what is found. All volumes
+        have the same number when left out.
     excluded_public : bool
         A release states how many files of each class `exclude` leaves out: that is public.
     """
 
     unit: Literal["image", "person"] = "image"
-    classes_per_person: Annotated[int, Field(ge=1, strict=True)] = 1
+    classes_per_person: Count = 1
     window: tuple[FiniteFloat, FiniteFloat] | Literal["image", "header"] | None = None
     fit: Literal["crop", "pad", "stretch"] = "crop"
     exclude: str | None = None
+    slices: tuple[Count, Count] | None = None
     excluded_public: bool = Field(False, strict=True)
 
     @check(mode="after")
@@ -53,6 +61,10 @@ class OwnCard(Card):
             )
         if isinstance(self.window, tuple) and not self.window[0] < self.window[1]:
             raise ValueError(f"window must be [low, high] with low < high, found {self.window}")
+        if self.slices and not self.volumes:
+            raise ValueError("slices needs volumes = true")
+        if self.slices and not self.slices[0] <= self.slices[1]:
+            raise ValueError(f"slices must be [fewest, most], found {self.slices}")
         if self.exclude is not None and not goes_down(self.exclude):
             raise ValueError(
                 f"exclude must lie in the folder of the images, found {self.exclude!r}"
@@ -60,6 +72,24 @@ class OwnCard(Card):
         if self.excluded_public and self.exclude is None:
             raise ValueError("excluded_public needs exclude, the list of what is left out")
         return self
+
+
+def check_slices(slices: tuple[int, int], count: int, where: str) -> None:
+    """Raise unless a volume has as many slices as its card says; `where` names it."""
+    fewest, most = slices
+    if not fewest <= count <= most:
+        raise ImageError(
+            f"{where}: a volume must have {fewest} to {most} slices, as the card says, found "
+            f"{count}; leave it out with exclude, or widen slices for all, which is public"
+        )
+
+
+def of_several_depths(card: Card) -> tuple[str, ...]:
+    """Return what a run tells of volumes that need not have the same number of slices."""
+    if not isinstance(card, OwnCard) or card.slices is None:
+        return ()
+    fewest, most = card.slices
+    return (f"Volumes have {fewest} to {most} slices; the size told is that of the largest.",)
 
 
 def classes_per_person(card: Card) -> int | None:

@@ -53,7 +53,10 @@ class Reader(Protocol):
     def sequential(self) -> bool: ...  # noqa: D102 (see above)
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
-        """Yield the images of `rows`, `size` at a time, (size, *shape) uint8."""
+        """Yield the images of `rows`, `size` at a time, (size, *shape) uint8.
+
+        Where they have sizes of their own, fewer: all in a chunk have one.
+        """
 
     def stamp(self, rows: Rows) -> bytes:
         """Return a digest that changes when what these rows are read from does."""
@@ -133,6 +136,8 @@ class InFiles:
         For each row the index of its file, and which image of that file it is.
     beside : FileNames, optional
         For each file another that it is decoded with, as a mask is with its image.
+    alone : bool
+        Whether images have sizes of their own, so that each is yielded alone.
     """
 
     decode: Decode
@@ -140,14 +145,22 @@ class InFiles:
     file: NDArray[np.signedinteger[Any]]
     frame: NDArray[np.signedinteger[Any]]
     beside: FileNames | None = None
+    alone: bool = False
     sequential = False
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
-        """See `Reader`; while a chunk is worked on, the next one is decoded."""
+        """See `Reader`."""
+        return self.runs(rows, range(0, len(rows), 1 if self.alone else size))
+
+    def runs(self, rows: Rows, starts: Iterable[int]) -> Iterator[ImageArray]:
+        """Yield the images of `rows` from each of `starts` up to the next.
+
+        While some are worked on, the next ones are decoded.
+        """
         with side_by_side() as submit:
             ahead: deque[list[Future[ImageArray]]] = deque()
-            for start in range(0, len(rows), size):
-                ahead.append(self._ask(submit, rows[start : start + size]))
+            for start, stop in itertools.pairwise([*starts, len(rows)]):
+                ahead.append(self._ask(submit, rows[start:stop]))
                 if len(ahead) > 1:
                     yield _joined(ahead.popleft())
             while ahead:
@@ -210,7 +223,7 @@ class InFiles:
         wanted, file = np.unique(self.file[rows], return_inverse=True)
         names = [self.names[index] for index in wanted]
         beside = None if self.beside is None else [self.beside[index] for index in wanted]
-        return InFiles(self.decode, names, file, self.frame[rows], beside)
+        return InFiles(self.decode, names, file, self.frame[rows], beside, self.alone)
 
 
 def _joined(parts: list["Future[ImageArray]"]) -> ImageArray:

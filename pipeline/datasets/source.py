@@ -57,7 +57,8 @@ class ImageSource:
     card : Card
         What is known about the dataset.
     shape : tuple of int
-        Shape of one image, (h, w) or (h, w, 3), or of one volume, (d, h, w).
+        Shape of one image, (h, w) or (h, w, 3), or of one volume, (d, h, w); where they have
+        different numbers of slices, of the largest that may be.
     label_of : (n,) integers
         The label of each image.
     split_of : (n,) integers
@@ -131,7 +132,8 @@ class ImageSource:
     ) -> Iterator[ImageArray]:
         """Yield the images of some splits and of one class or all, as uint8 arrays.
 
-        Joined, the chunks hold each chosen image once, in the order of `select`.
+        Joined, the chunks hold each chosen image once, in the order of `select`. Volumes in one
+        chunk have one number of slices.
 
         Parameters
         ----------

@@ -15,27 +15,31 @@ from pipeline.errors import DatasetError
 
 @dataclass(frozen=True, eq=False)
 class InStacks:
-    """Volumes of `depth` slices each: a reader, see `pipeline.datasets.reading.Reader`.
+    """Volumes of slices: a reader, see `pipeline.datasets.reading.Reader`.
 
     Attributes
     ----------
     slices : InFiles
         The slices of all volumes, one after another; they may be values that are no 0..255 yet.
-    depth : int
-        Slices of a volume.
+    starts : (v + 1,) int64
+        Where the slices of each volume begin in these, and where the last one's end.
     shown : callable
         From the slices of a volume to 0..255.
     """
 
     slices: InFiles
-    depth: int
+    starts: NDArray[np.int64]
     shown: Callable[[NDArray[Any]], ImageArray]
     sequential = False
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
         """See `Reader`; while a volume is worked on, the slices of the next are decoded."""
         held: list[ImageArray] = []
-        for slices in self.slices(self._slices(rows), self.depth):
+        counts = np.diff(self.starts)[rows]
+        for slices in self.slices.runs(self._slices(rows), (np.cumsum(counts) - counts).tolist()):
+            if held and len(held[-1]) != len(slices):
+                yield np.stack(held)
+                held = []
             held.append(self.shown(slices))
             if len(held) == size:
                 yield np.stack(held)
@@ -45,8 +49,8 @@ class InStacks:
 
     def _slices(self, rows: Rows) -> Rows:
         """Return the rows of the slices of some volumes."""
-        found: Rows = (rows[:, np.newaxis] * self.depth + np.arange(self.depth)).ravel()
-        return found
+        none = [np.zeros(0, np.int64)]
+        return np.concatenate(none + [np.arange(*self.starts[row : row + 2]) for row in rows])
 
     def within(self, row: int) -> list[str]:
         """Return what a list of exclusions names to leave a volume out: its folder, or its files.
@@ -79,4 +83,5 @@ class InStacks:
 
     def only(self, rows: Rows) -> "InStacks":
         """See `Reader`."""
-        return InStacks(self.slices.only(self._slices(rows)), self.depth, self.shown)
+        starts = np.cumsum([0, *np.diff(self.starts)[rows]])
+        return InStacks(self.slices.only(self._slices(rows)), starts, self.shown)

@@ -23,7 +23,7 @@ from pipeline.datasets.download import Asking, find_own, present
 from pipeline.datasets.excluded import check_named, excluded, is_left_out
 from pipeline.datasets.frames import Frames
 from pipeline.datasets.listing import follower, packed
-from pipeline.datasets.nifti import NiftiCard, check_slices
+from pipeline.datasets.nifti import NiftiCard, check_cuts
 from pipeline.datasets.nifti import open_files as open_nifti
 from pipeline.datasets.own import OwnCard
 from pipeline.datasets.pictures import from_files
@@ -166,7 +166,7 @@ OTHERS = {
         _check_dicom,
         lambda card, files, path, sift: open_dicom(card, files, path, others=False, sift=sift),
     ),
-    "NIfTI": _Other(NiftiCard, lambda card: check_slices(card, card.axis), open_nifti),
+    "NIfTI": _Other(NiftiCard, lambda card: check_cuts(card, card.axis), open_nifti),
 }
 """What a table may list besides pictures."""
 

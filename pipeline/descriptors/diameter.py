@@ -4,6 +4,9 @@ Nothing here sees data. What is used of an image: R − η·Id is a covariance m
 its diagonal is at most v_1, …, v_k (`Descriptor.variances`), so tr(R − η·Id) ≤ T = Σ v_j; and the
 grid coordinates x, y have fixed variances and covariance 0.
 
+**Depth.** None of these knows how many slices a volume has. Of all facts only ``rounding`` does,
+and grows with it, so those of the deepest volumes hold for all of one height and width.
+
 **Masks.** With S any non-empty set of pixels R − η·Id is still a covariance matrix of features
 with the same ranges at each pixel, so v_j = b_j²/4 (Popoviciu) and ‖φ‖² ≤ B hold. What does not is
 what all pixels together make of x and y: their variances are at most ¼ and their covariance is

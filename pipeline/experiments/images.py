@@ -83,13 +83,12 @@ def describe_classes(run: Run) -> None:
     stored_images(run)
     source, samples = open_images(run), make_folder(run.folder / "samples")
     for label, images in _samples(source, run).items():
-        shown = images[:, images.shape[1] // 2] if source.card.volumes else images
         with atomic_path(samples / f"{label}.png") as temporary:
-            temporary.write_bytes(montage(shown, columns=8))
+            temporary.write_bytes(montage(images, columns=8))
 
 
 def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
-    """Return some of the first images of each class, read in one stream that ends with them."""
+    """Return some of the first images of each class, or slices of volumes, read in one stream."""
     wanted = dict[int, int]()
     for label in run.labels:
         rows = source.select(run.config.splits, label).rows[:AMONG]
@@ -98,6 +97,10 @@ def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
     found = dict[int, list[ImageArray]]()
     order = sorted(wanted)
     for row, image in zip(order, source.read(np.array(order), 1), strict=False):
+        if source.card.volumes:
+            image = image[:, image.shape[1] // 2]
+            wider = np.subtract(source.shape[1:], image.shape[1:])  # black where one has fewer
+            image = np.pad(image, [(0, 0), *((0, more) for more in wider)])
         found.setdefault(wanted[row], []).append(image)
     return {label: np.concatenate(images) for label, images in found.items()}
 

@@ -32,7 +32,11 @@ class ClaimConfig(Record):
     neither mean is `within` times the other; for the column ``ratio``, which has no series, where
     the largest record of a class fills `factor` of its bound; for ``memory`` no pass takes more MB.
     Of regions, ``coverage`` is at least `factor`, ``radius`` at most that many times the error, and
-    ``offered`` the share that is offered, none for 0.
+    ``offered`` the share that is offered, none for 0. Of tests, ``false`` says that p-values of
+    `factor` or less are no more frequent than that, ``power`` that p-values of 0.05 or less are at
+    least so frequent. Of classifiers, ``auc`` is at least `factor`, ``behind`` at most that much
+    below the one of the series `right`, by the same releases. `left` then is the series it is said
+    of, with all that continue its name after a comma; all series if empty.
     """
 
     says: str = Field(min_length=1)
@@ -46,13 +50,23 @@ class ClaimConfig(Record):
         "", description="why our rows differ, where they do; see pipeline.report.reasons"
     )
     beside: str = Field("", description="series of ours that the reason compares with")
-    column: Literal["error", "seconds", "ratio", "memory", "coverage", "radius", "offered"] = (
-        "error"
-    )
+    column: Literal[
+        "error",
+        "seconds",
+        "ratio",
+        "memory",
+        "coverage",
+        "radius",
+        "offered",
+        "false",
+        "power",
+        "auc",
+        "behind",
+    ] = "error"
     above: float = Field(0.0, description="least budget it is said of")
     below: float = Field(1e9, description="largest budget it is said of")
-    least: float = Field(0.0, description="least n·budget it is said of; of regions")
-    most: float = Field(1e18, description="largest n·budget it is said of; of regions")
+    least: float = Field(0.0, description="least n·budget it is said of; of released values")
+    most: float = Field(1e18, description="largest n·budget it is said of; of released values")
     labels: tuple[int, ...] | None = Field(None, description="classes it is said of; all if none")
     nights: tuple[int, ...] | None = Field(None, description="nights it is said of; all if none")
 

@@ -44,7 +44,22 @@ class SeriesConfig(Record):
         "sample", description="whose mean a region is to hold; kind regions only"
     )
     n: Count | None = Field(
-        None, description="records drawn from the class, all of it by default; kind regions only"
+        None,
+        description="records drawn from the class, all of it by default; of regions, and of others "
+        "that judge released values",
+    )
+    n_other: Count | None = Field(
+        None, description="records of the second release; kind tests only"
+    )
+    change: str = Field(
+        "none", description="what the second release is of, beside the class; kind tests only"
+    )
+    amount: float = Field(0.0, description="how much is changed; kind tests only")
+    classifier: str = Field(
+        "nearest mean", description="nearest mean or lda; kind classifiers only"
+    )
+    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
+        None, description="of lda, in place of the usual one; kind classifiers only"
     )
     batch: int = Field(1, ge=1, description="draws of one timed call; timing only")
     mechanism: str = Field(description="a name of `covdp mechanisms`")
@@ -105,14 +120,16 @@ class FigureConfig(Record):
     x: Literal["budget", "n", "dim", "k", "night"] = Field("budget", description="k of SPD(k)")
     panels: tuple[Literal["class", "panel", "budget"], ...] = ("class",)
     band: Literal["se", "2se", "2sd"] = "se"
-    value: Literal["error", "seconds"] = "error"
+    value: Literal["error", "seconds", "rejected", "auc"] = "error"
 
 
 class TargetConfig(Record):
     """A dataset an experiment runs on, and what is different there."""
 
     name: str
-    beyond: bool = Field(False, description="not in the paper")
+    beyond: bool = Field(
+        False, description="not in the paper; of our own claims: no number was set on it"
+    )
     descriptor: str | None = None
     classes: tuple[int, ...] | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
@@ -170,7 +187,7 @@ class ExperimentConfig(Record):
     title: str
     paper: str = Field("", description="paper, figure or table that is reproduced")
     open: tuple[str, ...] = Field((), description="what the paper leaves open, and our choice")
-    kind: Literal["error", "timing", "composition", "nights", "regions", "scale"] = "error"
+    kind: str = Field("error", description="a row of pipeline.experiments.kinds")
     nights: NightsConfig | None = None
     source: SourceConfig | None = Field(None, description="simulated records, in place of images")
     composition: CompositionConfig | None = None
@@ -179,7 +196,9 @@ class ExperimentConfig(Record):
     published: tuple[PublishedConfig, ...] = ()
     claims: tuple[ClaimConfig, ...] = ()
     dataset: str
-    beyond: bool = Field(False, description="whether the dataset is not in the paper")
+    beyond: bool = Field(
+        False, description="whether the dataset is not in the paper, or of our own claims held out"
+    )
     size: int | None = Field(None, description="side of the images; the dataset's least by default")
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     classes: tuple[int, ...] | None = Field(None, description="labels to run; all by default")

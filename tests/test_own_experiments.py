@@ -8,6 +8,7 @@ import pytest
 
 from pipeline.cli import main
 from pipeline.errors import CovdpError
+from pipeline.experiments.kinds import WORK
 from pipeline.experiments.registry import EXPERIMENTS, MAIN, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment, steps_of
@@ -150,7 +151,7 @@ def test_classes_draw_side_by_side_unless_timed() -> None:
         assert steps[-1].name in ("results", "table", "passes")
         parallel[config.kind] = {step.name for step in steps if step.parallel}
     alone = {"timing": set[str](), "composition": set[str](), "scale": set[str]()}
-    drawn = {kind: {"mechanisms"} for kind in ("error", "nights", "regions")}
+    drawn = {kind: {"mechanisms"} for kind in set(WORK) - {"timing"}}
     assert parallel == {**drawn, **alone}
 
 

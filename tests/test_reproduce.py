@@ -42,7 +42,7 @@ NAMES = [
     "kng-shapes",
     "rao-composition",
 ]
-OURS = ["ours-persons", "ours-regions", "ours-stream", "ours-scale"]
+OURS = ["ours-classify", "ours-persons", "ours-regions", "ours-stream", "ours-scale", "ours-tests"]
 """What this project claims itself: no paper says it."""
 
 

@@ -1,9 +1,14 @@
 """What is refused before anything is computed: names and combinations that mean nothing."""
 
 from pipeline.config import ExperimentConfig
-from pipeline.datasets import Card, find_card
+from pipeline.datasets import find_card
 from pipeline.descriptors import DESCRIPTORS, domain_of, require_made_for
 from pipeline.errors import ConfigError, require_known
+from pipeline.experiments.changes import CHANGES
+from pipeline.experiments.classifiers import CLASSIFIERS
+from pipeline.experiments.comparisons import OTHER, SAME
+from pipeline.experiments.images import require_public
+from pipeline.experiments.kinds import WITHOUT, WORK
 from pipeline.experiments.patches import FORMS
 from pipeline.experiments.persons import UNITS
 from pipeline.experiments.sources import SOURCES, build_manifold
@@ -21,7 +26,14 @@ def check(config: ExperimentConfig) -> None:
     ConfigError, DatasetError
         One line: what was asked, why it means nothing, what to choose.
     """
+    require_known(
+        "kind of experiment", config.kind, [*WORK, *WITHOUT], "the README has one of each"
+    )
+    if config.kind in WORK and WORK[config.kind].on_images and not config.on_images:
+        raise ConfigError(f"kind {config.kind} runs on images; name a dataset in place of [source]")
     for series in config.mechanisms:
+        require_known("change", series.change, [SAME, OTHER, *CHANGES], "ours-tests.toml has some")
+        require_known("classifier", series.classifier, CLASSIFIERS, "ours-classify.toml has all")
         require_known("kind of records", series.records, UNITS, "ours-persons.toml has one of each")
         for name in (series.mechanism, series.footpoint_mechanism):
             require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
@@ -63,6 +75,11 @@ def _check_images(config: ExperimentConfig) -> None:
     require_public(card)
     require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
     require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
+    classes = len(card.classes if config.classes is None else config.classes)
+    if classes < 2 and any(series.change == OTHER for series in config.mechanisms):
+        raise ConfigError(
+            f"{config.name} compares a class with the next, and has {classes}; give two or more"
+        )
     if covariances_of(MANIFOLDS[config.manifold]) is None:
         spd = ", ".join(name for name, kind in MANIFOLDS.items() if covariances_of(kind))
         raise ConfigError(
@@ -80,13 +97,3 @@ def _check_combinations(config: ExperimentConfig, manifold: str) -> None:
             reason = refusal(name, series.definition or config.definition, manifold, sampler)
             if reason is not None:
                 raise ConfigError(f"series {series.series!r}: {reason}")
-
-
-def require_public(card: Card) -> None:
-    """Refuse images that nobody has declared public: what a run writes tells of them."""
-    if not card.public:
-        raise ConfigError(
-            f"a run writes sample pictures of {card.name}, its true means and the errors against "
-            "them, so its card must say public = true, if that is so; images that must not leak "
-            "are for `covdp release`, which does not need it"
-        )

@@ -3,13 +3,17 @@
 fetch ─► describe ─► verify
 """
 
+from collections.abc import Callable
+from itertools import repeat
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets import ImageSource, find_card, open_dataset
-from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, domain_of, require
-from pipeline.experiments.checks import require_public
+from pipeline.datasets import Card, ImageSource, find_card, open_dataset
+from pipeline.datasets.source import Splits
+from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe, domain_of, require
+from pipeline.errors import ConfigError
 from pipeline.experiments.montecarlo import Setting
 from pipeline.experiments.run import Run
 from pipeline.figures import montage
@@ -27,6 +31,16 @@ def open_images(run: Run) -> ImageSource:
     """Open the images of a run; they are fetched and checked first if they must be."""
     require_public(find_card(run.config.dataset))
     return open_dataset(run.config.dataset, run.root, size=run.config.size)
+
+
+def require_public(card: Card) -> None:
+    """Refuse images that nobody has declared public: what a run writes tells of them."""
+    if not card.public:
+        raise ConfigError(
+            f"a run writes sample pictures of {card.name}, its true means and the errors against "
+            "them, so its card must say public = true, if that is so; images that must not leak "
+            "are for `covdp release`, which does not need it"
+        )
 
 
 def fetch_images(run: Run) -> None:
@@ -72,6 +86,31 @@ def class_images(run: Run, label: int) -> tuple[str, Point, NDArray[np.int64] | 
     source, chunks = open_images(run), list(stored_images(run).chunks(label))
     points, units = (np.concatenate([chunk[i] for chunk in chunks]) for i in range(2))
     return source.classes[label], points, units if source.unit == "person" else None
+
+
+def described(
+    run: Run,
+    label: int,
+    splits: Splits,
+    change: Callable[[ImageArray], ImageArray] | None = None,
+) -> tuple[Point, NDArray[np.int64] | None]:
+    """Return the descriptors of a class in some splits, and whose each is as `class_images` does.
+
+    Parameters
+    ----------
+    change : callable, optional
+        What is done to the images first.
+    """
+    source, config = open_images(run), run.config
+    chosen = source.select(splits, label)
+    size = min(AMONG, len(chosen.rows))
+    masks = repeat(None) if source.masks is None else source.masks(chosen.rows, size)
+    points = [
+        describe(images if change is None else change(images), config.descriptor, config.eta, mask)
+        for images, mask in zip(source.read(chosen.rows, size), masks, strict=False)
+    ]
+    units = chosen.units.astype(np.int64) if source.unit == "person" else None
+    return np.concatenate(points), units
 
 
 def describe_classes(run: Run) -> None:

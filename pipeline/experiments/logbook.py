@@ -15,6 +15,7 @@ from pipeline.datasets.source import Selection
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import DatasetError
 from pipeline.experiments.images import open_images
+from pipeline.experiments.kinds import drawn_labels
 from pipeline.experiments.montecarlo import all_cells, distance_name, stream_seed
 from pipeline.experiments.promises import guarantees, persons_of, statement, unit
 from pipeline.experiments.run import Run
@@ -63,7 +64,7 @@ def write_missing(run: Run, started: datetime, reason: DatasetError) -> Path:
     if run.log.is_file() and read_record(run.log).status == "ok":
         raise DatasetError(f"{reason}; {run.table} of an earlier run stays as it is") from reason
     card = find_card(config.dataset)
-    cells = all_cells(config, run.labels)
+    cells = all_cells(config, drawn_labels(run))
     manifold = MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k)
     columns: dict[str, ArrayLike] = {
         "experiment": config.name,

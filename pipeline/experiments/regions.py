@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
 from pipeline.experiments.montecarlo import Cell, Setting, describe_cell
 from pipeline.experiments.persons import ClassData, records_of
-from pipeline.geometry import flat_chart
+from pipeline.experiments.samples import draw_sample, release, space_of
 from pipeline.inference import region
-from pipeline.mean import AdaptivePlan, Records, admit, mean
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mean import Records, admit
 
 LEVEL = 0.95
 """Confidence whose radius is written down."""
@@ -42,20 +40,12 @@ def columns(data: ClassData, records: Records, cell: Cell, setting: Setting) -> 
     n = cell.series.n or records.n
     known = describe_cell(data, n, cell, setting)
     rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
-    placed, of = records.placed, cell.series.of
-    space = flat_chart(setting.manifold) if setting.manifold.flat else setting.manifold
+    of, space = cell.series.of, space_of(setting)
     whole, rows = records.frechet.point, list[tuple[float, float, float, bool]]()
     started, times = perf_counter(), setting.repetitions(cell.series)
     for _ in range(times):
-        drawn: FloatArray = placed[rng.integers(len(placed), size=n)]
-        released = mean(
-            drawn,
-            budget,
-            domain=setting.domain,
-            manifold=space,
-            plan=AdaptivePlan(),
-            noise=FloatNoise(rng),
-        )
+        drawn = draw_sample(records.placed, n, rng)
+        released = release(drawn, budget, cell.series.plan, setting, rng)
         true = whole
         if of == "sample":
             true = admit(drawn, domain=setting.domain, manifold=space).frechet.point

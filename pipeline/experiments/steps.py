@@ -10,7 +10,7 @@ A run that was interrupted goes on where it stopped; one that is complete draws 
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,29 +19,17 @@ from pipeline import __version__
 from pipeline.errors import DatasetError
 from pipeline.experiments.composition import fill_table
 from pipeline.experiments.images import (
-    class_images,
     describe_classes,
     fetch_images,
-    image_setting,
     stored_images,
     verify_bound,
 )
+from pipeline.experiments.kinds import WORK, drawn_labels, read_class
 from pipeline.experiments.logbook import write_log, write_missing
-from pipeline.experiments.montecarlo import Cell, Setting, all_cells, run_cells
-from pipeline.experiments.nights import run_nights
-from pipeline.experiments.persons import ClassData
-from pipeline.experiments.regions import run_regions
+from pipeline.experiments.montecarlo import Cell, all_cells
 from pipeline.experiments.run import Run
 from pipeline.experiments.scale import measure_passes
-from pipeline.experiments.sources import (
-    SOURCES,
-    class_title,
-    simulate,
-    simulated_persons,
-    simulated_setting,
-    source_of,
-)
-from pipeline.experiments.timing import time_cells
+from pipeline.experiments.sources import SOURCES, source_of
 from pipeline.progress import counted
 from pipeline.results import RowWriter
 
@@ -69,23 +57,6 @@ class Step(NamedTuple):
         return [(run,)] if self.over is None else [(run, label) for label in self.over]
 
 
-class Work(NamedTuple):
-    """What is done to the cells of a class, and whether classes may be worked on side by side."""
-
-    cells: Callable[[ClassData, Setting, Sequence[Cell], Callable[..., Any]], None]
-    parallel: bool
-
-
-WORK = {
-    "error": Work(run_cells, parallel=True),
-    # a clock read while another class draws would say nothing
-    "timing": Work(time_cells, parallel=False),
-    "nights": Work(run_nights, parallel=True),
-    "regions": Work(run_regions, parallel=True),
-}
-"""Kind of an experiment → its work."""
-
-
 def steps_of(run: Run) -> tuple[Step, ...]:
     """Return the steps of a run, in order."""
     config = run.config
@@ -100,7 +71,7 @@ def steps_of(run: Run) -> tuple[Step, ...]:
             Step("descriptors", describe_classes),
             Step("bound", verify_bound),
         ]
-    steps.append(Step("mechanisms", draw_class, run.labels, WORK[config.kind].parallel))
+    steps.append(Step("mechanisms", draw_class, drawn_labels(run), WORK[config.kind].parallel))
     if config.source is not None and SOURCES[config.source.kind].pictures is not None:
         steps.append(Step("pictures", draw_pictures))
     return (*steps, Step("results", collect))
@@ -136,18 +107,18 @@ def run_experiment(
 
 def draw_class(run: Run, label: int) -> None:
     """Run every series and budget of one class that is not on disk yet."""
-    data, setting = read_class(run, label)
+    work = WORK[run.config.kind]
+    data, setting = work.read(run, label)
     writer = row_writer(run)
     todo = set(writer.pending())
     pending = [cell for cell in all_cells(run.config, [label]) if cell.key in todo]
-    work = WORK[run.config.kind].cells
     with counted(data.name, len(pending), "cells") as tick:
 
         def write(cell: Cell, rows: dict[str, Any]) -> None:
             writer.write(cell.key, rows)
             tick(1)
 
-        work(data, setting, pending, write)
+        work.cells(data, setting, pending, write)
 
 
 def draw_pictures(run: Run) -> None:
@@ -164,15 +135,6 @@ def collect(run: Run) -> None:
         run.store.clear()
 
 
-def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:
-    """Return the records of one class, and what is public of it."""
-    config = run.config
-    if config.on_images:
-        return ClassData(label, *class_images(run, label)), image_setting(run)
-    records = simulate(config, label), simulated_persons(config, label)
-    return ClassData(label, class_title(config, label), *records), simulated_setting(config, label)
-
-
 def row_writer(run: Run) -> RowWriter:
     """Return the writer of a run's table: the same for every task of the run.
 
@@ -183,5 +145,5 @@ def row_writer(run: Run) -> RowWriter:
     if config.on_images:
         records = hashlib.sha256(stored_images(run).fingerprint.encode())
         known["records"] = records.hexdigest()
-    cells = [cell.key for cell in all_cells(config, run.labels)]
+    cells = [cell.key for cell in all_cells(config, drawn_labels(run))]
     return RowWriter(run.table, cells, known)

@@ -26,6 +26,13 @@ SIZES: Mapping[str, Axis] = {
 }
 """The columns that may lie along x, beside the budget."""
 
+MEASURED: Mapping[str, Axis] = {
+    "seconds": Axis("time of a draw", seconds=True),
+    "rejected": Axis("share of tests that find a difference, at 5 %", linear=True),
+    "auc": Axis("area under the ROC curve", linear=True),
+}
+"""What may go up, beside the error."""
+
 
 def curves(
     rows: Table,
@@ -48,7 +55,7 @@ def curves(
         What tells one panel from another; empty for a single panel.
     band : {"se", "2se", "2sd"}
         Half-width of the band.
-    value : {"error", "seconds"}
+    value : {"error", "seconds", "rejected", "auc"}
         The column that goes up.
     panel_of : mapping of str to str
         The group of each series, for panels by group.
@@ -87,9 +94,9 @@ def curves(
 
 
 def _measure(table: Table, value: str) -> Axis:
-    """Return the axis of what was measured: time, or distance in so many words."""
-    if value == "seconds":
-        return Axis("time of a draw", seconds=True)
+    """Return the axis of what was measured; a distance in so many words."""
+    if value in MEASURED:
+        return MEASURED[value]
     names = distances(table)
     return Axis(
         f"{names[0]} distance to the true mean" if len(names) == 1 else "distance to the true mean"

@@ -12,7 +12,7 @@ released class is what `private_mean` returned first, or an entry of ``classes``
 ``regions.py``, ``comparing.py``, ``classifying.py``, ``pooling.py``, ``geodesics.py``.
 """
 
-from pipeline.inference.classifying import Discriminants, lda, nearest_mean
+from pipeline.inference.classifying import Discriminants, lda, nearest_mean, of_means
 from pipeline.inference.comparing import Comparison, two_sample
 from pipeline.inference.covariance import covariance, raw_covariance
 from pipeline.inference.geodesics import Geodesics, principal_geodesics
@@ -29,6 +29,7 @@ __all__ = [
     "covariance",
     "lda",
     "nearest_mean",
+    "of_means",
     "principal_geodesics",
     "raw_covariance",
     "region",

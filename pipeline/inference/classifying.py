@@ -25,7 +25,7 @@ from pipeline.inference.covariance import in_coordinates, noise_edge, raw_covari
 from pipeline.inference.released import Released
 
 RIDGE = 0.3
-"""Ridge, over the edge of the noise: on PneumoniaMNIST and BreastMNIST."""
+"""Ridge, over the edge of the noise: on PneumoniaMNIST and BreastMNIST; see ours-classify."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,13 @@ class Discriminants:
         return np.asarray(np.argmax(self.discriminants(points), axis=1))
 
 
-def lda(released: Sequence[Released]) -> Discriminants:
+def lda(released: Sequence[Released], *, ridge: float = RIDGE) -> Discriminants:
     """Return the linear discriminants of two released classes or more.
+
+    Parameters
+    ----------
+    ridge : float
+        Over the edge of the noise of each class, in place of `RIDGE`.
 
     Raises
     ------
@@ -81,8 +86,9 @@ def lda(released: Sequence[Released]) -> Discriminants:
     within = np.mean([one.there(one.read.belief) for one in classes], axis=0)
     for one in wide:
         seen = one.read.observed
-        ridge = RIDGE * noise_edge(seen) * in_coordinates(np.eye(manifold.dim), seen)
-        within += seen.n / whole * one.there(raw_covariance(seen) + ridge)
+        even = in_coordinates(np.eye(manifold.dim), seen)
+        spread = raw_covariance(seen) + ridge * noise_edge(seen) * even
+        within += seen.n / whole * one.there(spread)
     return _discriminants(manifold, base, np.stack([one.mean for one in classes]), within)
 
 
@@ -97,6 +103,21 @@ def nearest_mean(released: Sequence[Released]) -> Discriminants:
     manifold, base, classes = placed(released, least=2)
     means = np.stack([one.mean for one in classes])
     return _discriminants(manifold, base, means, np.eye(manifold.dim))
+
+
+def of_means(manifold: Manifold, points: Point, within: FloatArray | None = None) -> Discriminants:
+    """Return the classifier of given means, in coordinates at the first of them.
+
+    Parameters
+    ----------
+    points : array, shape (classes, *manifold.point_shape)
+    within : array, shape (d, d), optional
+        W, in those coordinates; without it the nearest mean decides.
+    """
+    means = np.asarray(manifold.log(points[0], points))
+    return _discriminants(
+        manifold, points[0], means, np.eye(manifold.dim) if within is None else within
+    )
 
 
 def _discriminants(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.figures import letter, listing, number
-from pipeline.report.covering import JUDGED, judge
+from pipeline.report.covering import JUDGED, NEEDED, judge
 from pipeline.report.evidence import (
     STATED,
     Checked,
@@ -70,8 +70,10 @@ def verdict(run: FinishedRun) -> list[Finding]:
         return []
     decided = [item for item in judged if item.word in (AGREES, PART, AGAINST)]
     good = [item for item in decided if item.word == AGREES]
-    stated = "the paper's statements" if run.record.config.get("paper") else "our own claims"
-    text = "This dataset is not in the paper. " if run.record.config.get("beyond") else ""
+    own = not run.record.config.get("paper")
+    stated = "our own claims" if own else "the paper's statements"
+    beyond = "No number was set on this dataset. " if own else "This dataset is not in the paper. "
+    text = beyond if run.record.config.get("beyond") else ""
     if decided:
         count = f"{len(good)} of {len(decided)}"
         text += f"Of {stated} that our rows decide, {count} agree."
@@ -221,9 +223,10 @@ def _fits(claim: Mapping[str, Any], run: FinishedRun) -> Verdict:
 
 
 def _holds(claim: Mapping[str, Any], run: FinishedRun) -> Verdict:
-    """Judge a statement on regions, cell by cell."""
-    if run.rows is None or not np.isfinite(run.rows["offered"]).any():
-        return Verdict(UNRUN, claim["says"], "; no regions were made.")
+    """Judge a statement on released values, cell by cell."""
+    column = NEEDED.get(claim["column"], "offered")
+    if run.rows is None or not np.isfinite(run.rows[column]).any():
+        return Verdict(UNRUN, claim["says"], "; nothing of the kind was made.")
     holds, fails, text = judge(claim, run.rows)
     return Verdict(_word(holds, 0, len(fails), 0), claim["says"], text)
 

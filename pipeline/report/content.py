@@ -21,7 +21,7 @@ from pipeline.figures import (
 from pipeline.report.claims import claims
 from pipeline.report.findings import findings
 from pipeline.report.gaps import gaps
-from pipeline.report.listed import passes, published, times, totals
+from pipeline.report.listed import classified, passes, published, times, totals
 from pipeline.report.runs import FinishedRun
 from pipeline.results import RunRecord, summarise, unique
 
@@ -111,8 +111,8 @@ def figure_of(shown: str) -> Callable[[FinishedRun], Figure | None]:
 
     Parameters
     ----------
-    shown : {"budget", "one budget", "n", "dim", "k", "night", "seconds"}
-        What an error is drawn against; "seconds" for times against anything.
+    shown : {"budget", "one budget", "n", "dim", "k", "night", "seconds", "rejected", "auc"}
+        What an error is drawn against; or what else is drawn, against anything.
     """
 
     def drawn(run: FinishedRun) -> Figure | None:
@@ -122,7 +122,7 @@ def figure_of(shown: str) -> Callable[[FinishedRun], Figure | None]:
         along = chosen["x"]
         if along == "budget" and len(set(run.rows["budget"][run.rows["status"] == "ok"])) == 1:
             along = "one budget"
-        if shown != ("seconds" if chosen.get("value") == "seconds" else along):
+        if shown != (along if run.value == "error" else run.value):
             return None
         series = run.record.config.get("mechanisms", ())
         groups = {item["series"]: item.get("panel", "") for item in series}
@@ -147,7 +147,7 @@ def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
         return None
     rows = run.rows
     assert rows is not None
-    table = summarise(rows)
+    table = summarise(rows, value=run.value)
     table["title"] = class_titles(table)
     with np.errstate(invalid="ignore"):
         table["ratio"] = table["mean"] / table["expected_error"]
@@ -161,9 +161,14 @@ def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
     return {
         "groups": groups,
         "letters": list(dict.fromkeys(table["letter"])),
+        "measured": MEASURED[run.value],
         "theory": bool(np.isfinite(table["expected_error"]).any()),
         "nights": bool(np.any(table.get("night", 0))),
     }
+
+
+MEASURED = {"error": "Mean error", "rejected": "Share found", "auc": "Mean AUC"}
+"""What the numbers of a run are called in the head of their table."""
 
 
 def step_figure(run: FinishedRun) -> Figure | None:
@@ -218,6 +223,9 @@ CONTENT: dict[str, Callable[[FinishedRun], Content]] = {
     "error-k": figure_of("k"),
     "error-night": figure_of("night"),
     "seconds": figure_of("seconds"),
+    "rejected": figure_of("rejected"),
+    "auc": figure_of("auc"),
+    "classified": classified,
     "outlines": outline_figure,
     "undefined": without("undefined"),
     "unrepresentable": without("not representable"),

@@ -1,4 +1,4 @@
-"""What is claimed of regions, judged: how often they hold the truth, how wide they are, when."""
+"""What is claimed of released values, judged cell by cell: regions, tests, classifiers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -12,24 +12,51 @@ FEWEST = 20
 """Regions of a cell that say something of its coverage."""
 RARE = 0.0228
 """How rare a coverage must be to count against its level: as two standard errors below it."""
+LEVEL = 0.05
+"""Level of the tests whose power is claimed."""
+
+Claim = Mapping[str, Any]
 
 
 class Held(NamedTuple):
-    """What became of a claim in one cell: whether it holds, and the cell with its value."""
+    """What became of a claim in one cell.
+
+    Attributes
+    ----------
+    holds : bool
+    text : str
+        The cell, with its value.
+    chance : float
+        How often chance alone breaks it in a cell that is at its level exactly; 0 where a share is
+        taken as it is.
+    """
 
     holds: bool
     text: str
+    chance: float = 0.0
 
 
-def cells(claim: Mapping[str, Any], rows: Table) -> Iterator[tuple[str, Table]]:
+def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
     """Yield the cells that a claim is about, named: one class, series and budget each."""
-    many = rows["n"] * rows["budget"]
+    many, left = rows["n"] * rows["budget"], claim["left"]
     for label, series, budget in dict.fromkeys(
         zip(rows["label"], rows["series"], rows["budget"], strict=True)
     ):
+        meant = not left or series == left or series.startswith(f"{left},")
+        if not meant or not claim["above"] <= budget <= claim["below"]:
+            continue
+        if claim["labels"] is not None and label not in claim["labels"]:
+            continue
         mine = (rows["label"] == label) & (rows["series"] == series) & (rows["budget"] == budget)
         if claim["least"] <= float(many[mine][0]) <= claim["most"]:
             cell = {name: column[mine] for name, column in rows.items()}
+            if claim["right"]:
+                other = claim["right"] + series.removeprefix(left)
+                beside = (rows["label"] == label) & (rows["budget"] == budget)
+                beside &= rows["series"] == other
+                if beside.sum() != mine.sum():
+                    continue
+                cell["right"] = rows["auc"][beside]
             symbol = letter(str(cell["definition"][0]))
             yield f"{cell['class_name'][0]}, {series}, {symbol} = {number(float(budget))}", cell
 
@@ -42,7 +69,7 @@ def _covers(level: float, name: str, cell: Table) -> Held | None:
         return None
     inside = int((reach <= level).sum())
     text = f"{name}: {number(100 * inside / len(reach))} % of {len(reach)}"
-    return Held(bool(binom.cdf(inside, len(reach), level) > RARE), text)
+    return Held(bool(binom.cdf(inside, len(reach), level) > RARE), text, RARE)
 
 
 def _fits(most: float, name: str, cell: Table) -> Held | None:
@@ -59,15 +86,53 @@ def _offers(share: float, name: str, cell: Table) -> Held:
     return Held(found >= share if share else found == 0.0, text)
 
 
+def _is_seldom_false(level: float, name: str, cell: Table) -> Held:
+    """Say whether no more p-values are at or below a level than it and two standard errors."""
+    from scipy.stats import binom
+
+    many = len(cell["p_value"])
+    most = level * many + 2.0 * (many * level * (1.0 - level)) ** 0.5
+    found = int((cell["p_value"] <= level).sum())
+    text = f"{name}: {number(100 * found / many)} %"
+    return Held(found <= most, text, float(binom.sf(int(most), many, level)))
+
+
+def _finds(share: float, name: str, cell: Table) -> Held:
+    found = float((cell["p_value"] <= LEVEL).mean())
+    return Held(found >= share, f"{name}: {number(100 * found)} %")
+
+
+def _ranks(least: float, name: str, cell: Table) -> Held | None:
+    if not np.isfinite(cell["auc"]).any():
+        return None
+    found = float(np.nanmean(cell["auc"]))
+    return Held(found >= least, f"{name}: {number(found)}")
+
+
+def _is_near(most: float, name: str, cell: Table) -> Held | None:
+    """Say whether a series lies at most so far below the one it is compared with."""
+    far = cell["right"] - cell["auc"]
+    if not np.isfinite(far).any():
+        return None
+    found = float(np.nanmean(far))
+    return Held(found <= most, f"{name}: {number(found)}")
+
+
 JUDGED: Mapping[str, Callable[[float, str, Table], Held | None]] = {
     "coverage": _covers,
     "radius": _fits,
     "offered": _offers,
+    "false": _is_seldom_false,
+    "power": _finds,
+    "auc": _ranks,
+    "behind": _is_near,
 }
 """Column of a claim → what it says of a cell; None where too little was offered."""
+NEEDED = {"false": "p_value", "power": "p_value", "auc": "auc", "behind": "auc"}
+"""Column of a claim → the column of the rows that it rests on, where that is not ``offered``."""
 
 
-def judge(claim: Mapping[str, Any], rows: Table) -> tuple[int, list[str], str]:
+def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
     """Return in how many cells a claim holds, where it does not, and the sentence that says so."""
     test = JUDGED[claim["column"]]
     found = [
@@ -80,4 +145,7 @@ def judge(claim: Mapping[str, Any], rows: Table) -> tuple[int, list[str], str]:
     text += f"So in {len(found) - len(fails)} of {len(found)} cells"
     text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
     text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""
+    chance = sum(held.chance for held in found)
+    if chance:
+        text += f"; at its level exactly, chance alone would break it in {number(chance)} of them"
     return len(found) - len(fails), fails, text + "."

@@ -1,4 +1,4 @@
-"""Tables beside the figures: printed numbers and ours, times, totals of compositions, passes."""
+"""Tables beside the figures: printed numbers and ours, times, totals, passes, classifiers."""
 
 from typing import Any
 
@@ -67,6 +67,27 @@ def passes(run: FinishedRun) -> list[dict[str, str]] | None:
                 "seconds": number(seconds),
                 "rate": f"{rows['n'][mine][0] / seconds:,.0f}",
                 "memory": number(memory) if np.isfinite(memory) else "–",
+            }
+        )
+    return lines
+
+
+def classified(run: FinishedRun) -> list[dict[str, str]] | None:
+    """Return what each classifier tells apart, with noise and without, by series and budget."""
+    if run.rows is None or not np.isfinite(run.rows["auc_plain"]).any():
+        return None
+    columns = ("auc", "auc_plain", "balanced", "balanced_plain")
+    found = {name: summarise(run.rows, value=name) for name in columns}
+    table, lines = found["auc"], []
+    for row in range(len(table["count"])):
+        means = {name: one["mean"][row] for name, one in found.items()}
+        lines.append(
+            {
+                "series": str(table["series"][row]),
+                "budget": f"{letter(str(table['definition'][row]))} = "
+                + number(float(table["budget"][row])),
+                "n": f"{table['n'][row]:,.0f}",
+                **{k: f"{x:.3f}" if np.isfinite(x) else "–" for k, x in means.items()},
             }
         )
     return lines

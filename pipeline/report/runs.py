@@ -34,13 +34,11 @@ class Kind(NamedTuple):
 
 KINDS = {
     "error": Kind(compared=True),
-    "nights": Kind(),
-    "regions": Kind(),
     "timing": Kind("times"),
     "composition": Kind("budgets", means=False),
     "scale": Kind("passes", means=False),
 }
-"""Kind of an experiment → what its report shows."""
+"""Kind of an experiment → what its report shows; of all others private means, not compared."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,12 @@ class FinishedRun:
     @property
     def kind(self) -> Kind:
         """What its kind of experiment has to show."""
-        return KINDS[self.record.config.get("kind", "error")]
+        return KINDS.get(self.record.config.get("kind", "error"), Kind())
+
+    @property
+    def value(self) -> str:
+        """The column that its figure and its table of numbers show."""
+        return str((self.record.config.get("figure") or {}).get("value", "error"))
 
     @property
     def subject(self) -> str:

@@ -1,0 +1,224 @@
+"""Classifiers from released means, measured on images that they were not made of.
+
+In each repetition every class is released once, by itself, and all series that release alike judge
+by the same releases. Where the images have a test split, its images are classified and all others
+released; elsewhere a random half of each class, another one each time. The same classifiers made
+without noise, of the same records, show what the noise costs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.config import SeriesConfig
+from pipeline.experiments.images import described, image_setting, open_images
+from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream_seed
+from pipeline.experiments.persons import ClassData, records_of
+from pipeline.experiments.run import Run
+from pipeline.experiments.samples import place, release, space_of
+from pipeline.geometry import Point
+from pipeline.inference import Discriminants, lda, nearest_mean, of_means
+from pipeline.mean import Release, admit
+
+TEST = "test"
+"""The split that is classified, where there is one."""
+
+
+class Classes(NamedTuple):
+    """The records of all classes.
+
+    Attributes
+    ----------
+    name : str
+        Of all of them together.
+    label : int
+        Of the first.
+    seen : tuple of array
+        What is released, one array a class.
+    unseen : tuple of array, optional
+        What is classified; None where that is a half of `seen`.
+    """
+
+    name: str
+    label: int
+    seen: tuple[Point, ...]
+    unseen: tuple[Point, ...] | None
+
+    def split(self, rng: np.random.Generator) -> tuple[Sequence[Point], Sequence[Point]]:
+        """Return what is released in one repetition, and what is classified."""
+        if self.unseen is not None:
+            return self.seen, self.unseen
+        halves = [np.array_split(rng.permutation(points), 2) for points in self.seen]
+        return [half[0] for half in halves], [half[1] for half in halves]
+
+
+def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
+    """Return the records of all classes of a run; `label` is that of the first."""
+    setting, source = image_setting(run), open_images(run)
+
+    def records(splits: Sequence[str] | None) -> tuple[Point, ...]:
+        chosen = None if splits is None else tuple(splits)
+        found = [described(run, mine, chosen) for mine in run.labels]
+        data = [ClassData(label, "", *one) for one in found]
+        return tuple(place(records_of(one, "persons", setting.manifold), setting) for one in data)
+
+    others = [name for name in ("train", "val") if any(source.counts(name))]
+    known = run.config.splits is None and all(
+        source.counts(TEST)[mine] and source.counts(tuple(others))[mine] for mine in run.labels
+    )
+    if known:
+        return Classes("all classes", label, records(others), records((TEST,))), setting
+    return Classes("all classes", label, records(run.config.splits), None), setting
+
+
+class Draw(NamedTuple):
+    """One repetition: what was released, and what of, in the chart."""
+
+    setting: Setting
+    released: Sequence[Release]
+    seen: Sequence[FloatArray]
+
+
+def _nearest(draw: Draw, series: SeriesConfig) -> Discriminants | None:
+    if all(one.observed is not None for one in draw.released):
+        return nearest_mean(draw.released)
+    return of_means(space_of(draw.setting), np.stack([one.point for one in draw.released]))
+
+
+def _lda(draw: Draw, series: SeriesConfig) -> Discriminants | None:
+    seen = [one.observed for one in draw.released]
+    if all(one is None or one.moment is None for one in seen):
+        return None
+    return lda(draw.released, **({} if series.ridge is None else {"ridge": series.ridge}))
+
+
+def _means(draw: Draw) -> Point:
+    domain, space = draw.setting.domain, space_of(draw.setting)
+    return np.stack([admit(one, domain=domain, manifold=space).frechet.point for one in draw.seen])
+
+
+def _plain_nearest(draw: Draw) -> Discriminants:
+    return of_means(space_of(draw.setting), _means(draw))
+
+
+def _plain_lda(draw: Draw) -> Discriminants:
+    space, means = space_of(draw.setting), _means(draw)
+    places = [space.log(means[0], one) for one in draw.seen]
+    spreads = [np.cov(one, rowvar=False, bias=True) for one in places]
+    within = np.average(spreads, axis=0, weights=[len(one) for one in places])
+    return of_means(space, means, within)
+
+
+class Classifier(NamedTuple):
+    """A classifier of released means, None where they do not allow it, and of the true ones."""
+
+    private: Callable[[Draw, SeriesConfig], Discriminants | None]
+    plain: Callable[[Draw], Discriminants]
+
+
+CLASSIFIERS: Mapping[str, Classifier] = {
+    "nearest mean": Classifier(_nearest, _plain_nearest),
+    "lda": Classifier(_lda, _plain_lda),
+}
+"""What `classifier` of a series may be."""
+
+
+def run_classifiers(
+    classes: Classes,
+    setting: Setting,
+    pending: Sequence[Cell],
+    write: Callable[[Cell, dict[str, Any]], Any],
+) -> None:
+    """Compute the `pending` cells and hand each one's columns to `write`."""
+    groups = dict[tuple[str, float], list[Cell]]()
+    for cell in pending:
+        groups.setdefault((_first(cell.series, setting), cell.value), []).append(cell)
+    for (first, _), cells in groups.items():
+        for cell, found in columns(classes, first, cells, setting):
+            write(cell, found)
+
+
+def _first(series: SeriesConfig, setting: Setting) -> str:
+    """Return the first series that releases as `series` does: it names the stream of both."""
+    same = (series.plan, series.n)
+    return next(x.series for x in setting.config.mechanisms if (x.plan, x.n) == same)
+
+
+def columns(
+    classes: Classes, first: str, cells: Sequence[Cell], setting: Setting
+) -> list[tuple[Cell, dict[str, Any]]]:
+    """Return the rows of some cells that judge by the same releases."""
+    config, series, value = setting.config, cells[0].series, cells[0].value
+    seed, budget = stream_seed(config, f"{first}/{value!r}"), config.budget(value)
+    rng = np.random.default_rng(seed)
+    data = ClassData(classes.label, classes.name, classes.seen[0])
+    rows: list[list[tuple[float, ...]]] = [[] for _ in cells]
+    errors, n, started = list[float](), 0, perf_counter()
+    times = max(setting.repetitions(cell.series) for cell in cells)
+    for _ in range(times):
+        seen, unseen = classes.split(rng)
+        drawn = [rng.permutation(points)[: series.n] for points in seen]
+        n = min(map(len, drawn))
+        released = [release(points, budget, series.plan, setting, rng) for points in drawn]
+        draw = Draw(setting, released, drawn)
+        ends = np.stack([one.point for one in released])
+        errors.append(float(np.sqrt(np.mean(space_of(setting).dist(ends, _means(draw)) ** 2))))
+        truth = np.repeat(np.arange(len(unseen)), list(map(len, unseen)))
+        points = np.concatenate(unseen)
+        for mine, cell in zip(rows, cells, strict=True):
+            known = CLASSIFIERS[cell.series.classifier]
+            made = (known.private(draw, cell.series), known.plain(draw))
+            mine.append(tuple(x for one in made for x in score(one, points, truth)))
+    seconds = (perf_counter() - started) / times
+    return [
+        (
+            cell,
+            describe_cell(data, n, cell, setting)
+            | dict(zip(SCORES, np.array(found).T, strict=True))
+            | {"seed": seed, "status": "ok", "error": errors, "seconds": seconds}
+            | {"acceptance": 1.0},
+        )
+        for cell, found in zip(cells, rows, strict=True)
+    ]
+
+
+SCORES = ("auc", "balanced", "auc_plain", "balanced_plain")
+"""Columns: of what was released, and of the same without noise."""
+
+
+def score(
+    classifier: Discriminants | None, points: Point, truth: NDArray[np.int64]
+) -> tuple[float, float]:
+    """Return the area under the ROC curve and the balanced accuracy; NaN without a classifier.
+
+    Of several classes the area is the mean of those of each class against all others.
+    """
+    if classifier is None:
+        return np.nan, np.nan
+    found = classifier.discriminants(points)
+    many = found.shape[1]
+    areas = [area(against(found, one), truth == one) for one in range(1 if many == 2 else many)]
+    right = np.argmax(found, axis=1) == truth
+    recalls = [right[truth == one].mean() for one in range(many)]
+    return float(np.mean(areas)), float(np.mean(recalls))
+
+
+def against(found: FloatArray, one: int) -> FloatArray:
+    """Return the log-odds of a class against all others, of equal priors, by discriminants."""
+    from scipy.special import logsumexp
+
+    others = np.delete(found, one, axis=1)
+    return np.asarray(found[:, one] - logsumexp(others, axis=1))
+
+
+def area(scores: FloatArray, positive: NDArray[np.bool_]) -> float:
+    """Return how often a positive scores above a negative, ties by half (Mann and Whitney)."""
+    from scipy.stats import rankdata
+
+    many = int(positive.sum())
+    ranks = float(rankdata(scores)[positive].sum())
+    return (ranks - many * (many + 1) / 2) / (many * (len(scores) - many))

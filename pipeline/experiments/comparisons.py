@@ -1,0 +1,107 @@
+"""Tests of two releases, measured: how often one population looks like two, and two like two.
+
+In each repetition n records are drawn from a class and others from what it is compared with: the
+same class, the same with all its images changed, or the next class. Both are drawn with
+replacement, so the classes are the populations, and released; the test sees the releases alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.config import SeriesConfig
+from pipeline.experiments.changes import CHANGES
+from pipeline.experiments.images import described, image_setting, open_images
+from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream_seed
+from pipeline.experiments.persons import ClassData, records_of
+from pipeline.experiments.run import Run
+from pipeline.experiments.samples import draw_sample, place, release
+from pipeline.geometry import Point
+from pipeline.inference import two_sample
+
+LEVEL = 0.05
+"""Level of the tests whose outcome is written down."""
+SAME, OTHER = "none", "class"
+"""What `change` of a series may be, beside `CHANGES`: the same class, the next one."""
+
+
+class Populations(NamedTuple):
+    """A class, and what it is compared with, by what was changed and how much."""
+
+    data: ClassData
+    others: Mapping[tuple[str, float], Point]
+
+    @property
+    def name(self) -> str:
+        """Name of the class."""
+        return self.data.name
+
+
+def changed(series: SeriesConfig) -> tuple[str, float]:
+    """Return what a series compares with: the change and its amount."""
+    return series.change, series.amount
+
+
+def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
+    """Return a class and all that it is compared with, as records in the chart."""
+    setting = image_setting(run)
+    name = open_images(run).classes[label]
+
+    def records(label: int, change: Callable[..., Any] | None = None) -> Point:
+        mine = ClassData(label, name, *described(run, label, run.config.splits, change))
+        return place(records_of(mine, "persons", setting.manifold), setting)
+
+    others = dict[tuple[str, float], Point]()
+    for kind, amount in dict.fromkeys(map(changed, run.config.mechanisms)):
+        if kind == SAME:
+            continue
+        if kind == OTHER:
+            after = run.labels.index(label) + 1
+            others[kind, amount] = records(run.labels[after % len(run.labels)])
+            continue
+        seed = stream_seed(run.config, f"{label}/{kind} {amount}")
+        rng, work = np.random.default_rng(seed), CHANGES[kind]
+        others[kind, amount] = records(
+            label, lambda images, w=work, a=amount, r=rng: w(images, a, r)
+        )
+    return Populations(ClassData(label, name, records(label)), others), setting
+
+
+def run_comparisons(
+    populations: Populations,
+    setting: Setting,
+    pending: Sequence[Cell],
+    write: Callable[[Cell, dict[str, Any]], Any],
+) -> None:
+    """Compute the `pending` cells of one class and hand each one's columns to `write`."""
+    for cell in pending:
+        write(cell, columns(populations, cell, setting))
+
+
+def columns(populations: Populations, cell: Cell, setting: Setting) -> dict[str, Any]:
+    """Return the rows of one cell: a test a repetition."""
+    data, series = populations.data, cell.series
+    one, other = data.points, populations.others.get(changed(series), data.points)
+    n, many = series.n or len(one), series.n_other or series.n or len(other)
+    known = describe_cell(data, n, cell, setting)
+    rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
+    found, times = [], setting.repetitions(series)
+    started = perf_counter()
+    for _ in range(times):
+        pair = [
+            release(draw_sample(placed, size, rng), budget, series.plan, setting, rng)
+            for placed, size in ((one, n), (other, many))
+        ]
+        found.append(two_sample(*pair))
+    p = np.array([test.p_value for test in found])
+    return known | {
+        "status": "ok",
+        "error": np.array([test.distance for test in found]),
+        "p_value": p,
+        "rejected": (p <= LEVEL).astype(np.float64),
+        "offered": np.array([test.offered for test in found], dtype=np.float64),
+        "acceptance": 1.0,
+        "seconds": (perf_counter() - started) / times,
+    }

@@ -147,7 +147,8 @@ def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
         return None
     rows = run.rows
     assert rows is not None
-    table = summarise(rows, value=run.value)
+    value = run.value if run.value in MEASURED else "error"
+    table = summarise(rows, value=value)
     table["title"] = class_titles(table)
     with np.errstate(invalid="ignore"):
         table["ratio"] = table["mean"] / table["expected_error"]
@@ -161,7 +162,7 @@ def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
     return {
         "groups": groups,
         "letters": list(dict.fromkeys(table["letter"])),
-        "measured": MEASURED[run.value],
+        "measured": MEASURED[value],
         "theory": bool(np.isfinite(table["expected_error"]).any()),
         "nights": bool(np.any(table.get("night", 0))),
     }

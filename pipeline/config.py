@@ -41,7 +41,7 @@ class SeriesConfig(Record):
         "stream", description="what is released of the units so far; kind nights only"
     )
     of: Literal["sample", "population"] = Field(
-        "sample", description="whose mean a region is to hold; kind regions only"
+        "sample", description="whose mean is estimated; kinds regions and hospitals only"
     )
     n: Count | None = Field(
         None,
@@ -55,6 +55,9 @@ class SeriesConfig(Record):
         "none", description="what the second release is of, beside the class; kind tests only"
     )
     amount: float = Field(0.0, description="how much is changed; kind tests only")
+    hospitals: tuple[Count, ...] = Field(
+        (1,), min_length=1, description="sizes of hospitals, as ratios; kind hospitals only"
+    )
     classifier: str = Field(
         "nearest mean", description="nearest mean or lda; kind classifiers only"
     )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pipeline.experiments.classifiers import read_classes, run_classifiers
 from pipeline.experiments.comparisons import read_populations, run_comparisons
+from pipeline.experiments.hospitals import run_hospitals
 from pipeline.experiments.images import class_images, image_setting
 from pipeline.experiments.montecarlo import Cell, Setting, run_cells
 from pipeline.experiments.nights import run_nights
@@ -63,6 +64,7 @@ WORK: Mapping[str, Work] = {
     "nights": Work(run_nights),
     "regions": Work(run_regions),
     "tests": Work(run_comparisons, read=read_populations, on_images=True),
+    "hospitals": Work(run_hospitals),
     "classifiers": Work(run_classifiers, read=read_classes, on_images=True, together=True),
 }
 """Kind of an experiment → its work."""

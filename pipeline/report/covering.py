@@ -86,13 +86,16 @@ def _offers(share: float, name: str, cell: Table) -> Held:
     return Held(found >= share if share else found == 0.0, text)
 
 
-def _is_seldom_false(level: float, name: str, cell: Table) -> Held:
+def _is_seldom_false(level: float, name: str, cell: Table) -> Held | None:
     """Say whether no more p-values are at or below a level than it and two standard errors."""
     from scipy.stats import binom
 
-    many = len(cell["p_value"])
+    values = cell["p_value"][np.isfinite(cell["p_value"])]
+    many = len(values)
+    if not many:
+        return None
     most = level * many + 2.0 * (many * level * (1.0 - level)) ** 0.5
-    found = int((cell["p_value"] <= level).sum())
+    found = int((values <= level).sum())
     text = f"{name}: {number(100 * found / many)} %"
     return Held(found <= most, text, float(binom.sf(int(most), many, level)))
 

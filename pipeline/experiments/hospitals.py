@@ -1,0 +1,98 @@
+"""Several hospitals put together, measured: how far off, and how often of one class it seems two.
+
+In each repetition the records of a class are divided at random between hospitals of given sizes,
+none twice, and released by each with the whole budget, as they are of different people. What is
+made of these releases alone is compared with the mean of all records.
+"""
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from pipeline.arrays import FloatArray
+from pipeline.experiments.comparisons import LEVEL
+from pipeline.experiments.montecarlo import Cell, Setting, describe_cell
+from pipeline.experiments.persons import ClassData, records_of
+from pipeline.experiments.samples import place, release, space_of
+from pipeline.geometry import Point
+from pipeline.inference import combine
+from pipeline.mean import Release, admit
+
+
+def run_hospitals(
+    data: ClassData,
+    setting: Setting,
+    pending: Sequence[Cell],
+    write: Callable[[Cell, dict[str, Any]], Any],
+) -> None:
+    """Compute the `pending` cells of one class and hand each one's columns to `write`."""
+    placed = place(records_of(data, "persons", setting.manifold), setting)
+    for cell in pending:
+        write(cell, columns(data, placed, cell, setting))
+
+
+def columns(data: ClassData, placed: Point, cell: Cell, setting: Setting) -> dict[str, Any]:
+    """Return the rows of one cell: a combination a repetition."""
+    n, space = min(cell.series.n or len(placed), len(placed)), space_of(setting)
+    known = describe_cell(data, n, cell, setting)
+    rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
+    found, times = [], setting.repetitions(cell.series)
+    started = perf_counter()
+    for _ in range(times):
+        drawn = rng.permutation(placed)[:n]
+        released = [
+            release(part, budget, cell.series.plan, setting, rng)
+            for part in divided(drawn, cell.series.hospitals)
+        ]
+        true = admit(drawn, domain=setting.domain, manifold=space).frechet.point
+        point, p, offered = together(released, cell.series.of)
+        found.append((float(space.dist(point, true)), noise_of(released), p, offered))
+    error, sigma, p, offered = np.array(found, dtype=np.float64).T
+    return known | {
+        "status": "ok",
+        "error": error,
+        "sigma": sigma,
+        "p_value": p,
+        "rejected": np.where(np.isfinite(p), p <= LEVEL, np.nan),
+        "offered": offered,
+        "acceptance": 1.0,
+        "seconds": (perf_counter() - started) / times,
+    }
+
+
+def divided(drawn: Point, sizes: Sequence[int]) -> list[Point]:
+    """Return records divided in the ratio of `sizes`, as far as whole records allow."""
+    ends = np.cumsum(sizes)
+    return np.split(drawn, np.rint(len(drawn) * ends[:-1] / ends[-1]).astype(int))
+
+
+def together(released: Sequence[Release], of: str) -> tuple[Point, float, bool]:
+    """Return the mean of all records or the common one, the p-value of Q, and whether offered.
+
+    One release is taken as it is, and has no p-value; nor have several without a second moment,
+    whose means are averaged by size.
+    """
+    seen = [one.observed for one in released]
+    sizes = [one.n for one in seen if one is not None]
+    if len(released) == 1:
+        return released[0].point, np.nan, True
+    if all(one is None or one.moment is None for one in seen):
+        space = released[0].manifold
+        places = space.log(space.origin, np.stack([one.point for one in released]))
+        return space.exp(space.origin, np.average(places, axis=0, weights=sizes)), np.nan, False
+    found = combine(released)
+    taken = found.all if of == "sample" else found.common
+    return taken.centre, found.p_value, taken.offered
+
+
+def noise_of(released: Sequence[Release]) -> float:
+    """Return the standard deviation, root mean square over coordinates, of the noise of all.
+
+    It is that of the mean of all by size before anything is shrunk, exactly; nothing else.
+    """
+    seen = [one.observed for one in released]
+    whole = sum(one.n for one in seen if one is not None)
+    parts: list[FloatArray] = [(one.n / whole) ** 2 * one.noise for one in seen if one is not None]
+    return float(np.sqrt(sum(np.trace(part) for part in parts) / len(parts[0])))

@@ -194,9 +194,22 @@ def test_phone_needs_no_sideways_scrolling(opened: Any) -> None:
 def test_links_lead_to_their_sections(opened: Any) -> None:
     """Each entry of the contents brings its section to the screen."""
     links = opened.locator("nav a")
-    assert links.count() == 3
-    for index in range(3):
+    assert links.count() == 4
+    for index in range(4):
         links.nth(index).click()
         target = opened.locator(f'[id="{links.nth(index).get_attribute("href")[1:]}"]')
         target.locator("h2").first.wait_for()
         assert target.is_visible()
+
+
+def test_bibtex_is_copied_by_keyboard_offline(opened: Any) -> None:
+    """The button puts the very entries into the clipboard, and says that it did."""
+    opened.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened.locator("#methods summary").click()
+    button = opened.get_by_role("button", name="Copy the BibTeX")
+    button.focus()
+    opened.keyboard.press("Enter")
+    opened.get_by_role("button", name="Copied").wait_for()
+    found = opened.evaluate("navigator.clipboard.readText()")
+    assert found.strip() == opened.locator("#bibtex").inner_text().strip()
+    assert "@software{covdp," in found

@@ -121,7 +121,12 @@ def test_page_has_its_sections(sample: tuple[Path, RunRecord, str]) -> None:
     page = Page(html)
     assert page.tags.count("title") == page.tags.count("h1") == 1
     assert record.run == "main-pneumoniamnist"
-    assert page.sections == [record.run, *[f"{record.run}-{name}" for name in ALL], "privacy"]
+    assert page.sections == [
+        record.run,
+        *[f"{record.run}-{name}" for name in ALL],
+        "privacy",
+        "methods",
+    ]
     assert len(set(page.ids)) == len(page.ids)
     for text in (*record.privacy, *record.privacy.values(), record.command, "28 × 28 pixels"):
         assert text in page.text
@@ -465,7 +470,7 @@ def test_several_runs_have_a_table_of_contents(tmp_path: Path) -> None:
     write_record(tmp_path / "runs" / other.run / "run.json", later)
     page = page_of(tmp_path)
     anchors = [link[1:] for link in page.links if link.startswith("#")]
-    assert anchors == [first.run, other.run, "privacy"]
+    assert anchors == [first.run, other.run, "privacy", "methods"]
     assert set(anchors) <= set(page.ids)
     assert len(set(page.ids)) == len(page.ids)
     assert page.text.count("one image: MedMNIST drops patient identifiers.") == 1
@@ -504,7 +509,10 @@ def released(noise: str) -> dict[str, object]:
         "run_key": "monday",
         "image_height": 28,
         "image_width": 28,
+        "dataset": "ward.toml",
+        "classes": [[0, "well", 9]],
         "descriptor": "oct5",
+        "eta": 1e-6,
         "manifold": "spd-log-euclidean",
         "mechanism": "ewg",
         "definition": "gdp",

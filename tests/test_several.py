@@ -20,7 +20,8 @@ def document(
     rows = [{"class_name": name, "n": 200, **entry(noised(observed(), rng))} for name in names]
     known = {"descriptor": "toy3", "eta": 1e-6, "manifold": "spd-log-euclidean"}
     known |= {"name": path.stem, "run_key": "monday", "definition": "gdp", "budget": 0.5}
-    known |= settings
+    known |= {"population": path.stem, "dataset": "ward", "classes": [], "mechanism": "auto"}
+    known |= {"noise": "hardened"} | settings
     path.write_text(json.dumps({"settings": known, "classes": rows}))
     return path
 

@@ -62,13 +62,14 @@ def releases(name: str) -> tuple[Release, ...]:
     return tuple(release_of(points[order[300 * place :][:300]], place) for place in range(3))
 
 
-def write(path: Path, place: int, **settings: Any) -> Path:
+def write(path: Path, place: int) -> Path:
     """Write the document of a release, one of three hospitals."""
     names = zip(CLASSES, ("tissue", "cells"), strict=True)
     rows = [row_of(title, releases(name)[place]) for title, name in names]
     known = {"descriptor": "oct5", "eta": 1e-6, "manifold": SPACE.name, "noise": "hardened"}
     known |= {"name": path.stem, "run_key": "monday", "definition": "gdp", "budget": 2.0}
-    known |= {"population": path.stem, "image_height": 28, "image_width": 28} | settings
+    known |= {"population": path.stem, "image_height": 28, "image_width": 28, "dataset": "tiles"}
+    known |= {"classes": [[0, name, 300] for name in CLASSES], "mechanism": "auto"}
     path.write_text(
         json.dumps({"settings": known, "classes": rows, "statement": [["Unit", f"of {place}"]]})
     )

@@ -161,7 +161,7 @@ def privacy_statement(
         adjacency=words.adjacency,
         plainly=plainly(budget, unit=words.seen, group=words.group_size, seen=seen)
         + ("" if hardened else "; on paper, for noise of real numbers"),
-        equivalent=_equivalent(budget, delta, sum(n for _, n in counts)),
+        equivalent=equivalent(budget, delta, sum(n for _, n in counts)),
         composition=composition or f"{words.classes}; releases about the same {record}s add up",
         trust_model=f"central: whoever runs this sees the {words.seen}s, readers see only the "
         "release",
@@ -259,8 +259,8 @@ def plainly(
     )
 
 
-def _equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:
-    """Return the (ε, δ) that `budget` implies."""
+def equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:
+    """Return the (ε, δ) that `budget` implies; δ as in `privacy_statement`, of n records in all."""
     if isinstance(budget, ApproxDP):
         return budget
     level = min(1e-5, 1 / (10 * max(n, 1))) if delta is None else delta

@@ -16,6 +16,12 @@ from pipeline.publish.committed import read_committed
 ALIKE = ("descriptor", "eta", "manifold", "image_height", "image_width", "image_depth", "masked")
 """Settings without which means of two releases are of different things."""
 
+NEEDED = frozenset(
+    {"name", "run_key", "population", "dataset", "classes", "definition", "budget", "mechanism"}
+    | {"noise", "descriptor", "eta", "manifold"}
+)
+"""Settings that every release has."""
+
 
 class Given(NamedTuple):
     """A document as it was given.
@@ -118,7 +124,7 @@ def _given(path: Path) -> Given:
     try:
         settings, rows = document["settings"], document["classes"]
         whole = all({"class_name", "point"} <= set(row) and int(row["n"]) > 0 for row in rows)
-        whole = whole and {"name", "run_key", "definition", "budget"} <= set(settings)
+        whole = whole and set(settings) >= NEEDED
     except (ValueError, KeyError, TypeError):
         whole = False
     if not whole:

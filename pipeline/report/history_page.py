@@ -3,6 +3,7 @@
 Next on the path: ``history_parts.py``, what each of its blocks shows.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from pipeline.report.history_parts import (
     term_chart,
     windows,
 )
+from pipeline.report.methods import Methods, methods, word
+from pipeline.report.methods_of import of_release
 from pipeline.report.page import Reportlet, Section, load_spec, render
 from pipeline.report.release_page import section_of, words_of
 
@@ -66,11 +69,28 @@ def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
         page=words | _foreword(words, others, floats),
         sections=sections,
         privacy=_statement(series, sections),
+        methods=_methods(series),
         script=javascript(),
     )
     with atomic_path(out / "index.html") as temporary:
         temporary.write_text(page, encoding="utf-8")
     return out / "index.html"
+
+
+def _methods(series: Sequence[Series]) -> Methods:
+    """Return what a paper says of all releases: of those alike but for run and sizes, the last."""
+    alike: dict[str, list[Mapping[str, Any]]] = {}
+    for settings in (run.document["settings"] for one in series for run in one.runs):
+        known = {key: settings[key] for key in settings if key not in ("run_key", "classes")}
+        alike.setdefault(json.dumps(known, sort_keys=True), []).append(settings)
+    told = {}
+    for place, found in enumerate(alike.values(), 1):
+        count = f"{len(found)} releases, of which the last is described: "
+        said = dict(of_release(found[-1]))
+        said["data"] = (count if len(found) > 1 else "") + said["data"]
+        told[f"{found[-1]['name']} ({place})"] = said
+    latest = series[0].settings
+    return methods(told, more=word("analysis", "history"), version=latest.get("version", ""))
 
 
 def _foreword(words: Mapping[str, Any], others: int, floats: bool) -> dict[str, str]:

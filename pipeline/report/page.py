@@ -17,6 +17,8 @@ from pipeline.files import atomic_path, make_folder, owner_only, resource
 from pipeline.report.content import CONTENT, key_numbers
 from pipeline.report.finding import Finding
 from pipeline.report.findings import findings
+from pipeline.report.methods import Methods, methods
+from pipeline.report.methods_of import of_experiment
 from pipeline.report.runs import FinishedRun, load_runs
 
 
@@ -74,6 +76,7 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
         page=spec["page"],
         sections=[build_section(run, spec) for run in runs],
         privacy=_statements(runs),
+        methods=methods_of_runs(runs),
         script=javascript(),
     )
     path = target or out / "report.html"
@@ -116,6 +119,7 @@ def render(
     page: Mapping[str, str],
     sections: Sequence[Section],
     privacy: Mapping[str, Sequence[tuple[str, str]]],
+    methods: Methods,
     script: str,
 ) -> str:
     """Return the HTML of a page; every text is escaped, style and scripts stand inside.
@@ -131,6 +135,8 @@ def render(
     privacy : mapping of str to sequence of (str, str)
         The statement of privacy: label, and its texts, each with the runs it is about ("" for
         all of them).
+    methods : Methods
+        What a paper says of all this, and cites.
     script : str
         The library for interactive charts; "" leaves the static pictures.
     """
@@ -149,11 +155,29 @@ def render(
         page=page,
         sections=sections,
         privacy=privacy,
+        methods=methods,
         palette=PALETTE,
+        copying=resource("reports", "copy.js").read_text(encoding="utf-8"),
         style=resource("reports", "style.css").read_text(encoding="utf-8"),
         library=script,
         behaviour=resource("reports", "report.js").read_text(encoding="utf-8") if script else "",
     )
+
+
+def methods_of_runs(runs: Sequence[FinishedRun]) -> Methods:
+    """Return what a paper says of some runs, a paragraph each."""
+    told = {
+        run.id: of_experiment(
+            {"dataset": run.record.dataset.name, **run.record.config, "seed": run.record.seed}
+            | {"name": run.record.experiment},
+            title=_where(run),
+            classes=", ".join(f"{one.name} n = {one.n:,}" for one in run.record.classes),
+            guarantees=run.record.guarantees,
+        )
+        for run in runs
+    }
+    versions = {run.record.versions.get("covdp", "") for run in runs}
+    return methods(told, apart=True, version=versions.pop() if len(versions) == 1 else "")
 
 
 def _link(csv: str) -> str:

@@ -20,6 +20,8 @@ from pipeline.privacy import (
 )
 from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.privacy.statement import plainly
+from pipeline.report.methods import Methods, methods, words
+from pipeline.report.methods_of import of_release
 from pipeline.report.night_page import night_section
 from pipeline.report.page import Reportlet, Section, load_spec, render
 from pipeline.report.release_parts import (
@@ -44,20 +46,32 @@ def build_release_report(document: Mapping[str, Any], target: Path) -> Path:
         When the page cannot be written.
     """
     spec = load_spec(resource("reports", "report.toml"))
-    words = words_of(document, spec)
-    section = section_of(document, words)
-    warning = {"warning": words["unsafe"]} if section.headline.warning else {}
+    texts = words_of(document, spec)
+    section = section_of(document, texts)
+    warning = {"warning": texts["unsafe"]} if section.headline.warning else {}
     page = render(
         title=document["title"],
-        page=spec["page"] | words | warning,
+        page=spec["page"] | texts | warning,
         sections=[section],
         privacy={label: [("", text)] for label, text in document["statement"]},
+        methods=methods_of_release(document),
         script=javascript(),
     )
     make_folder(target.parent)
     with atomic_path(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return target
+
+
+def methods_of_release(document: Mapping[str, Any]) -> Methods:
+    """Return what a paper says of a release, or of a night."""
+    settings = document["settings"]
+    observed = any(row.get("observed") for row in document["classes"])
+    return methods(
+        {settings["name"]: of_release(settings)},
+        more=words()["analysis"]["release"] if observed else "",
+        version=settings.get("version", ""),
+    )
 
 
 def words_of(document: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, str]:

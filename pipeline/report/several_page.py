@@ -14,6 +14,8 @@ from pipeline.inference import Combined, Comparison
 from pipeline.publish.forests import Forest, differences, forest
 from pipeline.publish.several import Several
 from pipeline.report.finding import Finding
+from pipeline.report.methods import methods, word
+from pipeline.report.methods_of import of_release
 from pipeline.report.page import Section, load_spec, render
 from pipeline.report.release_parts import unit_of
 from pipeline.report.several_parts import (
@@ -229,6 +231,13 @@ def _write(
         page={**words, **warning},
         sections=[section],
         privacy=statement(several),
+        methods=methods(
+            {
+                title: of_release(one.settings)
+                for title, one in zip(several.names, several.given, strict=True)
+            },
+            more=word("analysis", name),
+        ),
         script=javascript(),
     )
     with atomic_path(out / f"{name}.html") as temporary:

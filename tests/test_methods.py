@@ -1,0 +1,279 @@
+"""The paragraph "Methods": it follows the settings, every one of them, and cites what exists."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pipeline import __version__
+from pipeline.config import ExperimentConfig, SeriesConfig
+from pipeline.descriptors import DESCRIPTORS
+from pipeline.experiments.registry import EXPERIMENTS, load_experiments
+from pipeline.experiments.sources import SOURCES
+from pipeline.experiments.steps import WORK
+from pipeline.geometry import MANIFOLDS
+from pipeline.mechanisms import MECHANISMS
+from pipeline.mechanisms.noise import NOISES
+from pipeline.privacy import DEFINITIONS, GDP, convert
+from pipeline.privacy.definitions import ApproxDP
+from pipeline.privacy.exact import digits_up
+from pipeline.publish import ReleaseConfig
+from pipeline.report.methods import Methods, methods, words
+from pipeline.report.methods_of import of_experiment, of_release
+from pipeline.report.references import reference, references
+
+ROOT = Path(__file__).resolve().parents[1]
+RELEASE: Mapping[str, Any] = {
+    "name": "nightly",
+    "run_key": "monday",
+    "population": "ward",
+    "dataset": "ward.toml",
+    "size": None,
+    "splits": None,
+    "descriptor": "oct5",
+    "eta": 1e-6,
+    "manifold": "spd-log-euclidean",
+    "definition": "gdp",
+    "budget": 0.5,
+    "mechanism": "auto",
+    "shares": None,
+    "noise": "hardened",
+    "images_per_person": None,
+    "classes_per_person": None,
+    "smallest_class": 2,
+    "stream": None,
+    "unit": "image",
+    "image_height": 28,
+    "image_width": 28,
+    "classes": [[0, "well", 900], [1, "ill", 400]],
+}
+OTHER_RELEASE: Mapping[str, Any] = {
+    "name": "weekly",
+    "run_key": "tuesday",
+    "population": "clinic",
+    "dataset": "pneumoniamnist",
+    "size": 64,
+    "splits": ["train"],
+    "descriptor": "grid9",
+    "eta": 1e-5,
+    "manifold": "spd-affine-invariant",
+    "definition": "zcdp",
+    "budget": 0.7,
+    "mechanism": "ewg",
+    "shares": [0.3, 0.1, 0.6],
+    "noise": "float",
+    "images_per_person": 3,
+    "classes_per_person": 2,
+    "smallest_class": 9,
+    "stream": {"horizon": 90, "opening": 200.0, "follows": None},
+    "image_height": 64,
+    "image_width": 64,
+    "image_depth": 28,
+    "masked": True,
+    "classes": [[0, "well", 901], [1, "ill", 400]],
+}
+"""Another value of every setting of a release."""
+SAID_ELSEWHERE = {"title", "labels_and_class_sizes_are_public"}
+"""The page's headline; and what must be true of every release."""
+
+
+def text(found: Methods) -> str:
+    """Return all paragraphs."""
+    return "\n".join(words for _, words in found.paragraphs)
+
+
+def of(settings: Mapping[str, Any]) -> str:
+    """Return the paragraph of a release."""
+    return text(methods({"a": of_release(settings)}))
+
+
+@pytest.mark.parametrize("name", OTHER_RELEASE)
+def test_a_release_that_is_told_otherwise_reads_otherwise(name: str) -> None:
+    """Each setting of a release is in its paragraph: another value, another text."""
+    assert of(RELEASE | {name: OTHER_RELEASE[name]}) != of(RELEASE)
+
+
+def test_no_setting_of_a_release_is_left_out() -> None:
+    """Every key of a release's config is changed above, and every one of its stream."""
+    assert set(ReleaseConfig.model_fields) - SAID_ELSEWHERE <= set(OTHER_RELEASE)
+    stream = dict(OTHER_RELEASE["stream"])
+    for name, value in {"horizon": 80, "opening": 100.0, "follows": "older"}.items():
+        assert of(RELEASE | {"stream": stream | {name: value}}) != of(RELEASE | {"stream": stream})
+
+
+def test_the_promise_is_that_of_the_settings() -> None:
+    """μ, the (ε, δ) it implies and g·μ for a person, to the last digit that is printed."""
+    found = of(RELEASE | {"images_per_person": 4})
+    implied = convert(GDP(0.5), ApproxDP, delta=1e-5)
+    assert "at μ = 0.5 for one image" in found
+    assert f"ε = {digits_up(implied.epsilon, 4)}, δ = 1·10⁻⁵" in found
+    assert "for all images of a person with at most 4 of them μ = 2" in found
+    assert "on paper" not in found.lower()
+    assert "on paper the release" in of(RELEASE | {"noise": "float"}).lower()
+
+
+EXPERIMENT: Mapping[str, Any] = {
+    "name": "mine",
+    "title": "Mine",
+    "dataset": "tiles",
+    "seed": 3,
+    "budgets": [0.5, 1.0],
+    "mechanisms": [{"series": "A", "mechanism": "ewg"}],
+}
+OTHER_EXPERIMENT: Mapping[str, Any] = {
+    "name": "yours",
+    "paper": "“A paper”, Table 1",
+    "open": ["It leaves this open."],
+    "kind": "timing",
+    "dataset": "mnist",
+    "beyond": True,
+    "size": 64,
+    "splits": ["test"],
+    "classes": [1],
+    "descriptor": "grid9",
+    "eta": 1e-5,
+    "manifold": "spd-log-cholesky",
+    "definition": "zcdp",
+    "budgets": [0.5],
+    "delta": 1e-6,
+    "alpha": 3.0,
+    "baseline": "A",
+    "repetitions": 7,
+    "seed": 4,
+    "mechanisms": [{"series": "B", "mechanism": "ewg"}],
+    "nights": {"horizon": 30, "opening": 300.0, "units": [3, 4], "shown": [1, 2]},
+    "source": {"kind": "ball", "dimensions": [2], "n": [40], "radius": 1.5},
+    "composition": {"queries": [1, 2], "definitions": ["gdp"], "degree": 4.0},
+    "scale": [{"form": "npz", "side": 28, "n": [100], "workers": [1]}],
+}
+OTHER_SERIES: Mapping[str, Any] = {
+    "series": "B",
+    "definition": "zcdp",
+    "delta": 1e-6,
+    "repetitions": 9,
+    "measure": "chord",
+    "analytic": False,
+    "scale": 0.5,
+    "aligned": False,
+    "records": "one image",
+    "n": 50,
+    "nights": "one release",
+    "of": "population",
+    "batch": 8,
+    "mechanism": "rl",
+    "sampler": "chain",
+    "sensitivity": "radius",
+    "footpoint": "subsample",
+    "subsample": 0.2,
+    "footpoint_mechanism": "rl",
+    "footpoint_share": 0.3,
+    "burn_in": 77,
+    "shares": [0.3, 0.1, 0.6],
+}
+WHERE: Mapping[str, Mapping[str, Any]] = {
+    "analytic": {"definition": "approx", "delta": 1e-5},
+    "burn_in": {"sampler": "chain"},
+    "shares": {"footpoint": "adaptive"},
+    "subsample": {"footpoint": "subsample"},
+    "footpoint_mechanism": {"footpoint": "subsample"},
+    "footpoint_share": {"footpoint": "all"},
+}
+"""Where a setting of a series has a meaning."""
+LAYOUT = {"title", "figure", "published", "claims", "panel"}
+"""What an experiment's page shows elsewhere: its headline, its figures, what is judged."""
+
+
+def ran(settings: Mapping[str, Any]) -> str:
+    """Return the paragraph of an experiment."""
+    return text(methods({"a": of_experiment(settings)}))
+
+
+@pytest.mark.parametrize("name", [*OTHER_EXPERIMENT, *OTHER_SERIES])
+def test_an_experiment_that_is_told_otherwise_reads_otherwise(name: str) -> None:
+    """Each setting of an experiment and of a series is in its paragraph."""
+    if name in OTHER_EXPERIMENT:
+        assert ran(EXPERIMENT | {name: OTHER_EXPERIMENT[name]}) != ran(EXPERIMENT)
+    if name in OTHER_SERIES:
+        one = {**EXPERIMENT["mechanisms"][0], **WHERE.get(name, {})}
+        other = one | {name: OTHER_SERIES[name]}
+        assert ran(EXPERIMENT | {"mechanisms": [other]}) != ran(EXPERIMENT | {"mechanisms": [one]})
+
+
+def test_no_setting_of_an_experiment_is_left_out() -> None:
+    """Every key of an experiment and of a series is changed above, and in tables every number."""
+    assert set(ExperimentConfig.model_fields) - LAYOUT <= set(OTHER_EXPERIMENT)
+    assert set(SeriesConfig.model_fields) - LAYOUT <= set(OTHER_SERIES)
+    for table in ("nights", "source", "composition"):
+        told = dict(OTHER_EXPERIMENT[table])
+        for name, value in told.items():
+            other = told | {name: [91] if isinstance(value, list) else "persons"}
+            assert ran(EXPERIMENT | {table: other}) != ran(EXPERIMENT | {table: told}), name
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_published_experiment_has_a_paragraph(name: str) -> None:
+    """No name without words, no setting printed as Python has it, every series named."""
+    for config in load_experiments(name):
+        found = ran(config.model_dump(mode="json"))
+        assert not re.search(r"None|\{|\[|\b(True|False)\b|\.\.| ,|,,", found), found
+        assert all(f"“{one.series}” is " in found for one in config.mechanisms)
+
+
+def test_every_name_has_words() -> None:
+    """Each member of the registries is said in words, and cites entries that exist."""
+    known = words()
+    for table, names in {
+        "descriptor": DESCRIPTORS,
+        "manifold": MANIFOLDS,
+        "mechanism": ["auto", *MECHANISMS],
+        "definition": DEFINITIONS,
+        "noise": NOISES,
+        "source": SOURCES,
+        "kind": {*WORK, "composition", "scale"},
+    }.items():
+        assert set(names) <= set(known[table]), table
+    told = " ".join(words for table in known.values() for words in table.values())
+    cited = set(re.findall(r"@(\w+)", told)) | set(known["dataset"].values())
+    assert cited <= set(references())
+
+
+def test_the_entry_of_this_project_is_that_of_its_citation_file() -> None:
+    """Title, author, year and version agree; a release of an older version cites that one."""
+    own = references()["covdp"].fields
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert own["title"] == cited["title"]
+    assert own["author"] == f"{{{cited['authors'][0]['name']}}}"
+    assert own["year"] == str(cited["date-released"].year)
+    assert own["version"] == cited["version"] == __version__
+    older = methods({"a": of_release(RELEASE)}, version="0.1.0")
+    assert "version = {0.1.0}" in older.bibtex
+    assert "covdp 0.1.0" in text(older)
+    assert f"This page was made with covdp {__version__}" in text(older)
+
+
+def test_bibtex_is_what_is_cited() -> None:
+    """Every entry of a paragraph stands in its BibTeX once, braces balanced, and no other."""
+    found = methods({"a": of_release(RELEASE)})
+    keys = re.findall(r"@\w+\{(\w+),", found.bibtex)
+    assert keys == list(dict.fromkeys(keys)) == [one.key for one in found.references]
+    assert "covdp" in keys
+    for one in references().values():
+        assert one.bibtex.count("{") == one.bibtex.count("}")
+        assert {"title", "year"} <= set(one.fields)
+        assert one.fields.get("author") or one.fields["key"]
+        assert reference(one.key, "1").label in one.label or one.key == "covdp"
+
+
+def test_what_releases_have_in_common_is_said_once() -> None:
+    """Two releases of other budgets: two promises, with whose each is, and one descriptor."""
+    told = {"a": of_release(RELEASE), "b": of_release(RELEASE | {"budget": 0.7})}
+    found = text(methods(told))
+    assert found.count("Tuzel") == 1
+    assert "For a: the release satisfies" in found
+    assert "; for b: the release satisfies" in found
+    apart = methods(told, apart=True)
+    assert [name for name, _ in apart.paragraphs] == ["a", "b"]
+    assert text(apart).count("Tuzel") == 2

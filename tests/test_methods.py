@@ -171,6 +171,11 @@ OTHER_SERIES: Mapping[str, Any] = {
     "footpoint_mechanism": "rl",
     "footpoint_share": 0.3,
     "burn_in": 77,
+    "n_other": 60,
+    "change": "gain",
+    "amount": 1.1,
+    "classifier": "lda",
+    "ridge": 0.2,
     "shares": [0.3, 0.1, 0.6],
 }
 WHERE: Mapping[str, Mapping[str, Any]] = {

@@ -301,6 +301,11 @@ OTHERS: tuple[tuple[str, str, Any], ...] = (
     ("scale", "with {:g} times the noise of the calibration", 1.0),
     ("aligned", "outlines not rotated onto each other first", True),
     ("n", "n = {:,}", None),
+    ("n_other", "n = {:,} in the second release", None),
+    ("change", "the second release differs by {}", "none"),
+    ("amount", "by {:g}", 0.0),
+    ("classifier", "told apart by {}", "nearest mean"),
+    ("ridge", "with a ridge of {:g}", None),
     ("batch", "timed in calls of {:,} draws", 1),
 )
 """What a series says besides where it is not at its default: name, words, default."""

@@ -22,7 +22,8 @@ from pipeline.privacy.definitions import ApproxDP
 from pipeline.privacy.exact import digits_up
 from pipeline.publish import ReleaseConfig
 from pipeline.report.methods import Methods, methods, words
-from pipeline.report.methods_of import of_experiment, of_release
+from pipeline.report.methods_of_experiment import of_experiment
+from pipeline.report.methods_of_release import of_release
 from pipeline.report.references import reference, references
 
 ROOT = Path(__file__).resolve().parents[1]

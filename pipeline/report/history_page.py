@@ -25,7 +25,7 @@ from pipeline.report.history_parts import (
     windows,
 )
 from pipeline.report.methods import Methods, methods, word
-from pipeline.report.methods_of import of_release
+from pipeline.report.methods_of_release import of_release
 from pipeline.report.page import Reportlet, Section, load_spec, render
 from pipeline.report.release_page import section_of, words_of
 

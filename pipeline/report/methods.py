@@ -2,7 +2,7 @@
 
 It is made from settings alone, those in the document of a release or in the record of an
 experiment, so it is true for every run that has them. The words for each name stand in
-``reports/methods.toml``. Next on the path: ``methods_of.py``, what each kind of settings says.
+``reports/methods.toml``. Next on the path: ``methods_of_release.py``.
 """
 
 import re
@@ -65,7 +65,7 @@ def methods(
     Parameters
     ----------
     told : mapping of str to mapping
-        Name of a release or run to what its settings say (``methods_of.py``).
+        Name of a release or run to what its settings say (``methods_of_release.py``).
     apart : bool
         Whether each has a paragraph of its own; else what all have in common is said once.
     more : str

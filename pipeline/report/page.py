@@ -18,7 +18,7 @@ from pipeline.report.content import CONTENT, key_numbers
 from pipeline.report.finding import Finding
 from pipeline.report.findings import findings
 from pipeline.report.methods import Methods, methods
-from pipeline.report.methods_of import of_experiment
+from pipeline.report.methods_of_experiment import of_experiment
 from pipeline.report.runs import FinishedRun, load_runs
 
 

@@ -21,7 +21,7 @@ from pipeline.privacy import (
 from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.privacy.statement import plainly
 from pipeline.report.methods import Methods, methods, words
-from pipeline.report.methods_of import of_release
+from pipeline.report.methods_of_release import of_release
 from pipeline.report.night_page import night_section
 from pipeline.report.page import Reportlet, Section, load_spec, render
 from pipeline.report.release_parts import (

@@ -15,7 +15,7 @@ from pipeline.publish.forests import Forest, differences, forest
 from pipeline.publish.several import Several
 from pipeline.report.finding import Finding
 from pipeline.report.methods import methods, word
-from pipeline.report.methods_of import of_release
+from pipeline.report.methods_of_release import of_release
 from pipeline.report.page import Section, load_spec, render
 from pipeline.report.release_parts import unit_of
 from pipeline.report.several_parts import (

@@ -1,149 +1,22 @@
-"""What the settings of a release, or of an experiment, say in the paragraph "Methods".
+"""What the settings of an experiment say in the paragraph "Methods": one sentence a slot.
 
-One sentence a slot, every setting that a result depends on in one of them: a test changes each and
-sees the text change.
+Every setting that a result depends on is in one of them, and of each series all that is not at its
+default.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.figures import letter, number
-from pipeline.mean.plan import FOOTPOINTS, RELEASED
-from pipeline.privacy import budget_from, for_group_as_written, main_parameter, repeat
-from pipeline.privacy.exact import digits_up
-from pipeline.privacy.statement import equivalent
+from pipeline.figures import letter
+from pipeline.mean.plan import FOOTPOINTS
 from pipeline.report.methods import Said, listed, word, words
+from pipeline.report.methods_of_release import Settings, dataset, described, splits
 
-Settings = Mapping[str, Any]
 SIMULATED = "simulated"
 """What the dataset of an experiment is called that makes its own records, unless it says more."""
-
-
-def of_release(settings: Settings) -> Said:
-    """Return what the settings of a release, or of a night of a stream, say."""
-    unit = settings.get("unit", "image")
-    said = {
-        "data": _released_data(settings),
-        "public": _public(settings, unit),
-        "descriptor": _descriptor(settings),
-        "unit": _unit(settings),
-        "mechanism": _mechanism(settings),
-        "adaptive": word("sentence", "adaptive") if settings["mechanism"] in RELEASED else "",
-        "noise": word("noise", settings["noise"]),
-        "stream": _stream(settings, unit),
-        "privacy": _privacy(settings, unit),
-    }
-    if settings["mechanism"] in RELEASED and not settings.get("stream"):
-        said["moment"] = word("sentence", "moment")
-    return {slot: text for slot, text in said.items() if text}
-
-
-def _released_data(settings: Settings) -> str:
-    sides = [settings.get(f"image_{side}") for side in ("depth", "height", "width")]
-    shape = " × ".join(str(side) for side in sides if side)
-    sizes = ", ".join(f"{name} n = {n:,}" for _, name, n in settings["classes"] if n)
-    size = "as stored" if settings.get("size") is None else f"at size {settings['size']}"
-    parts = [
-        f"the release “{settings['name']}” of {settings['run_key']} is about the population "
-        f"{settings['population']}, images of {_dataset(settings['dataset'])}",
-        _splits(settings),
-        f"{size}, {shape} pixels",
-        "within their regions of interest" if settings.get("masked") else "",
-        sizes,
-    ]
-    return ", ".join(filter(None, parts))
-
-
-def _dataset(name: str) -> str:
-    """Return the name of a dataset, with what to cite for it."""
-    stem, known = Path(name).stem, words()["dataset"]
-    ending = "medmnist" if stem.rstrip("3d").endswith("mnist") else ""
-    key = known.get(stem) or (known[ending] if ending else "")
-    return f"{stem} [@{key}]" if key else stem
-
-
-def _splits(settings: Settings) -> str:
-    splits = settings.get("splits")
-    return f"splits {' and '.join(splits)}" if splits else "all splits"
-
-
-def _public(settings: Settings, unit: str) -> str:
-    least = settings.get("smallest_class", 2)
-    if settings.get("stream"):
-        return (
-            f"labels, and how many {unit}s of each class come on which night, were declared public"
-        )
-    return (
-        f"labels, and the number n of {unit}s of each class, were declared public; a class of "
-        f"fewer than {least} would have been refused"
-    )
-
-
-def _descriptor(settings: Settings) -> str:
-    features = word("descriptor", settings["descriptor"])
-    return (
-        f"each image was described by the covariance of {features} [@tuzel2006], with η = "
-        f"{number(settings['eta'])} added to its diagonal; distances and means are those of "
-        f"{word('manifold', settings['manifold'])}"
-    )
-
-
-def _unit(settings: Settings) -> str:
-    classes = settings.get("classes_per_person")
-    if classes is None:
-        return "one record is one image"
-    where = "a class" if classes == 1 else f"each of at most {classes} classes"
-    return f"one record is one person, the mean of all images of that person in {where}"
-
-
-def _mechanism(settings: Settings) -> str:
-    name, shares = settings["mechanism"], settings.get("shares")
-    spent = ""
-    if name in RELEASED and not settings.get("stream"):
-        spent = ", the budget shared by a public rule"
-        if shares:
-            spent = f", with shares {listed(shares)} of the budget"
-    return f"for each class the mean was released by {word('mechanism', name)}{spent}"
-
-
-def _stream(settings: Settings, unit: str) -> str:
-    told = settings.get("stream")
-    if not told:
-        return ""
-    follows = f", and follows the stream “{told['follows']}”" if told.get("follows") else ""
-    return (
-        f"it is a night of a stream of at most {told['horizon']:,} nights, whose sums are noised "
-        f"through the square root of their matrix [@fichtenberger2023]: each {unit} enters on one "
-        "night and pays for all to come at once; a class opens when n times μ reaches "
-        f"{told['opening']:g}{follows}"
-    )
-
-
-def _privacy(settings: Settings, unit: str) -> str:
-    """Return what is promised to one record, and to all of a person."""
-    cost = budget_from(settings["definition"], settings["budget"])
-    classes, group = settings.get("classes_per_person"), settings.get("images_per_person")
-    promise = repeat(cost, classes or 1)
-    n = sum(n for *_, n in settings["classes"])
-    symbol, implied = letter(settings["definition"]), equivalent(promise, None, n)
-    delta = number(implied.delta)
-    paper = "" if settings["noise"] == "hardened" else "on paper "
-    text = (
-        f"{paper}the release satisfies {word('definition', settings['definition'])} at {symbol} = "
-        f"{digits_up(main_parameter(promise), 6)} for one {unit}, and so (ε, δ)-differential "
-        f"privacy [@dwork2014] at ε = {digits_up(implied.epsilon, 4)}, δ = {delta}; "
-        f"neighbouring data sets replace one {unit} by any other of the same class"
-    )
-    if group and group > 1:
-        together = digits_up(main_parameter(for_group_as_written(promise, group)), 6)
-        text += (
-            f", and for all images of a person with at most {group} of them {symbol} = {together}"
-        )
-    return text
 
 
 def of_experiment(
@@ -169,7 +42,7 @@ def of_experiment(
         "paper": f"it reproduces {told['paper']}" if told["paper"] else "",
         "data": _made(told) if made else _images(told, title),
         "classes": f"sizes: {classes}" if classes else "",
-        "descriptor": "" if made else _descriptor(told),
+        "descriptor": "" if made else described(told),
         "geometry": "" if not told["source"] else _geometry(told),
         "budgets": _budgets(told),
         "nights": _nights(told["nights"]),
@@ -206,8 +79,8 @@ def _complete(model: type[BaseModel], given: Settings) -> dict[str, Any]:
 def _images(told: Settings, title: str) -> str:
     chosen = told["classes"]
     parts = [
-        f"images are those of {_dataset(told['dataset'])}" + (f", {title}" if title else ""),
-        _splits(told),
+        f"images are those of {dataset(told['dataset'])}" + (f", {title}" if title else ""),
+        splits(told),
         "at their least size" if told["size"] is None else f"at size {told['size']}",
         "all classes" if chosen is None else f"classes {listed(chosen)}",
     ]

@@ -1,6 +1,7 @@
 """DICOM files of given pixels, and an oracle that reads them tag by tag without pydicom."""
 
 import struct
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from pydicom.uid import (
     CTImageStorage,
     ExplicitVRLittleEndian,
     SecondaryCaptureImageStorage,
+    SegmentationStorage,
     generate_uid,
 )
 
@@ -35,7 +37,9 @@ def write_dicom(
     data.SOPInstanceUID = generate_uid(entropy_srcs=[path.name])
     data.SamplesPerPixel = 3 if elements.get("PhotometricInterpretation", GRAY)[0] in "RY" else 1
     data.PhotometricInterpretation = GRAY
-    data.Rows, data.Columns = pixels.shape[pixels.ndim > 2 and "NumberOfFrames" in elements :][:2]
+    if "Rows" not in elements:
+        frames = pixels.ndim > 2 and "NumberOfFrames" in elements
+        data.Rows, data.Columns = pixels.shape[frames:][:2]
     data.BitsAllocated = data.BitsStored = 8 * pixels.dtype.itemsize
     data.PixelRepresentation = int(signed)
     if data.SamplesPerPixel == 3:
@@ -60,6 +64,45 @@ def item(**elements: Any) -> Dataset:
     for name, value in elements.items():
         setattr(found, name, value)
     return found
+
+
+def write_segmentation(
+    path: Path,
+    frames: NDArray[Any],
+    of: Sequence[tuple[str, int | None]],
+    *,
+    segments: Sequence[int] | None = None,
+    planes: Sequence[tuple[list[Any], list[Any]]] | None = None,
+    **elements: Any,
+) -> Path:
+    """Write a segmentation: bits of frames (n, h, w), of which images, segments and where each is.
+
+    An image is its SOPInstanceUID, and which frame of it from 1, None where it has one.
+    """
+    numbers = segments or [1] * len(frames)
+    groups = []
+    for place, ((uid, number), segment) in enumerate(zip(of, numbers, strict=True)):
+        source = item(ReferencedSOPClassUID=CTImageStorage, ReferencedSOPInstanceUID=uid)
+        if number is not None:
+            source.ReferencedFrameNumber = number
+        group = item(
+            DerivationImageSequence=[item(SourceImageSequence=[source])],
+            SegmentIdentificationSequence=[item(ReferencedSegmentNumber=segment)],
+        )
+        if planes:
+            position, direction = planes[place]
+            group.PlanePositionSequence = [item(ImagePositionPatient=position)]
+            group.PlaneOrientationSequence = [item(ImageOrientationPatient=direction)]
+        groups.append(group)
+    bits = np.packbits(np.asarray(frames, np.uint8).ravel(), bitorder="little")
+    said = {
+        "SOPClassUID": SegmentationStorage, "NumberOfFrames": len(frames), "BitsAllocated": 1,
+        "BitsStored": 1, "SegmentationType": "BINARY",
+        "SegmentSequence": [item(SegmentNumber=n) for n in sorted(set(numbers))],
+        "PerFrameFunctionalGroupsSequence": groups, "Rows": frames.shape[1],
+        "Columns": frames.shape[2],
+    }  # fmt: skip
+    return write_dicom(path, bits, **said | elements)
 
 
 Elements = dict[int, Any]

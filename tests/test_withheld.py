@@ -20,7 +20,7 @@ import pytest
 from PIL import Image
 from pydicom import config
 from pydicom.uid import RLELossless
-from sample_dicom import write_dicom
+from sample_dicom import write_dicom, write_segmentation
 
 from pipeline.datasets import registry
 from pipeline.datasets.reading import InOneStream
@@ -244,6 +244,39 @@ def test_no_header_of_a_scan_is_told_of(
     (ward / "ward.toml").write_text(f'{scans}unit = "person"\nwindow = [0, 255]\n')
     said = refused(ward, "withheld", capfd, caplog)
     assert not re.search(r"1788|\(00..,0...\)|DICOM", said)
+
+
+REGION: dict[str, dict[str, Any]] = {
+    "size": {"Rows": 14, "Columns": 56},
+    "fractional": {"SegmentationType": "FRACTIONAL"},
+    "another's": {"of": NAME},
+}
+
+
+@pytest.mark.parametrize("spoilt", REGION.values(), ids=REGION)
+def test_no_segmentation_is_told_of(
+    ward: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    spoilt: dict[str, Any],
+) -> None:
+    """Of DICOM too a mask at fault is withheld, whether found when it is opened or when read."""
+    caplog.set_level(logging.DEBUG)
+    pixels = np.random.default_rng(1).integers(0, 256, (28, 28), dtype=np.uint8)
+    for label, number in product(("well", "ill"), range(2)):
+        known = f"1.2.{len(label)}.{number}"
+        write_dicom(ward / "scans" / label / f"{NAME}-{number}", pixels, SOPInstanceUID=known)
+        mine = spoilt if (label, number) == ("ill", 1) else {}
+        of = [(mine.get("of", known), None)]
+        elements = {key: value for key, value in mine.items() if key != "of"}
+        file = ward / "scans/masks" / label / f"{NAME}-{number}"
+        with config.disable_value_validation():
+            write_segmentation(file, np.ones((1, 28, 28)), of, **elements)
+    (ward / "ward.toml").write_text(
+        f'{CARD.replace("folder", "dicom")}path = "scans"\nmasks = "masks/**/*"\n'
+    )
+    said = refused(ward, "withheld", capfd, caplog)
+    assert not re.search(r"a mask|segmentation|\(00..,0...\)|DICOM", said)
 
 
 def extend(path: Path, line: str) -> None:

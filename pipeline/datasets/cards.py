@@ -98,7 +98,7 @@ class Card(Record):
     @property
     def masked(self) -> bool:
         """Whether each image comes with a mask."""
-        return False
+        return getattr(self, "masks", None) is not None
 
     @check(mode="after")
     def _classes_are_disjoint(self) -> Self:

@@ -47,7 +47,7 @@ class PatternCard(Protocol):
     @property
     def pattern(self) -> str: ...  # noqa: D102
     @property
-    def masks(self) -> str | None: ...  # noqa: D102
+    def beside(self) -> str | None: ...  # noqa: D102
     @property
     def sparse(self) -> bool: ...  # noqa: D102
 
@@ -89,8 +89,8 @@ class Classed:
 def check_card(card: PatternCard) -> None:
     """Raise `ValueError` unless a card's pattern can be read and its classes stay in the folder."""
     check_pattern(card.pattern)
-    if card.masks is not None:
-        check_masks(card.masks, card.pattern)
+    if card.beside is not None:
+        check_masks(card.beside, card.pattern)
     for name in card.classes:
         if not goes_down(card.pattern.replace("{class}", name)):
             raise ValueError(f"class {name!r} would lead out of the folder")
@@ -103,6 +103,12 @@ def check_person(card: PatternCard) -> None:
             'unit = "person" needs {person} in pattern, as in "{class}/{person}-*.png", found '
             f"{card.pattern!r}"
         )
+
+
+def root_of(card: PatternCard, path: Path) -> Path:
+    """Return the data root of a dataset's folder."""
+    depth = len(Path(card.path or card.name).parts)
+    return path.parents[depth - 1] if depth else path
 
 
 def sort_files(
@@ -133,9 +139,9 @@ def sort_files(
         When a class has no file, a file lies in two classes, or one would be passed by that may be
         an image.
     """
-    depth = len(Path(card.path or card.name).parts)
-    root = path.parents[depth - 1] if depth else path
-    listing = _Listing(path, root, excluded(card.exclude, path), tuple(suffixes), sift)
+    listing = _Listing(
+        path, root_of(card, path), excluded(card.exclude, path), tuple(suffixes), sift
+    )
     splits = SPLITS if "{split}" in card.pattern else SPLITS[:1]
     groups = [
         _group(card, listing, {"class": label, "split": split})
@@ -149,7 +155,7 @@ def sort_files(
             raise DatasetError(_passed(path, card.classes[label], len(group.passed), asked))
     _check_classes(card, path, np.bincount(label_of, many), asked)
     names = joined([group.names for group in groups])
-    masks = joined([group.masks for group in groups]) if card.masks else None
+    masks = joined([group.masks for group in groups]) if card.beside else None
     check_once(
         names,
         "lies in two classes or splits, or a link repeats it; make "
@@ -157,7 +163,7 @@ def sort_files(
         sift,
     )
     if masks:
-        check_once(masks, f"is the mask of two images; make '{card.masks}' tell them apart", sift)
+        check_once(masks, f"is the mask of two images; make '{card.beside}' tell them apart", sift)
     split_of = np.concatenate([split_codes(split, len(card.classes)) for split in splits])
     people = [person for group in groups for person in group.people]
     dates = [day for group in groups for day in group.dates]
@@ -220,10 +226,10 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _Grou
             yield found.path
 
     images: Iterable[Found] = _usable(listing, pattern, group)
-    if card.masks is not None:
+    if card.beside is not None:
         for found in images:
             letters = pattern.letters(found.relative)
-            masks[found] = mask_of(card.masks, found.relative, named | letters)
+            masks[found] = mask_of(card.beside, found.relative, named | letters)
         taken = set(masks.values())  # a mask is no image, whatever its format
         images = [found for found in masks if found.relative not in taken]
         group.passed = [found for found in group.passed if found.relative not in taken]

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator as check
 
-from pipeline.datasets.cards import require_classes
+from pipeline.datasets.cards import goes_down, require_classes
 from pipeline.datasets.classed import Classed, check_card, sort_files
 from pipeline.datasets.dicom_files import FAULTY, First, Seen, decode, look, look_at_all
+from pipeline.datasets.dicom_masks import find_regions, inside_alone, regions_of
 from pipeline.datasets.dicom_volumes import Found, stack_up
-from pipeline.datasets.frames import Frames
+from pipeline.datasets.frames import Frames, Segments
 from pipeline.datasets.own import OwnCard, of_several_depths
 from pipeline.datasets.pictures import CROPPED
 from pipeline.datasets.reading import InFiles
@@ -43,6 +44,11 @@ class DicomCard(OwnCard):
     burnt_in : "accept", optional
         Whether files are read that say of themselves that names are burnt into their pixels, or
         that a face can be known.
+    masks : str, optional
+        Where segmentation objects lie, which say of which images they are: a pattern with ``*`` and
+        ``**`` alone. Files there that are none are passed by.
+    segments : "all" or numbers, optional
+        Which segments are inside; needed where a segmentation has several.
     mixed : "accept", optional
         Whether photometric interpretations may differ; MONOCHROME1 is inverted in any case, and
         YBR_* becomes RGB.
@@ -55,9 +61,12 @@ class DicomCard(OwnCard):
 
     volumetric: ClassVar[bool] = True
 
+    masks: str | None = None
+    segments: Segments | None = None
+
     @property
-    def masks(self) -> None:
-        """None: no masks beside DICOM files are read."""
+    def beside(self) -> None:
+        """None: masks are not found by the names of images."""
 
     @check(mode="after")
     def _dicom_keys_fit(self) -> Self:
@@ -70,8 +79,16 @@ def check_keys(card: OwnCard) -> None:
     """Raise `ValueError` where keys of a card of DICOM do not go together."""
     if card.window == "header" and card.channels == 3:
         raise ValueError('colour has no window of its own; give [low, high] or "image"')
-    if getattr(card, "frames", None) == "masked":
-        raise ValueError('frames = "masked" is for NIfTI; DICOM files have no masks here')
+    masks = getattr(card, "masks", None)
+    if getattr(card, "frames", None) == "masked" and masks is None:
+        raise ValueError('frames = "masked" needs masks, where segmentations lie')
+    if masks is not None and (not goes_down(masks) or "{" in masks):
+        raise ValueError(
+            "masks of DICOM must be relative, without '..', as in 'masks/**/*.dcm', and name no "
+            f"class: segmentations say of which images they are; found {masks!r}"
+        )
+    if getattr(card, "segments", None) is not None and masks is None:
+        raise ValueError("segments needs masks, where segmentations lie")
     if card.volumes and (strange := {"size", "frames", "mixed"} & card.model_fields_set):
         raise ValueError(f"key '{min(strange)}' is for images, not for whole volumes")
 
@@ -97,6 +114,9 @@ def open_files(
     """Open some files, as `open_dicom`; whether there may be others than DICOM among them."""
     named = files.people is None and card.unit == "person"
     kept, seen = look_at_all(partial(look, card, named, others), files, sift)
+    regions = find_regions(card, path, sift) if card.masks else None
+    if regions and card.frames == "masked":
+        kept, seen = inside_alone(regions, kept, seen)
     _check_classes(card, path, files.label_of[kept])
     people, days = files.people, files.dates
     if people is None:
@@ -119,6 +139,7 @@ def open_files(
         + ((CROPPED,) if card.size and card.fit == "crop" else ()),
         people[found.file] if card.unit == "person" else None,
         days[found.file],
+        regions and regions_of(card, files, kept, seen, found, regions),
         classes_per_person=card.classes_per_person,
         left_out=files.left_out,
     )

@@ -18,7 +18,7 @@ from pipeline.datasets.decoding import fitted
 from pipeline.datasets.dicom_elements import text
 from pipeline.datasets.dicom_header import Header, read_header
 from pipeline.datasets.dicom_pixels import check_frames, read_frames
-from pipeline.datasets.dicom_planes import Planes, read_planes
+from pipeline.datasets.dicom_planes import Mark, Planes, read_mark, read_planes
 from pipeline.datasets.dicom_scaling import WAY, scaling
 from pipeline.datasets.doors import open_regular
 from pipeline.datasets.frames import chosen_frames
@@ -32,10 +32,15 @@ if TYPE_CHECKING:
 
 INDEX = "DICOMDIR"
 """A list of the files beside it, of no use here."""
+SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
+"""The class of objects that hold masks."""
 
 
 class Seen(NamedTuple):
-    """What opening a dataset keeps of a file; of volumes also where frames lie, and what window."""
+    """What opening a dataset keeps of a file; of volumes also where frames lie, and what window.
+
+    Where there are masks, also what each frame is known by.
+    """
 
     frames: Sequence[int]
     sides: tuple[int, int]
@@ -44,6 +49,7 @@ class Seen(NamedTuple):
     day: Any
     planes: Planes | None = None
     window: Window = None
+    marks: tuple[Mark, ...] = ()
 
 
 FAULTY = -1
@@ -82,14 +88,17 @@ def look_at_all(
 
 def look(card: "DicomCard", named: bool, others: bool, file: Path) -> Seen | None:
     """Return what the header of one file says; None when it is none of the images."""
-    with _readable(file) as stream:
+    with readable(file) as stream:
         header = read_header(stream, file)
         if header is None and others and (file.name == INDEX or not may_be_image(file.name)):
+            return None
+        if card.masks and header and text(header.elements, "SOPClassUID") == SEGMENTATION:
             return None
         header, frames = _checked(card, named, header, file)
         person = header.person if named else ""
         sides = header.rows, header.columns
-        seen = Seen(frames, sides, header.photometric, person, header.day)
+        marks = tuple(read_mark(header, frame) for frame in frames) if card.masks else ()
+        seen = Seen(frames, sides, header.photometric, person, header.day, marks=marks)
         if not card.volumes:
             return seen
         window = _one_window(card, header, frames)
@@ -125,7 +134,8 @@ def _checked(
             'is empty, which unit = "person" needs',
             "name {person} in pattern, or leave the file out",
         )
-    frames = chosen_frames(card.frames, header.frames, str(file))
+    wanted = "all" if card.frames == "masked" else card.frames  # of which masks choose
+    frames = chosen_frames(wanted, header.frames, str(file))
     if card.window is None:  # what needs one is refused
         kind = f"{'i' if header.signed else 'u'}{header.allocated // 8}"
         _shown(card, header, frames[0], np.empty(0, kind))
@@ -140,7 +150,7 @@ def decode(card: "DicomCard", named: bool, first: First, file: Path, frames: Row
     Slices of a volume that has a window of its own are returned in the units of the file.
     """
     wanted, place = np.unique(frames, return_inverse=True)
-    with _readable(file) as stream:
+    with readable(file) as stream:
         header, known = _checked(card, named, read_header(stream, file), file)
         _check_alike(card, first, header)
         if card.volumes:
@@ -202,7 +212,7 @@ def _shown(card: "DicomCard", header: Header, frame: int, stored: NDArray[Any]) 
 
 
 @contextmanager
-def _readable(file: Path) -> Iterator[Any]:
+def readable(file: Path) -> Iterator[Any]:
     """Open a file; whatever a damaged one makes pydicom raise becomes one `ImageError`."""
     try:
         with open_regular(file) as stream:

@@ -73,6 +73,34 @@ def read_planes(header: Header, frames: Sequence[int]) -> Planes:
     )
 
 
+class Mark(NamedTuple):
+    """What an image is known by: its SOPInstanceUID, which frame it is, where it lies.
+
+    Attributes
+    ----------
+    uid : str
+    frame : int
+    plane : tuple of float
+        Its position, and the directions of its rows and columns; empty where the file says none.
+    spacing : float
+        Its smaller side of a pixel in mm, 0 where the file says none.
+    """
+
+    uid: str
+    frame: int
+    plane: tuple[float, ...]
+    spacing: float
+
+
+def read_mark(header: Header, frame: int) -> Mark:
+    """Return what a frame of a file is known by."""
+    position = _said(header, frame, "ImagePositionPatient", 3)
+    direction = _said(header, frame, "ImageOrientationPatient", 6)
+    plane = (*position, *direction) if position and direction else ()
+    spacing = min(_said(header, frame, "PixelSpacing", 2), default=0.0)
+    return Mark(text(header.elements, "SOPInstanceUID"), frame, plane, spacing)
+
+
 _GROUPS = {
     "ImagePositionPatient": "PlanePositionSequence",
     "ImageOrientationPatient": "PlaneOrientationSequence",
@@ -81,18 +109,26 @@ _GROUPS = {
 
 
 def _numbers(header: Header, frame: int, keyword: str, count: int) -> list[float]:
-    """Return what is said of one frame, as numbers."""
+    """Return what must be said of one frame, as numbers."""
+    found = _said(header, frame, keyword, count)
+    if found:
+        return found
+    if keyword == "PixelSpacing":
+        return [math.nan] * count
+    raise header.fault(
+        keyword, "must be there for volumes = true", "leave the file out, or read slices"
+    )
+
+
+def _said(header: Header, frame: int, keyword: str, count: int) -> list[float]:
+    """Return what is said of one frame, as numbers; none where nothing is."""
     for place in places(header, frame, _GROUPS[keyword]):
         found = numbers(place, keyword)
         if len(found) == count and all(map(math.isfinite, found)):
             return found
         if found:
             raise header.fault(keyword, f"must be {count} numbers, found {len(found)}")
-    if keyword == "PixelSpacing":
-        return [math.nan] * count
-    raise header.fault(
-        keyword, "must be there for volumes = true", "leave the file out, or read slices"
-    )
+    return []
 
 
 def stacked(planes: Sequence[Planes], where: str) -> NDArray[np.int64]:

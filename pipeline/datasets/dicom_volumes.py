@@ -17,7 +17,7 @@ from pipeline.datasets.dicom_files import FAULTY, First, Seen, decode
 from pipeline.datasets.dicom_planes import WAY, stacked
 from pipeline.datasets.intensities import to_uint8
 from pipeline.datasets.own import check_slices
-from pipeline.datasets.reading import InFiles, Reader, Rows
+from pipeline.datasets.reading import InFiles, Rows
 from pipeline.datasets.sifting import Sift, none_left
 from pipeline.datasets.stacks import InStacks
 from pipeline.errors import ImageError
@@ -40,7 +40,7 @@ class Found(NamedTuple):
     """
 
     shape: tuple[int, ...]
-    read: Reader
+    read: InFiles | InStacks
     file: NDArray[np.int64]
 
 

@@ -33,6 +33,11 @@ class FolderCard(PictureCard):
     pattern: str = "{class}/*"
     masks: str | None = None
 
+    @property
+    def beside(self) -> str | None:
+        """Where masks lie that are found by the names of images."""
+        return self.masks
+
     @check(mode="after")
     def _pattern_fits(self) -> Self:
         check_card(self)

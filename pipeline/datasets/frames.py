@@ -1,4 +1,4 @@
-"""Frames: which images of a file that holds several are read."""
+"""Frames: which images of a file that holds several are read, and which segments of a mask."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -26,6 +26,20 @@ Frames: TypeAlias = Annotated[
 ]
 """All, the middle one (of an even number the later of the two), those with a pixel inside their
 mask, or those of these indices."""
+
+
+def _numbered(segments: Any) -> Any:
+    """Return what a card says if it names segments, which are numbered from 1."""
+    numbers = segments if isinstance(segments, list | tuple) else []
+    if segments == "all":
+        return segments
+    if not numbers or not all(type(number) is int and number > 0 for number in numbers):
+        raise ValueError(f'must be "all" or a list of numbers from 1 on, found {segments}')
+    return tuple(numbers)
+
+
+Segments: TypeAlias = Annotated[Literal["all"] | tuple[int, ...], BeforeValidator(_numbered)]
+"""Which segments of a segmentation are inside."""
 
 
 def chosen_frames(frames: Frames, count: int, where: str) -> range | tuple[int, ...]:

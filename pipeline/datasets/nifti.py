@@ -54,6 +54,11 @@ class NiftiCard(OwnCard):
     axis: Literal[0, 1, 2] | None = None
     frames: Frames = "all"
 
+    @property
+    def beside(self) -> str | None:
+        """Where masks lie that are found by the names of images."""
+        return self.masks
+
     @check(mode="after")
     def _nifti_keys_fit(self) -> Self:
         check_card(self)

@@ -138,6 +138,8 @@ class InFiles:
         For each file another that it is decoded with, as a mask is with its image.
     alone : bool
         Whether images have sizes of their own, so that each is yielded alone.
+    shared : bool
+        Whether an image of a file can be at fault and the others not, as masks that images share.
     """
 
     decode: Decode
@@ -146,6 +148,7 @@ class InFiles:
     frame: NDArray[np.signedinteger[Any]]
     beside: FileNames | None = None
     alone: bool = False
+    shared: bool = False
     sequential = False
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
@@ -192,6 +195,8 @@ class InFiles:
     def tried(self, rows: Rows) -> Iterator[tuple[int, int, str | None]]:
         """Read file by file: yield a row of each, how many it has, and why it cannot be read."""
         edges = np.flatnonzero(np.diff(self.file[rows], prepend=-1, append=-1))
+        if self.shared:
+            edges = np.arange(len(rows) + 1)
         with side_by_side() as submit:
             for start in range(0, len(edges) - 1, TRIED):
                 spans = list(itertools.pairwise(edges[start : start + TRIED + 1].tolist()))
@@ -223,7 +228,7 @@ class InFiles:
         wanted, file = np.unique(self.file[rows], return_inverse=True)
         names = [self.names[index] for index in wanted]
         beside = None if self.beside is None else [self.beside[index] for index in wanted]
-        return InFiles(self.decode, names, file, self.frame[rows], beside, self.alone)
+        return InFiles(self.decode, names, file, self.frame[rows], beside, self.alone, self.shared)
 
 
 def _joined(parts: list["Future[ImageArray]"]) -> ImageArray:

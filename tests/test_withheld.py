@@ -254,7 +254,7 @@ REGION: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("spoilt", REGION.values(), ids=REGION)
-def test_no_segmentation_is_told_of(
+def test_no_region_of_a_scan_is_told_of(
     ward: Path,
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,

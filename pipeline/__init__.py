@@ -19,7 +19,7 @@ The rooms, in reading order; each imports only those named before it:
     figures       table → charts
     publish       from a ledger's account to files that hold private values and nothing else
     experiments   the Monte Carlo engine, and one TOML an experiment
-    report        one self-contained HTML page
+    report        self-contained HTML pages
     planning      what a release will be like, from public numbers
     cli           the `covdp` command
 

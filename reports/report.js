@@ -71,7 +71,7 @@ async function draw(figure) {
   try {
     await window.vegaEmbed(live, fit(spec, width), {
       renderer: "svg",
-      actions: { export: true, source: false, compiled: false, editor: false },
+      actions: false,
       tooltip: { theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light" },
     });
     live.setAttribute("role", "img");
@@ -81,6 +81,30 @@ async function draw(figure) {
     live.hidden = true;
     console.error(error);
   }
+}
+
+async function take(figure, kind) {
+  // Save the whole picture as it is on a wide screen, on white, with the reader's choice of marks.
+  const spec = chosen(JSON.parse(figure.querySelector("script").textContent), choice(figure));
+  spec.background = "white";
+  const { view } = await window.vegaEmbed(document.createElement("div"), spec, { renderer: "none", actions: false });
+  const blob =
+    kind === "svg"
+      ? new Blob([await view.toSVG()], { type: "image/svg+xml" })
+      : await view.toCanvas(3).then((canvas) => new Promise((done) => canvas.toBlob(done)));
+  view.finalize();
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = `${figure.dataset.name}.${kind}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+for (const pictures of document.querySelectorAll("figure.chart .pictures")) {
+  pictures.hidden = false;
+  pictures.addEventListener("click", ({ target }) => {
+    if (target.value) take(target.closest("figure"), target.value).catch(console.error);
+  });
 }
 
 const near = new IntersectionObserver(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from components import NO_CHROMIUM, chromium
-from sample_runs import write_sample
+from sample_runs import SERIES, write_sample
 
 from pipeline.report import build_report
 from pipeline.results import read_rows, write_rows
@@ -24,7 +24,16 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("browser")
     write_sample(out)
     names = ("<script>alert(1)</script>", "cancer-associated stroma of a long name", "c", "d")
-    write_sample(out, experiment="again", names=names)
+    write_sample(out, dataset="again", names=names)
+    return build_report(out)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the index of two experiments."""
+    out = tmp_path_factory.mktemp("site")
+    for name in ("first", "second"):
+        write_sample(out, experiment=name, budgets=2, repetitions=2, images=False)
     return build_report(out)
 
 
@@ -103,7 +112,7 @@ def test_texts_of_charts_are_whole_and_apart(browser: Any, tmp_path: Path, wide:
     """No text of a chart is cut, leaves its picture or lies on another, on screens of any width."""
     names = ("cancer-associated stroma", "choroidal neovascularization", "c", "d")
     write_sample(tmp_path, names=names, repetitions=2, images=False)
-    record = write_sample(tmp_path, experiment="one", budgets=1, repetitions=2, images=False)
+    record = write_sample(tmp_path, dataset="one", budgets=1, repetitions=2, images=False)
     path = tmp_path / "results" / f"{record.run}.parquet"
     rows = read_rows(path)
     rows["distance"] = np.full(len(rows["n"]), "half-vectorisation", dtype=object)
@@ -175,7 +184,7 @@ def test_pictures_are_present(opened: Any) -> None:
     sizes = opened.evaluate("[...document.images].map(image => image.naturalWidth)")
     assert len(sizes) == 6
     assert min(sizes) > 28
-    assert opened.title() == "Private covariance descriptors: experiments"
+    assert opened.title() == "Private mean covariance descriptors, per class"
     assert opened.get_by_text("<script>alert(1)</script>").count() > 1
 
 
@@ -193,7 +202,7 @@ def test_phone_needs_no_sideways_scrolling(opened: Any) -> None:
 
 def test_links_lead_to_their_sections(opened: Any) -> None:
     """Each entry of the contents brings its section to the screen."""
-    links = opened.locator("nav a")
+    links = opened.locator(".masthead nav a")
     assert links.count() == 4
     for index in range(4):
         links.nth(index).click()
@@ -213,3 +222,67 @@ def test_bibtex_is_copied_by_keyboard_offline(opened: Any) -> None:
     found = opened.evaluate("navigator.clipboard.readText()")
     assert found.strip() == opened.locator("#bibtex").inner_text().strip()
     assert "@software{covdp," in found
+
+
+def test_pictures_and_numbers_can_be_taken_away(browser: Any, report: Path, tmp_path: Path) -> None:
+    """CSV, SVG and PNG are saved from the file alone, as wide on a phone as on a screen."""
+    context = browser.new_context(**PHONE, offline=True)
+    page = context.new_page()
+    page.goto(report.as_uri(), wait_until="load")
+    figure = page.locator("#main-pneumoniamnist-error figure")
+    saved = {}
+    for kind in ("Numbers (CSV)", "SVG", "PNG"):
+        with page.expect_download() as waiting:
+            figure.get_by_text(kind, exact=True).press("Enter")
+        name = waiting.value.suggested_filename
+        waiting.value.save_as(tmp_path / name)
+        saved[name.rpartition(".")[2]] = tmp_path / name
+        assert name.startswith("main-pneumoniamnist-error.")
+    context.close()
+    svg, csv = (saved[kind].read_text(encoding="utf-8") for kind in ("svg", "csv"))
+    assert csv.count("\n") == 1 + 2 * 4 * 5
+    width = float(svg.partition('width="')[2].partition('"')[0])
+    assert width > 800
+    assert all(name in svg for name in ("pneumonia", *SERIES))
+    png = saved["png"].read_bytes()
+    assert png.startswith(b"\x89PNG")
+    assert int.from_bytes(png[16:20]) == pytest.approx(3 * width, abs=3)
+    assert len(png) > 20_000  # drawn, not blank
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_the_bar_stays_in_sight_and_leads_by_keyboard(
+    browser: Any, site: Path, scripts: bool
+) -> None:
+    """On a phone, from the index by keys alone to the end of a page, on to the next, and back."""
+    context = browser.new_context(**PHONE, java_script_enabled=scripts, reduced_motion="reduce")
+    page = context.new_page()
+    requests: list[str] = []
+    page.on("request", lambda item: requests.append(item.url))
+    page.goto(site.as_uri(), wait_until="load")
+    assert overflow(page) == 0
+    menus = page.locator(".bar summary")
+    menus.first.press("Enter")
+    page.locator(".bar .menu a").first.press("Enter")
+    page.wait_for_url("**/report-pages/first.html")
+    assert overflow(page) == 0
+    menus.nth(1).press("Enter")
+    page.locator(".menu a", has_text="Statement of privacy").press("Enter")
+    page.wait_for_url("**/first.html#privacy")
+    heading, bar = page.locator("#privacy h2").bounding_box(), page.locator(".bar").bounding_box()
+    assert bar["y"] == 0
+    assert bar["height"] < 100
+    assert heading["y"] >= bar["height"]
+    if scripts:
+        assert page.locator(".menu[open]").count() == 0
+        menus.first.press("Enter")
+        menus.first.press("Escape")
+        assert page.locator(".menu[open]").count() == 0
+    page.locator(".bar [rel=next]").press("Enter")
+    page.wait_for_url("**/report-pages/second.html")
+    page.locator(".bar .home").press("Enter")
+    page.wait_for_url("**/report.html")
+    context.close()
+    assert {url for url in requests if not url.startswith("file:")} <= {
+        url for url in requests if url.startswith(("data:", "blob:"))
+    }

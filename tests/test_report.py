@@ -196,7 +196,7 @@ def test_page_calls_nobody(sample: tuple[Path, RunRecord, str]) -> None:
     assert len(page.loads) == 2
     assert all(value.startswith("data:image/png;base64,") for value in page.loads)
     tables = [link for link in page.links if link.startswith("data:text/csv;charset=utf-8;base64,")]
-    assert len(tables) == html.count('<figure class="chart">') == 3
+    assert len(tables) == html.count('<figure class="chart"') == 3
     others = [link for link in page.links if link not in tables and not link.startswith("#")]
     assert others == ["https://medmnist.com/"]
     styles = "".join(re.findall("<style>.*?</style>", html, re.DOTALL))
@@ -356,7 +356,7 @@ def test_simulated_records_are_not_called_images(tmp_path: Path) -> None:
     """A run without images speaks of its records, and of no image, descriptor or dataset."""
     record = simulated(tmp_path)
     page = page_of(tmp_path)
-    told = page.text.partition("Statement of privacy")[0]
+    told = page.text.rpartition("Statement of privacy")[0]
     assert "matrices5,857" in told  # label and number, side by side
     assert "Matrices n" in told
     assert "settings2" in told
@@ -413,7 +413,7 @@ def test_headings_are_in_order(tmp_path: Path, runs: int) -> None:
     """One first heading, and none is more than one level below the one before."""
     write_sample(tmp_path)
     if runs == 2:
-        write_sample(tmp_path, experiment="again", images=False)
+        write_sample(tmp_path, dataset="again", images=False)
     levels = [int(tag[1]) for tag, _ in page_of(tmp_path).headings]
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -441,17 +441,17 @@ def test_numbers_have_columns_for_what_is_known(tmp_path: Path) -> None:
 def test_missing_data_shows_the_command(tmp_path: Path) -> None:
     """A run without data has a section that says so and gives the command."""
     record = RunRecord(
-        experiment="tg-standard",
+        experiment="main",
         title="Standard images",
         dataset=DatasetNote("kmnist", "KMNIST"),
-        command="covdp reproduce tg-standard --dataset kmnist",
+        command="covdp reproduce main --dataset kmnist",
         status="data not available",
         notes=("no network",),
     )
     write_record(tmp_path / "runs" / record.run / "run.json", record)
     write_sample(tmp_path)
     page = page_of(tmp_path)
-    assert {"tg-standard-kmnist", "main-pneumoniamnist", "privacy"} <= set(page.ids)
+    assert {"main-kmnist", "main-pneumoniamnist", "privacy"} <= set(page.ids)
     assert (
         page.text.count(f"Not run: KMNIST is not at hand. This gets it and runs: {record.command}")
         == 2
@@ -459,9 +459,9 @@ def test_missing_data_shows_the_command(tmp_path: Path) -> None:
 
 
 def test_several_runs_have_a_table_of_contents(tmp_path: Path) -> None:
-    """With two runs every link of the contents leads to a section, in the order of starting."""
+    """With two datasets every link of the contents leads to one, in the order of starting."""
     first = write_sample(tmp_path)
-    other = write_sample(tmp_path, experiment="again", images=False)
+    other = write_sample(tmp_path, dataset="again", images=False)
     later = replace(
         other,
         started="2026-04-01T00:00:00Z",
@@ -470,7 +470,7 @@ def test_several_runs_have_a_table_of_contents(tmp_path: Path) -> None:
     write_record(tmp_path / "runs" / other.run / "run.json", later)
     page = page_of(tmp_path)
     anchors = [link[1:] for link in page.links if link.startswith("#")]
-    assert anchors == [first.run, other.run, "privacy", "methods"]
+    assert anchors == ["main", *2 * [first.run, other.run, "privacy", "methods"]]
     assert set(anchors) <= set(page.ids)
     assert len(set(page.ids)) == len(page.ids)
     assert page.text.count("one image: MedMNIST drops patient identifiers.") == 1

@@ -62,7 +62,7 @@ def test_rows_are_what_was_measured_and_the_bound_can_fail(
     assert [item.word for item in verdicts(found)] == ["Agrees"]
     (line,) = passes(found) or ()
     assert line["rate"] == f"{40 / np.median(rows['seconds']):,.0f}"
-    monkeypatch.setattr("pipeline.report.page.javascript", lambda: "")  # 1.5 s, for charts alone
+    monkeypatch.setattr("pipeline.report.site.javascript", lambda: "")  # 1.5 s, for charts alone
     assert f">{line['rate']}<" in build_report(run.out).read_text(encoding="utf-8")
     low = float(rows["memory"].max()) - 0.01
     broken = Run(tiny(tmp_path, ("factor = 500", f"factor = {low}")), None, tmp_path / "out")

@@ -3,6 +3,7 @@
     style     colours, axes, the `Figure` record, the page's script
     curves    error or time against budget or size: scales, panels and captions are its parts
     bars      the bound and its tightness, time per step
+    printed   what a paper prints, and ours
     matrices  a released mean as correlations
     outlines  closed outlines, private and true
     timelines what was read of released means, run after run, with bands
@@ -18,6 +19,7 @@ from pipeline.figures.matrices import matrices
 from pipeline.figures.montage import montage
 from pipeline.figures.outlines import outlines
 from pipeline.figures.panels import class_titles
+from pipeline.figures.printed import printed_numbers
 from pipeline.figures.style import (
     DEFINITIONS,
     PALETTE,
@@ -49,6 +51,7 @@ __all__ = [
     "number",
     "outlines",
     "own_ids",
+    "printed_numbers",
     "steps",
     "tightness",
     "timeline",

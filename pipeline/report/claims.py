@@ -21,11 +21,13 @@ from pipeline.report.evidence import (
     smaller,
 )
 from pipeline.report.finding import Finding
-from pipeline.report.reasons import REASONS, rows_of
+from pipeline.report.reasons import REASONS, outrun, rows_of
 from pipeline.report.runs import FinishedRun
 from pipeline.results import Table, summarise
 
 AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
+RATIO = "Another ratio"
+"""What the paper finds slow takes less time here than there, so it is no longer as far behind."""
 OPEN, VOID, UNRUN = "Not decided", "Cannot be judged", "Not checked"
 LEFT = {OPEN: "differences within the noise", UNRUN: "series that were not run"}
 """Why a statement is left open, in the headline."""
@@ -53,7 +55,8 @@ class Verdict(NamedTuple):
         """The sentence of the report."""
         why = f" Why: {self.why}." if self.why else ""
         text = f"{self.word}: “{self.says}”{self.found}{why}"
-        return Finding(text, self.word in (PART, AGAINST), self.word in (OPEN, VOID, UNRUN))
+        left = self.word in (OPEN, VOID, UNRUN)
+        return Finding(text, self.word in (PART, AGAINST), left, self.word == RATIO)
 
 
 def claims(run: FinishedRun) -> list[Finding]:
@@ -77,7 +80,7 @@ def verdict(run: FinishedRun) -> list[Finding]:
     if decided:
         count = f"{len(good)} of {len(decided)}"
         text += f"Of {stated} that our rows decide, {count} agree."
-    else:
+    elif not any(item.word == RATIO for item in judged):
         text += f"Our rows decide none of {stated}."
     for item in judged:
         if item.why or item.word in (PART, AGAINST, VOID):
@@ -86,7 +89,7 @@ def verdict(run: FinishedRun) -> list[Finding]:
     for word, reason in LEFT.items():
         left = sum(item.word == word for item in judged)
         text += f" {word}: {left}, for {reason}." if left else ""
-    return [Finding(text, open=not decided)]
+    return [Finding(text.strip(), open=all(item.finding.open for item in judged))]
 
 
 def verdicts(run: FinishedRun) -> list[Verdict]:
@@ -101,6 +104,9 @@ def verdicts(run: FinishedRun) -> list[Verdict]:
     for claim in stated:
         table = tables.get(claim["column"])
         found = LIMITS[claim["column"]](claim, run) if table is None else _judge(claim, table)
+        if found.word in (PART, AGAINST) and table is not None and outrun(run, claim):
+            order = _judge({**claim, "factor": 1.0}, table).word
+            found = found if order in (PART, AGAINST) else found._replace(word=RATIO)
         if claim["why"] and found.word not in (OPEN, VOID, UNRUN):
             reason = REASONS[claim["why"]](run, claim, {} if table is None else table)
             found = found._replace(why=reason)

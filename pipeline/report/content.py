@@ -15,13 +15,21 @@ from pipeline.figures import (
     listing,
     number,
     outlines,
+    printed_numbers,
     steps,
     tightness,
 )
 from pipeline.report.claims import claims
 from pipeline.report.findings import findings
 from pipeline.report.gaps import gaps
-from pipeline.report.listed import classified, passes, published, times, totals
+from pipeline.report.listed import (
+    classified,
+    passes,
+    printed_lines,
+    published,
+    times,
+    totals,
+)
 from pipeline.report.runs import FinishedRun
 from pipeline.results import RunRecord, summarise, unique
 
@@ -184,7 +192,7 @@ def reproduction(run: FinishedRun) -> Mapping[str, Any]:
         "command": record.command,
         "pairs": {
             "Seed": str(record.seed) if run.rows is not None else "",
-            "Machine": ", ".join(_machine(record.machine)),
+            "Machine": ", ".join(machine_words(record.machine)),
             "Started": record.started,
             "Finished": record.finished,
         },
@@ -192,7 +200,8 @@ def reproduction(run: FinishedRun) -> Mapping[str, Any]:
     }
 
 
-def _machine(machine: Mapping[str, Any]) -> list[str]:
+def machine_words(machine: Mapping[str, Any]) -> list[str]:
+    """Return what a machine is, in words: processor, cores, platform."""
     return [f"{value} cores" if name == "cores" else str(value) for name, value in machine.items()]
 
 
@@ -213,6 +222,7 @@ CONTENT: dict[str, Callable[[FinishedRun], Content]] = {
     "bound": bound_figure,
     "claims": lambda run: claims(run) if run.record.config.get("paper") else None,
     "own-claims": lambda run: None if run.record.config.get("paper") else claims(run),
+    "printed": lambda run: printed_numbers(printed_lines(run)),
     "published": published,
     "times": times,
     "totals": totals,

@@ -10,20 +10,33 @@ from pipeline.report.runs import FinishedRun
 from pipeline.results import summarise
 
 
-def published(run: FinishedRun) -> list[dict[str, str]] | None:
-    """Return the paper's printed numbers beside ours: quantity, theirs, ours, their ratio."""
+def printed_lines(run: FinishedRun) -> list[dict[str, Any]]:
+    """Return the numbers that the paper prints with ours, NaN where it was not run."""
     if run.rows is None or run.record.status != "ok":
-        return None
+        return []
+    return [
+        {
+            "quantity": item["quantity"],
+            "unit": item["unit"],
+            "paper": item["value"],
+            "ours": printed(item, run),
+        }
+        for item in run.record.config.get("published", ())
+    ]
+
+
+def published(run: FinishedRun) -> list[dict[str, str]]:
+    """Return the paper's printed numbers beside ours: quantity, theirs, ours, their ratio."""
     lines = []
-    for item in run.record.config.get("published", ()):
-        ours = printed(item, run)
-        unit = f" {item['unit']}" if item["unit"] else ""
+    for line in printed_lines(run):
+        ours = line["ours"]
+        unit = f" {line['unit']}" if line["unit"] else ""
         lines.append(
             {
-                "quantity": item["quantity"],
-                "paper": number(item["value"]) + unit,
+                "quantity": line["quantity"],
+                "paper": number(line["paper"]) + unit,
                 "ours": number(ours) + unit if np.isfinite(ours) else "not run",
-                "ratio": number(item["value"] / ours) if ours > 0 else "–",
+                "ratio": number(line["paper"] / ours) if ours > 0 else "–",
             }
         )
     return lines

@@ -8,18 +8,20 @@ import base64
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import ConfigError
-from pipeline.figures import PALETTE, digits, javascript, listing, number, own_ids
-from pipeline.files import atomic_path, make_folder, owner_only, resource
-from pipeline.report.content import CONTENT, key_numbers
+from pipeline.figures import PALETTE, digits, listing, number, own_ids
+from pipeline.files import resource
+from pipeline.report.content import CONTENT, key_numbers, machine_words
 from pipeline.report.finding import Finding
 from pipeline.report.findings import findings
 from pipeline.report.methods import Methods, methods
 from pipeline.report.methods_of_experiment import of_experiment
-from pipeline.report.runs import FinishedRun, load_runs
+from pipeline.report.runs import FinishedRun
+from pipeline.results import unique
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Section:
     """One section of the page, and the line that stands for it in the summary.
 
     Of `classes`, where there are several, a reader may choose those that are shown; of `spans` the
-    one that is drawn.
+    one that is drawn. `about` stands in the caption of each figure: what it is of.
     """
 
     id: str
@@ -49,43 +51,7 @@ class Section:
     reportlets: Sequence[Reportlet]
     classes: Sequence[str] = ()
     spans: Sequence[str] = ()
-
-
-def build_report(out: Path, *, target: Path | None = None) -> Path:
-    """Write the report of all experiments under `out` and return its path.
-
-    Parameters
-    ----------
-    out : Path
-        Folder of results: ``runs/*/run.json``, with ``bound.parquet`` and ``samples/*.png`` beside
-        it, and ``results/*.parquet``. Nothing else is read.
-    target : Path, optional
-        The HTML file; ``out/report.html`` by default. For its owner alone if `out` is.
-
-    Raises
-    ------
-    OutputError
-        When there is no run, the record of one cannot be read, or the page cannot be written.
-    ConfigError
-        When ``reports/report.toml`` names a reportlet that does not exist.
-    """
-    spec = load_spec(resource("reports", "report.toml"))
-    runs = load_runs(out)
-    page = render(
-        title=_title(runs, spec),
-        page=spec["page"],
-        sections=[build_section(run, spec) for run in runs],
-        privacy=_statements(runs),
-        methods=methods_of_runs(runs),
-        script=javascript(),
-    )
-    path = target or out / "report.html"
-    closed = out.stat().st_mode & 0o077 == 0
-    with owner_only(closed):
-        make_folder(path.parent)
-        with atomic_path(path) as temporary:
-            temporary.write_text(page, encoding="utf-8")
-    return path
+    about: str = ""
 
 
 def load_spec(path: Path) -> Mapping[str, Any]:
@@ -106,10 +72,11 @@ def build_section(run: FinishedRun, spec: Mapping[str, Any]) -> Section:
     return Section(
         id=run.id,
         title=run.record.title,
-        subtitle=_where(run),
+        subtitle=where(run),
         key_numbers=key_numbers(run),
         headline=findings(run)[0],
         reportlets=[Reportlet(**item, content=content) for item, content in filled if content],
+        about=_about(run),
     )
 
 
@@ -121,6 +88,7 @@ def render(
     privacy: Mapping[str, Sequence[tuple[str, str]]],
     methods: Methods,
     script: str,
+    nav: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the HTML of a page; every text is escaped, style and scripts stand inside.
 
@@ -139,7 +107,36 @@ def render(
         What a paper says of all this, and cites.
     script : str
         The library for interactive charts; "" leaves the static pictures.
+    nav : mapping, optional
+        What the bar that stays in sight leads to; no bar if left out.
     """
+    return draw(
+        "page.html.j2",
+        title=title,
+        page=page,
+        sections=sections,
+        privacy=privacy,
+        methods=methods,
+        nav=nav,
+        library=script,
+        behaviour=resource("reports", "report.js").read_text(encoding="utf-8") if script else "",
+    )
+
+
+def draw(template: str, **values: Any) -> str:
+    """Return what a template of ``reports/templates`` makes of `values`, with style and menus."""
+    page: str = _template(template).render(
+        palette=PALETTE,
+        style=resource("reports", "style.css").read_text(encoding="utf-8"),
+        menus=resource("reports", "menus.js").read_text(encoding="utf-8"),
+        copying=resource("reports", "copy.js").read_text(encoding="utf-8"),
+        **values,
+    )
+    return page
+
+
+@cache
+def _template(name: str) -> Any:
     import jinja2
 
     environment = jinja2.Environment(
@@ -150,18 +147,7 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "digits": digits, "own_ids": own_ids, "link": _link}
-    return environment.get_template("page.html.j2").render(
-        title=title,
-        page=page,
-        sections=sections,
-        privacy=privacy,
-        methods=methods,
-        palette=PALETTE,
-        copying=resource("reports", "copy.js").read_text(encoding="utf-8"),
-        style=resource("reports", "style.css").read_text(encoding="utf-8"),
-        library=script,
-        behaviour=resource("reports", "report.js").read_text(encoding="utf-8") if script else "",
-    )
+    return environment.get_template(name)
 
 
 def methods_of_runs(runs: Sequence[FinishedRun]) -> Methods:
@@ -170,7 +156,7 @@ def methods_of_runs(runs: Sequence[FinishedRun]) -> Methods:
         run.id: of_experiment(
             {"dataset": run.record.dataset.name, **run.record.config, "seed": run.record.seed}
             | {"name": run.record.experiment},
-            title=_where(run),
+            title=where(run),
             classes=", ".join(f"{one.name} n = {one.n:,}" for one in run.record.classes),
             guarantees=run.record.guarantees,
         )
@@ -186,18 +172,31 @@ def _link(csv: str) -> str:
     return f"data:text/csv;charset=utf-8;base64,{coded}"
 
 
-def _title(runs: Sequence[FinishedRun], spec: Mapping[str, Any]) -> str:
-    if len(runs) > 1:
-        return str(spec["page"]["title"])
-    return ": ".join(filter(None, (runs[0].record.title, _where(runs[0]))))
-
-
-def _where(run: FinishedRun) -> str:
+def where(run: FinishedRun) -> str:
     """Return the dataset of a run on images; simulated records have none."""
     return run.record.dataset.title if run.subject in ("images", "missing") else ""
 
 
-def _statements(runs: Sequence[FinishedRun]) -> dict[str, list[tuple[str, str]]]:
+def _about(run: FinishedRun) -> str:
+    """Return what figures of a run are of, as a caption in a paper says it."""
+    record, rows = run.record, run.rows
+    names = {
+        name: listing(unique(rows[name])[0]) if rows is not None else ""
+        for name in ("descriptor", "manifold")
+    }
+    if run.subject in ("images", "missing"):
+        sides = " × ".join(str(side) for side in record.image_shape[:3])
+        images = f"{record.dataset.title}, {sides} pixels" if sides else record.dataset.title
+        told = [images, f"descriptor {names['descriptor']}" * bool(names["descriptor"])]
+        told.append(names["manifold"])
+    else:
+        told = [f"Simulated {record.units}" if names["manifold"] else "", names["manifold"]]
+    if run.subject in ("times", "passes") and record.machine:
+        told.append(listing(machine_words(record.machine)))
+    return "; ".join(filter(None, told))
+
+
+def statements(runs: Sequence[FinishedRun]) -> dict[str, list[tuple[str, str]]]:
     """Return each label of the statements of privacy with its texts, and for which runs each is.
 
     A text that all runs share stands for no run in particular.

@@ -60,6 +60,20 @@ def clock(run: FinishedRun, claim: Claim, table: Table) -> str:
     )
 
 
+def outrun(run: FinishedRun, claim: Claim) -> bool:
+    """Tell whether what a paper finds slow takes less time here than it prints, in every class.
+
+    A ratio of times that is smaller here then says that ours is faster, not that theirs is wrong.
+    """
+    found = [
+        (printed(item, run), item["value"])
+        for item in run.record.config.get("published", ())
+        if claim["column"] == item["column"] == "seconds" and item["series"] == claim["right"]
+        if None in (claim["labels"], item["label"]) or item["label"] in claim["labels"]
+    ]
+    return bool(found) and all(ours < theirs for ours, theirs in found)
+
+
 def _speed(name: str, factors: list[float]) -> str:
     if min(factors) >= 1:
         return f"“{name}” takes {_span(factors)} times less time"

@@ -1,0 +1,176 @@
+"""Several experiments are an index and a page each; the index says which statement holds."""
+
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sample_runs import OURS, PAPER, SERIES, write_sample
+
+from pipeline.claimed import ClaimConfig, PublishedConfig
+from pipeline.errors import OutputError
+from pipeline.report import build_report
+from pipeline.report.claims import verdicts
+from pipeline.report.runs import load_runs
+from pipeline.results import read_record, read_rows, write_record, write_rows
+
+PAPER_NAME = "“A paper on means”, Figure 3"
+
+
+def claim(says: str, left: str, right: str, **fields: Any) -> dict[str, Any]:
+    """Return a statement as an experiment's record holds it."""
+    told = ClaimConfig(says=says, place="section 1", left=left, right=right, **fields)
+    return told.model_dump(mode="json")
+
+
+def change(out: Path, run: str, *, config: dict[str, Any], **fields: Any) -> None:
+    """Change the record of a run."""
+    path = out / "runs" / run / "run.json"
+    record = read_record(path)
+    write_record(path, replace(record, config={**record.config, **config}, **fields))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a paper's experiment on two datasets, one not at hand, and of ours."""
+    out = tmp_path_factory.mktemp("site")
+    for name, dataset in (("first", "a"), ("first", "gone"), ("own", "a"), ("plain", "a")):
+        record = write_sample(out, experiment=name, dataset=dataset, budgets=2, images=False)
+        (out / "runs" / record.run / "bound.parquet").unlink()  # each page has one chart
+        change(out, record.run, config={}, steps=())
+    claims = [
+        claim("the wrapped one errs less", OURS, SERIES[2]),
+        claim("the other one errs less", SERIES[2], OURS),
+        claim("nobody errs less", "nobody", PAPER),
+    ]
+    first = {"paper": PAPER_NAME, "claims": claims}
+    change(out, "first-a", config=first)
+    gone = {"status": "data not available", "title": "First", "command": "covdp reproduce first"}
+    change(out, "first-gone", config=first, **gone)
+    change(out, "own-a", config={"claims": claims[:1]}, title="Ours <b>")
+    build_report(out)
+    return out
+
+
+def text_of(page: str) -> str:
+    """Return the words of a page without its style and scripts, blanks put together."""
+    body = re.sub(r"<(script|style).*?</\1>", "", page.partition("<body>")[2], flags=re.DOTALL)
+    return " ".join(unescape(re.sub("<[^>]+>", " ", body)).split())
+
+
+def test_index_tells_every_statement_apart(site: Path) -> None:
+    """Held, refuted, not checked and not at hand have words of their own, counted at the top."""
+    index = (site / "report.html").read_text(encoding="utf-8")
+    chips = re.findall(r'<a class="chip (\w+)" href="([^"]+)"><strong>([^<]+)</strong>', index)
+    page = "report-pages/first.html#first-"
+    assert chips == [
+        ("holds", f"{page}a", "Agrees"),
+        ("gone", f"{page}gone", "Data not at hand"),
+        ("fails", f"{page}a", "Does not agree"),
+        ("gone", f"{page}gone", "Data not at hand"),
+        ("open", f"{page}a", "Not checked"),
+        ("gone", f"{page}gone", "Data not at hand"),
+        ("holds", "report-pages/own.html#own-a", "Agrees"),
+    ]
+    words = text_of(index)
+    assert "Of the papers' statements that these rows decide, 1 of 2 agree." in words
+    assert "Of our own claims that these rows decide, 1 of 1 agree." in words
+    assert "Data not at hand 3 not a failure" in words
+    assert "1 run had no data at hand, which is no failure." in words
+    assert "Measured: “EWG, D/n, all data” has" in words  # why it does not agree
+    assert "covdp reproduce first" in words
+    assert "A paper on means" in words
+    assert "Ours &lt;b&gt;" in index
+
+
+def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
+    """All relative links of index and pages lead to files and to ids that they hold."""
+    pages = sorted((site / "report-pages").iterdir())
+    assert [path.name for path in pages] == ["first.html", "own.html", "plain.html"]
+    files = [site / "report.html", *pages]
+    ids = {path: set(re.findall(r' id="([^"]+)"', path.read_text("utf-8"))) for path in files}
+    for path in files:
+        html = path.read_text(encoding="utf-8")
+        links = [x for x in re.findall(r'<a [^>]*href="([^"]+)"', html) if ":" not in x]
+        assert len(links) > 8
+        for link in links:
+            name, _, place = link.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            assert target in ids
+            assert not place or place in ids[target]
+        assert "default-src 'none'" in html
+        assert html.count('id="privacy"') == 1
+    assert {"first", "first-a", "first-gone", "own", "plain-a"} <= ids[site / "report.html"]
+
+
+def test_one_experiment_alone_is_its_page(site: Path, tmp_path: Path) -> None:
+    """Alone its page has the same sections, and no folder of pages beside it."""
+    for folder in ("runs", "results"):
+        for path in (site / folder).glob("own*"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            path.rename(tmp_path / folder / path.name)
+    try:
+        alone = build_report(tmp_path).read_text(encoding="utf-8")
+    finally:
+        for path in [*tmp_path.glob("runs/own*"), *tmp_path.glob("results/own*")]:
+            path.rename(site / path.parent.name / path.name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "results", "runs"]
+    among = (site / "report-pages" / "own.html").read_text(encoding="utf-8")
+    assert alone.partition("<header")[2] == among.partition("<header")[2]
+    assert "All experiments" in among
+    assert "All experiments" not in alone
+
+
+def test_an_index_leads_to_pages_that_are_whole(site: Path) -> None:
+    """A page that cannot be written ends it before the index; pages of other folders stay."""
+    pages, index = site / "report-pages", site / "report.html"
+    kept = pages / "elsewhere.html"
+    kept.write_text("of another folder")
+    before = index.read_bytes()
+    (pages / "own.html").unlink()
+    (pages / "own.html").mkdir()
+    try:
+        with pytest.raises(OutputError, match=r"own\.html"):
+            build_report(site)
+    finally:
+        (pages / "own.html").rmdir()
+    assert index.read_bytes() == before
+    assert kept.read_text() == "of another folder"
+    assert {path.name for path in pages.iterdir()} == {"elsewhere.html", "first.html", "plain.html"}
+    kept.unlink()
+
+
+@pytest.mark.parametrize(
+    ("slow", "printed", "word"),
+    [
+        (1.0, 100.0, "Another ratio"),  # the paper's slow series is 100 times faster here
+        (1.0, 0.5, "Does not agree"),  # it is not, so nothing but the ratio can be wrong
+        (0.001, 100.0, "Does not agree"),  # here it is the faster of both
+        (100.0, 100.0, "Agrees"),
+    ],
+)
+def test_a_faster_chain_is_no_disagreement(
+    tmp_path: Path, slow: float, printed: float, word: str
+) -> None:
+    """A ratio of times that is smaller as ours is faster than printed counts neither way.
+
+    Times are 20 a series, one unlike the other by 1 %: no test of theirs can err.
+    """
+    record = write_sample(tmp_path, names=("a",), budgets=1, images=False)
+    path = tmp_path / "results" / f"{record.run}.parquet"
+    rows = read_rows(path)
+    times = {PAPER: slow, OURS: 0.01}
+    seconds = np.array([times.get(name, 1.0) for name in rows["series"]])
+    write_rows(path, {**rows, "seconds": seconds * (1 + rows["repetition"] / 1000)}, metadata={})
+    number = PublishedConfig(quantity="s", value=printed, column="seconds", series=PAPER)
+    said = claim("5,000 times faster", OURS, PAPER, factor=5000.0, column="seconds")
+    config = {"claims": [said], "published": [number.model_dump(mode="json")], "paper": PAPER_NAME}
+    change(tmp_path, record.run, config={**config, "kind": "timing"})
+    (run,) = load_runs(tmp_path)
+    (found,) = verdicts(run)
+    assert found.word == word
+    assert found.finding.warning == (word == "Does not agree")
+    assert SERIES[2] not in found.found

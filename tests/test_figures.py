@@ -1,5 +1,6 @@
 """Figures draw the numbers of their tables, all of them and nothing else."""
 
+import csv
 import io
 import json
 import re
@@ -25,6 +26,7 @@ from pipeline.figures import (
     number,
     outlines,
     own_ids,
+    printed_numbers,
     steps,
     tightness,
 )
@@ -475,3 +477,23 @@ def test_import_is_light() -> None:
     root = Path(__file__).parent.parent
     out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
     assert out.stdout.strip() == "[]", out.stderr
+
+
+def test_printed_numbers_stand_on_a_line_with_ours() -> None:
+    """Every number is drawn where it is, what was not run is left out; units share no axis."""
+    lines = [
+        {"quantity": "chain", "unit": "s", "paper": 14.0, "ours": 0.02},
+        {"quantity": "exact", "unit": "s", "paper": 1e-3, "ours": np.nan},
+    ]
+    figure = printed_numbers(lines)
+    assert figure is not None
+    rows = list(csv.DictReader(figure.csv.splitlines()))
+    assert [(row["quantity"], row["whose"], float(row["value"])) for row in rows] == [
+        ("chain", "Paper", 14.0),
+        ("chain", "Ours", 0.02),
+        ("exact", "Paper", 1e-3),
+    ]
+    assert all(text in figure.svg for text in ("Paper", "Ours", "chain", "exact"))
+    assert "exact: 0.001 in the paper, – here" in figure.alt
+    assert printed_numbers([lines[0], {**lines[1], "unit": "MB"}]) is None
+    assert printed_numbers([]) is None

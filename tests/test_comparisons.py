@@ -42,24 +42,23 @@ def short(folder: Path, classes: str = "[0, 2]") -> Path:
 
 
 def test_the_experiment_says_how_often_tests_are_right(tmp_path: Path) -> None:
-    """Of 10 pairs of releases of one class, and of classes that are unlike: few, and all, differ.
+    """Of 6 pairs of releases of one class, and of classes that are unlike: few, and all, differ.
 
-    At a level of exactly 5 % five of ten would come about for one seed in 10⁴.
+    At a level of exactly 5 % four of six would come about for one seed in 10⁴.
     """
-    (config,) = load_experiments(short(tmp_path), repetitions=10)
+    (config,) = load_experiments(short(tmp_path), repetitions=6)
     run = Run(config, None, tmp_path / "out")
     rows = read_rows(run_experiment(run))
-    assert len(rows["n"]) == 2 * 3 * 10
+    assert len(rows["n"]) == 2 * 3 * 6
     assert set(rows["n"][rows["series"] == CHOSEN[0]]) == {50}
     np.testing.assert_array_equal(rows["rejected"], rows["p_value"] <= 0.05)
     for label in (0, 2):
-        same, other, gain = (
+        same, other = (
             rows["rejected"][(rows["series"] == name) & (rows["label"] == label)].sum()
-            for name in CHOSEN
+            for name in CHOSEN[:2]
         )
-        assert same < 5
-        assert other == 10
-        assert gain <= 10
+        assert same < 4
+        assert other == 6
     (done,) = load_runs(tmp_path / "out")
     found = {verdict.says: verdict.word for verdict in verdicts(done)}
     assert found["another class is found nine times out of ten"] == "Agrees"

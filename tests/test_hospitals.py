@@ -18,7 +18,7 @@ from pipeline.results import read_rows
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Return the experiment on one class of tiles at one budget, eight repetitions."""
+    """Return the experiment on one class of tiles at one budget, five repetitions."""
     folder = tmp_path_factory.mktemp("hospitals")
     text = EXPERIMENTS["ours-combine"].read_text(encoding="utf-8")
     begin, end = text.index("[[datasets]]"), text.index("[[mechanisms]]")
@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     text = text[:begin] + tiles + text[end:]
     text = text.replace('"ours-combine"', '"short"').replace("[0.1, 0.5, 2.0]", "[2.0]")
     (folder / "short.toml").write_text(text, encoding="utf-8")
-    (config,) = load_experiments(folder / "short.toml", repetitions=8)
+    (config,) = load_experiments(folder / "short.toml", repetitions=5)
     return Run(config, None, folder / "out")
 
 
@@ -41,7 +41,7 @@ def test_the_experiment_says_how_far_hospitals_are_off(run: Run) -> None:
     alone = rows["series"] == "One release"
     assert np.isnan(rows["p_value"][alone]).all()
     assert ((rows["p_value"] >= 0.0) & (rows["p_value"] <= 1.0))[~alone].all()
-    assert rows["rejected"][~alone].mean() < 0.25  # 48 of them: a false alarm in 10⁶ at 5 %
+    assert rows["rejected"][~alone].mean() < 0.3  # 30 of them: a false alarm in 10⁵ at 5 %
     assert set(rows["n"]) == {1746, 400, 1000}
     five, one = (
         rows["sigma"][rows["series"] == name].min()

@@ -21,8 +21,9 @@ how much. ``covdp reproduce ours-regions`` measures the coverage on images. Next
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,10 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point
 from pipeline.inference.coordinates import slope
 from pipeline.inference.covariance import covariance
-from pipeline.inference.released import Released, read
+from pipeline.inference.released import Read, Released, manifold_of, read
 from pipeline.mean import Observed
 from pipeline.mean.choice import DIRECTIONS
+from pipeline.mean.observed import from_upper
 
 BIASES = (2.0, 1.0 / DIRECTIONS**2)
 """What the predicted squared bias is multiplied with, along the line and off it.
@@ -101,7 +103,8 @@ def region(
     Parameters
     ----------
     released : Release or mapping
-        What `private_mean` returned first, or an entry of ``classes`` in a release's document.
+        What `private_mean` returned first, or an entry of ``classes`` in the document of a release
+        or of a night: then of the mean of all units of the stream so far.
     level : float
         Confidence, between 0 and 1.
     of : {"sample", "population"}
@@ -118,22 +121,49 @@ def region(
         raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
     if of not in ("sample", "population"):
         raise ConfigError(f'a region is of the "sample" or of the "population", found {of!r}')
-    found = read(released)
+    if isinstance(released, Mapping) and "certainty" in released:
+        where = _of_night(released, of)
+    else:
+        where = _of_release(read(released), of)
+    return Region(
+        **where._asdict(), level=level, quantile=float(chi2.ppf(level, where.manifold.dim))
+    )
+
+
+class _Where(NamedTuple):
+    """What a region has at any level."""
+
+    manifold: Manifold
+    offered: bool
+    centre: NDArray[np.float64]
+    covariance: FloatArray
+    unnoticed: float
+
+
+def _of_release(found: Read, of: str) -> _Where:
     seen, manifold = found.observed, found.manifold
     whole = seen.noise + likely_bias(seen)
     if of == "population" and seen.moment is not None:
         whole = whole + covariance(seen) / seen.n
     place = manifold.log(seen.base, found.point)
     turned = slope(manifold, seen.base, place, found.point)
-    return Region(
-        manifold=manifold,
-        offered=is_offered(seen),
-        centre=found.point,
-        covariance=turned.T @ whole @ turned,
-        level=level,
-        quantile=float(chi2.ppf(level, manifold.dim)),
-        unnoticed=seen.unnoticed,
+    return _Where(
+        manifold, is_offered(seen), found.point, turned.T @ whole @ turned, seen.unnoticed
     )
+
+
+def _of_night(row: Mapping[str, Any], of: str) -> _Where:
+    """Return the same of the mean of all units so far, in a stream; its manifold is flat."""
+    told = row["certainty"]
+    if told is None:
+        raise ConfigError(
+            "this night says no region: before the opening of its class nothing is released, and "
+            "documents of older versions do not say how certain their means are"
+        )
+    point = np.array(row["point"], dtype=np.float64)
+    manifold = manifold_of(told, len(point))
+    whole = from_upper(np.array(told[of]), manifold.dim)
+    return _Where(manifold, told["offered"], point, whole, told["unnoticed"])
 
 
 def is_offered(observed: Observed) -> bool:

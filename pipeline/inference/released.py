@@ -17,7 +17,8 @@ from pipeline.mean import Observed, Release
 from pipeline.mean.observed import from_values
 
 Released: TypeAlias = Release | Mapping[str, Any]
-"""What `private_mean` returned first, or an entry of ``classes`` of a release's document."""
+"""What `private_mean` returned first, or an entry of ``classes`` of a release's document; a region
+may be of one of a night's document too."""
 
 
 class Read(NamedTuple):
@@ -56,15 +57,27 @@ def read(released: Released) -> Read:
     if not released.get("observed"):
         raise ConfigError(_WITHOUT)
     point = np.array(released["point"], dtype=np.float64)
-    name = str(released["manifold"])
+    manifold = manifold_of(released, len(point))
+    values = released["observed"]
+    belief = np.array(values["belief"], dtype=np.float64)
+    return Read(manifold, point, from_values(values), belief)
+
+
+def manifold_of(values: Mapping[str, Any], k: int) -> Manifold:
+    """Return the manifold of k × k matrices that a document names.
+
+    Raises
+    ------
+    ConfigError
+        When it is none of covariance matrices.
+    """
+    name = str(values["manifold"])
     if name not in MANIFOLDS or covariances_of(MANIFOLDS[name]) is None:
         raise ConfigError(
             f"a document holds covariance matrices, found the manifold {name!r}; take the document "
             "as `covdp release` wrote it"
         )
-    values = released["observed"]
-    belief = np.array(values["belief"], dtype=np.float64)
-    return Read(MANIFOLDS[name](k=len(point)), point, from_values(values), belief)
+    return MANIFOLDS[name](k=k)
 
 
 _WITHOUT = (

@@ -157,7 +157,7 @@ def as_values(observed: Observed) -> dict[str, Any]:
     """Return it as JSON values; of the moment the upper triangle, row by row."""
     values = observed._asdict()
     if observed.moment is not None:
-        values["moment"] = observed.moment[np.triu_indices(len(observed.moment))]
+        values["moment"] = upper(observed.moment)
     return {
         name: value.tolist() if isinstance(value, np.ndarray) else value
         for name, value in values.items()
@@ -172,7 +172,17 @@ def from_values(values: Mapping[str, Any]) -> Observed:
         if name in Observed._fields
     }
     if found["moment"] is not None:
-        upper = np.zeros((len(found["vector"]),) * 2)
-        upper[np.triu_indices(len(upper))] = found["moment"]
-        found["moment"] = upper + np.triu(upper, 1).T
+        found["moment"] = from_upper(found["moment"], len(found["vector"]))
     return Observed(**found)
+
+
+def upper(matrix: FloatArray) -> FloatArray:
+    """Return the upper triangle of a symmetric matrix, row by row."""
+    return np.asarray(matrix[np.triu_indices(len(matrix))])
+
+
+def from_upper(values: FloatArray, d: int) -> FloatArray:
+    """Return the symmetric matrix, (d, d), whose upper triangle `upper` gave."""
+    found = np.zeros((d, d))
+    found[np.triu_indices(d)] = values
+    return np.asarray(found + np.triu(found, 1).T)

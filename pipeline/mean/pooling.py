@@ -30,11 +30,14 @@ class Pooled(NamedTuple):
     of_law, of_units
         Covariance of its error, as the mean of the law that all units are drawn from, and as the
         mean of these very units.
+    gains
+        By what each part is multiplied in it, (parts, d, d); they add up to one.
     """
 
     mean: FloatArray
     of_law: FloatArray
     of_units: FloatArray
+    gains: FloatArray
 
 
 def pool(parts: Sequence[Part], spread: FloatArray) -> Pooled:
@@ -59,4 +62,4 @@ def pool(parts: Sequence[Part], spread: FloatArray) -> Pooled:
         through += share * rest
         own += share**2 * rest @ spread / part.n
     of_units = through @ of_law @ through.T + (own + own.T) / 2.0
-    return Pooled(np.asarray(mean), of_law, of_units)
+    return Pooled(np.asarray(mean), of_law, of_units, of_law @ np.stack(weights))

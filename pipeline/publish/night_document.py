@@ -13,6 +13,7 @@ from typing import Any
 from pipeline.ledger import NightReservation
 from pipeline.ledger import Stream as Account
 from pipeline.privacy import GDP, privacy_statement
+from pipeline.publish.certainty import certainty
 from pipeline.publish.document import Public, account_part
 from pipeline.publish.transcript import ClassHistory, estimate_row, night_row
 from pipeline.stream import WINDOWS, column_norm, cumulative, joined, window
@@ -66,6 +67,7 @@ def _row(public: Public, found: ClassHistory) -> dict[str, Any]:
         "point": None if estimate is None else estimate.point.tolist(),
         "no_point": _why_not(found) if estimate is None else None,
         "predicted_error": None if estimate is None else math.sqrt(estimate.covariance.trace()),
+        "certainty": certainty(stream, found.nights),
         "windows": [told for nights in WINDOWS if (told := _window(found, nights))],
         **({"before": estimate_row(found.before)} if found.before and night.night == 1 else {}),
         **({"joined": estimate_row(joined(stream, *both))} if found.before else {}),

@@ -17,7 +17,7 @@ from pipeline.mean.rounds import ROOT, merge, read_survey
 from pipeline.mean.spread import spread
 from pipeline.stream.estimates import cumulative_of, sum_of
 from pipeline.stream.ground import Stream
-from pipeline.stream.history import Epoch, Night, Past, Shares, parts_of
+from pipeline.stream.history import Epoch, Night, Past, Segment, Shares, parts_of
 from pipeline.stream.plan import GROWTH
 
 
@@ -69,8 +69,25 @@ def observed(stream: Stream, history: Sequence[Night]) -> Observed | None:
     past = parts_of(history)
     if not past.segments or not past.segments[-1].n:
         return past.opened.observed if past.opened else None
-    last, clip = past.segments[-1], past.segments[-1].epoch.clip
-    (survey, noise), (shells, own) = _survey(stream, past), _shells(stream, past)
+    return observed_in(stream, past, past.segments[-1])
+
+
+def observed_parts(stream: Stream, past: Past) -> tuple[Observed | None, ...]:
+    """Return what each part of the mean of all units so far says of its own; see `pooled_parts`.
+
+    None of an opening that an older version drew; empty before the opening.
+    """
+    if past.opened is None:
+        return ()
+    epochs = (observed_in(stream, past, segment) for segment in past.segments if segment.n)
+    return past.opened.observed, *epochs
+
+
+def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
+    """Return what one epoch says of its units, of which there are some, nothing shrunk."""
+    clip = last.epoch.clip
+    survey, noise = _survey(stream, past)
+    shells, own = _shares(stream, last.shells, last.n, stream.steps[1].sigma)
     line, far = read_survey(survey, noise, stream.bins)
     filled = merge(shells, far, own / ROOT, noise / ROOT)
     rows = last.w if last.moments is None else np.hstack([last.w, last.moments])

@@ -107,12 +107,21 @@ def cumulative(stream: Stream, history: Sequence[Night]) -> Estimate | None:
 
 def cumulative_of(stream: Stream, past: Past) -> Estimate | None:
     """Return the same of a history in its parts."""
+    pooled = pooled_parts(stream, past)
+    return None if pooled is None else _pool(stream.space, *pooled, stream)
+
+
+def pooled_parts(stream: Stream, past: Past) -> tuple[list[Part], FloatArray] | None:
+    """Return what the mean of all units so far is made of, and how units are thought to lie.
+
+    The opening comes first, then every epoch that has units; None before the opening.
+    """
     if past.opened is None:
         return None
     parts = [Part(past.held, past.opened.offset, past.opened.belief)]
     parts += [_observed(stream, segment) for segment in past.segments if segment.n]
     clip = past.segments[-1].epoch.clip if past.segments else None
-    return _pool(stream.space, parts, stream.spread(clip), stream)
+    return parts, stream.spread(clip)
 
 
 def joined(stream: Stream, *estimates: Estimate) -> Estimate:

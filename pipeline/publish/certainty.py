@@ -1,0 +1,56 @@
+"""How certain the mean of all units of a stream is: what a region reads from a night's document.
+
+The mean is Σ G_i·u_i of the opening and the epochs (``mean/pooling.py``), u_i = m_i + an error of
+covariance V_i, that of its noise and of what clipping may do, reckoned as for a release of its own
+(``inference/regions.py``). With f_i the share of part i in all units and Σ̂ the covariance of single
+ones, the error is of covariance
+
+    Σ G_i·V_i·G_iᵀ + Σ (G_i − f_i·Id)·(Σ̂/n_i)·(G_i − f_i·Id)ᵀ     against the mean of all units
+    Σ G_i·(V_i + Σ̂/n_i)·G_iᵀ                                        against that of the population.
+
+All of it follows from what the nights released. Next on the path: ``night_document.py``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeline.inference import covariance
+from pipeline.inference.regions import is_offered, likely_bias
+from pipeline.mean.observed import upper
+from pipeline.mean.pooling import pool
+from pipeline.stream import Night, Stream
+from pipeline.stream.epochs import observed_parts
+from pipeline.stream.estimates import pooled_parts
+from pipeline.stream.history import parts_of
+
+
+def certainty(stream: Stream, nights: Sequence[Night]) -> dict[str, Any] | None:
+    """Return what a region reads, as JSON values; None before the opening.
+
+    Of covariances the upper triangle stands there, row by row, in coordinates of the manifold, the
+    same at every base. A region is offered where the opening alone would have one.
+    """
+    past = parts_of(nights)
+    pooled = pooled_parts(stream, past)
+    seen = [one for one in observed_parts(stream, past) if one is not None]
+    wide = [one for one in seen if one.moment is not None]
+    if pooled is None or len(seen) < len(pooled[0]) or not wide:
+        return None
+    parts, spread = pooled
+    gains, n = pool(parts, spread).gains, sum(part.n for part in parts)
+    single = np.average([covariance(one) for one in wide], axis=0, weights=[one.n for one in wide])
+    sample, population = np.zeros_like(single), np.zeros_like(single)
+    for gain, one in zip(gains, seen, strict=True):
+        error = one.noise + likely_bias(one)
+        rest = gain - one.n / n * np.eye(len(gain))
+        sample += gain @ error @ gain.T + rest @ single @ rest.T / one.n
+        population += gain @ (error + single / one.n) @ gain.T
+    return {
+        "manifold": stream.manifold.name,
+        "offered": is_offered(seen[0]),
+        "unnoticed": max(one.unnoticed for one in seen),
+        "sample": upper(sample).tolist(),
+        "population": upper(population).tolist(),
+    }

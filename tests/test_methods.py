@@ -172,6 +172,7 @@ OTHER_SERIES: Mapping[str, Any] = {
     "footpoint_mechanism": "rl",
     "footpoint_share": 0.3,
     "burn_in": 77,
+    "hospitals": [2, 1],
     "n_other": 60,
     "change": "gain",
     "amount": 1.1,

@@ -3,7 +3,7 @@
 fetch ─► describe ─► verify
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import repeat
 
 import numpy as np
@@ -76,16 +76,31 @@ def image_setting(run: Run) -> Setting:
 
 def stored_images(run: Run) -> StoredImages:
     """Return the descriptors of the images of a run; those that are not in its store are made."""
+    return _stored(run, open_images(run))
+
+
+def _stored(run: Run, source: ImageSource) -> StoredImages:
     config = run.config
-    plan = make_plan(open_images(run), config.splits, descriptor=config.descriptor, eta=config.eta)
+    plan = make_plan(source, config.splits, descriptor=config.descriptor, eta=config.eta)
     return fill(plan, run.store).stored
 
 
 def class_images(run: Run, label: int) -> tuple[str, Point, NDArray[np.int64] | None]:
     """Return the name of a class, its descriptors, and whose each is if persons are told apart."""
-    source, chunks = open_images(run), list(stored_images(run).chunks(label))
-    points, units = (np.concatenate([chunk[i] for chunk in chunks]) for i in range(2))
-    return source.classes[label], points, units if source.unit == "person" else None
+    return classes_of_images(run, (label,))[0]
+
+
+def classes_of_images(
+    run: Run, labels: Sequence[int]
+) -> list[tuple[str, Point, NDArray[np.int64] | None]]:
+    """Return some classes as `class_images` does, the images opened once."""
+    source = open_images(run)
+    stored, persons, found = _stored(run, source), source.unit == "person", []
+    for label in labels:
+        chunks = list(stored.chunks(label))
+        points, units = (np.concatenate([chunk[i] for chunk in chunks]) for i in range(2))
+        found.append((source.classes[label], points, units if persons else None))
+    return found
 
 
 def described(

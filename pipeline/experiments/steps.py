@@ -1,6 +1,6 @@
 """One run from its config to its table: the list of its steps, here and under Prefect alike.
 
-    images       images ─► descriptors ─► bound ─► mechanisms ─► results
+    images       images ─► descriptors ─► bound ─► mechanisms (─► usefulness) ─► results
     simulated    mechanisms (─► pictures) ─► results
     composition  table
     scale        passes
@@ -30,6 +30,7 @@ from pipeline.experiments.montecarlo import Cell, all_cells
 from pipeline.experiments.run import Run
 from pipeline.experiments.scale import measure_passes
 from pipeline.experiments.sources import SOURCES, source_of
+from pipeline.experiments.usefulness import judged, measure_usefulness
 from pipeline.progress import counted
 from pipeline.results import RowWriter
 
@@ -74,6 +75,8 @@ def steps_of(run: Run) -> tuple[Step, ...]:
     steps.append(Step("mechanisms", draw_class, drawn_labels(run), WORK[config.kind].parallel))
     if config.source is not None and SOURCES[config.source.kind].pictures is not None:
         steps.append(Step("pictures", draw_pictures))
+    if judged(config):
+        steps.append(Step("usefulness", judge))
     return (*steps, Step("results", collect))
 
 
@@ -126,6 +129,11 @@ def draw_pictures(run: Run) -> None:
     draw = SOURCES[source_of(run.config).kind].pictures
     if draw is not None:
         draw(*read_class(run, run.labels[0]), run.folder)
+
+
+def judge(run: Run) -> None:
+    """Measure what the private means of a run are good for."""
+    measure_usefulness(run, row_writer(run).fingerprint)
 
 
 def collect(run: Run) -> None:

@@ -5,6 +5,7 @@
     bars      the bound and its tightness, time per step
     printed   what a paper prints, and ours
     matrices  a released mean as correlations
+    accuracies what classifiers from private means tell right
     outlines  closed outlines, private and true
     timelines what was read of released means, run after run, with bands
     montage   sample tiles of public images
@@ -13,6 +14,7 @@ Each chart is a static SVG and the Vega-Lite specification of the same picture. 
 `pipeline.report`.
 """
 
+from pipeline.figures.accuracies import accuracies
 from pipeline.figures.bars import bars, steps, tightness
 from pipeline.figures.curves import curves
 from pipeline.figures.matrices import matrices
@@ -38,6 +40,7 @@ __all__ = [
     "PALETTE",
     "Figure",
     "Scale",
+    "accuracies",
     "bars",
     "class_titles",
     "comparison",

@@ -31,6 +31,7 @@ from pipeline.report.listed import (
     totals,
 )
 from pipeline.report.runs import FinishedRun
+from pipeline.report.usefulness import beside_distances, beside_true, in_words, kept
 from pipeline.results import RunRecord, summarise, unique
 
 Content = Any
@@ -238,6 +239,10 @@ CONTENT: dict[str, Callable[[FinishedRun], Content]] = {
     "auc": figure_of("auc"),
     "classified": classified,
     "outlines": outline_figure,
+    "use": beside_distances,
+    "kept": kept,
+    "beside": beside_true,
+    "said": in_words,
     "undefined": without("undefined"),
     "unrepresentable": without("not representable"),
     "unavailable": without("data not available"),

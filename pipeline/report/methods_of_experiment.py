@@ -36,6 +36,7 @@ def of_experiment(
         What each series guarantees at its largest budget, or why nothing.
     """
     told = _complete(ExperimentConfig, config)
+    differing = {} if _alike(guarantees) else guarantees
     made = told["source"] or told["composition"] or told["scale"]
     said = {
         "kind": f"“{told['name']}”: {word('kind', told['kind'])}",
@@ -46,10 +47,11 @@ def of_experiment(
         "geometry": "" if not told["source"] else _geometry(told),
         "budgets": _budgets(told),
         "nights": _nights(told["nights"]),
-        "series": "; ".join(_series(one, told, guarantees) for one in told["mechanisms"]),
+        "series": "; ".join(_series(one, told, differing) for one in told["mechanisms"]),
         "baseline": f"the others are compared with “{told['baseline']}”"
         if told["baseline"]
         else "",
+        "guarantee": _alike(guarantees),
         "adaptive": _adaptive(told["mechanisms"]),
         "repetitions": f"everything was repeated {told['repetitions']} times, with random streams "
         f"from the seed {told['seed']}",
@@ -60,6 +62,14 @@ def of_experiment(
     left_out = {"noise", "repetitions"} if told["composition"] else set()
     left_out |= {"noise"} if told["scale"] else set()
     return {slot: text for slot, text in said.items() if text and slot not in left_out}
+
+
+def _alike(guarantees: Mapping[str, str]) -> str:
+    """Return what all series guarantee alike; "" where they differ."""
+    promises = set(guarantees.values())
+    if len(promises) != 1:
+        return ""
+    return f"guarantee of one draw at the largest budget, for every series: {promises.pop()}"
 
 
 def _adaptive(series: Sequence[Settings]) -> str:
@@ -159,11 +169,10 @@ def _parts(one: Settings, told: Settings) -> Iterator[str]:
         yield (
             "by the exact condition [@balle2018]" if one["analytic"] else "by the classical formula"
         )
-    yield from (
-        text.format(one[name])
-        for name, text, default in OTHERS
-        if one[name] is not None and one[name] != default
-    )
+    for name, text, default in OTHERS:
+        value = list(one[name]) if isinstance(one[name], tuple) else one[name]
+        if value is not None and value != default:
+            yield text.format(listed(value) if isinstance(value, list) else value)
     for table in ("measure", "records", "nights", "of"):
         yield words()[table].get(one[table], f"“{one[table]}”")
 
@@ -174,6 +183,7 @@ OTHERS: tuple[tuple[str, str, Any], ...] = (
     ("scale", "with {:g} times the noise of the calibration", 1.0),
     ("aligned", "outlines not rotated onto each other first", True),
     ("n", "n = {:,}", None),
+    ("hospitals", "divided between hospitals as {}", [1]),
     ("n_other", "n = {:,} in the second release", None),
     ("change", "the second release differs by {}", "none"),
     ("amount", "by {:g}", 0.0),

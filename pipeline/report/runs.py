@@ -57,6 +57,8 @@ class FinishedRun:
         PNG of sample tiles by label.
     outlines : mapping of str to nested lists, shape (count, landmarks, 2)
         Outlines by series, where the run drew any.
+    use : mapping
+        What its private means are good for; empty where the run did not ask.
     faults : tuple of str
         One line for each file that exists and cannot be read.
     """
@@ -67,6 +69,7 @@ class FinishedRun:
     bound: Table | None
     samples: Mapping[int, bytes]
     outlines: Mapping[str, Any] = field(default_factory=dict)
+    use: Mapping[str, Any] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
     @property
@@ -116,7 +119,7 @@ def load_run(folder: Path, results: Path) -> FinishedRun:
             faults.append(str(error))
     pictures = sorted((folder / "samples").glob("*.png"))
     samples = {int(path.stem): path.read_bytes() for path in pictures if path.stem.isdigit()}
-    drawn = folder / "outlines.json"
+    drawn, use = folder / "outlines.json", folder / "use.json"
     return FinishedRun(
         id=folder.name,
         record=read_record(folder / "run.json"),
@@ -124,5 +127,6 @@ def load_run(folder: Path, results: Path) -> FinishedRun:
         bound=tables[1],
         samples=dict(sorted(samples.items())),
         outlines=json.loads(drawn.read_text(encoding="utf-8")) if drawn.is_file() else {},
+        use=json.loads(use.read_text(encoding="utf-8")) if use.is_file() else {},
         faults=tuple(faults),
     )

@@ -1,0 +1,158 @@
+"""What private means are good for: whether they still tell the classes of a run apart.
+
+On public images, as all of an experiment: true means are looked at. The draws are others than those
+of the run's table, so that a table that is complete is never drawn again.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.config import ExperimentConfig, SeriesConfig
+from pipeline.errors import DomainError, UndefinedError
+from pipeline.experiments.images import classes_of_images, image_setting
+from pipeline.experiments.montecarlo import Setting, stream_seed
+from pipeline.experiments.persons import ClassData, budget_of, records_of
+from pipeline.experiments.run import Run
+from pipeline.files import atomic_path
+from pipeline.geometry import Manifold, Point
+from pipeline.inference import of_means
+from pipeline.mean import AdaptivePlan, Prepared, Records, admit, draw, prepare
+from pipeline.mechanisms import MECHANISMS
+from pipeline.mechanisms.noise import FloatNoise
+
+DRAWS = 10
+"""Private means of each class, series and budget."""
+CLASSIFIED = 2_000
+"""Most records of a class that are classified, spread over all of them."""
+
+
+class Class(NamedTuple):
+    """A class of the run: its name, its records, and the most of one person."""
+
+    label: int
+    name: str
+    records: Records
+    most: int
+
+
+def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
+    """Return the series that are judged: the best there is, and the one others are compared with.
+
+    The best is the last adaptive one, else the last. Chains, and noise that leaves the manifold,
+    are left out; so are published experiments, which ask something else.
+    """
+    if config.kind != "error" or config.paper or not config.on_images:
+        return ()
+    sound = [
+        one
+        for one in config.mechanisms
+        if one.sampler == "exact" and not MECHANISMS[one.mechanism].embedded
+    ]
+    best = [one for one in sound if isinstance(one.plan, AdaptivePlan)] or sound
+    chosen = [*(one for one in sound if one.series == config.baseline), *best[-1:]]
+    return tuple({one.series: one for one in chosen}.values())
+
+
+def measure_usefulness(run: Run, fingerprint: str) -> None:
+    """Write ``use.json`` in the folder of the run, unless it is there for the same table."""
+    path = run.folder / "use.json"
+    if path.is_file() and json.loads(path.read_bytes())["fingerprint"] == fingerprint:
+        return
+    found = {"fingerprint": fingerprint, **_measured(run)}
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(found, allow_nan=False), encoding="utf-8")
+
+
+def _measured(run: Run) -> dict[str, Any]:
+    """Return what is measured, as JSON values."""
+    series, setting = judged(run.config), image_setting(run)
+    classes = _classes(run, setting, series[-1])
+    first = classes[0].records
+    true = np.stack([one.records.frechet.point for one in classes])
+    points, truth = _classified(classes)
+    shown = run.config.budgets[len(run.config.budgets) // 2]
+    kept, drawn = [], None
+    for one in series:
+        for value, means in _means(classes, setting, one):
+            shares = _recalls(first.space, means, points, truth)
+            kept.append({"series": one.series, "budget": value, "kept": shares.tolist()})
+            if one is series[-1] and value == shown:
+                drawn = first.on_manifold(means[0]).tolist()
+    return {
+        "classes": [one.name for one in classes],
+        "distances": [first.space.dist(point, true).tolist() for point in true],
+        "plain": float(_recalls(first.space, true[np.newaxis], points, truth)[0]),
+        "kept": kept,
+        "series": series[-1].series,
+        "budget": shown,
+        "true": first.on_manifold(true).tolist(),
+        "private": drawn,
+    }
+
+
+def _classes(run: Run, setting: Setting, series: SeriesConfig) -> list[Class]:
+    """Return the classes of the run, with their records as a series wants them."""
+    found = []
+    for label, image in zip(run.labels, classes_of_images(run, run.labels), strict=True):
+        data = ClassData(label, *image)
+        points = records_of(data, series.records, setting.manifold)
+        records = admit(points, domain=setting.domain, manifold=setting.manifold)
+        found.append(Class(label, data.name, records, data.most))
+    return found
+
+
+def _means(
+    classes: Sequence[Class], setting: Setting, series: SeriesConfig
+) -> Iterator[tuple[float, Point]]:
+    """Yield budgets with private means, (`DRAWS`, classes, …); those without a law are left out."""
+    ready = [_prepared(one, setting, series) for one in classes]
+    for value in setting.config.budgets:
+        drawn = []
+        try:
+            for one, prepared in zip(classes, ready, strict=True):
+                budget = budget_of(setting.config.budget(value, series), one.most, series.records)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    rng = _stream(one, setting, series, repr(value))
+                    noise = FloatNoise(rng)
+                    drawn.append(draw(prepared, budget, noise=noise, size=DRAWS).release.outputs)
+        except (UndefinedError, DomainError):
+            continue
+        yield value, np.stack(drawn, axis=1)
+
+
+def _prepared(one: Class, setting: Setting, series: SeriesConfig) -> Prepared:
+    rng = _stream(one, setting, series, "records")
+    return prepare(one.records, series.plan, size=DRAWS, rng=rng)
+
+
+def _stream(one: Class, setting: Setting, series: SeriesConfig, what: str) -> np.random.Generator:
+    """Return a stream of its own, apart from those of the run's table."""
+    key = f"use/{one.label}/{series.series}/{what}"
+    return np.random.default_rng(stream_seed(setting.config, key))
+
+
+def _classified(classes: Sequence[Class]) -> tuple[Point, NDArray[np.int64]]:
+    """Return records of all classes, and which class each is of."""
+    chosen = []
+    for one in classes:
+        placed = one.records.placed
+        count = min(len(placed), CLASSIFIED)
+        chosen.append(placed[np.linspace(0, len(placed) - 1, count).astype(int)])
+    return np.concatenate(chosen), np.repeat(np.arange(len(chosen)), list(map(len, chosen)))
+
+
+def _recalls(space: Manifold, means: Point, points: Point, truth: NDArray[np.int64]) -> FloatArray:
+    """Return the mean share of a class that is nearest to its own mean, one for each draw.
+
+    Coordinates are taken at the first mean, as by the nearest mean of `pipeline.inference`.
+    """
+    shares = np.empty(len(means))
+    for place, drawn in enumerate(means):
+        right = of_means(space, drawn).predict(points) == truth
+        shares[place] = np.mean([right[truth == one].mean() for one in range(len(drawn))])
+    return shares

@@ -120,8 +120,8 @@ def test_one_experiment_alone_is_its_page(site: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "results", "runs"]
     among = (site / "report-pages" / "own.html").read_text(encoding="utf-8")
     assert alone.partition("<header")[2] == among.partition("<header")[2]
-    assert "All experiments" in among
-    assert "All experiments" not in alone
+    assert 'href="../report.html">Index<' in among
+    assert "report.html" not in alone
 
 
 def test_an_index_leads_to_pages_that_are_whole(site: Path) -> None:

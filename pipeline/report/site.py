@@ -4,6 +4,7 @@ Every page is one file that needs no other. The index says what became of each s
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from urllib.parse import quote
 from pipeline.figures import javascript, listing
 from pipeline.files import atomic_path, make_folder, owner_only, resource
 from pipeline.report.page import (
+    Section,
     build_section,
     draw,
     load_spec,
@@ -131,7 +133,8 @@ def _page(runs: Sequence[FinishedRun], spec: Mapping[str, Any], bar: Mapping[str
     if len(sections) == 1:
         own = [(item.title, f"{sections[0].id}-{item.name}") for item in sections[0].reportlets]
     else:
-        own = [(section.subtitle or section.id, section.id) for section in sections]
+        sections = [_by_dataset(section) for section in sections]
+        own = [(section.title, section.id) for section in sections]
     words = spec["page"]
     parts = [*own, *((words[f"{name}_title"], name) for name in ("privacy", "methods"))]
     places = where(runs[0]) if len(runs) == 1 else ""
@@ -144,6 +147,11 @@ def _page(runs: Sequence[FinishedRun], spec: Mapping[str, Any], bar: Mapping[str
         script=javascript(),
         nav={**_NOWHERE, **bar, "parts": parts},
     )
+
+
+def _by_dataset(section: Section) -> Section:
+    """Return a section of a page whose heading has the title of the experiment already."""
+    return replace(section, title=section.subtitle or section.id, subtitle="")
 
 
 def _write(path: Path, page: str) -> None:

@@ -86,7 +86,7 @@ async function draw(figure) {
 async function take(figure, kind) {
   // Save the whole picture as it is on a wide screen, on white, with the reader's choice of marks.
   const spec = chosen(JSON.parse(figure.querySelector("script").textContent), choice(figure));
-  spec.background = "white";
+  Object.assign(spec, { background: "white", padding: 24 });  // room for wider fonts elsewhere
   const { view } = await window.vegaEmbed(document.createElement("div"), spec, { renderer: "none", actions: false });
   const blob =
     kind === "svg"

@@ -13,7 +13,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
+
+from pipeline.errors import ConfigError
+from pipeline.files import atomic_path
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8833EE", "#8CBC68")
 """Distinguishable with every kind of colour vision (Okabe and Ito, 2008), on white and on black."""
@@ -78,6 +82,17 @@ class Figure:
         writer.writerows(rows)
         return text.getvalue()
 
+    def save(self, path: Path) -> Path:
+        """Write the picture on white to `path`, which ends in ``.svg`` or ``.png``; return it."""
+        spec = {**self.spec, "background": "white", "padding": 24}  # fonts elsewhere are wider
+        if path.suffix not in (".svg", ".png"):
+            raise ConfigError(f"a picture is saved as .svg or .png, found {path}; choose one")
+        svg = path.suffix == ".svg"
+        drawn = own_ids(_convert(spec, "svg")).encode() if svg else _convert(spec, "png", scale=2)
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(drawn)
+        return path
+
 
 def finish(
     chart: Any,
@@ -92,14 +107,18 @@ def finish(
 
     The names in `legend` decide how many of them fit side by side.
     """
+    spec = specification(chart, legend)
+    return Figure(name, title, own_ids(_convert(spec, "svg")), spec, alt, firm(caption))
+
+
+def _convert(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:
+    """Return the picture of a specification: text of an SVG, bytes of a PNG."""
     import vl_convert
 
-    spec = specification(chart, legend)
     version = re.search(r"/v(\d+\.\d+)", str(spec["$schema"]))
-    svg = vl_convert.vegalite_to_svg(
-        json.dumps(spec), vl_version=version[1] if version else None, allowed_base_urls=[]
-    )
-    return Figure(name, title, own_ids(svg), spec, alt, firm(caption))
+    convert = getattr(vl_convert, f"vegalite_to_{kind}")
+    number = version[1] if version else None
+    return convert(json.dumps(spec), vl_version=number, allowed_base_urls=[], **options)
 
 
 def specification(chart: Any, legend: Sequence[str] = ()) -> dict[str, Any]:

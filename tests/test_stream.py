@@ -566,6 +566,9 @@ def test_the_experiment_shows_every_night_of_every_series(tmp_path: Path) -> Non
     assert found["Stream"] < 5 * found["One release"]
     assert 8 * found["Stream"] < found["Anew every night"]
     assert found["Stream"] < found["Average of nights"]
+    of_stream = (rows["series"] == "Stream") & ~held
+    np.testing.assert_array_equal(np.isfinite(rows["reach"]), of_stream)
+    assert (rows["reach"][of_stream] <= 0.99).mean() > 0.5  # of 8, at 99 %: a false alarm in 10⁶
 
 
 def test_nights_in_no_order_are_refused() -> None:

@@ -12,9 +12,9 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import covariance, region
 from pipeline.inference.regions import likely_bias
+from pipeline.inference.streams import certainty
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.publish.certainty import certainty
 from pipeline.stream import Night, Stream, StreamPlan, cumulative, nothing, release_night
 
 SPD = MANIFOLDS["spd-log-euclidean"](k=5)

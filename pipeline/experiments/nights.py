@@ -17,11 +17,14 @@ from pipeline.config import ExperimentConfig, NightsConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream_seed
 from pipeline.experiments.persons import ClassData, records_of
+from pipeline.experiments.regions import LEVEL
 from pipeline.geometry import FlatChart
+from pipeline.inference import Region, region
+from pipeline.inference.streams import certainty
 from pipeline.mean import AdaptivePlan, admit, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import Budget, split
-from pipeline.stream import Night, Stream, StreamPlan, cumulative, nothing, release_night
+from pipeline.stream import Estimate, Night, Stream, StreamPlan, cumulative, nothing, release_night
 
 
 class Nights(NamedTuple):
@@ -43,8 +46,15 @@ class Nights(NamedTuple):
         return np.asarray(draw(prepared, budget, noise=noise).release.outputs[0])
 
 
-Means = Iterator[FloatArray | None]
-"""The mean at each night that is looked at, None where nothing is released yet."""
+class Found(NamedTuple):
+    """The mean at a night, and the region that the stream's document would say, of a stream."""
+
+    mean: FloatArray
+    region: Region | None = None
+
+
+Means = Iterator[Found | None]
+"""What is found at each night that is looked at, None where nothing is released yet."""
 
 
 def _stream(nights: Nights, noise: FloatNoise) -> Means:
@@ -54,19 +64,24 @@ def _stream(nights: Nights, noise: FloatNoise) -> Means:
         history.append(night)
         if night.night in nights.told.shown:
             found = cumulative(nights.stream, history)
-            yield None if found is None else found.offset
+            yield None if found is None else Found(found.offset, _region(nights, history, found))
+
+
+def _region(nights: Nights, history: Sequence[Night], found: Estimate) -> Region:
+    told = {"point": found.point, "certainty": certainty(nights.stream, history)}
+    return region(told, LEVEL)
 
 
 def _one(nights: Nights, noise: FloatNoise) -> Means:
     for night in nights.told.shown:
-        yield nights.mean(nights.until(night), nights.budget, noise)
+        yield Found(nights.mean(nights.until(night), nights.budget, noise))
 
 
 def _anew(nights: Nights, noise: FloatNoise) -> Means:
     share = 1.0 / nights.told.horizon
     budget = split(nights.budget, (share, 1.0 - share))[0]
     for night in nights.told.shown:
-        yield nights.mean(nights.until(night), budget, noise)
+        yield Found(nights.mean(nights.until(night), budget, noise))
 
 
 def _average(nights: Nights, noise: FloatNoise) -> Means:
@@ -75,7 +90,7 @@ def _average(nights: Nights, noise: FloatNoise) -> Means:
         total += len(batch) * nights.mean(batch, nights.budget, noise)
         n += len(batch)
         if night in nights.told.shown:
-            yield total / n
+            yield Found(total / n)
 
 
 SERIES: dict[str, Callable[[Nights, FloatNoise], Means]] = {
@@ -113,26 +128,39 @@ def run_nights(
 
 def columns(data: ClassData, placed: FloatArray, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Return the rows of one cell: each night that is looked at, in each repetition."""
-    config, told = setting.config, nights_of(setting.config)
+    config, config_nights = setting.config, nights_of(setting.config)
     known = describe_cell(data, len(placed), cell, setting)
     rng, budget = np.random.default_rng(known["seed"]), config.budget(cell.value, cell.series)
-    plan = StreamPlan(budget, told.horizon, told.opening)
+    plan = StreamPlan(budget, config_nights.horizon, config_nights.opening)
     # the records are in the chart already
     stream = Stream(plan, setting.domain, FlatChart(setting.manifold))
-    rows: list[tuple[int, int, int, float, str]] = []
+    rows: list[tuple[Any, ...]] = []
     started, times = perf_counter(), setting.repetitions(cell.series)
     for repetition in range(times):
         seed = stream_seed(config, f"{data.label}/nights/{repetition}")
-        nights = Nights(told, stream, budget, arrivals(placed, told, np.random.default_rng(seed)))
+        come = arrivals(placed, config_nights, np.random.default_rng(seed))
+        nights = Nights(config_nights, stream, budget, come)
         means = SERIES[cell.series.nights](nights, FloatNoise(rng))
-        for night, mean in zip(told.shown, means, strict=True):
+        for night, found in zip(config_nights.shown, means, strict=True):
             units = nights.until(night)
-            error = np.nan if mean is None else float(np.linalg.norm(mean - units.mean(axis=0)))
-            status = "held back" if mean is None else "ok"
-            rows.append((repetition, night, len(units), error, status))
-    names = ("repetition", "night", "n", "error", "status")
+            told = (np.nan,) * 4 if found is None else measured(found, units.mean(axis=0))
+            status = "held back" if found is None else "ok"
+            rows.append((repetition, night, len(units), status, *told))
+    names = ("repetition", "night", "n", "status", "error", "radius", "reach", "offered")
     table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     return known | table | {"acceptance": 1.0, "seconds": (perf_counter() - started) / times}
+
+
+def measured(found: Found, true: FloatArray) -> tuple[float, float, float, float]:
+    """Return how far a mean is off, and of its region radius, reach and whether it is offered."""
+    from scipy.stats import chi2
+
+    away, where = found.mean - true, found.region
+    error = float(np.linalg.norm(away))
+    if where is None:
+        return error, np.nan, np.nan, np.nan
+    length = float(away @ np.linalg.solve(where.covariance, away))
+    return error, where.radius, float(chi2.cdf(length, len(away))), float(where.offered)
 
 
 def arrivals(

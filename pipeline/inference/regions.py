@@ -16,8 +16,13 @@ and regions would be offered by chance, where that estimate happens to be too sm
 
 **What it cannot know.** Far records that are too few for the noise of the survey to tell, such as
 empty images among a few hundred others, move the mean and are not in V; `Region.unnoticed` says by
-how much. ``covdp reproduce ours-regions`` measures the coverage on images. Next on the path:
-``comparing.py``.
+how much. No rule could mend that: let regions hold the mean m with probability 1 − α whatever the
+records. Of records of which one is replaced by an empty image, of mean m′, the region holds m′ as
+often; μ-GDP lets no event be rarer by more than 2Φ(μ/2) − 1 for the records as they are, so there
+it holds both with probability 2 − 2α − 2Φ(μ/2): in 7 of 10 releases at 95 % and μ = 0.5. All these
+regions are as wide as one image can move the mean, though none may be empty.
+
+``covdp reproduce ours-regions`` measures the coverage on images. Next on the path: ``streams.py``.
 """
 
 import math

@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from pipeline.inference.streams import certainty
 from pipeline.ledger import NightReservation
 from pipeline.ledger import Stream as Account
 from pipeline.privacy import GDP, privacy_statement
-from pipeline.publish.certainty import certainty
 from pipeline.publish.document import Public, account_part
 from pipeline.publish.transcript import ClassHistory, estimate_row, night_row
 from pipeline.stream import WINDOWS, column_norm, cumulative, joined, window

@@ -37,17 +37,21 @@ class Held(NamedTuple):
 
 
 def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
-    """Yield the cells that a claim is about, named: one class, series and budget each."""
+    """Yield the cells that a claim is about, named: one class, series, budget and night each."""
     many, left = rows["n"] * rows["budget"], claim["left"]
-    for label, series, budget in dict.fromkeys(
-        zip(rows["label"], rows["series"], rows["budget"], strict=True)
+    nights = rows.get("night", np.zeros(len(many), dtype=np.int64))
+    for label, series, budget, night in dict.fromkeys(
+        zip(rows["label"], rows["series"], rows["budget"], nights, strict=True)
     ):
+        if claim["nights"] is not None and night not in claim["nights"]:
+            continue
         meant = not left or series == left or series.startswith(f"{left},")
         if not meant or not claim["above"] <= budget <= claim["below"]:
             continue
         if claim["labels"] is not None and label not in claim["labels"]:
             continue
         mine = (rows["label"] == label) & (rows["series"] == series) & (rows["budget"] == budget)
+        mine &= nights == night
         if claim["least"] <= float(many[mine][0]) <= claim["most"]:
             cell = {name: column[mine] for name, column in rows.items()}
             if claim["right"]:
@@ -58,7 +62,8 @@ def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
                     continue
                 cell["right"] = rows["auc"][beside]
             symbol = letter(str(cell["definition"][0]))
-            yield f"{cell['class_name'][0]}, {series}, {symbol} = {number(float(budget))}", cell
+            name = f"{cell['class_name'][0]}, {series}, {symbol} = {number(float(budget))}"
+            yield name + (f", night {night}" if night else ""), cell
 
 
 def _covers(level: float, name: str, cell: Table) -> Held | None:

@@ -8,7 +8,8 @@ ones, the error is of covariance
     Σ G_i·V_i·G_iᵀ + Σ (G_i − f_i·Id)·(Σ̂/n_i)·(G_i − f_i·Id)ᵀ     against the mean of all units
     Σ G_i·(V_i + Σ̂/n_i)·G_iᵀ                                        against that of the population.
 
-All of it follows from what the nights released. Next on the path: ``night_document.py``.
+All of it follows from what the nights released. It stands in the document of each night, where
+`region` finds it. Next on the path: ``comparing.py``.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.inference import covariance
+from pipeline.inference.covariance import covariance
 from pipeline.inference.regions import is_offered, likely_bias
 from pipeline.mean.observed import upper
 from pipeline.mean.pooling import pool

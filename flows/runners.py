@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PATIENCE, LEAST = 4.5, 2.0
+PATIENCE, LEAST = 4.0, 2.0
 """Seconds until a scheduler that does not answer is refused, and those that it has in any case."""
 
 

@@ -14,6 +14,7 @@ import prefect.main  # noqa: F401  (see below)
 import pytest
 from components import NO_OFFICIAL, NO_SAMPLES, NO_VOLUMES, SAMPLES, VOLUMES, images
 from filelock import FileLock
+from once import pytest_collection  # noqa: F401  (a hook)
 from skips import (  # noqa: F401  (hooks)
     pytest_make_collect_report,
     pytest_runtest_makereport,
@@ -122,8 +123,8 @@ def copy_prefect(prefect_database: Path) -> Callable[[Path], Path]:
 @pytest.fixture(scope="session")
 def prefect_server(
     copy_prefect: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    """One server for the flows and the commands of a process, its state in a temporary folder."""
+) -> Iterator[dict[str, str]]:
+    """One server for the flows and the commands of a process; the variables that lead to it."""
     from prefect.settings import (
         PREFECT_API_AUTH_STRING,
         PREFECT_API_URL,
@@ -142,7 +143,7 @@ def prefect_server(
     ):
         for name, value in told.items():
             patch.setenv(name, value)
-        yield
+        yield told
 
 
 @pytest.fixture

@@ -59,17 +59,22 @@ CANARY = 137
 
 @pytest.fixture
 def ward(tmp_path: Path) -> Path:
-    """Make a folder with images (one planted record), a card, a config and a ledger of μ = 1."""
+    """Return a folder with images (one planted record), a card, a config, a ledger of μ = 1."""
+    return make_ward(tmp_path)
+
+
+def make_ward(folder: Path) -> Path:
+    """Make the folder of `ward`."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (400, 28, 28), dtype=np.uint8)
     images[CANARY] = np.arange(784, dtype=np.uint16).reshape(28, 28) % 251
     labels = (np.arange(400) % 2).astype(np.uint8)
-    np.savez(tmp_path / "ward.npz", train_images=images, train_labels=labels)
-    (tmp_path / "ward.toml").write_text(CARD)
-    config = CONFIG.format(card=tmp_path / "ward.toml", mechanism="auto")
-    (tmp_path / "release.toml").write_text(config)
-    init_ledger(tmp_path / "ledger.sqlite").set_budget("ward-7", GDP(1.0))
-    return tmp_path
+    np.savez(folder / "ward.npz", train_images=images, train_labels=labels)
+    (folder / "ward.toml").write_text(CARD)
+    config = CONFIG.format(card=folder / "ward.toml", mechanism="auto")
+    (folder / "release.toml").write_text(config)
+    init_ledger(folder / "ledger.sqlite").set_budget("ward-7", GDP(1.0))
+    return folder
 
 
 def ledger(ward: Path) -> Ledger:
@@ -216,6 +221,7 @@ def release(ward, point):
     content = module.settle(config, open_ledger(ward / "ledger.sqlite"), ward)
     if point == "while writing": os.replace = die; Path.replace = die
     write_document(content, ward / "out")
+release(Path(sys.argv[1]), "nowhere")
 for line in sys.stdin:
     child = os.fork()
     if not child:
@@ -236,12 +242,12 @@ POINTS = (
 
 
 @pytest.fixture(scope="module")
-def killer() -> Iterator[Callable[[Path, str], int]]:
+def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path, str], int]]:
     """Give what releases in a process that is killed at a point, and returns how it ended.
 
-    All of them are children of one that has imported everything, once.
+    All of them are children of one that has released once, with everything imported.
     """
-    command = [sys.executable, "-c", KILLER]
+    command = [sys.executable, "-c", KILLER, str(make_ward(tmp_path_factory.mktemp("first")))]
     root = Path(__file__).resolve().parents[1]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     env = {**os.environ, "PYTHONPATH": str(root)}

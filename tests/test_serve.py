@@ -23,6 +23,7 @@ import pytest
 
 from flows import serve
 from flows.attached import start_attached
+from flows.launch_release import check_release
 from flows.serve import nights, planned_times
 from pipeline.cli import main
 from pipeline.errors import BudgetError, CovdpError
@@ -458,20 +459,22 @@ from pathlib import Path
 from flows.launch_release import check_release
 from flows.serve import _release
 config, out, root = map(Path, sys.argv[1:])
-told, folder = check_release(config, out)
-_release(config, told, folder, root)
+_release(config, *check_release(config, out), root)
 """
 
 
 @pytest.mark.slow
 def test_a_killed_night_leaves_nothing_and_the_next_try_is_paid_once(
-    ward: Path, copy_prefect: Callable[[Path], Path]
+    ward: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    prefect_server: dict[str, str],
+    copy_prefect: Callable[[Path], Path],
 ) -> None:
     """Kill -9 of who serves ends the release and its server too; again, it releases, paid once."""
-    environment = {**os.environ, "PREFECT_HOME": str(copy_prefect(ward / "prefect"))}
-    tokens = [str(ward / name) for name in ("nightly.toml", "out", "")]
-    command = [sys.executable, "-c", NIGHT, *tokens]
-    first = subprocess.Popen(command, env=environment, cwd=project_root())
+    own = {**os.environ, "PREFECT_HOME": str(copy_prefect(ward / "prefect"))}
+    config, out = ward / "nightly.toml", ward / "out"
+    command = [sys.executable, "-c", NIGHT, str(config), str(out), str(ward)]
+    first = subprocess.Popen(command, env=own, cwd=project_root())
     started = list[psutil.Process]()
     deadline = time.monotonic() + 60
     while len(started) < 2 and time.monotonic() < deadline:
@@ -481,8 +484,9 @@ def test_a_killed_night_leaves_nothing_and_the_next_try_is_paid_once(
     first.wait()
     assert len(started) == 2  # the release and its server
     assert left_after(5, started) == []
-    done = subprocess.run(command, env=environment, cwd=project_root(), check=False)
-    assert done.returncode == 0
+    for name, value in prefect_server.items():
+        monkeypatch.setenv(name, value)
+    serve._release(config, *check_release(config, out), ward)
     assert len(list((ward / "out" / "release").glob("*.parquet"))) == 1
     (row,) = init_ledger(ward / "ledger.sqlite").show("ward-7")
     assert (row.releases, row.unfinished, row.spent) == (1, 0, GDP(0.5))

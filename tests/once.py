@@ -1,0 +1,34 @@
+"""What every process of the suite needs is made by one of them, while the others wait for it.
+
+On a fresh clone that is the tests as pytest rewrites them, and the machine code of the descriptors.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+
+def compile_kernels() -> None:
+    """Describe an image by every descriptor, as most tests do."""
+    import numpy as np
+
+    from pipeline.descriptors import DESCRIPTORS, describe
+
+    for spec in DESCRIPTORS.values():
+        colours = (3,) * (spec.channels > 1)
+        describe(np.zeros((1, *(8,) * spec.dimensions, *colours), np.uint8), spec.name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Collect in one process after the other; the second compiles while the first collects."""
+    told = getattr(session.config, "workerinput", None)
+    if told is None:
+        return (yield)
+    if told["workerid"] == "gw1":
+        compile_kernels()
+    of_all = Path(session.config.option.basetemp).parent
+    with FileLock(of_all / "collecting.lock"):
+        return (yield)

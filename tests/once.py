@@ -3,7 +3,9 @@
 On a fresh clone that is the tests as pytest rewrites them, and the machine code of the descriptors.
 """
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,9 +28,21 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Collect in one process after the other; the second compiles while the first collects."""
     told = getattr(session.config, "workerinput", None)
     if told is None:
-        return (yield)
+        with no_search_for_garbage():
+            return (yield)
     if told["workerid"] == "gw1":
         compile_kernels()
     of_all = Path(session.config.option.basetemp).parent
-    with FileLock(of_all / "collecting.lock"):
+    with FileLock(of_all / "collecting.lock"), no_search_for_garbage():
         return (yield)
+
+
+@contextmanager
+def no_search_for_garbage() -> Iterator[None]:
+    """Take what is made in the block, modules and tests, for what stays, without looking."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()

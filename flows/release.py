@@ -12,6 +12,7 @@ parameter: it comes from COVDP_LEDGER. Prefect keeps what a task raises, so no w
 is named as a config is in it.
 """
 
+import shutil
 from pathlib import Path
 
 from prefect import flow, get_run_logger, task
@@ -23,6 +24,7 @@ from prefect.states import Completed
 from flows.artifact import leave_artifact
 from flows.deployed import overtaken
 from pipeline.errors import ConfigError, CovdpError
+from pipeline.files import atomic_path
 from pipeline.ledger import open_ledger
 from pipeline.publish import (
     ReleaseConfig,
@@ -59,8 +61,9 @@ def publish(document: Path, out: Path) -> Path:
     ``OUT/report.html`` is the page of the latest release; each keeps its own beside its table.
     """
     released = read_document(document)
-    for page in (document.with_suffix(".html"), out / "report.html"):
-        build_release_report(released, page)
+    page = build_release_report(released, document.with_suffix(".html"))
+    with atomic_path(out / "report.html") as latest:
+        shutil.copyfile(page, latest)
     return write_parquet(released, document.with_suffix(".parquet"))
 
 

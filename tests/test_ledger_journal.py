@@ -14,7 +14,8 @@ import pytest
 from postgres import old_address, old_file
 
 from pipeline.errors import BudgetError, LedgerError
-from pipeline.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
+from pipeline.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger, writing
+from pipeline.ledger import journal as journals
 from pipeline.ledger.journal import append
 from pipeline.privacy import GDP, ZCDP, Budget, compose
 
@@ -54,6 +55,34 @@ def change(file: Path, *statements: str) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
+
+
+def test_each_row_is_verified_once_and_compared_each_time(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A use verifies the rows that came since the last; one that failed leaves nothing behind."""
+    ledger, verified = open_ledger(file), list[int]()
+
+    def counted(key: bytes, before: str, number: int, line: str) -> str:
+        verified.append(number)
+        return real(key, before, number, line)
+
+    real = journals.chain
+    monkeypatch.setattr(writing, "_KNOWN", {})
+    monkeypatch.setattr(journals, "chain", counted)
+    before = ledger.show("chest")
+    assert verified == list(range(1, 9))
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "last_row", lambda _: exec("raise MemoryError"))
+        with pytest.raises(LedgerError):
+            ledger.set_budget("chest", GDP(9.0))
+    assert verified[8:] == [9]  # written, and undone
+    assert ledger.show("chest") == before
+    ledger.set_budget("chest", GDP(3.0))
+    assert verified[9:] == [9]
+    change(file, "UPDATE covdp_journal SET event = replace(event, 'monday', 'sunday')")
+    with pytest.raises(LedgerError, match="row 3 of its journal was changed"):
+        ledger.show("chest")
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,15 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import ConfigError
-from pipeline.files import atomic_path
+from pipeline.errors import ConfigError, OutputError
+from pipeline.files import atomic_path, home
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8833EE", "#8CBC68")
 """Distinguishable with every kind of colour vision (Okabe and Ito, 2008), on white and on black."""
@@ -143,11 +145,21 @@ def own_ids(svg: str, prefix: str = "") -> str:
 
 @cache
 def javascript() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script that defines ``window.vegaEmbed``."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script that defines ``window.vegaEmbed``.
+
+    Joining it takes more than a second, so it is kept where downloads are, once there are some.
+    """
+    kept = home() / f"vega-embed-{metadata.version('vl-convert-python')}.js"
+    with suppress(OSError):
+        return kept.read_bytes().decode()
     import vl_convert
 
     script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return script.replace("</script", r"<\/script").replace("<!--", r"<\!--")
+    script = script.replace("</script", r"<\/script").replace("<!--", r"<\!--")
+    if kept.parent.is_dir():
+        with suppress(OutputError), atomic_path(kept) as temporary:
+            temporary.write_bytes(script.encode())
+    return script
 
 
 def letter(definition: str) -> str:

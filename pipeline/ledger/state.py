@@ -149,6 +149,19 @@ def replay(events: Iterable[Event]) -> State:
     return state
 
 
+def copied(state: State) -> State:
+    """Return a copy that may be extended without the first."""
+    streams = {name: replace(one, nights=dict(one.nights)) for name, one in state.streams.items()}
+    return State(
+        dict(state.totals),
+        dict(state.releases),
+        streams,
+        dict(state.nights),
+        dict(state.owners),
+        dict(state.entries),
+    )
+
+
 def extend(state: State, event: Event, number: int) -> None:
     """Add the event of row `number` to `state`."""
     if event["kind"] not in _KINDS:

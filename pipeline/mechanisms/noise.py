@@ -122,9 +122,11 @@ def check_scale(sigma: float) -> None:
 @lru_cache(maxsize=64)
 def _measurement(dim: int, sigma: float) -> Any:
     """Build OpenDP's Gaussian on R^dim, on its finest lattice: every double is a point of it."""
-    import opendp.prelude as dp
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+    from opendp.mod import enable_features
 
-    dp.enable_features("contrib")
-    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=dim)
-    space = domain, dp.l2_distance(T=float)
-    return dp.m.make_gaussian(*space, scale=sigma)
+    enable_features("contrib")
+    domain = vector_domain(atom_domain(T=float, nan=False), size=dim)
+    return make_gaussian(domain, l2_distance(T=float), scale=sigma)

@@ -194,16 +194,17 @@ def _rounding(spec: Descriptor, pixels: int, eta: float, trace: float, known: Co
     """Return the bound called `DescriptorDomain.rounding`.
 
     With u = 2⁻⁵³, the computed descriptor R̂ has ‖R̂ − R‖_F ≤ 4u(T + kη) if its moments are exact
-    (conversion, division and + η each round an entry once), and ≤ (3|S| + 16)·u·B if not: a sum
+    (conversion, division and + η each round an entry once), and ≤ (3|S| + 32)·u·B if not: a sum
     of |S| terms in any order errs by at most |S|·u times the sum of their absolute values, three
     such sums meet in an entry, E|ab| and E|a|·E|b| are at most √(E a²·E b²), and the Frobenius
-    norm of that matrix is Σ E a² ≤ B; the 16 covers the steps outside the sums. A backward stable
+    norm of that matrix is Σ E a² ≤ B; the 32 covers the steps outside the sums, and that a feature
+    itself, the angle, may err by 4u of its value, which twice meets in an entry. A backward stable
     eigen or Cholesky decomposition counts for at most 16·k·u·(T + kη). Let e be the total.
 
     What that makes of the coordinates is the metric's (`Covariances.rounding`).
     """
     largest = trace + spec.k * eta
-    moments = 4 * UNIT * largest if spec.exact else (3 * pixels + 16) * UNIT * spec.norm_bound
+    moments = 4 * UNIT * largest if spec.exact else (3 * pixels + 32) * UNIT * spec.norm_bound
     error = moments + 16 * spec.k * UNIT * largest
     if error >= eta:
         raise ConfigError(

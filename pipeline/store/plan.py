@@ -21,7 +21,7 @@ from pipeline.datasets import Card, ImageSource, Splits
 from pipeline.datasets.reading import Reader, Rows
 from pipeline.datasets.source import Selection
 
-FORMAT = 1
+FORMAT = 2
 """Raised when a shard's file, or what is in it, changes."""
 IMAGES = 1 << 14
 PIXELS = 1 << 28

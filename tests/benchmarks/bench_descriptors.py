@@ -81,6 +81,30 @@ def volumes() -> list[dict[str, Any]]:
     return rows
 
 
+def grids() -> list[dict[str, Any]]:
+    """Return pixels a second of `grid9` and `grid11`, in CPU time of one thread, beside `oct5`."""
+    rng = np.random.default_rng(0)
+    gray, colour = (rng.integers(0, 256, (20, 224, 224, *c), dtype=np.uint8) for c in ((), (3,)))
+    found: dict[str, list[float]] = {"oct5": [], "grid9": [], "grid11": []}
+    with limited_to(1):
+        for _ in range(ROUNDS):
+            for name, images in (("oct5", gray), ("grid9", gray), ("grid11", colour)):
+                start = time.thread_time()
+                describe(images, name)
+                found[name].append(gray.size / (time.thread_time() - start))
+    speed = {name: statistics.median(rates) for name, rates in found.items()}
+    return [
+        {
+            "name": f"{name} at 224² a pixel, oct5 a pixel, one thread's CPU",
+            "ours": speed[name],
+            "peer": speed["oct5"],
+            "unit": "a second",
+            "ratio": speed[name] / speed["oct5"],
+        }
+        for name in ("grid9", "grid11")
+    ]
+
+
 def run() -> list[dict[str, Any]]:
     """Measure in turns, so that a busy moment of the machine meets all; medians of the rounds."""
     images = np.random.default_rng(0).integers(0, 256, (100_000, 28, 28), dtype=np.uint8)
@@ -98,7 +122,7 @@ def run() -> list[dict[str, Any]]:
         for name, (function, count, _) in peers.items():
             theirs[name].append(rate(function, images[:count]))
     mine = statistics.median(ours)
-    return volumes() + [
+    return [*volumes(), *grids()] + [
         {
             "name": f"oct5 of 28×28 images, against {name}",
             "ours": mine,

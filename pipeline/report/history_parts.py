@@ -8,11 +8,12 @@ import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term
-from pipeline.figures import Figure, Scale, comparison, digits, letter, matrices, timeline
+from pipeline.figures import Figure, Scale, comparison, digits, letter, matrices, number, timeline
 from pipeline.privacy import budget_from, main_parameter, repeat
 from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.publish.history import ClassRun, Run, Series
 from pipeline.publish.readings import Reading
+from pipeline.report.release_regions import radius_of
 
 ALL = "all nights so far"
 MONTH = 30
@@ -36,8 +37,24 @@ def latest(series: Series) -> dict[str, Any] | None:
                 "cells": [_said(one, place) for one in run.classes],
             }
             for place, term in enumerate(series.terms)
-        ],
+        ]
+        + _region_line(run),
     }
+
+
+def _region_line(run: Run) -> list[dict[str, Any]]:
+    """Return the radius of each class's region, where releases say what it is made of."""
+    rows = run.document["classes"]
+    if not any(row.get("observed") for row in rows):
+        return []
+    return [{"title": "Region of 95 %", "unit": "radius", "cells": [_radius(row) for row in rows]}]
+
+
+def _radius(row: Mapping[str, Any]) -> dict[str, str]:
+    if not row.get("observed"):
+        return {"value": "", "band": "not known", "word": ""}
+    words, where = radius_of(row)
+    return {"value": number(where.radius) if where else "", "band": words, "word": ""}
 
 
 def _said(one: ClassRun, place: int) -> dict[str, str]:

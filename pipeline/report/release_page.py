@@ -35,6 +35,7 @@ from pipeline.report.release_parts import (
     told_facts,
     unit_of,
 )
+from pipeline.report.release_regions import regions
 
 
 def build_release_report(document: Mapping[str, Any], target: Path) -> Path:
@@ -96,6 +97,7 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
         "account": ("facts.html.j2", facts(account_facts(account)) if account else None),
         "means": ("figure.html.j2", figure),
         "errors": ("table.html.j2", _errors(rows, unit_of(settings))),
+        "regions": ("table.html.j2", regions(rows, unit_of(settings))),
         "facts": ("facts.html.j2", facts(told_facts(settings, words), settings)),
         "exact": ("facts.html.j2", facts({words[f"{x}_label"]: words[x] for x in EXACT})),
         "costs": ("table.html.j2", cost_lines(rows)),

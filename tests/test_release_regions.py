@@ -1,0 +1,58 @@
+"""Regions on the pages of releases and of histories: radii of the library, and what they mean."""
+
+import math
+
+import numpy as np
+import pytest
+from test_several_pages import SPACE, releases, row_of
+
+from pipeline.geometry import MANIFOLDS
+from pipeline.inference import region
+from pipeline.report.release_regions import as_gain, radius_of, regions
+
+
+@pytest.mark.parametrize("name", [name for name in MANIFOLDS if name.startswith("spd")])
+def test_a_radius_is_a_gain_that_goes_as_far(name: str) -> None:
+    """The descriptor with all standard deviations so much larger lies at that very distance."""
+    manifold, point = MANIFOLDS[name](k=5), releases("tissue")[0].point
+    for distance in (1e-3, 0.3, 9.0):
+        gain = as_gain(manifold, point, distance)
+        assert gain > 1.0
+        assert float(manifold.dist(point, gain**2 * point)) == pytest.approx(distance, rel=1e-6)
+    flat = as_gain(SPACE, point, 0.3)
+    assert flat == pytest.approx(math.exp(0.3 / (2.0 * math.sqrt(5.0))))
+
+
+def test_the_page_has_the_regions_of_the_library() -> None:
+    """Radii of sample and population and what may go unnoticed, and the share of a distance."""
+    rows = [row_of(name, releases(name)[0]) for name in ("tissue", "cells")]
+    found = regions(rows, "image")
+    assert found is not None
+    apart = float(SPACE.dist(*(np.array(row["point"]) for row in rows)))
+    for row, line in zip(rows, found["lines"], strict=True):
+        here, beyond = (region(row, 0.95, of=of) for of in ("sample", "population"))
+        assert here.offered
+        printed = [f"{x:.3g}" for x in (here.radius, beyond.radius, here.unnoticed)]
+        assert line[2:] == printed
+        other = "cells" if row["class_name"] == "tissue" else "tissue"
+        share = f"{100 * here.radius / apart:.2g}\u00a0% of the distance to {other}"
+        assert share in line[1]
+    assert regions([{"class_name": "a", "observed": None}], "image") is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("clipped", 0.4, "40% of the records"),
+        ("sigma", 0.05, "2.5 times too wide"),
+        ("moment", None, "no second moment"),
+    ],
+)
+def test_a_region_that_is_not_offered_says_why(field: str, value: float | None, words: str) -> None:
+    """No radius, and the reason: the rule of the library in words."""
+    row = row_of("tissue", releases("tissue")[0])
+    row["observed"] |= {field: value}
+    text, where = radius_of(row)
+    assert where is None
+    assert not region(row).offered
+    assert words in text

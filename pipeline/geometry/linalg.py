@@ -16,8 +16,10 @@ J. Demmel and K. Veselić, "Jacobi's method is more accurate than QR", SIAM J. M
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConvergenceError, DomainError
@@ -30,7 +32,7 @@ def vecd(matrices: FloatArray) -> FloatArray:
 
     ‖vecd(X)‖₂ = ‖X‖_F: the diagonal, then √2 · the strict upper triangle, row by row.
     """
-    rows, columns = np.triu_indices(matrices.shape[-1], 1)
+    rows, columns = _above(matrices.shape[-1])
     diagonal = np.diagonal(matrices, axis1=-2, axis2=-1)
     return np.concatenate([diagonal, math.sqrt(2.0) * matrices[..., rows, columns]], axis=-1)
 
@@ -48,12 +50,18 @@ def unvecd(coordinates: FloatArray) -> FloatArray:
     k = (math.isqrt(8 * length + 1) - 1) // 2
     if k < 1 or k * (k + 1) // 2 != length:
         raise DomainError(f"coordinates must have length k(k+1)/2 (1, 3, 6, 10, …), found {length}")
-    rows, columns = np.triu_indices(k, 1)
+    rows, columns = _above(k)
     matrices = np.zeros((*coordinates.shape[:-1], k, k))
     matrices[..., range(k), range(k)] = coordinates[..., :k]
     matrices[..., rows, columns] = coordinates[..., k:] / math.sqrt(2.0)
     matrices[..., columns, rows] = matrices[..., rows, columns]
     return matrices
+
+
+@lru_cache(maxsize=64)
+def _above(k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows and columns of the entries above the diagonal of k × k."""
+    return np.triu_indices(k, 1)
 
 
 def cholesky(matrices: FloatArray) -> FloatArray:

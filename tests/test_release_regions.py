@@ -8,6 +8,7 @@ from test_several_pages import SPACE, releases, row_of
 
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import region
+from pipeline.report.history_parts import _radius
 from pipeline.report.release_regions import as_gain, radius_of, regions
 
 
@@ -56,3 +57,15 @@ def test_a_region_that_is_not_offered_says_why(field: str, value: float | None, 
     assert where is None
     assert not region(row).offered
     assert words in text
+
+
+def test_a_history_has_the_radius_of_the_latest_release() -> None:
+    """Radius and gain where a region is offered; else that none is."""
+    row = row_of("tissue", releases("tissue")[0])
+    where = region(row)
+    gain = as_gain(SPACE, where.centre, where.radius)
+    cell = _radius(row)
+    assert (cell["value"], cell["band"]) == (f"{where.radius:.3g}", f"a gain of {gain:.4g}")
+    row["observed"] |= {"clipped": 0.4}
+    assert _radius(row)["band"] == "not offered"
+    assert _radius({"class_name": "a"})["band"] == "not known"

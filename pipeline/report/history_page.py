@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.figures import javascript
+from pipeline.figures import javascript, letter
 from pipeline.files import atomic_path, make_folder, resource
+from pipeline.privacy.exact import digits_up
 from pipeline.publish.committed import write_document
 from pipeline.publish.history import Series, read_history
 from pipeline.report.finding import Finding
@@ -89,8 +90,19 @@ def _methods(series: Sequence[Series]) -> Methods:
         said = dict(of_release(found[-1]))
         said["data"] = (count if len(found) > 1 else "") + said["data"]
         told[f"{found[-1]['name']} ({place})"] = said
-    latest = series[0].settings
-    return methods(told, more=word("analysis", "history"), version=latest.get("version", ""))
+    latest = series[0].runs[-1].document
+    more = f"{word('analysis', 'history')}{_spent(latest.get('account'))}"
+    return methods(told, more=more, version=latest["settings"].get("version", ""))
+
+
+def _spent(account: Mapping[str, Any] | None) -> str:
+    """Return what all that was paid from an account comes to; releases add up."""
+    if account is None:
+        return ""
+    return (
+        f". Releases about the same people add up: all that this account had paid for by then is "
+        f"{letter(account['definition'])} = {digits_up(account['spent'], 6)}"
+    )
 
 
 def _foreword(words: Mapping[str, Any], others: int, floats: bool) -> dict[str, str]:

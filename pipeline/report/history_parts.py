@@ -9,11 +9,12 @@ import numpy as np
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term
 from pipeline.figures import Figure, Scale, comparison, digits, letter, matrices, number, timeline
+from pipeline.inference import region
 from pipeline.privacy import budget_from, main_parameter, repeat
 from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.publish.history import ClassRun, Run, Series
 from pipeline.publish.readings import Reading
-from pipeline.report.release_regions import radius_of
+from pipeline.report.release_regions import as_gain
 
 ALL = "all nights so far"
 MONTH = 30
@@ -53,8 +54,11 @@ def _region_line(run: Run) -> list[dict[str, Any]]:
 def _radius(row: Mapping[str, Any]) -> dict[str, str]:
     if not row.get("observed"):
         return {"value": "", "band": "not known", "word": ""}
-    words, where = radius_of(row)
-    return {"value": number(where.radius) if where else "", "band": words, "word": ""}
+    where = region(row)
+    if not where.offered:
+        return {"value": "", "band": "not offered", "word": ""}
+    gain = as_gain(where.manifold, where.centre, where.radius)
+    return {"value": number(where.radius), "band": f"a gain of {gain:.4g}", "word": ""}
 
 
 def _said(one: ClassRun, place: int) -> dict[str, str]:

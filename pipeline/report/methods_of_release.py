@@ -129,8 +129,10 @@ def _privacy(settings: Settings, unit: str) -> str:
     symbol, implied = letter(settings["definition"]), equivalent(promise, None, n)
     delta = number(implied.delta)
     paper = "" if settings["noise"] == "hardened" else "on paper "
+    stream = settings.get("stream")
+    whole = "all nights together satisfy" if stream else "the release satisfies"
     text = (
-        f"{paper}the release satisfies {word('definition', settings['definition'])} at {symbol} = "
+        f"{paper}{whole} {word('definition', settings['definition'])} at {symbol} = "
         f"{digits_up(main_parameter(promise), 6)} for one {unit}, and so (ε, δ)-differential "
         f"privacy [@dwork2014] at ε = {digits_up(implied.epsilon, 4)}, δ = {delta}; "
         f"neighbouring data sets replace one {unit} by any other of the same class"

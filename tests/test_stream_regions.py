@@ -13,9 +13,13 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.inference import covariance, region
 from pipeline.inference.regions import likely_bias
 from pipeline.inference.streams import certainty
+from pipeline.mean.pooling import pool
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.stream import Night, Stream, StreamPlan, cumulative, nothing, release_night
+from pipeline.stream.epochs import observed_parts
+from pipeline.stream.estimates import pooled_parts
+from pipeline.stream.history import parts_of
 
 SPD = MANIFOLDS["spd-log-euclidean"](k=5)
 DRAWS = 25
@@ -90,3 +94,21 @@ def test_on_its_first_night_it_is_that_of_the_opening(stream: Stream, tissue: np
     assert found.unnoticed == seen.unnoticed
     with pytest.raises(ConfigError, match="before the opening of its class nothing is released"):
         region(row(stream, history[:1]))
+
+
+def test_what_parts_leave_is_counted(stream: Stream, tissue: np.ndarray) -> None:
+    """Against the population each part errs by itself: the same sum, written the other way."""
+    history = nights_of(stream, [tissue[:200], tissue[200:300], tissue[300:600]], 2)
+    past = parts_of(history)
+    pooled, seen = pooled_parts(stream, past), observed_parts(stream, past)
+    assert pooled is not None
+    parts = [one for one in seen if one is not None]
+    assert [one.n for one in parts] == [200, 400]
+    wide = np.average([covariance(one) for one in parts], axis=0, weights=[200, 400])
+    expected = np.zeros((15, 15))
+    for gain, one in zip(pool(*pooled).gains, parts, strict=True):
+        expected += gain @ (one.noise + likely_bias(one) + wide / one.n) @ gain.T
+    told = row(stream, history)
+    found = region(told, of="population").covariance
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found - region(told).covariance, wide / 600, atol=1e-12)

@@ -5,9 +5,9 @@ covariance V_i, that of its noise and of what clipping may do, reckoned as for a
 (``inference/regions.py``). With f_i the share of part i in all units and Σ̂ the covariance of single
 ones, the error is of covariance
 
-    Σ G_i·V_i·G_iᵀ + Σ (G_i − f_i·Id)·(Σ̂/n_i)·(G_i − f_i·Id)ᵀ     against the mean of all units
-    Σ G_i·(V_i + Σ̂/n_i)·G_iᵀ                                        against that of the population.
+    Σ G_i·V_i·G_iᵀ + (G_i − f_i·Id)·(Σ̂/n_i)·(G_i − f_i·Id)ᵀ
 
+against the mean of all N units, and larger by Σ̂/N, as Σ G_i = Id, against that of the population.
 All of it follows from what the nights released. It stands in the document of each night, where
 `region` finds it. Next on the path: ``comparing.py``.
 """
@@ -42,16 +42,15 @@ def certainty(stream: Stream, nights: Sequence[Night]) -> dict[str, Any] | None:
     parts, spread = pooled
     gains, n = pool(parts, spread).gains, sum(part.n for part in parts)
     single = np.average([covariance(one) for one in wide], axis=0, weights=[one.n for one in wide])
-    sample, population = np.zeros_like(single), np.zeros_like(single)
+    sample = np.zeros_like(single)
     for gain, one in zip(gains, seen, strict=True):
         error = one.noise + likely_bias(one)
         rest = gain - one.n / n * np.eye(len(gain))
         sample += gain @ error @ gain.T + rest @ single @ rest.T / one.n
-        population += gain @ (error + single / one.n) @ gain.T
     return {
         "manifold": stream.manifold.name,
         "offered": is_offered(seen[0]),
         "unnoticed": max(one.unnoticed for one in seen),
         "sample": upper(sample).tolist(),
-        "population": upper(population).tolist(),
+        "population": upper(sample + single / n).tolist(),
     }

@@ -21,6 +21,7 @@ from pipeline.cli import main
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain, require, verify
 from pipeline.errors import PrivacyError
+from pipeline.experiments.checks import check
 from pipeline.experiments.registry import load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
@@ -105,7 +106,7 @@ def refused(capsys: pytest.CaptureFixture[str], *tokens: object) -> str:
 def test_all_laws_run_over_the_toys() -> None:
     """Every law of the suite that loops over members holds for the toys, and each has many."""
     names = [name for _, name, _ in toys.TOYS]
-    chosen = [name for name in names if name not in ("raw", "quiet_classes")]
+    chosen = [name for name in names if name not in ("raw", "halves", "quiet_classes")]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "toys", "-p", "no:cacheprovider", "-q", "-rA"]
         + [
@@ -136,6 +137,11 @@ def test_an_experiment_runs_on_toys(ward: Path) -> None:
     assert set(rows["status"]) == {"ok"}
     assert len(rows["error"]) == 3 * 2 * 3
     assert np.isfinite(rows["error"]).all()
+    half = config.model_copy(update={"kind": "halves"})
+    check(half)
+    fewer = read_rows(run_experiment(Run(half, ward, ward / "half")))
+    np.testing.assert_array_equal(fewer["n"], rows["n"] // 2)
+    assert np.isfinite(fewer["error"]).all()
     (run,) = load_runs(ward / "out")
     words = {"title": "Few", "caption": "", "template": "lines.html.j2"}
     section = build_section(run, {"reportlet": [{"name": "quiet_classes", **words}]})

@@ -26,9 +26,8 @@ def check(config: ExperimentConfig) -> None:
     ConfigError, DatasetError
         One line: what was asked, why it means nothing, what to choose.
     """
-    require_known(
-        "kind of experiment", config.kind, [*WORK, *WITHOUT], "the README has one of each"
-    )
+    kinds = [*WORK, *WITHOUT]
+    require_known("kind of experiment", config.kind, kinds, f"known are {', '.join(kinds)}")
     if config.kind in WORK and WORK[config.kind].on_images and not config.on_images:
         raise ConfigError(f"kind {config.kind} runs on images; name a dataset in place of [source]")
     for series in config.mechanisms:

@@ -3,7 +3,7 @@
 The kinds composition and scale draw nothing, so they are steps of their own (``steps.py``).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.experiments.classifiers import read_classes, run_classifiers
@@ -57,7 +57,7 @@ class Work(NamedTuple):
     together: bool = False
 
 
-WORK: Mapping[str, Work] = {
+WORK: dict[str, Work] = {
     "error": Work(run_cells),
     # a clock read while another class draws would say nothing
     "timing": Work(time_cells, parallel=False),

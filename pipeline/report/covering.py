@@ -24,15 +24,18 @@ class Held(NamedTuple):
     Attributes
     ----------
     holds : bool
-    text : str
-        The cell, with its value.
+    value : str
+        What was measured there.
+    order : float
+        The same as a number.
     chance : float
         How often chance alone breaks it in a cell that is at its level exactly; 0 where a share is
         taken as it is.
     """
 
     holds: bool
-    text: str
+    value: str
+    order: float
     chance: float = 0.0
 
 
@@ -66,32 +69,32 @@ def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
             yield name + (f", night {night}" if night else ""), cell
 
 
-def _covers(level: float, name: str, cell: Table) -> Held | None:
+def _covers(level: float, cell: Table) -> Held | None:
     from scipy.stats import binom
 
     reach = cell["reach"][cell["offered"] > 0]
     if len(reach) < FEWEST:
         return None
     inside = int((reach <= level).sum())
-    text = f"{name}: {number(100 * inside / len(reach))} % of {len(reach)}"
-    return Held(bool(binom.cdf(inside, len(reach), level) > RARE), text, RARE)
+    share = inside / len(reach)
+    holds = bool(binom.cdf(inside, len(reach), level) > RARE)
+    return Held(holds, f"{number(100 * share)} % of {len(reach)}", share, RARE)
 
 
-def _fits(most: float, name: str, cell: Table) -> Held | None:
+def _fits(most: float, cell: Table) -> Held | None:
     offered = cell["offered"] > 0
     if not offered.any():
         return None
     ratio = float(np.median(cell["radius"][offered]) / np.median(cell["error"][offered]))
-    return Held(ratio <= most, f"{name}: {number(ratio)} times")
+    return Held(ratio <= most, f"{number(ratio)} times", ratio)
 
 
-def _offers(share: float, name: str, cell: Table) -> Held:
+def _offers(share: float, cell: Table) -> Held:
     found = float(cell["offered"].mean())
-    text = f"{name}: {number(100 * found)} %"
-    return Held(found >= share if share else found == 0.0, text)
+    return Held(found >= share if share else found == 0.0, f"{number(100 * found)} %", found)
 
 
-def _is_seldom_false(level: float, name: str, cell: Table) -> Held | None:
+def _is_seldom_false(level: float, cell: Table) -> Held | None:
     """Say whether no more p-values are at or below a level than it and two standard errors."""
     from scipy.stats import binom
 
@@ -101,32 +104,32 @@ def _is_seldom_false(level: float, name: str, cell: Table) -> Held | None:
         return None
     most = level * many + 2.0 * (many * level * (1.0 - level)) ** 0.5
     found = int((values <= level).sum())
-    text = f"{name}: {number(100 * found / many)} %"
-    return Held(found <= most, text, float(binom.sf(int(most), many, level)))
+    chance = float(binom.sf(int(most), many, level))
+    return Held(found <= most, f"{number(100 * found / many)} %", found / many, chance)
 
 
-def _finds(share: float, name: str, cell: Table) -> Held:
+def _finds(share: float, cell: Table) -> Held:
     found = float((cell["p_value"] <= LEVEL).mean())
-    return Held(found >= share, f"{name}: {number(100 * found)} %")
+    return Held(found >= share, f"{number(100 * found)} %", found)
 
 
-def _ranks(least: float, name: str, cell: Table) -> Held | None:
+def _ranks(least: float, cell: Table) -> Held | None:
     if not np.isfinite(cell["auc"]).any():
         return None
     found = float(np.nanmean(cell["auc"]))
-    return Held(found >= least, f"{name}: {number(found)}")
+    return Held(found >= least, number(found), found)
 
 
-def _is_near(most: float, name: str, cell: Table) -> Held | None:
+def _is_near(most: float, cell: Table) -> Held | None:
     """Say whether a series lies at most so far below the one it is compared with."""
     far = cell["right"] - cell["auc"]
     if not np.isfinite(far).any():
         return None
     found = float(np.nanmean(far))
-    return Held(found <= most, f"{name}: {number(found)}")
+    return Held(found <= most, number(found), found)
 
 
-JUDGED: Mapping[str, Callable[[float, str, Table], Held | None]] = {
+JUDGED: Mapping[str, Callable[[float, Table], Held | None]] = {
     "coverage": _covers,
     "radius": _fits,
     "offered": _offers,
@@ -144,16 +147,19 @@ def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
     """Return in how many cells a claim holds, where it does not, and the sentence that says so."""
     test = JUDGED[claim["column"]]
     found = [
-        held
+        (name, held)
         for name, cell in cells(claim, rows)
-        if (held := test(claim["factor"], name, cell)) is not None
+        if (held := test(claim["factor"], cell)) is not None
     ]
-    fails = [held.text for held in found if not held.holds]
+    fails = [f"{name}: {held.value}" for name, held in found if not held.holds]
     text = f" ({claim['place']}). {claim['ours']}" + " " * bool(claim["ours"])
     text += f"So in {len(found) - len(fails)} of {len(found)} cells"
     text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
     text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""
-    chance = sum(held.chance for held in found)
+    chance = sum(held.chance for _, held in found)
     if chance:
         text += f"; at its level exactly, chance alone would break it in {number(chance)} of them"
+    order = sorted((held for _, held in found), key=lambda held: held.order)
+    ends = dict.fromkeys([order[0].value, order[-1].value] if order else [])
+    text += f". Measured: {' to '.join(ends)}" if ends else ""
     return len(found) - len(fails), fails, text + "."

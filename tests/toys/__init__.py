@@ -12,11 +12,13 @@ from references import REFERENCES
 
 from pipeline.datasets.registry import KINDS
 from pipeline.descriptors import DESCRIPTORS
+from pipeline.experiments.kinds import WORK
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
 from pipeline.report.content import CONTENT
 from toys.dataset_kind import RAW
 from toys.descriptor import EDGE2, edge2_features
+from toys.experiment_kind import HALVES
 from toys.manifold import Cylinder, Decibel
 from toys.mechanism import HUBER
 from toys.reportlet import quiet_classes
@@ -27,6 +29,7 @@ TOYS: tuple[tuple[dict[str, Any], str, Any], ...] = (
     (DESCRIPTORS, "edge2", EDGE2),
     (MECHANISMS, "huber", HUBER),
     (KINDS, "raw", RAW),
+    (WORK, "halves", HALVES),
     (CONTENT, "quiet_classes", quiet_classes),
     (REFERENCES, "edge2", edge2_features),
 )

@@ -1,0 +1,31 @@
+"""A kind of experiment: how far the private mean of half of the records is from that of all."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeline.experiments.kinds import Work
+from pipeline.experiments.montecarlo import Cell, Setting, describe_cell
+from pipeline.experiments.persons import ClassData
+from pipeline.experiments.samples import place, release, space_of
+from pipeline.mean import admit
+
+
+def run_halves(
+    data: ClassData, setting: Setting, pending: Sequence[Cell], write: Callable[..., Any]
+) -> None:
+    """Compute the `pending` cells of one class and hand each one's columns to `write`."""
+    placed, space = place(data.points, setting), space_of(setting)
+    whole = admit(placed, domain=setting.domain, manifold=space).frechet.point
+    for cell in pending:
+        known, half = describe_cell(data, len(placed) // 2, cell, setting), list[float]()
+        rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
+        for _ in range(setting.repetitions(cell.series)):
+            some = rng.permutation(placed)[: len(placed) // 2]
+            found = release(some, budget, cell.series.plan, setting, rng)
+            half.append(float(space.dist(whole, found.outputs[0])))
+        write(cell, known | {"status": "ok", "error": half, "acceptance": 1.0, "seconds": 0.0})
+
+
+HALVES = Work(run_halves)

@@ -1,4 +1,4 @@
-"""The flow of experiments: one or several, one after the other, then one report of all.
+"""The flow of experiments: one or several, one after the other, then the report of all.
 
 Each runs on all cores: its steps are those of `pipeline.experiments.steps`, every call of one a
 task, on the runner where labels may be worked on side by side. A task is never retried or cached:

@@ -36,7 +36,7 @@ def run_experiments(
     runner: str,
     needs_data: bool = False,
 ) -> tuple[tuple[Run, ...], Path]:
-    """Run experiments under Prefect and return the runs and their one report.
+    """Run experiments under Prefect and return the runs and their report.
 
     A terminal shows our own progress; Prefect's log stays quiet unless PREFECT_LOGGING_LEVEL asks.
     What is written about images of one's own is readable by oneself alone.

@@ -125,13 +125,17 @@ def test_one_experiment_alone_is_its_page(site: Path, tmp_path: Path) -> None:
 
 
 def test_an_index_leads_to_pages_that_are_whole(site: Path) -> None:
-    """A page that cannot be written ends it before the index; pages of other folders stay."""
+    """A page that cannot be written ends it before the index; pages of other folders stay.
+
+    Where the folder is closed to others, so are the pages.
+    """
     pages, index = site / "report-pages", site / "report.html"
     kept = pages / "elsewhere.html"
     kept.write_text("of another folder")
     before = index.read_bytes()
     (pages / "own.html").unlink()
     (pages / "own.html").mkdir()
+    site.chmod(0o700)  # as of images of one's own
     try:
         with pytest.raises(OutputError, match=r"own\.html"):
             build_report(site)
@@ -139,6 +143,7 @@ def test_an_index_leads_to_pages_that_are_whole(site: Path) -> None:
         (pages / "own.html").rmdir()
     assert index.read_bytes() == before
     assert kept.read_text() == "of another folder"
+    assert (pages / "first.html").stat().st_mode & 0o077 == 0
     assert {path.name for path in pages.iterdir()} == {"elsewhere.html", "first.html", "plain.html"}
     kept.unlink()
 

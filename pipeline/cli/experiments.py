@@ -81,8 +81,9 @@ def reproduce(
     changes: Changes = AS_IT_IS,
     how: Printing = PLAIN,
 ) -> None:
-    """Run experiments by name or file, or all the papers' ones, and write Parquet and one report.
+    """Run experiments by name or file, or all the papers' ones, and write Parquet and a report.
 
+    The report of several is an index of what holds and what does not, and a page each.
     What was interrupted goes on where it stopped. A dataset that cannot be had is neither done nor
     failed: it is listed with the command that gets and runs it, and the rest goes on. The exit code
     is 2 if an experiment that was asked for could not run on any of its datasets, otherwise 0;
@@ -165,7 +166,8 @@ def report(folder: Path, *, out: Path | None = None, how: Printing = PLAIN) -> N
     folder
         The folder that `covdp run` or `covdp reproduce` wrote.
     out
-        The page's file; FOLDER/report.html when left out.
+        The page's file; FOLDER/report.html when left out. Of several experiments it is the index,
+        and their pages lie beside it, in a folder of its name and -pages.
     """
     from pipeline.report import build_report
 

@@ -179,6 +179,8 @@ def where(run: FinishedRun) -> str:
 
 def _about(run: FinishedRun) -> str:
     """Return what figures of a run are of, as a caption in a paper says it."""
+    if run.subject == "budgets":
+        return ""
     record, rows = run.record, run.rows
     names = {
         name: listing(unique(rows[name])[0]) if rows is not None else ""

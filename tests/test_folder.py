@@ -19,7 +19,7 @@ from openjpeg.utils import encode_array
 from PIL import Image
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets import ImageSource, load_card, open_dataset
+from pipeline.datasets import ImageSource, listing, load_card, open_dataset
 from pipeline.datasets.decoding import FORMATS
 from pipeline.datasets.listing import find_files, joined, packed
 from pipeline.datasets.patterns import fill
@@ -505,6 +505,37 @@ def test_names_take_less_than_their_letters(tmp_path: Path) -> None:
     assert [joined(parts)[index] for index in range(300)] == wanted[:300]
     assert kept < 3000 * 12 + 20_000
     assert peak < 3000 * 200 + 200_000
+
+
+def test_a_flat_folder_is_listed_in_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many names are sorted at a time, files come in one order, folders among them."""
+    (tmp_path / "cat").mkdir()
+    names = [f"{number * 7919 % 997:03}-é.png" for number in range(300)]
+    for name in names:
+        (tmp_path / "cat" / name).touch()
+    (tmp_path / "cat/500").mkdir()
+
+    def listed() -> list[str]:
+        found = find_files(tmp_path, fill("{class}/*", {"class": "cat"}), tmp_path)
+        return [each.relative for each in found]
+
+    whole = listed()
+    assert whole == sorted(f"cat/{name}" for name in [*names, "500"])
+    for run in (1, 7, 301):
+        monkeypatch.setattr(listing, "RUN", run)
+        assert listed() == whole
+    (tmp_path / "many").mkdir()
+    for number in range(12_000):
+        (tmp_path / "many" / f"{number:09}.png").touch()
+    peaks = []
+    for run in (12_000, 256):
+        monkeypatch.setattr(listing, "RUN", run + 1)
+        tracemalloc.start()
+        files = find_files(tmp_path, fill("{class}/*", {"class": "many"}), tmp_path)
+        assert sum(1 for _ in files) == 12_000
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 0.6 * peaks[0]
 
 
 @pytest.mark.parametrize(

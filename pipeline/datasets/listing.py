@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import merge
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from pipeline.errors import ImageError
 
 PACKED = 64
 """Paths that are packed together: to look one up, so many are unpacked."""
+RUN = 1 << 16
+"""Names of one folder that are sorted at a time: of more, sorted runs are packed, then merged."""
 
 
 class Found(NamedTuple):
@@ -60,7 +63,7 @@ class Paths:
         return int(self.ends[-1]) if len(self.ends) else 0
 
     def __iter__(self) -> Iterator[str]:
-        return (path for block in self.blocks for path in _unpacked(block))
+        return (path for block in self.blocks for path in _unpack(block))
 
     def __getitem__(self, index: int) -> str:
         index = range(len(self))[index]  # negative ones, and IndexError at the end
@@ -68,9 +71,11 @@ class Paths:
         return _unpacked(self.blocks[block])[index - int(self.ends[block])]
 
 
-@lru_cache(maxsize=256)
-def _unpacked(block: bytes) -> tuple[str, ...]:
+def _unpack(block: bytes) -> tuple[str, ...]:
     return tuple(map(os.fsdecode, zlib.decompress(block).split(b"\0")))
+
+
+_unpacked = lru_cache(maxsize=256)(_unpack)
 
 
 def packed(paths: Iterable[str]) -> Paths:
@@ -170,7 +175,7 @@ def _below(folder: str, relative: str, places: frozenset[int], search: _Search) 
 
 def _listed(
     folder: str, places: frozenset[int], pattern: Pattern
-) -> tuple[list[str], frozenset[str]]:
+) -> tuple[Iterable[str], frozenset[str]]:
     """Return the names in a folder, in order, and which of them are not plain files.
 
     Where the pattern names one thing only, that is looked for without a listing.
@@ -180,13 +185,16 @@ def _listed(
     if len(wanted) == len(tests):
         there = sorted(n for n in wanted if os.path.lexists(os.path.join(folder, n)))  # noqa: PTH118
         return there, frozenset(there)
-    names, odd = [], set()
+    names, odd, runs = list[str](), set[str](), list[Paths]()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 names.append(entry.name)
                 if not entry.is_file(follow_symlinks=False):
                     odd.add(entry.name)
+                if len(names) == RUN:
+                    runs.append(packed(sorted(names)))
+                    names.clear()
     except (FileNotFoundError, NotADirectoryError):
         return [], frozenset()
     except OSError as error:
@@ -195,7 +203,7 @@ def _listed(
             "out by a narrower pattern"
         ) from error
     names.sort()
-    return names, frozenset(odd)
+    return merge(*runs, names) if runs else names, frozenset(odd)
 
 
 def _next(

@@ -22,10 +22,10 @@ def opaque(people: NDArray[np.str_], key: bytes) -> NDArray[np.bytes_]:
     key : bytes
         The ledger's, where digests are to be known again, else random; up to 64 bytes.
     """
-    names, of_name = np.unique(np.char.strip(people), return_inverse=True)
+    names, of_name = np.unique(people, return_inverse=True)
     digests = [
         hashlib.blake2b(_plain(str(name)), digest_size=BYTES, key=key).hexdigest().encode()
-        for name in names
+        for name in np.char.strip(names)
     ]
     return np.array(digests, dtype=f"S{2 * BYTES}")[of_name]
 

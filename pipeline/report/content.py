@@ -20,6 +20,7 @@ from pipeline.figures import (
     tightness,
 )
 from pipeline.report.claims import claims
+from pipeline.report.coverage import coverage
 from pipeline.report.findings import findings
 from pipeline.report.gaps import gaps
 from pipeline.report.listed import (
@@ -239,6 +240,7 @@ CONTENT: dict[str, Callable[[FinishedRun], Content]] = {
     "auc": figure_of("auc"),
     "classified": classified,
     "outlines": outline_figure,
+    "coverage": coverage,
     "use": beside_distances,
     "kept": kept,
     "beside": beside_true,

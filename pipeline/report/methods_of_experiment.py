@@ -13,8 +13,10 @@ from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.figures import letter
 from pipeline.mean.plan import FOOTPOINTS
 from pipeline.report.methods import Said, listed, word, words
-from pipeline.report.methods_of_release import Settings, dataset, described, splits
+from pipeline.report.methods_of_release import Settings, dataset, described, metric, splits
 
+WITH_MOMENT = ("regions", "tests", "hospitals", "classifiers")
+"""Kinds that look at what a release says besides its mean."""
 SIMULATED = "simulated"
 """What the dataset of an experiment is called that makes its own records, unless it says more."""
 
@@ -43,8 +45,8 @@ def of_experiment(
         "paper": f"it reproduces {told['paper']}" if told["paper"] else "",
         "data": _made(told) if made else _images(told, title),
         "classes": f"sizes: {classes}" if classes else "",
-        "descriptor": "" if made else described(told),
-        "geometry": "" if not told["source"] else _geometry(told),
+        "descriptor": described(told) if told["scale"] or not made else "",
+        "metric": "" if told["scale"] or told["composition"] else metric(_manifolds(told)),
         "budgets": _budgets(told),
         "nights": _nights(told["nights"]),
         "series": "; ".join(_series(one, told, differing) for one in told["mechanisms"]),
@@ -52,6 +54,7 @@ def of_experiment(
         if told["baseline"]
         else "",
         "guarantee": _alike(guarantees),
+        "moment": word("sentence", "moment") if told["kind"] in WITH_MOMENT else "",
         "adaptive": _adaptive(told["mechanisms"]),
         "repetitions": f"everything was repeated {told['repetitions']} times, with random streams "
         f"from the seed {told['seed']}",
@@ -119,9 +122,9 @@ def _numbers(told: Settings) -> str:
     return ", ".join(f"{name} {value}" for name, value in pairs)
 
 
-def _geometry(told: Settings) -> str:
-    names = told["source"].get("manifolds") or (told["manifold"],)
-    return f"distances and means are those of {', '.join(word('manifold', name) for name in names)}"
+def _manifolds(told: Settings) -> Sequence[str]:
+    found: Sequence[str] = (told["source"] or {}).get("manifolds") or (told["manifold"],)
+    return found
 
 
 def _budgets(told: Settings) -> str:

@@ -4,7 +4,7 @@ Every setting that a result depends on is in one of them: a test changes each an
 change. Next on the path: ``methods_of_experiment.py``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ def of_release(settings: Settings) -> Said:
         "data": _released_data(settings),
         "public": _public(settings, unit),
         "descriptor": described(settings),
+        "metric": metric([settings["manifold"]]),
         "unit": _unit(settings),
         "mechanism": _mechanism(settings),
         "adaptive": word("sentence", "adaptive") if settings["mechanism"] in RELEASED else "",
@@ -80,13 +81,17 @@ def _public(settings: Settings, unit: str) -> str:
 
 
 def described(settings: Settings) -> str:
-    """Return how an image became a matrix, and what lies between two."""
+    """Return how an image became a matrix."""
     features = word("descriptor", settings["descriptor"])
     return (
         f"each image was described by the covariance of {features} [@tuzel2006], with η = "
-        f"{number(settings['eta'])} added to its diagonal; distances and means are those of "
-        f"{word('manifold', settings['manifold'])}"
+        f"{number(settings['eta'])} added to its diagonal"
     )
+
+
+def metric(names: Sequence[str]) -> str:
+    """Return what lies between two of them."""
+    return f"distances and means are those of {', '.join(word('manifold', name) for name in names)}"
 
 
 def _unit(settings: Settings) -> str:

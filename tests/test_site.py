@@ -1,6 +1,7 @@
 """Several experiments are an index and a page each; the index says which statement holds."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -31,6 +32,14 @@ def change(out: Path, run: str, *, config: dict[str, Any], **fields: Any) -> Non
     path = out / "runs" / run / "run.json"
     record = read_record(path)
     write_record(path, replace(record, config={**record.config, **config}, **fields))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plain() -> Iterator[None]:
+    """Spare the library of charts, which takes seconds; tests in a browser have it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.report.site.javascript", lambda: "")
+        yield
 
 
 @pytest.fixture(scope="module")

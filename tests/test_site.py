@@ -56,8 +56,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         claim("nobody errs less", "nobody", PAPER),
     ]
     first = {"paper": PAPER_NAME, "claims": claims}
-    change(out, "first-a", config=first)
-    gone = {"status": "data not available", "title": "First", "command": "covdp reproduce first"}
+    late = {"started": "2027-01-01T00:00:00Z"}  # run again last, and still the first to be read
+    change(out, "first-a", config=first, **late)
+    gone = late | {
+        "status": "data not available",
+        "title": "First",
+        "command": "covdp reproduce first",
+    }
     change(out, "first-gone", config=first, **gone)
     change(out, "own-a", config={"claims": claims[:1]}, title="Ours <b>")
     build_report(out)
@@ -112,6 +117,10 @@ def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
             assert not place or place in ids[target]
         assert "default-src 'none'" in html
         assert html.count('id="privacy"') == 1
+    menus = [
+        re.findall(r'<li class="\w+"><a href="[^"]*?(\w+)\.html"', x.read_text()) for x in files
+    ]
+    assert menus == 4 * [["first", "own", "plain"]]
     assert {"first", "first-a", "first-gone", "own", "plain-a"} <= ids[site / "report.html"]
 
 

@@ -68,16 +68,20 @@ def _write_site(
     """Write the pages, and last the index, so that no link of it leads nowhere."""
     folder = path.with_name(f"{path.stem}-pages")
     make_folder(folder)
-    entries = [
-        entry_of(name, runs, quote(f"{folder.name}/{name}.html"))
-        for name, runs in experiments.items()
-    ]
+    words = spec["site"]
+    groups = groups_of(
+        [
+            entry_of(name, runs, quote(f"{folder.name}/{name}.html"))
+            for name, runs in experiments.items()
+        ],
+        words,
+    )
+    entries = [entry for group in groups for entry in group.entries]
     for place, entry in enumerate(entries):
         _write(
             folder / f"{entry.id}.html",
             _page(experiments[entry.id], spec, _bar(entries, place, path, spec)),
         )
-    words, groups = spec["site"], groups_of(entries, spec["site"])
     runs = [run for group in experiments.values() for run in group]
     titles = [(group.title, group.id) for group in groups]
     index = draw(

@@ -170,9 +170,12 @@ def _worst(marks: set[str], *, warned: bool) -> str:
 
 
 def groups_of(entries: Sequence[Entry], words: Mapping[str, Any]) -> list[Group]:
-    """Return the experiments by paper, then our own claims, then what claims nothing."""
+    """Return the experiments by paper, then our own claims, then what claims nothing.
+
+    They are in the order of their names, whichever was run last.
+    """
     titles: dict[str, list[Entry]] = {}
-    for entry in sorted(entries, key=lambda entry: (not entry.paper, not entry.statements)):
+    for entry in sorted(entries, key=lambda one: (not one.paper, not one.statements, one.id)):
         own = words["own_title"] if entry.statements else words["other_title"]
         titles.setdefault(entry.paper or own, []).append(entry)
     return [

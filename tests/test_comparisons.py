@@ -15,6 +15,7 @@ from pipeline.experiments.images import described
 from pipeline.experiments.registry import EXPERIMENTS, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
+from pipeline.figures import class_titles
 from pipeline.geometry import vecd
 from pipeline.report.claims import verdicts
 from pipeline.report.covering import judge
@@ -171,3 +172,15 @@ def test_claims_are_of_the_series_that_they_name() -> None:
         known = {"says": "so", "place": "here", "column": "false", "factor": 0.05, **fields}
         text = judge(ClaimConfig(**known).model_dump(), rows)[2]
         assert f"in {many} of {many} cells" in text
+
+
+def test_series_of_other_sizes_share_a_panel() -> None:
+    """A class is titled by its n where it has one, and by its name alone where series differ."""
+    table = {
+        "label": np.array([0, 0, 1]),
+        "class_name": np.array(["well", "well", "ill"], dtype=object),
+        "n": np.array([50, 200, 50]),
+    }
+    assert list(class_titles(table)) == ["well", "well", "ill"]
+    table["n"] = np.array([50, 50, 30])
+    assert list(class_titles(table)) == ["well, n = 50", "well, n = 50", "ill, n = 30"]

@@ -29,7 +29,7 @@ SIZES: Mapping[str, Axis] = {
 MEASURED: Mapping[str, Axis] = {
     "seconds": Axis("time of a draw", seconds=True),
     "rejected": Axis("share of tests that find a difference, at 5 %", linear=True),
-    "auc": Axis("area under the ROC curve", linear=True),
+    "auc": Axis("area under the ROC curve", linear=True, cut=True),
 }
 """What may go up, beside the error."""
 

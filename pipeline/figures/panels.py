@@ -54,10 +54,12 @@ def class_titles(table: Table) -> NDArray[Any]:
     """Return the title of each row's class, with its number of records where classes differ in it.
 
     The number is left out where the class is called by it, where all classes share it, and where it
-    grows night by night.
+    is another in each series, or night by night.
     """
-    shared = len(unique(table["label"])[0]) > 1 and len(set(table["n"])) == 1
-    plain = shared or bool(np.any(table.get("night", 0)))
+    labels = unique(table["label"])[0]
+    shared = len(labels) > 1 and len(set(table["n"])) == 1
+    several = any(len(set(table["n"][table["label"] == label])) > 1 for label in labels)
+    plain = shared or several or bool(np.any(table.get("night", 0)))
     titles = [
         name if plain or "n = " in name else f"{name}, n = {n:,.0f}"
         for name, n in zip(table["class_name"], table["n"], strict=True)

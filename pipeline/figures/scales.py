@@ -14,11 +14,12 @@ LONG = 36
 
 
 class Axis(NamedTuple):
-    """One axis: its title, whether it must be linear, and whether it counts seconds."""
+    """One axis: its title; whether it is linear, counts seconds, and may begin above zero."""
 
     title: str
     linear: bool = False
     seconds: bool = False
+    cut: bool = False
 
 
 def position(axis: Axis, values: NDArray[np.float64], *, along: bool) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def position(axis: Axis, values: NDArray[np.float64], *, along: bool) -> dict[st
     elif along:
         scale = alt.Scale(zero=False, nice=False, padding=8)
     else:
-        scale = alt.Scale(zero=True)
+        scale = alt.Scale(zero=not axis.cut)
     return {"title": _lines(axis.title), "scale": scale, "axis": alt.Axis(**options)}
 
 

@@ -69,6 +69,7 @@ def test_documents_are_combined(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (("compare", "a.json", "gone.json"), "cannot read"),
         (("compare", "a.json", "list.json"), "list.json is no document of a release"),
         (("compare", "a.json", "other.json"), "has descriptor = 'toy3', "),
+        (("combine", "a.json", "other.json", "a.json"), "a.json and a.json are one release"),
         (("combine", "a.json", "rare.json"), "no class stands in all documents"),
         (("compare", "a.json", "night.json"), "night.json is a night of a stream"),
         (("compare", "a.json", "old.json"), "need what an adaptive mean observed"),

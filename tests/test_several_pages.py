@@ -6,6 +6,7 @@ Random tests are seeded and state how often any seed would raise a false alarm.
 import hashlib
 import html
 import json
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,7 @@ from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.document import observed_values
 from pipeline.publish.forests import LEVEL, differences
+from pipeline.report.several_parts import finite
 
 CLASSES = ("<b>tissue</b>", "cells")
 ROWS = {
@@ -110,8 +112,10 @@ def test_the_page_of_a_comparison_says_what_the_test_says(
     for row in told["classes"]:
         found = two_sample(*(releases(name)[place] for place, name in ROWS[row["class"]]))
         assert row["radius"] == found.radius
-        assert f"{found.p_value:.2g} {number(found.statistic)} {number(found.line)}" in text
-        assert f"{number(found.distance)} {number(found.radius)} yes" in text
+        assert f"{found.p_value:.2g} {finite(found.statistic)} {finite(found.line)}" in text
+        gain = math.exp(found.least / (2.0 * math.sqrt(5.0)))  # of the log-Euclidean metric
+        told_apart = f"± {100 * (gain - 1):.2g} % yes"
+        assert f"{number(found.distance)} {number(found.radius)} {told_apart}" in text
     assert f"p = {told['p_value']:.2g}" in text
     assert "together at most" not in text
     assert "compose, to 2.82843-GDP for one image" in text

@@ -78,7 +78,7 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
     from pipeline.report import build_combination
 
     begin(how)
-    several = read_several(documents)
+    several = read_several(documents, distinct=True)
     found = {name: combined(rows) for name, rows in several.classes.items()}
     page = build_combination(several, found, out) if out else None
     if how.json:

@@ -22,6 +22,8 @@ from pipeline.inference.released import Released
 
 LEVEL = 0.95
 """Confidence of the region of a difference."""
+ALPHA, POWER = 0.05, 0.8
+"""Level, and how often a difference is found, of what is called the least that is told."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,9 @@ class Comparison:
     radius : float
         Of the region around δ that holds the true difference with 95 % confidence, as a `Region`
         states its radius: √(q·tr V/d); NaN without a second moment.
+    least : float
+        How far apart along the line two populations must be for `POWER` of such comparisons to find
+        them different at `ALPHA`; NaN where there is no line.
     offered : bool
         Whether a region is offered for both classes; where not, the p-value may be off.
     """
@@ -50,6 +55,7 @@ class Comparison:
     line: float
     distance: float
     radius: float
+    least: float
     offered: bool
 
 
@@ -67,17 +73,20 @@ def two_sample(a: Released, b: Released) -> Comparison:
     delta = both[1].unshrunk - both[0].unshrunk
     distance = float(np.linalg.norm(delta))
     if any(one.read.observed.moment is None for one in both):
-        return Comparison(1.0, math.nan, math.nan, distance, math.nan, False)
+        return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
     whole = np.zeros((manifold.dim, manifold.dim))
     for one in both:
         seen = one.read.observed
         whole += one.there(seen.noise + likely_bias(seen) + covariance(seen) / seen.n)
     statistic = float(delta @ np.linalg.solve(whole, delta))
     p = float(chi2.sf(statistic, manifold.dim))
-    axes, line = both[0].read.observed, math.nan
+    axes, line, least = both[0].read.observed, math.nan, math.nan
     if axes.lines:
         along = axes.axes[0] @ both[0].slope
-        line = float(along @ delta / math.sqrt(along @ whole @ along))
+        deviation = math.sqrt(along @ whole @ along)
+        line = float(along @ delta) / deviation
+        found = norm.isf(ALPHA / 4.0) + norm.isf(1.0 - POWER)  # both sides, and two tests
+        least = float(found * deviation / np.linalg.norm(along))
         p = min(1.0, 2.0 * min(p, 2.0 * float(norm.sf(abs(line)))))
     return Comparison(
         p_value=p,
@@ -85,5 +94,6 @@ def two_sample(a: Released, b: Released) -> Comparison:
         line=line,
         distance=distance,
         radius=math.sqrt(float(chi2.ppf(LEVEL, manifold.dim)) * np.trace(whole) / manifold.dim),
+        least=least,
         offered=all(is_offered(one.read.observed) for one in both),
     )

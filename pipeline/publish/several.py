@@ -89,20 +89,27 @@ class Several(NamedTuple):
         return tuple(name for name in dict.fromkeys(found) if found.count(name) > 1)
 
 
-def read_several(paths: Sequence[Path]) -> Several:
-    """Read documents of two releases or more.
+def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
+    """Read documents of two releases or more; with `distinct`, none twice.
 
     Raises
     ------
     ConfigError
-        When there are fewer, one is no release, or they are of different things.
+        When there are fewer, one is no release or is given twice, or they are of different things.
     OutputError
         When one cannot be read.
     """
     if len(paths) < 2:
         raise ConfigError(f"give two documents of releases or more, found {len(paths)}")
     given = tuple(_given(path) for path in paths)
-    first = given[0]
+    first, seen = given[0], dict[str, Path]()
+    for one in given:
+        if distinct and one.digest in seen:
+            raise ConfigError(
+                f"{seen[one.digest]} and {one.path} are one release, whose people would count "
+                "twice; give each once"
+            )
+        seen[one.digest] = one.path
     for one in given[1:]:
         for name, ours, theirs in _differences(first.settings, one.settings):
             raise ConfigError(

@@ -3,6 +3,7 @@
 Next on the path: ``several_parts.py``, what their blocks show.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import javascript, listing
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.inference import Combined, Comparison
+from pipeline.inference.released import read
 from pipeline.publish.forests import Forest, differences, forest
 from pipeline.publish.several import Several
 from pipeline.report.finding import Finding
@@ -18,6 +20,7 @@ from pipeline.report.methods import methods, word
 from pipeline.report.methods_of_release import of_release
 from pipeline.report.page import Section, load_spec, render
 from pipeline.report.release_parts import unit_of
+from pipeline.report.release_regions import as_gain
 from pipeline.report.several_parts import (
     ALPHA,
     Block,
@@ -167,19 +170,27 @@ def _tests(several: Several, found: Mapping[str, Comparison]) -> dict[str, Any]:
     lines = [
         [
             name,
-            *(f"{int(row['n']):,}" for row in several.classes[name]),
+            listing([f"{int(row['n']):,}" for row in several.classes[name]]),
             probability(one.p_value),
             finite(one.statistic),
             finite(one.line),
             finite(one.distance),
             finite(one.radius),
+            _told(several.classes[name], one.least),
             _yes(one.offered),
         ]
         for name, one in found.items()
     ]
-    sizes = [f"n, {name}" for name in several.names]
-    heads = ["Class", *sizes, "p-value", "χ²", "z along contrast", "Distance", "95 % radius"]
-    return {"heads": [*heads, "Sound"], "lines": lines, "text": 1}
+    heads = ["Class", "n", "p-value", "χ²", "z of contrast", "Distance", "95 % radius"]
+    return {"heads": [*heads, "Contrast told", "Sound"], "lines": lines, "text": 1}
+
+
+def _told(rows: Sequence[Mapping[str, Any]], least: float) -> str:
+    """Return by how much contrast must differ to be told, in percent; a dash where not known."""
+    if not math.isfinite(least):
+        return "–"
+    first = read(max(rows, key=lambda row: int(row["n"])))
+    return f"± {100.0 * (as_gain(first.manifold, first.point, least) - 1.0):.2g} %"
 
 
 def _combined(found: Mapping[str, Combined]) -> dict[str, Any]:

@@ -197,5 +197,5 @@ def equal(p: float) -> str:
 
 
 def finite(value: float) -> str:
-    """Return a number; a dash where there is none."""
-    return number(value) if math.isfinite(value) else "–"
+    """Return a number with a true minus sign; a dash where there is none."""
+    return number(value).replace("-", "−") if math.isfinite(value) else "–"

@@ -102,6 +102,8 @@ def test_segmentations_may_lie_among_the_images(root: Path) -> None:
     source = ward(root, card=CARD.replace("masks/", ""))
     assert source.counts() == (3, 3)
     np.testing.assert_array_equal(regions(source), WHOLE)
+    with pytest.raises(DatasetError, match="well/seg is no image but a segmentation"):
+        list(ward(root, card=CARD.partition("masks")[0]).chunks())
 
 
 def test_masks_are_made_to_fit_as_images_are(root: Path) -> None:

@@ -229,6 +229,11 @@ def readable(file: Path) -> Iterator[Any]:
 
 def _check(card: "DicomCard", header: Header) -> None:
     """Raise unless a file is what the card says, and says what its pixels mean."""
+    if text(header.elements, "SOPClassUID") == SEGMENTATION:
+        raise ImageError(
+            f"{header.file} is no image but a segmentation (DICOM SEG); say where they lie by "
+            "masks in the card, or leave it out with exclude"
+        )
     for keyword in ("BurnedInAnnotation", "RecognizableVisualFeatures"):
         if text(header.elements, keyword).upper() == "YES" and card.burnt_in != "accept":
             raise header.fault(

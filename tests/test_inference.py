@@ -308,6 +308,17 @@ def test_differences_are_found() -> None:
         assert found.distance == pytest.approx(9.0 * np.sqrt(step @ both @ step))
 
 
+def test_nothing_is_found_in_noise_too_wide_for_regions() -> None:
+    """A large difference is one up to the limit of a region, in either order, and none above it."""
+    for sigma, other, found in ((NOISY, 0.01, True), (NOISY + 1e-9, 0.01, False)):
+        one, two = observed(sigma=sigma), observed(sigma=other)
+        moved = two._replace(middle=np.full(D, 2.0))
+        assert (two_sample(entry(one), entry(moved)).p_value < 0.01) == found
+        assert two_sample(entry(moved), entry(one)).p_value == pytest.approx(
+            two_sample(entry(one), entry(moved)).p_value
+        )
+
+
 def test_discriminants_are_fishers() -> None:
     """With little noise W is the pooled covariance; of two classes the score is one number."""
     one, two = observed(sigma=1e-6), observed(sigma=1e-6, n=600, middle=np.full(D, 0.1))

@@ -13,6 +13,7 @@ from pipeline.experiments.registry import EXPERIMENTS, MAIN, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import judge, run_experiment
 from pipeline.experiments.usefulness import judged
+from pipeline.figures import digits
 from pipeline.geometry import MANIFOLDS, frechet_mean
 from pipeline.report.runs import FinishedRun, load_runs
 from pipeline.report.usefulness import beside_distances, beside_true, in_words, kept
@@ -136,7 +137,7 @@ def test_the_page_holds_errors_against_distances(finished: FinishedRun) -> None:
     said: Any = in_words(finished)
     assert [name for name, _ in said["heads"]] == ["<i>tissue</i>", "cells"]
     true = np.sqrt(np.array(finished.use["true"])[0, 0, 0])
-    assert said["lines"][0]["cells"][0]["band"] == f"{true:.3g} without noise"
+    assert said["lines"][0]["cells"][0]["band"] == f"{digits(float(true))} without noise"
     chart = kept(finished)
     assert chart is not None
     assert "guessing has 50 %" in chart.caption

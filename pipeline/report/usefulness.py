@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import terms_of
-from pipeline.figures import Figure, accuracies, letter, matrices, number
+from pipeline.figures import Figure, accuracies, digits, letter, matrices, number
 from pipeline.report.runs import FinishedRun
 from pipeline.results import Table, summarise, unique
 
@@ -119,4 +119,4 @@ def in_words(run: FinishedRun) -> Mapping[str, Any] | None:
 
 
 def _signed(value: float) -> str:
-    return number(float(value)).replace("-", "−")
+    return digits(float(value)).replace("-", "−")

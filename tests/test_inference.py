@@ -319,6 +319,19 @@ def test_nothing_is_found_in_noise_too_wide_for_regions() -> None:
         )
 
 
+def test_hospitals_in_noise_too_wide_do_not_seem_unlike() -> None:
+    """Q is that of the others, and of fewer than two others nothing; all count in the mean."""
+    sharp = [entry(observed()), entry(observed(middle=np.full(D, 0.5), n=300))]
+    noisy = entry(observed(sigma=NOISY + 1e-9, middle=np.full(D, 3.0)))
+    two, three = combine(sharp), combine([*sharp, noisy])
+    assert (two.freedom, three.freedom) == (D, D)
+    assert two.statistic > 20.0
+    assert three.statistic == pytest.approx(two.statistic, rel=0.2)  # all say how records lie
+    assert three.n == 700
+    alone = combine([sharp[0], noisy])
+    assert (alone.statistic, alone.freedom, alone.p_value) == (0.0, 0, 1.0)
+
+
 def test_discriminants_are_fishers() -> None:
     """With little noise W is the pooled covariance; of two classes the score is one number."""
     one, two = observed(sigma=1e-6), observed(sigma=1e-6, n=600, middle=np.full(D, 0.1))

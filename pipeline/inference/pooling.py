@@ -9,7 +9,9 @@ records, with V = Σ f_i²·V_i; whatever they differ by. **Common mean**, of on
 precision, the scatter of samples counted, so much nearer where one hospital saw little
 (``mean/pooling.py``). **Heterogeneity**: Cochran's Q = Σ (u_i − m)ᵀ(V_i + Σ/n_i)⁻¹(u_i − m), m the
 common mean, is χ² with d·(k − 1) degrees of freedom where the k hospitals are of one population;
-as V_i is on the safe side, Q is smaller. Where it is too large there is no common mean.
+as V_i is on the safe side, Q is smaller. Where it is too large there is no common mean. Hospitals
+whose noise is too wide for a region (`NOISY`) do not enter Q, as what clipping did to them is not
+known: with fewer than two others nothing is found unlike.
 
 It holds for releases of disjoint people. Who is in several hospitals pays in each: their budgets
 compose, √Σμ_i² in GDP, Σρ_i in zCDP.
@@ -26,7 +28,7 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point
 from pipeline.inference.coordinates import Placed, placed, slope
 from pipeline.inference.covariance import covariance
-from pipeline.inference.regions import Region, is_offered, likely_bias
+from pipeline.inference.regions import NOISY, Region, is_offered, likely_bias
 from pipeline.inference.released import Released
 from pipeline.mean.pooling import Part, pool
 
@@ -44,7 +46,8 @@ class Combined:
     statistic : float
         Cochran's Q.
     freedom : int
-        d·(k − 1), its degrees of freedom where all are of one population.
+        d·(k − 1) of the k hospitals in it, its degrees of freedom where they are of one population;
+        0 of fewer than two.
     p_value : float
         How likely they differ so much then.
     """
@@ -86,12 +89,7 @@ def combine(released: Sequence[Released], level: float = 0.95) -> Combined:
     parts = [_part(one) for one in hospitals]
     spread = _spread(hospitals)
     common = pool(parts, spread)
-    aways = [part.offset - common.mean for part in parts]
-    statistic = sum(
-        float(away @ np.linalg.solve(part.covariance + spread / part.n, away))
-        for part, away in zip(parts, aways, strict=True)
-    )
-    freedom = manifold.dim * (len(parts) - 1)
+    statistic, freedom = _heterogeneity(hospitals, parts, spread)
     seen = [one.read.observed for one in hospitals]
     known = level, all(map(is_offered, seen)), max(one.unnoticed for one in seen)
     return Combined(
@@ -100,8 +98,26 @@ def combine(released: Sequence[Released], level: float = 0.95) -> Combined:
         common=_region(manifold, base, (common.mean, common.of_law), *known),
         statistic=statistic,
         freedom=freedom,
-        p_value=float(chi2.sf(statistic, freedom)),
+        p_value=float(chi2.sf(statistic, freedom)) if freedom else 1.0,
     )
+
+
+def _heterogeneity(
+    hospitals: Sequence[Placed], parts: Sequence[Part], spread: FloatArray
+) -> tuple[float, int]:
+    """Return Cochran's Q of the hospitals that can be told apart, and its degrees of freedom."""
+    told = [
+        part for one, part in zip(hospitals, parts, strict=True) if one.read.observed.sigma <= NOISY
+    ]
+    if len(told) < 2:
+        return 0.0, 0
+    mean = pool(told, spread).mean
+    statistic = sum(
+        float(away @ np.linalg.solve(part.covariance + spread / part.n, away))
+        for part in told
+        for away in (part.offset - mean,)
+    )
+    return statistic, len(spread) * (len(told) - 1)
 
 
 def _part(one: Placed) -> Part:

@@ -734,6 +734,7 @@ def test_the_least_cut_is_that_of_all_cuts(lines: int) -> None:
 
 def options(
     line: FloatArray | None,
+    beyond: FloatArray,
     shells: FloatArray,
     bins: tuple[LineBins | None, ShellBins],
     frame: Frame,
@@ -750,10 +751,10 @@ def options(
         under = over = 0.0
         if along is not None and line is not None:
             under, over = float(line @ along.below[:, i]), float(line @ along.above[:, j])
-            for shell in range(off.far, len(shells)):
-                reach = AHEAD * ends[shell]
-                under += shells[shell] * max(low - max(along.start - reach, cuts[0]), 0.0)
-                over += shells[shell] * max(min(along.start + reach, cuts[-1]) - high, 0.0)
+            for share, end in zip(beyond, ends[off.far :], strict=True):
+                reach = AHEAD * end
+                under += share * max(low - max(along.start - reach, cuts[0]), 0.0)
+                over += share * max(min(along.start + reach, cuts[-1]) - high, 0.0)
         for k, radius in enumerate(off.cuts):
             near = shells[: off.far] @ off.above[: off.far, k]
             far = shells[off.far :] @ off.above[off.far :, k]
@@ -779,8 +780,10 @@ def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
     for concentration in (0.05, 5.0):
         along = None if line is None else rng.dirichlet(np.full(len(line.edges) + 1, concentration))
         off = rng.dirichlet(np.full(len(shells.edges) + 1, concentration))
+        beyond = 0.1 * rng.dirichlet(np.ones(len(off) - shells.far))
         clip = choose(
             along,
+            beyond,
             off,
             (line, shells),
             frame,
@@ -789,7 +792,7 @@ def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
             curvature=0.0,
             doubt=1.0,
         )
-        every = options(along, off, (line, shells), frame, sigma)
+        every = options(along, beyond, off, (line, shells), frame, sigma)
         least, whole = min(every.values()), (sigma * 40.0 * math.sqrt(len(frame.into))) ** 2
         assert clip.error**2 == pytest.approx(min(least, whole), rel=1e-9)
         assert clip.whole == (least > whole)
@@ -818,6 +821,7 @@ def test_the_whole_region_is_covered_only_where_clipping_costs_more(
     shares[slice(None) if scattered else 0] = 1.0 / (len(shares) if scattered else 1)
     clip = choose(
         None,
+        shares[shells.far :],
         shares,
         (None, shells),
         frame,
@@ -838,6 +842,7 @@ def test_curvature_shortens_the_step_and_leaves_a_share_of_the_way() -> None:
         shares[-4] = 1.0
         clip = choose(
             None,
+            shares[shells.far :],
             shares,
             (None, shells),
             frame,

@@ -25,11 +25,13 @@ from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain
 from pipeline.errors import DomainError
 from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point
-from pipeline.mean import Ball, Domain, Prepared
+from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, prepare
 from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import GDP
 from tests.sample_means import adaptive, drawn
 from tests.tuning.factors import published
+from tests.tuning.images import Class, colour_tiles, records_of, some
+from tests.tuning.images import images_of as tuned
 
 pytestmark = pytest.mark.slow
 
@@ -82,10 +84,44 @@ def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
 def trial(ready: Prepared, radius: float, mu: float, *, size: int, seed: int = 1) -> Trial:
     """Draw `size` means and measure how far they are from the exact one."""
     draws = drawn(ready, GDP(mu), seed, size=size)
-    errors = ready.records.manifold.dist(ready.records.inductive.point, draws.points)
+    errors = ready.records.space.dist(ready.records.inductive.point, draws.outputs)
     own = float(errors.std(ddof=1)) / math.sqrt(size)
     paper, spread = papers(ready, radius, mu)
     return Trial(float(errors.mean()), math.hypot(own, spread), paper)
+
+
+def of_tiles(descriptor: str, manifold: str, label: int) -> tuple[Prepared, float]:
+    """Return 300 tiles prepared, and the papers' radius; `grid11` in the pictures' colours."""
+    tiles = colour_tiles()[label] if descriptor == "grid11" else tuned(Class("tiles", label), None)
+    records = records_of(some(tiles, 300), descriptor=descriptor, manifold=manifold)
+    return prepare(records, AdaptivePlan(moment=False), rng=None), records.domain.radius
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize(
+    ("descriptor", "manifold", "times"),
+    [
+        ("grid9", "spd-log-euclidean", 6.0),
+        ("grid9", "spd-log-cholesky", 6.0),
+        ("grid11", "spd-log-euclidean", 6.0),
+        ("grid11", "spd-log-cholesky", 6.0),
+        ("oct5", "spd-affine-invariant", 4.0),
+        ("grid9", "spd-affine-invariant", 4.0),
+        ("grid11", "spd-affine-invariant", 4.0),
+    ],
+)
+def test_times_nearer_with_every_descriptor(
+    descriptor: str, manifold: str, times: float, label: int
+) -> None:
+    """At n·μ = 1000 the error is so many times smaller than the papers'.
+
+    False alarms: the ratios found are 8.7 and more on flat manifolds, their standard errors up to
+    7 %, and 6.1 and more on the curved one, up to 10 %: below one run in 1000 with other seeds.
+    """
+    ready, radius = of_tiles(descriptor, manifold, label)
+    curved = manifold == "spd-affine-invariant"
+    found = trial(ready, radius, 1000 / ready.records.n, size=8 if curved else 40)
+    assert times * found.error + 2.0 * found.spread <= found.paper
 
 
 def images_of(name: str, label: int, request: pytest.FixtureRequest) -> NDArray[np.uint8]:

@@ -52,7 +52,7 @@ class DescriptorDomain:
     rounding : float
         Bound on the distance of the computed from the exact chart coordinates of a descriptor
         (logarithm, or log-Cholesky coordinates), the numeric margin of `radius` and `diameter`.
-    typical, contrasts : tuple
+    typical, correlations : tuple
         What is usual of the descriptor, see `Descriptor`: expected, not proven.
     """
 
@@ -69,7 +69,7 @@ class DescriptorDomain:
     trace: float
     rounding: float
     typical: tuple[float, ...] = ()
-    contrasts: tuple[tuple[tuple[float, ...], float], ...] = ()
+    correlations: tuple[tuple[int, int, float], ...] = ()
     depth: int | None = None
     masked: bool = False
 
@@ -157,7 +157,7 @@ def domain(
         trace=trace,
         rounding=_rounding(spec, math.prod(sides), eta, math.fsum(variances), known),
         typical=spec.typical,
-        contrasts=spec.contrasts,
+        correlations=spec.correlations,
         depth=depth,
         masked=masked,
     )

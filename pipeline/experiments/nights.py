@@ -18,7 +18,7 @@ from pipeline.errors import ConfigError
 from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream_seed
 from pipeline.experiments.persons import ClassData, records_of
 from pipeline.experiments.regions import LEVEL
-from pipeline.geometry import FlatChart
+from pipeline.geometry import FlatChart, flat_chart
 from pipeline.inference import Region, region
 from pipeline.inference.streams import certainty
 from pipeline.mean import AdaptivePlan, admit, draw, prepare
@@ -41,7 +41,7 @@ class Nights(NamedTuple):
 
     def mean(self, records: FloatArray, budget: Budget, noise: FloatNoise) -> FloatArray:
         """Return one adaptive mean."""
-        known, chart = self.stream.domain, FlatChart(self.stream.manifold)
+        known, chart = self.stream.domain, flat_chart(self.stream.manifold)
         prepared = prepare(admit(records, domain=known, manifold=chart), AdaptivePlan(), rng=None)
         return np.asarray(draw(prepared, budget, noise=noise).release.outputs[0])
 

@@ -7,8 +7,8 @@ Read in this order: ``engine.py`` (the whole in one page), ``release.py`` (what 
 ``plan.py``, ``domain.py`` and ``region.py`` with ``spectrum.py`` (what is publicly known),
 ``parts.py`` and ``records.py`` (the door), ``sensitivity.py``, ``single.py``. Then the adaptive
 mean, noise as wide as the records of a class lie and not as any two images could: ``prior.py``,
-``frame.py``, ``bins.py``, ``view.py``, ``vector_mean.py``, ``smoothing.py``, ``choice.py``,
-``sums.py``, ``second_moment.py``, ``clipping.py``, ``shrinkage.py``, ``spread.py``,
+``frame.py``, ``bins.py``, ``view.py``, ``vector_mean.py``, ``smoothing.py``, ``survey.py``,
+``choice.py``, ``sums.py``, ``second_moment.py``, ``clipping.py``, ``shrinkage.py``, ``spread.py``,
 ``observed.py``, ``rounds.py``.
 """
 

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.mean.frame import Frame
@@ -22,6 +23,8 @@ RATIO, FINE = 1.35, 1.1
 """Ratio of neighbouring shells, and of neighbouring radii that are weighed against each other."""
 FAR = 14.0
 """Records this many times `Prior.least` off the line are far: the survey counts them apart."""
+STEADY = 2.0
+"""Far shells this many times as far out as their centre has moved hold about the same records."""
 CUTS = 4
 """Places in a step along the line where an interval may end."""
 AHEAD = 2.0
@@ -71,6 +74,10 @@ class ShellBins:
     cuts: FloatArray
     above: FloatArray
     far: int
+
+    def steady(self, moved: float) -> NDArray[np.bool_]:
+        """Tell for each far shell whether it holds about the same when its centre has moved."""
+        return np.asarray(self.edges[self.far - 1 :] >= STEADY * moved)
 
 
 def _reach(ends: FloatArray, cuts: FloatArray) -> FloatArray:

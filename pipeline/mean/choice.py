@@ -20,7 +20,7 @@ By hand, to be safe: 0.2 to 0.4 at the radius of 4 records in 5 of a class of `t
 PneumoniaMNIST and BreastMNIST; ``python -m tests.tuning`` tries others.
 """
 
-TYPICAL = 0.25
+TYPICAL = 0.17
 """Curvature that is reckoned with, as a share of the largest: SPD(k) is flat in many planes.
 
 By hand, to be safe: that of the average plane of SPD(5) is 0.17.
@@ -60,6 +60,7 @@ class Clip(NamedTuple):
 
 def choose(
     line: FloatArray | None,
+    beyond: FloatArray,
     shells: FloatArray,
     bins: tuple[LineBins | None, ShellBins],
     frame: Frame,
@@ -85,8 +86,10 @@ def choose(
     ----------
     line : array, shape (b,), or None
         Estimated shares along the line.
+    beyond : array, shape (b' − far,)
+        Estimated shares of records far from the prior's centre: how far along the line they may be.
     shells : array, shape (b',)
-        Estimated shares off the line; the far ones also tell how far along it.
+        Estimated shares off the line, seen from where the next mean is clipped.
     bins : (LineBins or None, ShellBins)
         What they are shares of.
     frame : Frame
@@ -113,8 +116,8 @@ def choose(
         cuts = along.cuts
         low = np.maximum(along.start - AHEAD * ends[off.far :], cuts[0])
         high = np.minimum(along.start + AHEAD * ends[off.far :], cuts[-1])
-        below = line @ along.below + far @ np.maximum(cuts - low, 0.0)
-        above = line @ along.above + far @ np.maximum(high - cuts, 0.0)
+        below = line @ along.below + beyond @ np.maximum(cuts - low, 0.0)
+        above = line @ along.above + beyond @ np.maximum(high - cuts, 0.0)
     price = 2.0 * math.sqrt(frame.others) * sigma * gain * off.cuts
     i, j, k, square = _least(cuts, below**2, above**2, rest**2 + (bend * doubt) ** 2, sigma, price)
     whole = sigma * diameter * math.sqrt(len(frame.into))

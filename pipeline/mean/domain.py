@@ -31,7 +31,8 @@ class Domain(Protocol):
 class CovarianceDomain(Domain, Protocol):
     """What is known of covariance descriptors; `pipeline.descriptors.diameter` makes it.
 
-    It may also carry ``typical`` and ``contrasts``, what is usual of the descriptor (``prior.py``).
+    It may also carry ``typical`` and ``correlations``, what is usual of the descriptor
+    (``prior.py``).
     """
 
     @property

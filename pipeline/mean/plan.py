@@ -120,9 +120,9 @@ class Shares:
         Unless all are positive, sum to 1 within 1e-9, and each round has both.
     """
 
-    survey: float = 0.2
-    shells: tuple[float, ...] = (0.02, 0.02)
-    means: tuple[float, ...] = (0.1, 0.66)
+    survey: float = 0.14
+    shells: tuple[float, ...] = (0.02, 0.02, 0.02)
+    means: tuple[float, ...] = (0.03, 0.1, 0.67)
 
     def __post_init__(self) -> None:
         if len(self.shells) != len(self.means) or not self.means:

@@ -2,17 +2,23 @@
 
 None of it is read from the records, and none of it is assumed: a wrong prior costs accuracy at
 small n·μ, never privacy. The figures for images, here and in a descriptor's `typical` and
-`contrasts`, were set by hand after looking at public ones: photographs and `tiles` of scikit-image,
-and MedMNIST. ``python -m tests.tuning`` prints beside each what `tiles`, PneumoniaMNIST and
-BreastMNIST say, or what another value would cost on them. They are coarse facts on all of them:
-contrast varies by orders of magnitude between pictures and moves log R along Id (each feature
-scales with it), while the ratios of the features' variances hardly vary; gradients are weaker than
-intensities, second derivatives weaker still; features correlate weakly.
+`correlations`, were set by hand after looking at public ones: photographs and `tiles` of
+scikit-image, and MedMNIST. ``python -m tests.tuning`` prints beside each what `tiles`,
+PneumoniaMNIST and BreastMNIST say, or what another value would cost on them. They are coarse facts
+on all of them: contrast varies by orders of magnitude between pictures and moves log R along Id
+(each feature scales with it), while the ratios of the features' variances hardly vary; gradients
+are weaker than intensities, second derivatives weaker still; a gradient's size and angle go with
+its parts. How wide descriptors lie in which direction, `SCALES`, is that of tiles of three pictures
+of scikit-image, as they are, stretched, made small, and in black and white.
 Next on the path: ``plan.py``.
 """
 
+import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 
@@ -26,15 +32,21 @@ USUAL = -5.0
 
 By hand.
 """
-DIAGONAL, OTHERS = 0.7, 0.42
-"""Scale of log-variances without known contrasts, and of all other coordinates.
+SCALES = Path(__file__).with_name("scales.json")
+"""`Prior.shape` of descriptors, by name and metric, upper triangles row by row.
 
-The first by hand, the second on the three sets the same within a twentieth.
+As ``python -m tests.tuning --scales`` makes them of pictures of scikit-image.
 """
-STEP, LEAST, DOUBT = 2.0, 0.35, 0.8
-"""`Prior.step` where log-variances are coordinates, `Prior.least` and `Prior.doubt` of images.
+DIAGONAL, OTHERS = 0.7, 0.42
+"""Scale of log-variances, and of all other coordinates, of descriptors that are not in there.
 
 By hand.
+"""
+STEP, LEAST, DOUBT = 2.0, 0.45, 2.0
+"""`Prior.step` where log-variances are coordinates, `Prior.least` and `Prior.doubt` of images.
+
+By hand. The last two are for each unit of how wide records are expected to lie off the line: of
+their root mean square there, and of their mean standard deviation.
 """
 BALL_LEAST, BALL_DOUBT = 100.0, 2.0
 """Radius of a ball, of which nothing else is known, over its `Prior.least` and `Prior.doubt`.
@@ -59,8 +71,8 @@ class Prior:
     step : float
         Width of the bins along the line.
     shape : array, shape (d, d)
-        Symmetric, positive definite: relative scales. Best is the fourth root of the covariance of
-        the records, so the square root of the standard deviation in each principal direction.
+        Symmetric, positive definite: scales. Best is the fourth root of the covariance of the
+        records, so the square root of the standard deviation in each principal direction.
     least : float
         Smallest distance from the centre, off the line, that is worth telling apart.
     doubt : float
@@ -81,7 +93,7 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     """Return the prior of image descriptors on SPD(k), of a ball on any other manifold."""
     known = covariances_of(manifold)
     if isinstance(domain, CovarianceDomain) and known is not None:
-        return _images(domain, known, manifold.dim)
+        return _images(domain, known, manifold)
     return Prior(
         centre=np.zeros(manifold.dim),
         line=None,
@@ -93,35 +105,66 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     )
 
 
-def _images(domain: CovarianceDomain, known: Covariances, d: int) -> Prior:
-    """Return the prior of descriptors: independent features of typical variance, line Id/√k.
+def _images(domain: CovarianceDomain, known: Covariances, manifold: Manifold) -> Prior:
+    """Return the prior of descriptors: features of typical variances and correlations, line Id/√k.
 
     ⟨log(p, X), Id⟩ = ln det X − ln det p in the log-Euclidean and the affine-invariant metric, and
     half of it for the diagonal of log-Cholesky: contrast, whose place does not depend on p. It lies
     in Σ ln η .. Σ ln(v_j + η), since det X is at most the product of the diagonal (Hadamard).
     """
-    k, share = len(domain.variances), known.log_share
+    d, k, share = manifold.dim, len(domain.variances), known.log_share
     typical = np.array(getattr(domain, "typical", ()) or (USUAL,) * k)
     logs = np.log(np.array(domain.variances)) + typical
-    line, centre = np.zeros(d), np.zeros(d)
-    line[:k], centre[:k] = 1.0 / math.sqrt(k), share * logs
+    line = np.zeros(d)
+    line[:k] = 1.0 / math.sqrt(k)
     ends = np.full(k, math.log(domain.eta)), np.log(np.array(domain.variances) + domain.eta)
     low, high = (float(line[:k] @ end) * share for end in ends)
+    found = _shape(domain.descriptor, manifold.metric, d)
+    shape = known.scales(DIAGONAL * np.eye(k), OTHERS, logs) if found is None else found
+    squares = shape @ shape  # the root of the expected covariance
+    wide = float(np.trace(squares) - line @ squares @ line) / (d - 1)
     return Prior(
-        centre=centre,
+        centre=_coordinates(_typical(domain, logs), manifold),
         line=line,
         span=(low, high),
         step=STEP * share,
-        shape=known.scales(_contrasts(domain, k), OTHERS, logs),
-        least=LEAST,
-        doubt=DOUBT,
+        shape=shape,
+        least=LEAST * math.sqrt(d - 1) * wide,
+        doubt=DOUBT * wide,
     )
 
 
-def _contrasts(domain: CovarianceDomain, k: int) -> FloatArray:
-    """Return the scales of log-variances, (k, k): known contrasts, and all others alike."""
-    shape = DIAGONAL * np.eye(k)
-    for weights, scale in getattr(domain, "contrasts", ()):
-        axis = np.array(weights) / np.linalg.norm(weights)
-        shape += (scale - DIAGONAL) * np.outer(axis, axis)
-    return shape
+def _typical(domain: CovarianceDomain, logs: FloatArray) -> FloatArray:
+    """Return the typical descriptor, (k, k), of these log-variances."""
+    usual = np.eye(len(logs))
+    for i, j, value in getattr(domain, "correlations", ()):
+        usual[i, j] = usual[j, i] = value
+    return np.asarray(usual * np.exp(np.add.outer(logs, logs) / 2.0))
+
+
+def _coordinates(matrix: FloatArray, manifold: Manifold) -> FloatArray:
+    """Return the coordinates at the origin of a matrix, (d,); a chart's points are these."""
+    charted: Callable[[FloatArray], FloatArray] | None = getattr(manifold, "coordinates", None)
+    return charted(matrix) if charted else manifold.log(manifold.origin, matrix)
+
+
+def scales_name(descriptor: str, metric: str) -> str:
+    """Return the name that a shape has in `SCALES`."""
+    return f"{descriptor} {metric}"
+
+
+@cache
+def _scales() -> dict[str, list[float]]:
+    """Return what is in `SCALES`."""
+    found: dict[str, list[float]] = json.loads(SCALES.read_text(encoding="utf-8"))
+    return found
+
+
+def _shape(descriptor: str, metric: str, d: int) -> FloatArray | None:
+    """Return the scales that public pictures have, (d, d), None where nobody has looked."""
+    upper = _scales().get(scales_name(descriptor, metric))
+    if upper is None:
+        return None
+    shape = np.zeros((d, d))
+    shape[np.triu_indices(d)] = upper
+    return np.asarray(shape + np.triu(shape, 1).T)

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import Point
-from pipeline.mean.bins import LineBins, ShellBins
 from pipeline.mean.choice import Clip, choose
 from pipeline.mean.clipping import mean_units, shell_counts
 from pipeline.mean.frame import Frame
@@ -38,9 +37,9 @@ from pipeline.mean.records import Records
 from pipeline.mean.release import Step, Told
 from pipeline.mean.second_moment import paired_mean
 from pipeline.mean.shrinkage import shrink
-from pipeline.mean.smoothing import LINE, SHELLS, smooth
 from pipeline.mean.spread import Spread, spread
 from pipeline.mean.sums import Clipping, Sized, clipped_mean
+from pipeline.mean.survey import Surveyed, merge, read_survey
 from pipeline.mean.vector_mean import step_costs
 from pipeline.mean.view import View, place
 from pipeline.mechanisms.noise import Noise, Noised
@@ -48,8 +47,6 @@ from pipeline.privacy import Budget
 
 CAUTION = 0.3
 """Share of the predicted squared bias that counts as noise in an observation's weight; by hand."""
-SURPRISE = 4.0
-"""Standard deviations by which two counts of the same records may differ by chance; by hand."""
 ALONG = 2.0
 """Standard deviation of the mean along the line, in steps of the prior.
 
@@ -149,39 +146,26 @@ def _draw(source: _Source) -> tuple[FloatArray, _State]:
     prior = records.prior
     survey = source.release(0, view.counts / (records.n * ROOT))
     shares, spread = survey.vector * ROOT, source.steps[0].sigma * ROOT
-    line, far = read_survey(shares, spread, view.bins)
+    found = read_survey(shares, spread, view.bins)
     belief = view.frame.belief((ALONG * prior.step) ** 2, prior.doubt**2)
     state = _State(records.centre, belief, (survey.rho,), np.empty(0), math.inf, None)
     for step in range(1, len(source.steps), 2):
-        state = _round(source, state, step, line, far)
+        state = _round(source, state, step, found)
     return shares, state
 
 
-def read_survey(
-    shares: FloatArray, spread: float, bins: tuple[LineBins | None, ShellBins]
-) -> tuple[FloatArray | None, FloatArray]:
-    """Return smoothed shares along the line, None without one, and the far shells as they are.
-
-    `spread` is the standard deviation of the noise of each share.
-    """
-    along, off = bins
-    many = len(shares) - (len(off.edges) + 1 - off.far)
-    line = smooth(shares[:many], np.full(many, spread), LINE) if along is not None else None
-    return line, shares[many:]
-
-
-def _round(
-    source: _Source, state: _State, step: int, line: FloatArray | None, far: FloatArray
-) -> _State:
+def _round(source: _Source, state: _State, step: int, survey: Surveyed) -> _State:
     """Return the state after one round: shells, then the mean."""
     view, records = source.view, source.view.records
     frame, space = view.frame, records.space
     seen, centre = view.around(state.point)
     counts = np.sum([shell_counts(size, view.bins[1]) for _, size in seen], axis=0)
     shells = source.release(step, counts / (records.n * ROOT))
-    filled = merge(shells.vector * ROOT, far, source.steps[step].sigma, source.steps[0].sigma)
+    noises = source.steps[step].sigma, source.steps[0].sigma
+    filled = merge(shells.vector * ROOT, survey.far, *noises, view.steady(state.point))
     clip = choose(
-        line,
+        survey.line,
+        survey.beyond,
         filled,
         view.bins,
         frame,
@@ -194,7 +178,7 @@ def _round(
         mean = _whole_mean(source, state, step + 1)
     else:
         noise = source.steps[0].sigma * ROOT
-        width = spread(line, filled, view.bins, clip, frame, records.prior.span, noise)
+        width = spread(survey.line, filled, view.bins, clip, frame, records.prior.span, noise)
         mean = _clipped_mean(source, state, step + 1, clip, width, seen, centre)
     moved, belief = shrink(mean.offset, mean.covariance, state.belief)
     moved *= min(1.0, records.region.diameter / max(float(np.linalg.norm(moved)), 1e-300))
@@ -213,23 +197,6 @@ def _end(records: Records, point: Point, moved: FloatArray) -> Point:
         return records.region.inside(records.space.exp(point, moved))
     except (DomainError, ConvergenceError):
         return point
-
-
-def merge(shells: FloatArray, far: FloatArray, own: float, survey: float) -> FloatArray:
-    """Return the smoothed shells; the far ones were counted twice, by the survey as well.
-
-    `own` and `survey` are the noise of either over √2.
-
-    The two counts are weighted by their precision, unless the later one found records that were
-    not far from the prior's centre.
-    """
-    noise = np.full(len(shells), own * ROOT)
-    merged, late = shells.copy(), shells[-len(far) :]
-    weight = own**2 / (own**2 + survey**2)
-    new = late - far > SURPRISE * ROOT * math.hypot(own, survey)
-    merged[-len(far) :] = np.where(new, late, late + weight * (far - late))
-    noise[-len(far) :] *= np.where(new, 1.0, math.sqrt(1.0 - weight))
-    return smooth(merged, noise, SHELLS)
 
 
 def _whole_mean(source: _Source, state: _State, step: int) -> _Seen:

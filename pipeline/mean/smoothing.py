@@ -6,7 +6,7 @@ filled one the next is empty with probability `drop`, else filled, with levels t
 likely the nearer. The noise is Gaussian of known scale, so the posterior is exact (forward and
 backward sums). At last the shares are made to sum to 1, as they must, by moving each in proportion
 to its variance. All of it is post-processing. The constants were set by hand: ``python -m
-tests.tuning`` tries others on public images. Next on the path: ``choice.py``.
+tests.tuning`` tries others on public images. Next on the path: ``survey.py``.
 """
 
 import math
@@ -65,12 +65,17 @@ def smooth(counts: FloatArray, noise: FloatArray, chain: Chain) -> FloatArray:
     chain : Chain
         The prior.
     """
-    rungs = max(1, math.ceil(-math.log(LEAST * float(noise.min())) / math.log(LADDER)))
-    levels = np.concatenate([[0.0], LEAST * noise.min() * LADDER ** np.arange(rungs)])
-    mean, variance = posterior(counts, noise, levels, _moves(rungs, chain), chain.first)
+    mean, variance = estimate(counts, noise, chain)
     whole = variance.sum()
     missing = min(max(1.0 - mean.sum(), -DOUBT * math.sqrt(whole)), DOUBT * math.sqrt(whole))
     return np.asarray(np.maximum(mean + missing * variance / whole, 0.0))
+
+
+def estimate(counts: FloatArray, noise: FloatArray, chain: Chain) -> tuple[FloatArray, FloatArray]:
+    """Return posterior mean and variance of some of the shares, (b,) each: their sum is unknown."""
+    rungs = max(1, math.ceil(-math.log(LEAST * float(noise.min())) / math.log(LADDER)))
+    levels = np.concatenate([[0.0], LEAST * noise.min() * LADDER ** np.arange(rungs)])
+    return posterior(counts, noise, levels, _moves(rungs, chain), chain.first)
 
 
 def posterior(

@@ -62,6 +62,11 @@ class View:
             centre = np.zeros(records.space.dim)
         return parts.map(lambda part: (part, sizes(part, centre, frame.lines))), centre
 
+    def steady(self, point: Point) -> NDArray[np.bool_]:
+        """Tell which far shells of the survey, around the prior's centre, hold around a point."""
+        moved = self.records.space.log(self.records.centre, point) @ self.frame.into
+        return self.bins[1].steady(float(np.linalg.norm(moved[self.frame.lines :])))
+
 
 def place(space: Manifold, frame: Frame, point: Point) -> float:
     """Return ⟨e, log(origin, point)⟩, where on the line a point is; 0 without a line."""
@@ -131,7 +136,7 @@ def default_shares(prior: Prior) -> Shares:
     All numbers scale with n·μ: to 1/(n·μ) scales the noise, and by it the histograms decide how
     much clipping is worth. At small n·μ they say nothing, the prior decides, and the answer stays
     near it. Where clipping is predicted to cost more, the whole region is covered: that is the
-    single release with the share of the last mean, 0.66 where a line is surveyed and D is smaller
+    single release with the share of the last mean, 0.67 where a line is surveyed and D is smaller
     than 2r, 0.80 without a line.
     """
     return UNSURVEYED if prior.line is None else SURVEYED

@@ -7,14 +7,16 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.mean import Observed
 from pipeline.mean.choice import choose
 from pipeline.mean.observed import of_clip
-from pipeline.mean.rounds import ROOT, merge, read_survey
+from pipeline.mean.rounds import ROOT
 from pipeline.mean.spread import spread
+from pipeline.mean.survey import merge, read_survey
 from pipeline.stream.estimates import cumulative_of, sum_of
 from pipeline.stream.ground import Stream
 from pipeline.stream.history import Epoch, Night, Past, Segment, Shares, parts_of
@@ -44,13 +46,16 @@ def begin(stream: Stream, history: Sequence[Night], past: Past) -> Epoch:
     found = cumulative_of(stream, past)
     if found is None or past.opened is None:
         raise ConfigError("an epoch begins after the opening; hold the units back until then")
-    (survey, spread), (shells, own) = _survey(stream, past), _shells(stream, past)
-    line, far = read_survey(survey, spread, stream.bins)
+    (shares, spread), (shells, own) = _survey(stream, past), _shells(stream, past)
+    survey = read_survey(shares, spread, stream.bins)
+    last = past.segments[-1] if past.segments and past.segments[-1].n else None
+    around = past.opened.offset if last is None else last.epoch.centre
     more, left = (GROWTH / 2.0 - 1.0) * found.n, stream.plan.horizon - len(history)
     nights = max(1, min(left, round(more / found.n * len(history))))
     clip = choose(
-        line,
-        merge(shells, far, own / ROOT, spread / ROOT),
+        survey.line,
+        survey.beyond,
+        merge(shells, survey.far, own / ROOT, spread / ROOT, _steady(stream, around)),
         stream.bins,
         stream.frame,
         sigma=stream.noise_of_sum(stream.steps[2].sigma, nights) / more,
@@ -86,10 +91,11 @@ def observed_parts(stream: Stream, past: Past) -> tuple[Observed | None, ...]:
 def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
     """Return what one epoch says of its units, of which there are some, nothing shrunk."""
     clip = last.epoch.clip
-    survey, noise = _survey(stream, past)
+    shares, noise = _survey(stream, past)
     shells, own = _shares(stream, last.shells, last.n, stream.steps[1].sigma)
-    line, far = read_survey(survey, noise, stream.bins)
-    filled = merge(shells, far, own / ROOT, noise / ROOT)
+    survey, prior = read_survey(shares, noise, stream.bins), stream.prior
+    steady = _steady(stream, last.epoch.centre)
+    filled = merge(shells, survey.far, own / ROOT, noise / ROOT, steady)
     rows = last.w if last.moments is None else np.hstack([last.w, last.moments])
     return of_clip(
         last.n,
@@ -98,7 +104,7 @@ def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
         clip,
         stream.frame,
         spot=stream.spot(last.epoch.centre),
-        spread=spread(line, filled, stream.bins, clip, stream.frame, stream.prior.span, noise),
+        spread=spread(survey.line, filled, stream.bins, clip, stream.frame, prior.span, noise),
         sigma=stream.noise_of_sum(stream.steps[2].sigma, len(rows)) / last.n,
     )
 
@@ -122,6 +128,12 @@ def _shells(stream: Stream, past: Past) -> Shares:
         return past.opened.shells
     last = past.segments[-1]
     return _shares(stream, last.shells, last.n, stream.steps[1].sigma)
+
+
+def _steady(stream: Stream, centre: FloatArray) -> NDArray[np.bool_]:
+    """Tell which far shells of the survey hold around the centre of later shells."""
+    moved = stream.in_axes(centre)[stream.frame.lines :]
+    return stream.bins[1].steady(float(np.linalg.norm(moved)))
 
 
 def _shares(stream: Stream, released: FloatArray, n: int, sigma: float) -> Shares:

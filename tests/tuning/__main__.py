@@ -19,6 +19,7 @@ from tests.tuning.images import HELD_OUT, SET_ON, Class, classes_of
 from tests.tuning.measured import Measured, measured
 from tests.tuning.numbers import NUMBERS
 from tests.tuning.ranges import Held, groups_of, ranges
+from tests.tuning.scales import write_scales
 
 SCREEN = Console(width=150)
 
@@ -35,6 +36,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="coarse, in less than a minute")
     parser.add_argument("--factors", action="store_true", help="the table of errors instead")
+    parser.add_argument("--scales", action="store_true", help="make the file of the prior's scales")
     parser.add_argument("--ranges", action="store_true", help="how often a plan's range holds")
     parser.add_argument("--data-root", type=Path, help="folder of image files; none is downloaded")
     parser.add_argument("--json", type=Path, help="write all figures there as well")
@@ -159,6 +161,9 @@ def make_numbers(asked: argparse.Namespace, known: list[Class]) -> dict[str, Any
 def main() -> None:
     """Do what was asked."""
     asked = arguments()
+    if asked.scales:
+        write_scales()
+        return
     if asked.ranges:
         write(asked, make_ranges(asked))
         return

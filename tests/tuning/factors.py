@@ -50,7 +50,7 @@ def factors_of(name: str, members: list[Class], root: Path | None, draws: int) -
     """Measure the error on all images of some classes, as one; colour ones also in gray."""
     images = np.concatenate([images_of(one, root) for one in members])
     if images.ndim == 3:
-        return [_measure(name, images, "oct5", draws)]
+        return [_measure(name, images, descriptor, draws) for descriptor in ("oct5", "grid9")]
     return [
         _measure(name, images, "grid11", draws),
         _measure(f"{name}, in gray", gray(images), "oct5", draws),

@@ -110,7 +110,7 @@ def _records(one: Class, case: str, root: Path | None) -> Records:
     known = records_of(some(images), descriptor="oct5")
     if case == "unlisted":
         facts: Any = known.domain
-        return Records(known.manifold, replace(facts, typical=(), contrasts=()), known.parts)
+        return Records(known.manifold, replace(facts, typical=(), descriptor="other"), known.parts)
     if case != "ball":
         return known
     around = Ball(known.domain.radius, known.manifold.name)

@@ -45,7 +45,8 @@ def measured(classes: list[Class], root: Path | None) -> list[Measured]:
         *_typical("oct5", dict(groups)),
         *_typical("grid9", dict(groups)),
         *_typical("grid11", colour),
-        *_shape(known),
+        *_correlations("grid9", dict(groups)),
+        *_correlations("grid11", colour),
         *_place(known),
         *_chains(known),
         _directions(known),
@@ -88,35 +89,29 @@ def _typical(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[Measu
     ]
 
 
-def _deviations(records: Records, axes: FloatArray) -> FloatArray:
-    """Return the standard deviation of one class along each of some axes of R^d."""
-    return np.asarray((records.placed @ axes).std(axis=0))
+def _correlations(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[Measured]:
+    """Return medians of the correlations that the prior knows."""
+    pairs = DESCRIPTORS[descriptor].correlations
+    rows, columns = ([pair[side] for pair in pairs] for side in (0, 1))
 
+    def medians(records: Records) -> FloatArray:
+        deviations = np.sqrt(np.diagonal(records.stored, axis1=1, axis2=2))
+        found = records.stored[:, rows, columns]
+        return np.asarray(np.median(found / deviations[:, rows] / deviations[:, columns], axis=0))
 
-def _shape(known: dict[str, list[Records]]) -> list[Measured]:
-    """Return scales, roots of deviations within a class; only their ratios matter.
-
-    They are brought to the size of those in the code, set by set.
-    """
-    contrasts = DESCRIPTORS["oct5"].contrasts
-    axes = np.zeros((15, len(contrasts)))
-    for i, (weights, _) in enumerate(contrasts):
-        axes[:5, i] = np.array(weights) / np.linalg.norm(weights)
-    others = np.eye(15)[:, 5:]
-
-    def scales(records: Records) -> FloatArray:
-        rest = np.sqrt(np.mean(_deviations(records, others) ** 2))
-        return np.asarray(np.sqrt(np.append(_deviations(records, axes), rest)))
-
-    values = np.array([*(scale for _, scale in contrasts), prior.OTHERS])
-    titles = [*(f"oct5.contrasts {i + 1}" for i in range(len(contrasts))), "prior.OTHERS"]
-    sets = {
-        name: found * np.exp(np.mean(np.log(values / found)))
-        for name, found in _by_set(known, scales).items()
+    known = {
+        name: [records_of(images, descriptor=descriptor) for images in group]
+        for name, group in groups.items()
     }
+    found = _by_set(known, medians)
+    names = DESCRIPTORS[descriptor].features
     return [
-        Measured(title, float(value), {name: float(found[i]) for name, found in sets.items()})
-        for i, (title, value) in enumerate(zip(titles, values, strict=True))
+        Measured(
+            f"{descriptor}.correlations {names[i]}, {names[j]}",
+            value,
+            {name: float(values[at]) for name, values in found.items()},
+        )
+        for at, (i, j, value) in enumerate(pairs)
     ]
 
 
@@ -128,7 +123,8 @@ def _place(known: dict[str, list[Records]]) -> list[Measured]:
         off = records.frechet.point - records.centre
         along = off @ seen.frame.into[:, :1]
         off = off - along @ seen.frame.into[:, :1].T
-        rest = off @ np.linalg.solve(seen.frame.belief(1.0, 1.0), off) / seen.frame.others
+        wide = usual.doubt / prior.DOUBT
+        rest = off @ np.linalg.solve(seen.frame.belief(1.0, wide**2), off) / seen.frame.others
         return np.array([float(along[0] / usual.step) ** 2, rest])
 
     found = {name: np.sqrt(values) for name, values in _by_set(known, squares).items()}

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pipeline.mean
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.mean import Shares, bins, choice, prior, rounds, smoothing, view
+from pipeline.mean import Shares, bins, choice, prior, rounds, smoothing, survey, view
 
 MODULES = tuple(
     import_module(f"pipeline.mean.{found.name}") for found in iter_modules(pipeline.mean.__path__)
@@ -98,18 +98,6 @@ def _typical(what: str, entries: tuple[int, ...]) -> Number:
     return Number(f"oct5.typical {what}, shift", 0.0, (-2.0, -1.0, 1.0, 2.0), None, put)
 
 
-def _contrast(which: int) -> Number:
-    """Return the scale of one contrast."""
-    usual = DESCRIPTORS["oct5"].contrasts
-
-    def put(scale: float) -> Any:
-        return tuple((w, scale if i == which else s) for i, (w, s) in enumerate(usual))
-
-    value = usual[which][1]
-    tried = tuple(factor * value for factor in FACTORS)
-    return Number(f"oct5.contrasts {which + 1}", value, tried, None, put)
-
-
 def _chain(constant: str, field: str, *trials: float) -> Number:
     """Return one probability of a chain."""
     chain: smoothing.Chain = getattr(smoothing, constant)
@@ -139,16 +127,16 @@ def _number_of_rounds() -> Number:
     shells, means = sum(usual.shells), sum(usual.means)
     last = {
         1: (means,),
-        2: usual.means,
-        3: (0.1 * means, 0.15 * means, 0.75 * means),
-        4: (0.06 * means, 0.09 * means, 0.15 * means, 0.7 * means),
+        2: (0.13 * means, 0.87 * means),
+        3: usual.means,
+        4: (0.03 * means, 0.06 * means, 0.15 * means, 0.76 * means),
     }
 
     def put(count: float) -> Shares:
         few = round(count)
         return Shares(usual.survey, (shells / few,) * few, last[few])
 
-    return Number("view.SURVEYED rounds", 2.0, (1.0, 3.0, 4.0), view, put)
+    return Number("view.SURVEYED rounds", 3.0, (1.0, 2.0, 4.0), view, put)
 
 
 NUMBERS = (
@@ -156,13 +144,12 @@ NUMBERS = (
     _typical("intensity", (0,)),
     _typical("slopes", (1, 2)),
     _typical("bends", (3, 4)),
-    *map(_contrast, range(4)),
-    _plain(prior, "OTHERS"),
     _plain(prior, "STEP"),
     _plain(prior, "LEAST"),
     _plain(prior, "DOUBT"),
     _plain(prior, "USUAL", -7.0, -6.0, -4.0, -3.0, case="unlisted"),
     _plain(prior, "DIAGONAL", case="unlisted"),
+    _plain(prior, "OTHERS", case="unlisted"),
     _plain(prior, "BALL_LEAST", case="ball"),
     _plain(prior, "BALL_DOUBT", case="ball"),
     _plain(bins, "WIDENING", 1.3, 1.5, 2.2, 3.0),
@@ -173,6 +160,7 @@ NUMBERS = (
     _plain(bins, "FINE", 1.05, 1.15, 1.2, 1.35),
     _plain(bins, "FAR"),
     _plain(bins, "AHEAD"),
+    _plain(bins, "STEADY", 1.0, 1.5, 3.0, 8.0),
     _plain(smoothing, "LEAST"),
     _plain(smoothing, "LADDER", 1.22, 1.35, 1.75, 2.25),
     _plain(smoothing, "WIDTH"),
@@ -184,9 +172,9 @@ NUMBERS = (
     _plain(choice, "DIRECTIONS"),
     _plain(choice, "TYPICAL", case="curved"),
     _plain(rounds, "CAUTION"),
-    _plain(rounds, "SURPRISE"),
+    _plain(survey, "SURPRISE"),
     _plain(rounds, "ALONG"),
-    *(_share("SURVEYED", which) for which in range(4)),
+    *(_share("SURVEYED", which) for which in range(6)),
     _number_of_rounds(),
     *(_share("UNSURVEYED", which, case="ball") for which in range(4)),
 )

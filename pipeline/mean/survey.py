@@ -1,0 +1,72 @@
+"""What the survey says of the records, and what is left of it when the centre has moved.
+
+Post-processing throughout. Next on the path: ``choice.py``.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.mean.bins import LineBins, ShellBins
+from pipeline.mean.smoothing import LINE, SHELLS, estimate, smooth
+
+SURPRISE = 4.0
+"""Standard deviations by which two counts of the same records may differ by chance; by hand."""
+ROOT = math.sqrt(2.0)
+
+
+class Surveyed(NamedTuple):
+    """What the survey says of the records, seen from the prior's centre.
+
+    Attributes
+    ----------
+    line, beyond : array, or None without a line; array
+        Smoothed shares along the line, and in the far shells.
+    far : array
+        The latter as they were released.
+    """
+
+    line: FloatArray | None
+    beyond: FloatArray
+    far: FloatArray
+
+
+def read_survey(
+    shares: FloatArray, spread: float, bins: tuple[LineBins | None, ShellBins]
+) -> Surveyed:
+    """Return what the survey says; `spread` is the standard deviation of the noise of a share."""
+    along, off = bins
+    many = len(shares) - (len(off.edges) + 1 - off.far)
+    line = smooth(shares[:many], np.full(many, spread), LINE) if along is not None else None
+    far = shares[many:]
+    chain = SHELLS._replace(first=SHELLS.rise)
+    beyond = np.maximum(estimate(far, np.full(len(far), spread), chain)[0], 0.0)
+    beyond /= max(1.0, float(beyond.sum()))
+    return Surveyed(line, beyond, far)
+
+
+def merge(
+    shells: FloatArray, far: FloatArray, own: float, survey: float, steady: NDArray[np.bool_]
+) -> FloatArray:
+    """Return the smoothed shells; the far ones were counted twice, by the survey as well.
+
+    The two counts are weighted by their precision, unless the centre has moved too far since the
+    survey, or the later one found records that were not far from the prior's centre.
+
+    Parameters
+    ----------
+    own, survey : float
+        The noise of either over √2.
+    steady : array of bool
+        Which far shells the survey still tells of.
+    """
+    noise = np.full(len(shells), own * ROOT)
+    merged, late = shells.copy(), shells[-len(far) :]
+    new = late - far > SURPRISE * ROOT * math.hypot(own, survey)
+    weight = np.where(steady & ~new, own**2 / (own**2 + survey**2), 0.0)
+    merged[-len(far) :] = late + weight * (far - late)
+    noise[-len(far) :] *= np.sqrt(1.0 - weight)
+    return smooth(merged, noise, SHELLS)

@@ -528,3 +528,5 @@ def test_the_least_difference_that_is_told_is_told_as_often_as_it_says() -> None
     found = sum(two_sample(*pair).p_value <= 0.05 for pair in ends) / pairs
     error = np.sqrt(0.8 * 0.2 / pairs)
     assert 0.8 - 4 * error < found < 0.8 + 5 * error
+    wide = entry(observed(sigma=1.1 * NOISY))
+    assert np.isnan(two_sample(wide, wide).least)

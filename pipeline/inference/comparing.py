@@ -48,7 +48,7 @@ class Comparison:
         states its radius: √(q·tr V/d); NaN without a second moment.
     least : float
         How far apart along the line two populations must be for `POWER` of such comparisons to find
-        them different at `ALPHA`; NaN where there is no line.
+        them different at `ALPHA`; NaN where there is no line, or nothing is found different.
     offered : bool
         Whether a region is offered for both classes; where not, the p-value may be off.
     """
@@ -92,7 +92,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
         least = float(found * deviation / np.linalg.norm(along))
         p = min(1.0, 2.0 * min(p, 2.0 * float(norm.sf(abs(line)))))
     if any(one.read.observed.sigma > NOISY for one in both):
-        p = 1.0
+        p, least = 1.0, math.nan
     return Comparison(
         p_value=p,
         statistic=statistic,

@@ -10,13 +10,13 @@ from pipeline.figures import Figure, letter, matrices
 from pipeline.privacy import budget_from, main_parameter
 from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.privacy.statement import plainly
-from pipeline.report.page import Reportlet, Section
+from pipeline.report.page import Section
 from pipeline.report.release_parts import (
     EXACT,
     cost_lines,
     digits,
     facts,
-    headline,
+    of_blocks,
     promise_of,
     sentence,
     told_facts,
@@ -48,18 +48,7 @@ def night_section(document: Mapping[str, Any], words: Mapping[str, str]) -> Sect
         "exact": ("facts.html.j2", facts({words[f"{x}_label"]: words[x] for x in EXACT})),
         "costs": ("table.html.j2", cost_lines(rows) if any(r["costs"] for r in rows) else None),
     }
-    return Section(
-        id=settings["name"],
-        title=document["title"],
-        subtitle=settings["population"],
-        key_numbers=_key_numbers(document),
-        headline=headline(settings, words),
-        reportlets=[
-            Reportlet(name, words[f"{name}_title"], words[f"{name}_caption"], template, content)
-            for name, (template, content) in blocks.items()
-            if content
-        ],
-    )
+    return of_blocks(document, words, _key_numbers(document), blocks)
 
 
 def _key_numbers(document: Mapping[str, Any]) -> list[tuple[str, str]]:

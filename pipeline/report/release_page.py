@@ -23,13 +23,13 @@ from pipeline.privacy.statement import plainly
 from pipeline.report.methods import Methods, methods, words
 from pipeline.report.methods_of_release import of_release
 from pipeline.report.night_page import night_section
-from pipeline.report.page import Reportlet, Section, load_spec, render
+from pipeline.report.page import Section, load_spec, render
 from pipeline.report.release_parts import (
     EXACT,
     cost_lines,
     digits,
     facts,
-    headline,
+    of_blocks,
     promise_of,
     sentence,
     told_facts,
@@ -102,18 +102,7 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
         "exact": ("facts.html.j2", facts({words[f"{x}_label"]: words[x] for x in EXACT})),
         "costs": ("table.html.j2", cost_lines(rows)),
     }
-    return Section(
-        id=settings["name"],
-        title=document["title"],
-        subtitle=settings["population"],
-        key_numbers=_key_numbers(document),
-        headline=headline(settings, words),
-        reportlets=[
-            Reportlet(name, words[f"{name}_title"], words[f"{name}_caption"], template, content)
-            for name, (template, content) in blocks.items()
-            if content
-        ],
-    )
+    return of_blocks(document, words, _key_numbers(document), blocks)
 
 
 def _key_numbers(document: Mapping[str, Any]) -> list[tuple[str, str]]:

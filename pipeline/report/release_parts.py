@@ -6,9 +6,32 @@ from typing import Any
 
 from pipeline.privacy import Budget, budget_from, repeat
 from pipeline.report.findings import Finding
+from pipeline.report.page import Reportlet, Section
 
 EXACT = ("noised", "derived", "exact")
 """What the page's numbers are, in `report.toml`: each with its label."""
+
+
+def of_blocks(
+    document: Mapping[str, Any],
+    words: Mapping[str, str],
+    key_numbers: list[tuple[str, str]],
+    blocks: Mapping[str, tuple[str, Any]],
+) -> Section:
+    """Return the section of a document: its blocks, each a template and content, but the empty."""
+    settings = document["settings"]
+    return Section(
+        id=settings["name"],
+        title=document["title"],
+        subtitle=settings["population"],
+        key_numbers=key_numbers,
+        headline=headline(settings, words),
+        reportlets=[
+            Reportlet(name, words[f"{name}_title"], words[f"{name}_caption"], template, content)
+            for name, (template, content) in blocks.items()
+            if content
+        ],
+    )
 
 
 def headline(settings: Mapping[str, Any], words: Mapping[str, str]) -> Finding:

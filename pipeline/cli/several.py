@@ -34,14 +34,16 @@ def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PL
         Documents of releases, `OUT/release/*.json`.
     """
     from pipeline.inference import two_sample
+    from pipeline.publish.foreign import computed
     from pipeline.publish.several import read_several
     from pipeline.report import build_comparison
 
     begin(how)
     several = read_several((first, second))
-    found = {name: two_sample(*rows) for name, rows in several.classes.items()}
-    together = min(1.0, len(found) * min(one.p_value for one in found.values()))
-    page = build_comparison(several, found, together, out) if out else None
+    with computed((first, second)):
+        found = {name: two_sample(*rows) for name, rows in several.classes.items()}
+        together = min(1.0, len(found) * min(one.p_value for one in found.values()))
+        page = build_comparison(several, found, together, out) if out else None
     if how.json:
         rows = [{"class": name, **vars(one)} for name, one in found.items()]
         print_json({"p_value": together, "classes": rows, **_written(page)})
@@ -74,13 +76,15 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
         Documents of releases of different people, `OUT/release/*.json`.
     """
     from pipeline.inference import combine as combined
+    from pipeline.publish.foreign import computed
     from pipeline.publish.several import read_several
     from pipeline.report import build_combination
 
     begin(how)
     several = read_several(documents, distinct=True)
-    found = {name: combined(rows) for name, rows in several.classes.items()}
-    page = build_combination(several, found, out) if out else None
+    with computed(documents):
+        found = {name: combined(rows) for name, rows in several.classes.items()}
+        page = build_combination(several, found, out) if out else None
     if how.json:
         classes = [_combined(name, one) for name, one in found.items()]
         print_json({"classes": classes, **_written(page)})

@@ -10,6 +10,9 @@ from typing import Any
 from pipeline.errors import OutputError
 from pipeline.files import atomic_path, make_folder
 
+LONGEST = 200
+"""Bytes of a name, of 255 that a file may have, before its ending; ours have at most 161."""
+
 
 def check_folder(folder: Path) -> None:
     """Raise `OutputError` unless a release can be written to `folder`: before it is paid for."""
@@ -91,5 +94,6 @@ def _is_whole(found: bytes) -> bool:
 
 
 def _safe(text: str) -> str:
-    """Return `text` as part of a file name."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in text)
+    """Return `text` as part of a file name, cut where no folder would take it."""
+    plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in text)
+    return plain.encode()[:LONGEST].decode(errors="ignore")

@@ -6,21 +6,18 @@ They may come from other hospitals, so nothing in them is taken for granted. Nex
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.privacy import Budget, budget_from, compose, repeat
 from pipeline.publish.committed import read_committed
+from pipeline.publish.foreign import LONGEST, check, check_sides
 
 ALIKE = ("descriptor", "eta", "manifold", "image_height", "image_width", "image_depth", "masked")
 """Settings without which means of two releases are of different things."""
-
-NEEDED = frozenset(
-    {"name", "run_key", "population", "dataset", "classes", "definition", "budget", "mechanism"}
-    | {"noise", "descriptor", "eta", "manifold"}
-)
-"""Settings that every release has."""
 
 
 class Given(NamedTuple):
@@ -116,6 +113,9 @@ def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
                 f"{first.path} has {name} = {ours!r}, {one.path} has {theirs!r}; release both "
                 "with the same settings"
             )
+    if (kind := DESCRIPTORS.get(first.settings["descriptor"])) is not None:
+        for one in given:
+            check_sides(one.path, one.document, kind.k)
     rows = [{row["class_name"]: row for row in one.document["classes"]} for one in given]
     names = [name for name in rows[0] if all(name in one for one in rows)]
     if not names:
@@ -127,20 +127,19 @@ def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
 
 def _given(path: Path) -> Given:
     """Return a document; raise where it is none of a release, or of a night of a stream."""
+    with suppress(OSError):  # reading it says what is wrong
+        if path.stat().st_size > LONGEST:
+            raise ConfigError(
+                f"{path} has more than {LONGEST >> 20} MiB, so it is no document of a release; "
+                "give OUT/release/*.json"
+            )
     content, document = read_committed(path)
-    try:
-        settings, rows = document["settings"], document["classes"]
-        whole = all({"class_name", "point"} <= set(row) and int(row["n"]) > 0 for row in rows)
-        whole = whole and set(settings) >= NEEDED
-    except (ValueError, KeyError, TypeError):
-        whole = False
-    if not whole:
-        raise ConfigError(f"{path} is no document of a release; give OUT/release/*.json")
-    if "night" in document:
+    if isinstance(document, dict) and "night" in document:
         raise ConfigError(
             f"{path} is a night of a stream, which has its units in common with other nights; "
             "give releases of their own, or see the windows of a stream in `covdp history`"
         )
+    check(path, document)
     return Given(path, content, document)
 
 

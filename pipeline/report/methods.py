@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pipeline import __version__
 from pipeline.files import resource
-from pipeline.report.references import OWN, Reference, reference
+from pipeline.report.references import OWN, Reference, reference, references
 
 NAMED = 3
 """Most releases that are named with what is true of them alone; of more, how many there are."""
@@ -88,11 +88,14 @@ def methods(
         for _, text in paragraphs
         for found in CITED.findall(text)
         for key in found.split(";")
+        if key.strip().removeprefix("@") in references()
     ]
     cited = {key: reference(key, own) for key in dict.fromkeys(keys)}
 
     def label(found: re.Match[str]) -> str:
-        keys = (key.strip().removeprefix("@") for key in found[1].split(";"))
+        keys = [key.strip().removeprefix("@") for key in found[1].split(";")]
+        if not cited.keys() >= set(keys):  # the name of a release, or of a class, may look so
+            return found[0]
         return f"({'; '.join(cited[key].label for key in keys)})"
 
     return Methods(

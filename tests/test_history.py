@@ -8,6 +8,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sample_history import CLASSES, commit, draw_release, retold
 
 from pipeline.cli import main
 from pipeline.errors import LedgerError
+from pipeline.figures.timelines import Scale, timeline
 from pipeline.ledger import (
     Ledger,
     Reservation,
@@ -257,3 +259,24 @@ def test_refusals_are_one_line_and_leave_nothing(
     assert "'clinic', 'ward'" in line or "'ward', 'clinic'" in line
     assert "--population" in line
     assert "no population 'nobody'" in refusal("--population", "nobody")
+
+
+@pytest.mark.parametrize("nights", [2, 3, 8, 9, 30])
+def test_no_date_stands_twice_on_the_axis(nights: int) -> None:
+    """A short history has a mark a night, a longer one marks that are days apart."""
+    days = [date(2026, 10, 30) + timedelta(days=night) for night in range(nights)]
+    told = {"class": "well", "n": 1, "value": 1.0, "low": 0.9, "high": 1.1, "span": "all"}
+    found = timeline(
+        [{**told, "run": day.isoformat()} for day in days],
+        name="x",
+        title="X",
+        scale=Scale("low", "high"),
+        classes=["well"],
+        first="all",
+        caption="",
+    )
+    assert found
+    labels = re.findall(r">(\d+ (?:Oct|Nov))<", found.svg)
+    assert len(labels) == len(set(labels)) >= min(nights, 4)
+    if nights <= 8:
+        assert labels == [f"{day:%-d %b}" for day in days]

@@ -25,6 +25,8 @@ from pipeline.figures.style import (
 Record = Mapping[str, Any]
 MANY = 45
 """Runs above which points are small."""
+FEW = 8
+"""Dates up to which each has a mark of its own on the axis of time."""
 
 
 class Scale(NamedTuple):
@@ -207,9 +209,12 @@ def _along(chart: Any, runs: Sequence[str]) -> tuple[Any, Any]:
     if len(runs) < 2 or not all(map(_is_date, runs)):
         marks = alt.Axis(labelOverlap="greedy", labelAngle=0, labelLimit=120, grid=False)
         return chart, alt.X("run:O", sort=list(runs), title="run", axis=marks)
-    days = (date.fromisoformat(max(runs)) - date.fromisoformat(min(runs))).days
-    written = "%b %Y" if days > 400 else "%-d %b"
-    marks = alt.Axis(labelOverlap="greedy", grid=False, tickCount=6, format=written)
+    dates = sorted({date.fromisoformat(run) for run in runs})
+    few, years = len(dates) <= FEW, (dates[-1] - dates[0]).days > 400
+    written = ("%-d %b %Y" if few else "%b %Y") if years else "%-d %b"
+    each = [alt.DateTime(year=d.year, month=d.month, date=d.day, utc=True) for d in dates]
+    ticks = {"values": each} if few else {"tickCount": 6}
+    marks = alt.Axis(labelOverlap="greedy", grid=False, format=written, **ticks)
     when = alt.X("when:T", title="planned date", axis=marks, scale=alt.Scale(type="utc"))
     return chart.transform_calculate(when="toDate(datum.run)"), when
 

@@ -31,6 +31,7 @@ class Ward:
 
     folder: Path
     made: int = field(default=0)
+    address: str = ""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -46,14 +47,14 @@ class Ward:
 
     def pay(self, total: float = 2.0) -> Ledger:
         """Return the ledger, with a budget for the ward."""
-        found = init_ledger(self.folder / "ledger.sqlite")
+        found = self.ledger
         found.set_budget("ward-7", GDP(total))
         return found
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger."""
-        return init_ledger(self.folder / "ledger.sqlite")
+        """The ledger: of its address, else a file beside the images."""
+        return init_ledger(self.address or self.folder / "ledger.sqlite")
 
     def put(self, well: int = 0, ill: int = 0, *, who: str = "p", seed: int = 0) -> list[Path]:
         """Put new images into the folder, of persons p0, p1, … where nobody is named."""

@@ -468,10 +468,12 @@ def next_sums(ward: Ward, day: int) -> list[Any]:
     now = standing(ward.ledger, "ward-7", "nightly", f"2026-03-{day:02d}")
     assert now
     ground = read_stream(json.loads(ward.stream.query))
-    sums = read_sums(ward.ledger, ward.stream, now, ground, day, now.totals[-1])
+    sums = read_sums(ward.ledger, ward.stream, now, ground, len(now.totals), now.totals[-1])
     assert sums
     others = replace(now, digests=("another first night", *now.digests[1:]))
-    assert read_sums(ward.ledger, ward.stream, others, ground, day, now.totals[-1]) is None
+    assert (
+        read_sums(ward.ledger, ward.stream, others, ground, len(now.totals), now.totals[-1]) is None
+    )
     return [(one.survey, one.shells, one.means) for one in sums.after]
 
 

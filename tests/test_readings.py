@@ -1,0 +1,97 @@
+"""What is read off a mean: bands as wide as its noise, differences, and what errors are made of.
+
+All draws are seeded: shares of 20,000 draws scatter by 0.2 %, so that by chance a test here fails
+less than once in a million seeds.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from sample_history import draw_release
+
+from pipeline.arrays import FloatArray
+from pipeline.descriptors import DESCRIPTORS
+from pipeline.descriptors.terms import terms_of
+from pipeline.geometry import MANIFOLDS
+from pipeline.mean.observed import from_values
+from pipeline.publish.readings import (
+    WIDE,
+    Mean,
+    axes_of,
+    mean_of,
+    read_differences,
+    read_terms,
+)
+
+SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
+TERMS = terms_of(DESCRIPTORS["oct5"])
+DRAWS = 20_000
+
+
+def mean_with(noise: float, seed: int) -> tuple[Mean, FloatArray]:
+    """Return a mean whose error has a covariance of about noise², and means that err so."""
+    rng = np.random.default_rng(seed)
+    walks = rng.normal(0.0, 30.0, (5, 40))
+    point = walks @ walks.T / 40
+    root = noise * rng.normal(size=(15, 15)) / np.sqrt(15)
+    draws = SPACE.exp(point, SPACE.log(point, point) + rng.normal(size=(DRAWS, 15)) @ root.T)
+    return Mean(point, root @ root.T), draws
+
+
+def test_a_band_holds_the_term_in_nine_of_ten_draws() -> None:
+    """Of noise whose covariance is stated, in each term, whatever its scale."""
+    mean, draws = mean_with(0.05, 1)
+    for seen in read_terms(TERMS, mean, SPACE):
+        assert seen.low is not None
+        assert seen.high is not None
+        inside = (seen.low < seen.term.value(draws)) & (seen.term.value(draws) < seen.high)
+        assert np.mean(inside) == pytest.approx(0.9, abs=0.012)
+
+
+@pytest.mark.parametrize("noises", [(0.02, 0.06), (0.06, 0.02)])
+def test_a_difference_errs_by_both_and_is_of_the_second_to_the_first(
+    noises: tuple[float, float],
+) -> None:
+    """On the scale of a term it is the second less the first, and holds that in nine of ten."""
+    (first, before), (second, after) = mean_with(noises[0], 2), mean_with(noises[1], 3)
+    for seen in read_differences(TERMS, first, second, SPACE, wide=WIDE):
+        term = seen.term
+        between = term.unscaled(term.scaled(after) - term.scaled(before))
+        assert seen.low is not None
+        assert seen.high is not None
+        inside = (seen.low < between) & (between < seen.high)
+        assert np.mean(inside) == pytest.approx(0.9, abs=0.012)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the document of a release."""
+    return dict(json.loads(draw_release(tmp_path_factory.mktemp("ward"))))
+
+
+def test_an_error_is_noise_and_bias_where_few_are_clipped(released: dict[str, Any]) -> None:
+    """What is stated of it adds up; where more than half are clipped there is no band."""
+    axes, row = axes_of(released["settings"], SPACE), released["classes"][0]
+    row = {
+        **row,
+        "observed": row["observed"] | {"bias_line": 0.3, "bias_rest": 0.2, "clipped": 0.49},
+    }
+    seen, known = from_values(row["observed"]), mean_of(row, axes).covariance
+    assert known is not None
+    bias = known - seen.noise
+    line = seen.axes[0] / np.linalg.norm(seen.axes[0])
+    assert line @ bias @ line == pytest.approx(0.36)
+    assert np.trace(bias) - line @ bias @ line == pytest.approx(14 * 0.04)
+    clipped = {**row, "observed": {**row["observed"], "clipped": 0.51}}
+    assert mean_of(clipped, axes).covariance is None
+
+
+def test_a_predicted_error_is_that_of_all_directions_together(released: dict[str, Any]) -> None:
+    """Of one draw the mean square of the distance is its square."""
+    axes, row = axes_of(released["settings"], SPACE), released["classes"][0]
+    one = {**row, "observed": None, "predicted_error": 0.3, "costs": row["costs"][:1]}
+    known = mean_of(one, axes).covariance
+    assert known is not None
+    assert np.trace(known) == pytest.approx(0.09)

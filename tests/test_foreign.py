@@ -1,5 +1,6 @@
 """Documents of releases from elsewhere, wrong or hostile: one line, and no page."""
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from test_several import document
 
 from pipeline.cli import main
+from pipeline.figures import bars
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -115,3 +117,11 @@ def test_odd_names_are_shown_as_they_are(honest: Path, tmp_path: Path) -> None:
         f"{'é' * 100}.json",
     ]
     assert "the population [@nobody]" in (out / "compare.html").read_text(encoding="utf-8")
+
+
+def test_a_name_is_no_formula_in_a_spreadsheet(tmp_path: Path) -> None:
+    """Names in a table of numbers begin with an apostrophe where a spreadsheet would run them."""
+    figure = bars(["=1+1", "@a", "b=c"], [-1.0, 2.0, 3.0], name="a", title="A", axis="x")
+    assert figure is not None
+    cells = {cell for line in csv.reader(figure.csv.splitlines()) for cell in line}
+    assert {"'=1+1", "'@a", "b=c", "-1.0"} <= cells

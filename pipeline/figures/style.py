@@ -75,13 +75,16 @@ class Figure:
 
     @property
     def csv(self) -> str:
-        """The numbers behind the marks, one line a mark; what is not known is empty."""
+        """The numbers behind the marks, one line a mark; what is not known is empty.
+
+        Names may come from elsewhere: one that a spreadsheet would run gets an apostrophe before.
+        """
         rows = [row for rows in self.spec["datasets"].values() for row in rows if row]
         names = dict.fromkeys(name for row in rows for name in row)
         text = io.StringIO()
         writer = csv.DictWriter(text, list(names), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: _inert(value) for name, value in row.items()} for row in rows)
         return text.getvalue()
 
     def save(self, path: Path) -> Path:
@@ -94,6 +97,12 @@ class Figure:
         with atomic_path(path) as temporary:
             temporary.write_bytes(drawn)
         return path
+
+
+def _inert(value: Any) -> Any:
+    """Return a cell; text that spreadsheets take for a formula begins with an apostrophe."""
+    formula = isinstance(value, str) and value.lstrip()[:1] in {"=", "+", "-", "@"}
+    return f"'{value}" if formula else value
 
 
 def finish(

@@ -63,7 +63,9 @@ def test_rows_are_what_was_measured_and_the_bound_can_fail(
     (line,) = passes(found) or ()
     assert line["rate"] == f"{40 / np.median(rows['seconds']):,.0f}"
     monkeypatch.setattr("pipeline.report.site.javascript", lambda: "")  # 1.5 s, for charts alone
-    assert f">{line['rate']}<" in build_report(run.out).read_text(encoding="utf-8")
+    page = build_report(run.out).read_text(encoding="utf-8")
+    assert f">{line['rate']}<" in page
+    assert "descriptor oct5;" in page  # in the caption, and no manifold, as there is none
     low = float(rows["memory"].max()) - 0.01
     broken = Run(tiny(tmp_path, ("factor = 500", f"factor = {low}")), None, tmp_path / "out")
     claims = json.loads(broken.config.model_dump_json())["claims"]

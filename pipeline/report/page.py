@@ -183,16 +183,16 @@ def _about(run: FinishedRun) -> str:
         return ""
     record, rows = run.record, run.rows
     names = {
-        name: listing(unique(rows[name])[0]) if rows is not None else ""
+        name: listing([word for word in unique(rows[name])[0] if word != "none"]) if rows else ""
         for name in ("descriptor", "manifold")
     }
     if run.subject in ("images", "missing"):
         sides = " × ".join(str(side) for side in record.image_shape[:3])
         images = f"{record.dataset.title}, {sides} pixels" if sides else record.dataset.title
-        told = [images, f"descriptor {names['descriptor']}" * bool(names["descriptor"])]
-        told.append(names["manifold"])
     else:
-        told = [f"Simulated {record.units}" if names["manifold"] else "", names["manifold"]]
+        images = f"Simulated {record.units}" if names["manifold"] else ""
+    described = f"descriptor {names['descriptor']}" if names["descriptor"] else ""
+    told = [images, described, names["manifold"]]
     if run.subject in ("times", "passes") and record.machine:
         told.append(listing(machine_words(record.machine)))
     return "; ".join(filter(None, told))

@@ -173,6 +173,17 @@ def turned(file: Path, image: Path) -> None:
     write_segmentation(file, drawn(3, 3), _of("ill"), planes=planes)
 
 
+def scaled(file: Path, image: Path) -> None:
+    """Draw regions of the same size on pixels twice as wide."""
+    measured = item(PixelMeasuresSequence=[item(PixelSpacing=[1.0, 1.0])])
+    planes = [(at(2.0 * n), FLAT) for n in range(3)]
+    write_segmentation(
+        *(file, drawn(3, 3), _of("ill")),
+        planes=planes,
+        SharedFunctionalGroupsSequence=[measured],
+    )
+
+
 def empty(file: Path, image: Path) -> None:
     """Draw nothing on the second image."""
     write_segmentation(file, drawn(3, 3) * [[[1]], [[0]], [[1]]], _of("ill"))
@@ -188,10 +199,16 @@ def twice(file: Path, image: Path) -> None:
     write_segmentation(file.parent / "other", drawn(3, 1), _of("ill")[1:2])
 
 
+WHOLLY = (wider, scaled)
+"""What spoils all masks of a class."""
 MISFITS: dict[str, tuple[Spoil, str]] = {
     "size": (wider, r"ill/IM0: a mask must have its image's size, \(5, 7\), found \(5, 8\) in seg"),
     "moved": (moved, "ill/IM1: a mask must lie where its image does, found another place"),
     "turned": (turned, "ill/IM1: a mask must lie where its image does, found another place"),
+    "scaled": (
+        scaled,
+        "ill/IM0: a mask must have its image's PixelSpacing, 0.5 mm, found 1 in seg",
+    ),
     "empty": (empty, "a mask must have a pixel inside in every image"),
     "none": (without, r"ill/IM1: no segmentation at 'masks/\*\*/\*' is of it; bring it"),
     "twice": (twice, "ill/IM1 is in several segmentations, other and seg; leave some out"),
@@ -206,9 +223,9 @@ def test_a_mask_that_does_not_fit_is_one_line(root: Path, spoil: Spoil, reason: 
     with pytest.raises(DatasetError, match=reason) as caught:
         regions(source)
     assert "\n" not in str(caught.value)
-    images = [f"ill/IM{number}" for number in ((0, 1, 2) if spoil is wider else (1,))]
+    images = [f"ill/IM{number}" for number in ((0, 1, 2) if spoil in WHOLLY else (1,))]
     assert [fault.file for fault in check(source, root / "ward")] == images
-    if spoil is not wider:
+    if spoil not in WHOLLY:
         (root / "ward/out.txt").write_text("ill/IM1\n")
         kept = regions(ward(root, 'exclude = "out.txt"\n'))
         np.testing.assert_array_equal(kept[:3], WHOLE[:3])
@@ -232,6 +249,19 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
             ] * 3
         },
         r"\(0008,9124\) does not say which image frame 0 was drawn on",
+    ),
+    "of two": (
+        {
+            "PerFrameFunctionalGroupsSequence": [
+                item(
+                    SegmentIdentificationSequence=[item(ReferencedSegmentNumber=1)],
+                    DerivationImageSequence=[item(SourceImageSequence=[
+                        item(ReferencedSOPInstanceUID=uid("ill", number)) for number in range(2)
+                    ])],
+                )
+            ] * 3
+        },
+        r"\(0008,2112\) names 2 images for frame 0",
     ),
 }  # fmt: skip
 

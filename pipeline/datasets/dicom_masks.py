@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 NEAR = 0.05
 """By how much, in pixels, a region may lie beside its image: positions are rounded."""
+SCALED = 0.01
+"""By how much the sides of their pixels may differ, a share of them: they are rounded too."""
 NOTHING, WRONG = -1, -2
 """In place of a frame: a slice of a volume that no region is in, and an image that has none."""
 
@@ -172,6 +174,11 @@ def _misfit(
     if regions.sides != sides:
         return f": a mask must have its image's size, {sides}, found {regions.sides} in {name}"
     other = regions.marks[place]
+    if mark.spacing and other.spacing and abs(other.spacing / mark.spacing - 1.0) > SCALED:
+        return (
+            f": a mask must have its image's PixelSpacing, {mark.spacing:g} mm, found "
+            f"{other.spacing:g} in {name}; draw it anew, or leave the image out with exclude"
+        )
     if mark.plane and other.plane:
         slack = max(FLOOR, NEAR * mark.spacing)
         apart = np.abs(np.subtract(mark.plane, other.plane))

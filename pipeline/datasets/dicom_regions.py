@@ -141,10 +141,20 @@ def _segment(header: Header, frame: int) -> int:
 def _image(header: Header, frame: int) -> tuple[str, int]:
     """Return which image a frame was drawn on: its SOPInstanceUID, and which frame of it."""
     for place in places(header, frame, "DerivationImageSequence"):
-        for source in items(place, "SourceImageSequence")[:1]:
-            number = numbers(source, "ReferencedFrameNumber")
-            if uid := text(source, "ReferencedSOPInstanceUID"):
-                return uid, int(number[0]) - 1 if number else 0
+        named = [
+            (uid, int(number) - 1)
+            for source in items(place, "SourceImageSequence")
+            if (uid := text(source, "ReferencedSOPInstanceUID"))
+            for number in numbers(source, "ReferencedFrameNumber") or [1.0]
+        ]
+        if len(set(named)) > 1:
+            raise header.fault(
+                "SourceImageSequence",
+                f"names {len(set(named))} images for frame {frame}",
+                "write a frame for each image, or leave the file out",
+            )
+        if named:
+            return named[0]
     raise header.fault(
         "DerivationImageSequence",
         f"does not say which image frame {frame} was drawn on",

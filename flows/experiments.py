@@ -14,6 +14,7 @@ from typing import Any
 from prefect import flow, tags, task
 from prefect.futures import as_completed
 from rich.console import Console
+from rich.markup import escape
 
 from flows.launch import default_out
 from flows.runners import in_share
@@ -47,7 +48,8 @@ def experiments(runs: Sequence[Run], out: Path, *, needs_data: bool = False) -> 
         except CovdpError as error:
             if not several:
                 raise
-            Console(stderr=True).print(f"[red]✗[/] {run.name}: {error}", highlight=False)
+            told = f"[red]✗[/] {run.name}: {escape(str(error))}"
+            Console(stderr=True).print(told, highlight=False)
             failed.append(error)
     with progress.step("report"):
         page = Path(report(out))

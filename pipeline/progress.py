@@ -128,11 +128,13 @@ def step(name: str) -> Iterator[Step]:
         yield now
     if not (is_watched() or is_verbose()):
         return
+    from rich.markup import escape
+
     if now.skipped:
-        console().print(f"[yellow]○ {name}: {now.skipped}[/]", highlight=False)
+        console().print(f"[yellow]○ {escape(name)}: {escape(now.skipped)}[/]", highlight=False)
     else:
         seconds = time.perf_counter() - started
-        console().print(f"[green]✓[/] {name} [dim]{seconds:.2f} s[/]", highlight=False)
+        console().print(f"[green]✓[/] {escape(name)} [dim]{seconds:.2f} s[/]", highlight=False)
 
 
 @contextmanager
@@ -159,7 +161,8 @@ def _bar(what: str, total: float | None) -> Iterator[Callable[[float, str], None
 def _started() -> "Progress":
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-    text = TextColumn("{task.description}"), TextColumn("{task.fields[shown]}")
+    fields = ("{task.description}", "{task.fields[shown]}")
+    text = [TextColumn(field, markup=False) for field in fields]
     display = Progress(
         SpinnerColumn(), text[0], BarColumn(16), text[1], console=console(), transient=True
     )

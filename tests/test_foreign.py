@@ -119,6 +119,16 @@ def test_odd_names_are_shown_as_they_are(honest: Path, tmp_path: Path) -> None:
     assert "the population [@nobody]" in (out / "compare.html").read_text(encoding="utf-8")
 
 
+def test_a_name_is_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables of both commands show names of classes with brackets as they are."""
+    names = ("[/x]", "[bold]", "[link=file:///]here")
+    paths = [str(document(tmp_path / f"{seed}.json", seed, names)) for seed in (1, 2)]
+    for command in ("compare", "combine"):
+        assert main([command, *paths]) == 0
+        told = capsys.readouterr().out
+        assert all(name in told for name in names)
+
+
 def test_a_name_is_no_formula_in_a_spreadsheet(tmp_path: Path) -> None:
     """Names in a table of numbers begin with an apostrophe where a spreadsheet would run them."""
     figure = bars(["=1+1", "@a", "b=c"], [-1.0, 2.0, 3.0], name="a", title="A", axis="x")

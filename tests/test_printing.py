@@ -348,6 +348,24 @@ def test_a_terminal_shows_count_rate_and_time(monkeypatch: pytest.MonkeyPatch) -
     assert re.search(r"✓ descriptors \d+\.\d\d s", shown)
 
 
+def test_a_name_is_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of classes with brackets are shown as they are, on bars and behind them."""
+
+    def command() -> None:
+        say(Level.NORMAL)
+        for skipped in ("", "no [data]"):
+            with step("[/x]") as now, counted("[bold]", 10, "[y]") as tick:
+                tick(10)
+                time.sleep(0.3)
+                now.skipped = skipped
+
+    shown = on_terminal(monkeypatch, command)
+    assert "✓ [/x] 0" in shown
+    assert "○ [/x]: no [data]" in shown
+    assert "[bold]" in shown
+    assert "10 of 10 [y]" in shown
+
+
 @pytest.mark.parametrize("level", [Level.QUIET, Level.NORMAL, Level.VERBOSE])
 def test_logs_hold_no_bars(capsys: pytest.CaptureFixture[str], level: Level) -> None:
     """Where there is no terminal nothing is shown, but for the steps' times when verbose."""

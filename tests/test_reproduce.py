@@ -430,6 +430,25 @@ def test_flow_writes_one_report_of_several(prefect_server: None, tmp_path: Path)
     assert "Total budget after m queries" in page
 
 
+def test_of_several_one_that_fails_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of its words, those in brackets too; the others go on, and the first is raised."""
+    import flows.experiments as flow
+
+    def fails(run: Run, *rest: object, **told: object) -> None:
+        raise ConfigError("give slices = [fewest, most], no [/x]")
+
+    monkeypatch.setattr(flow, "run_experiment", fails)
+    monkeypatch.setattr(flow, "report", lambda out: out)
+    few = load_experiments("rao-composition", "tg-burnin", chains=False)
+    with pytest.raises(ConfigError, match="fewest"):
+        flow.experiments.fn([Run(config, None, tmp_path) for config in few], tmp_path)
+    told = " ".join(capsys.readouterr().err.split())
+    for config in few:
+        assert f"{config.run_name}: give slices = [fewest, most], no [/x]" in told
+
+
 def test_a_target_is_checked_too() -> None:
     """A misspelt key in a dataset's table is refused with its name."""
     from pipeline.config import TargetConfig

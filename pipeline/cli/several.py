@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
+
 from pipeline.cli.options import (
     PLAIN,
     Out,
@@ -51,7 +53,7 @@ def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PL
     table = new_table("class", "p-value", "distance", "95 % radius", "sound")
     for name, one in found.items():
         cells = (f"{one.p_value:.3g}", f"{one.distance:.3g}", f"{one.radius:.3g}")
-        table.add_row(name, *cells, _yes(one.offered))
+        table.add_row(escape(name), *cells, _yes(one.offered))
     show(table, how)
     show(f" all classes together: p = {together:.3g}", how)
     _print_page(page, how)
@@ -94,7 +96,9 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
     )
     for name, one in found.items():
         radii = (f"{where.radius:.3g}" for where in (one.all, one.common))
-        table.add_row(name, f"{one.n:,}", *radii, f"{one.p_value:.3g}", _yes(one.all.offered))
+        table.add_row(
+            escape(name), f"{one.n:,}", *radii, f"{one.p_value:.3g}", _yes(one.all.offered)
+        )
     show(table, how)
     _print_page(page, how)
 

@@ -453,6 +453,7 @@ def test_a_store_that_does_not_answer_is_refused_in_time(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a server listens and says nothing, one line comes before any image is read."""
+    pytest.importorskip("aiohttp")  # what fsspec asks web servers with; it comes with S3
     monkeypatch.setattr("pipeline.store.place.PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/store"

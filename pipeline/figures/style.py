@@ -48,6 +48,9 @@ DEFINITIONS: Mapping[str, tuple[str, str]] = {
 """The letter of the budget in each definition, and the definition in words."""
 
 
+NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?")
+
+
 @dataclass(frozen=True)
 class Figure:
     """A chart ready for the page.
@@ -102,7 +105,7 @@ class Figure:
 def _inert(value: Any) -> Any:
     """Return a cell; text that spreadsheets take for a formula begins with an apostrophe."""
     formula = isinstance(value, str) and value.lstrip()[:1] in {"=", "+", "-", "@"}
-    return f"'{value}" if formula else value
+    return f"'{value}" if formula and not NUMBER.fullmatch(value) else value
 
 
 def finish(

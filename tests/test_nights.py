@@ -31,7 +31,7 @@ from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, read_histories, settle_night
 from pipeline.publish.sums import read_sums, sums_folder
-from pipeline.publish.transcript import night_row, read_stream
+from pipeline.publish.transcript import night_row, read_stream, stands_on
 from pipeline.store import find_place
 from pipeline.stream import (
     Night,
@@ -74,6 +74,7 @@ def simulated(nights: int) -> tuple[Stream, list[Night], list[dict[str, Any]]]:
         history.append(night)
         row = {"label": 0, "class_name": "well", **night_row(stream, night)}
         head = {"night": number, "horizon": 40, "coefficient_norm": column_norm(40)}
+        head |= stands_on(stream)
         documents.append(json.loads(json.dumps({"settings": SETTINGS, **head, "classes": [row]})))
     return stream, history, documents
 
@@ -107,6 +108,22 @@ def test_documents_alone_give_the_history_to_the_last_bit() -> None:
     assert mine
     assert theirs
     assert np.array_equal(mine.covariance, theirs.covariance)
+
+
+@pytest.mark.parametrize("name", ["axes", "centre"])
+def test_a_night_of_another_version_s_axes_is_refused(name: str) -> None:
+    """Its sums do not add up with ours; what is the same but for rounding does."""
+    _, _, documents = simulated(3)
+    number = np.array(documents[2][name])
+    documents[2][name] = (number + 1e-12).tolist()
+    read_histories(documents)
+    for other in (number * 1.001, number[:-1], ()):
+        documents[2][name] = np.array(other).tolist()
+        with pytest.raises(OutputError, match=f"night 3 .* other {name}"):
+            read_histories(documents)
+    del documents[2][name]
+    with pytest.raises(OutputError, match=f"night 3 .* other {name}"):
+        read_histories(documents)
 
 
 def test_documents_of_other_nights_or_other_noise_are_refused() -> None:

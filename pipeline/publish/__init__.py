@@ -19,6 +19,8 @@ that is ever said of them (`read_histories`):
 ``horizon``          the most nights there will be
 ``coefficient_norm`` ‖c‖ of the horizon: how far all nights together move with one unit
 ``axes``             rows A, (d, d), in which the variances of windows are stated
+``centre``           around which the stream counts, (d,); with other axes or another centre than
+                     its first night's a stream does not go on
 ``statement``        pairs of title and text; ``account`` as of a release
 ``classes``          for each class what follows
 

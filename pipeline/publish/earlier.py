@@ -20,7 +20,7 @@ from pipeline.publish.document import Public
 from pipeline.publish.sums import Sums, read_sums, sums_folder
 from pipeline.publish.transcript import (
     ClassHistory,
-    check_noise,
+    check_drawn,
     read_histories,
     read_night,
     read_stream,
@@ -116,7 +116,7 @@ def earlier(
     if sums is not None:
         assert now.last is not None
         document = json.loads(now.last.result)
-        check_noise(document, ground)
+        check_drawn(document, ground)
         histories = tuple(
             replace(found, nights=(*found.nights, read_night(nights, row)))
             for found, row in zip(sums.histories, document["classes"], strict=True)

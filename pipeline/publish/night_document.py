@@ -15,7 +15,7 @@ from pipeline.ledger import NightReservation
 from pipeline.ledger import Stream as Account
 from pipeline.privacy import GDP, privacy_statement
 from pipeline.publish.document import Public, account_part
-from pipeline.publish.transcript import ClassHistory, estimate_row, night_row
+from pipeline.publish.transcript import ClassHistory, estimate_row, night_row, stands_on
 from pipeline.stream import WINDOWS, column_norm, cumulative, joined, window
 
 ENTERED = (
@@ -43,7 +43,7 @@ def make_night(
         "night": held.night,
         "horizon": plan.horizon,
         "coefficient_norm": column_norm(plan.horizon),
-        "axes": stream.frame.back.tolist(),
+        **stands_on(stream),
         "classes": [_row(public, found) for found in classes],
         "statement": _statement(public, account, held, classes),
         "account": account_part(account.account, account.cost),

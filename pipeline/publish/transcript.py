@@ -24,6 +24,9 @@ from pipeline.mean.observed import as_values, from_values
 from pipeline.privacy import budget_from
 from pipeline.stream import Epoch, Estimate, Night, Opened, Shares, Stream, StreamPlan, column_norm
 
+ROUNDING = 1e-9
+"""How far axes may be apart that are the same: linear algebra rounds otherwise elsewhere."""
+
 
 @dataclass(frozen=True, eq=False)
 class ClassHistory:
@@ -77,7 +80,7 @@ def read_histories(documents: Iterable[Mapping[str, Any]]) -> tuple[ClassHistory
                 for row in document["classes"]
             ]
             nights = [[] for _ in known]
-        check_noise(document, stream)
+        check_drawn(document, stream)
         for row, so_far in zip(document["classes"], nights, strict=True):
             so_far.append(read_night(number, row))
     return tuple(
@@ -108,11 +111,11 @@ def read_domain(settings: Mapping[str, Any]) -> DescriptorDomain:
     )
 
 
-def check_noise(document: Mapping[str, Any], stream: Stream) -> None:
-    """Raise `OutputError` unless the noise of a night is what this version draws.
+def check_drawn(document: Mapping[str, Any], stream: Stream) -> None:
+    """Raise `OutputError` unless a night has the noise, the axes and the centre of this version.
 
     What a unit pays is shared out over all nights: with other shares on some of them it would not
-    add up to the charge.
+    add up to the charge. Along other axes, or around another centre, its sums would not add up.
     """
     horizon = stream.plan.horizon
     drawn = [step._replace(budget=stream.plan.budget) for step in stream.steps]
@@ -123,12 +126,22 @@ def check_noise(document: Mapping[str, Any], stream: Stream) -> None:
         for step in row["costs"]
     ]
     same = (document["horizon"], document["coefficient_norm"]) == (horizon, column_norm(horizon))
-    if not same or not set(stated) <= set(drawn):
+    other = "" if same and set(stated) <= set(drawn) else "noise"
+    for name, mine in stands_on(stream).items():
+        theirs = np.array(document.get(name, ()))
+        if theirs.shape != np.shape(mine) or not np.allclose(theirs, mine, rtol=0.0, atol=ROUNDING):
+            other = other or name
+    if other:
         raise OutputError(
             f"night {document['night']} of the stream {document['settings']['name']!r} was drawn "
-            "with other noise than this version draws; go on with the version that the document "
+            f"with other {other} than this version has; go on with the version that the document "
             f"names, {document['settings']['version']}"
         )
+
+
+def stands_on(stream: Stream) -> dict[str, Any]:
+    """Return the axes of a stream, rows (d, d), and its centre, (d,), as JSON values."""
+    return {"axes": stream.frame.back.tolist(), "centre": stream.centre.tolist()}
 
 
 def costs_of(stream: Stream, night: Night) -> list[dict[str, Any]]:

@@ -41,6 +41,20 @@ def test_the_page_has_the_regions_of_the_library() -> None:
     assert regions([{"class_name": "a", "observed": None}], "image") is None
 
 
+def test_a_mean_that_is_all_noise_leaves_the_others_their_regions() -> None:
+    """Its point may be positive definite but for rounding: no logarithm, no region, no error."""
+    rows = [row_of(name, releases(name)[0]) for name in ("tissue", "cells", "cells")]
+    rows[2]["class_name"] = "few"
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 5)))[0]
+    rows[2]["point"] = ((turn * [1e20, 1.0, 1.0, 1.0, 1e-9]) @ turn.T).tolist()
+    rows[2]["observed"] |= {"sigma": 50.0}
+    found, without = regions(rows, "image"), regions(rows[:2], "image")
+    assert found is not None
+    assert without is not None
+    assert found["lines"][:2] == without["lines"]
+    assert found["lines"][2][2:] == ["–", "–", "–"]
+
+
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [

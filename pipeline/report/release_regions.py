@@ -22,7 +22,7 @@ def regions(rows: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any] | No
     known = [row for row in rows if row.get("observed")]
     if not known:
         return None
-    apart = _nearest(known)
+    apart = _nearest([row for row in known if not withheld(read(row).observed)])
     lines = [
         [row["class_name"], *_cells(row, apart.get(row["class_name"]))]
         if row.get("observed")
@@ -73,7 +73,10 @@ def _share(share: float) -> str:
 
 
 def _nearest(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, float]]:
-    """Return for each class which released mean lies nearest to its own, and how far."""
+    """Return for each class with a region whose mean lies nearest to its own, and how far.
+
+    Means without a region may be noise of any size, which has no logarithm in double precision.
+    """
     if len(rows) < 2:
         return {}
     _, _, classes = placed(rows, least=2)

@@ -184,7 +184,8 @@ def test_one_chunk_at_a_time_is_in_memory(name: str) -> None:
     _, _, points = setting(name)
     cut = Cut(points, tuple(range(2, 40, 2)))
     released(cut, name, AdaptivePlan())
-    assert cut.passes == 5
+    rounds = 2 if name == "hyperbolic" else 3  # where there is no line there are two
+    assert cut.passes == 1 + 2 * rounds  # the survey, then shells and a mean in each
     assert cut.most <= 2
     assert cut.alive == 0
 

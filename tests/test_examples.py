@@ -33,14 +33,18 @@ def run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, A
 def test_private_means_are_near_the_true_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every class has its mean within three radii of its region: fails once in a million runs."""
+    """Every class has its mean within three radii of its region: fails once in a million runs.
+
+    In about one release of a hundred noise looks like far records, and no region is offered.
+    """
     found = run("my_images", tmp_path, monkeypatch)
     manifold = covdp.MANIFOLDS["spd-log-euclidean"](k=5)
     for name, images in found["images"].items():
         true = covdp.frechet_mean(covdp.describe(images, descriptor="oct5"), manifold=manifold)
         where = found["regions"][name]
-        assert where.offered
-        assert manifold.dist(found["means"][name], true.point) < 3 * where.radius
+        if where.offered:
+            assert manifold.dist(found["means"][name], true.point) < 3 * where.radius
+    assert any(where.offered for where in found["regions"].values())
 
 
 def test_hospitals_with_one_device_are_alike(
@@ -48,11 +52,13 @@ def test_hospitals_with_one_device_are_alike(
 ) -> None:
     """A gain of 1.15 is found (of 15 runs the weakest had z = 5.9), none where there is none.
 
-    Fails for sound code once in ten thousand runs.
+    In about one release of a hundred noise looks like far records, and nothing is told apart. Fails
+    for sound code once in ten thousand runs.
     """
     found = run("two_hospitals", tmp_path, monkeypatch)
     assert found["alike"].p_value > 1e-4
-    assert found["other"].p_value < 1e-2
+    assert found["other"].p_value < 1e-2 or not found["other"].offered
+    assert any(found[test].offered for test in ("alike", "other"))
     assert found["together"].all.radius < 0.2
 
 

@@ -124,7 +124,7 @@ SETTINGS = {"descriptor": "oct5", "eta": 1e-6, "image_height": SIDE, "image_widt
     ids=["one-draw", "size-alone", "adaptive", "log-cholesky"],
 )
 def test_bands_hold_the_term_without_noise(manifold: str, plan: str, stated: bool) -> None:
-    """In 9 of 10 releases or more, for each term: at least 43 of 60.
+    """In 9 of 10 releases or more, for each term: at least 43 of 60. One without a band is a miss.
 
     A band that holds 9 of 10 fails for a term with probability 2e-5; of the exact noise of a single
     draw no more than 59 hold all (2e-3 that all 60 do, for each).
@@ -145,8 +145,8 @@ def test_bands_hold_the_term_without_noise(manifold: str, plan: str, stated: boo
         row = {"point": release.point, "predicted_error": predicted[0], "costs": release.steps}
         row["observed"] = observed_values(release) if stated else None
         for place, found in enumerate(read_terms(terms, mean_of(row, axes), space)):
-            assert found.low is not None
-            held[place] += found.low <= float(found.term.value(hidden.mean)) <= found.high
+            if found.low is not None:
+                held[place] += found.low <= float(found.term.value(hidden.mean)) <= found.high
     assert (held >= 43).all(), held
     assert plan == "auto" or (held < 60).all(), held
 

@@ -172,6 +172,7 @@ def test_the_plan_works_without_images_and_without_a_ledger(
     for end in ("low", "high", "radius"):
         well, ill = ([row[end] for row in one["by_budget"]] for one in found["classes"])
         assert well == sorted(well, reverse=True)
+        assert well[0] > 2 * well[-1]  # the last budget is sixteen times the first
         assert all(a > b for a, b in zip(well, ill, strict=True))
 
 

@@ -23,12 +23,13 @@ from pipeline.cli import main
 from pipeline.descriptors import domain
 from pipeline.figures import number
 from pipeline.geometry import MANIFOLDS
-from pipeline.inference import two_sample
+from pipeline.inference import covariance, two_sample
+from pipeline.inference.released import read
 from pipeline.mean import AdaptivePlan, Release, mean
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.document import observed_values
-from pipeline.publish.forests import LEVEL, differences
+from pipeline.publish.forests import LEVEL, differences, population_mean
 from pipeline.report.several_parts import finite
 
 CLASSES = ("<b>tissue</b>", "cells")
@@ -161,6 +162,17 @@ def test_a_gain_is_found_as_such() -> None:
     assert values.pop("roughness") == pytest.approx(1.0, rel=1e-9)
     assert values.pop("upright") == pytest.approx(1.0, rel=1e-9)
     assert list(values.values()) == pytest.approx([0.0] * len(values), abs=1e-9)
+
+
+def test_the_error_of_a_population_has_its_noise_and_its_scatter() -> None:
+    """In no direction is it less than the noise with Σ̂/n; clipping adds to that."""
+    for name in ("tissue", "cells"):
+        row = row_of(name, releases(name)[0])
+        seen = read(row).observed
+        least = seen.noise + covariance(seen) / seen.n
+        stated = population_mean(row).covariance
+        assert stated is not None
+        assert np.linalg.eigvalsh(stated - least).min() > -1e-9 * np.trace(least)
 
 
 def test_bands_of_differences_hold_as_often_as_they_say() -> None:

@@ -146,8 +146,8 @@ CONTROLS: tuple[Case, ...] = (
     ),
     replace(
         ADAPTIVE_CASES[0],
-        fault="a third of the noise",
-        broken=lambda case: replace(cast(Any, case.calibrate()), scale=1 / 3),
+        fault="half the noise",
+        broken=lambda case: replace(cast(Any, case.calibrate()), scale=0.5),
     ),
     replace(
         PERSON_CASES[0],

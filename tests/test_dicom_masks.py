@@ -11,7 +11,14 @@ from PIL import Image
 from pydicom.uid import RLELossless
 from sample_dicom import item, write_dicom, write_segmentation
 
-from pipeline.datasets import ImageSource, find_card, open_dataset, sift
+from pipeline.datasets import (
+    ImageSource,
+    dicom_header,
+    dicom_regions,
+    find_card,
+    open_dataset,
+    sift,
+)
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
 from pipeline.store import check, fill, find_place, make_plan, plan, take
@@ -331,6 +338,35 @@ def test_series_whose_masks_do_not_fit(root: Path) -> None:
     with pytest.raises(DatasetError, match="ill/IM0: no segmentation at"):
         regions(source)
     assert [fault.file for fault in check(source, root / "ward")] == ["ill"]
+
+
+def test_a_long_segmentation_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says is kept while its images are read one by one, and each frame looked at once."""
+    count = 60
+    pixels = np.random.default_rng(2).integers(0, 256, (count, *SIDES), dtype=np.uint8)
+    for label in ("well", "ill"):
+        known = {"SOPInstanceUID": uid(label, 0), "NumberOfFrames": count}
+        write_dicom(tmp_path / f"ward/{label}/0", pixels, **known)
+        of = [(uid(label, 0), number + 1) for number in range(count)]
+        write_segmentation(tmp_path / f"ward/masks/{label}", drawn(len(label), count), of)
+    headers, groups = list[Path](), list[str]()
+    read, items = dicom_regions.read_header, dicom_header.items
+
+    def read_header(stream: Any, file: Path) -> Any:
+        headers.append(file)
+        return read(stream, file)
+
+    def items_of(elements: Any, keyword: str) -> Any:
+        groups.append(keyword)
+        return items(elements, keyword)
+
+    monkeypatch.setattr(dicom_regions, "read_header", read_header)
+    monkeypatch.setattr(dicom_header, "items", items_of)
+    source = ward(tmp_path)
+    np.testing.assert_array_equal(regions(source, 1), [*drawn(4, count), *drawn(3, count)])
+    assert check(source, tmp_path / "ward") == []
+    assert sorted(headers) == [tmp_path / f"ward/masks/{label}" for label in ("ill", "well")]
+    assert groups.count("PerFrameFunctionalGroupsSequence") < 20  # not one for each frame
 
 
 def test_what_changes_after_it_was_listed(root: Path) -> None:

@@ -7,7 +7,7 @@ Next on the path: `dicom_pixels`, which reads the frames.
 import os
 from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,6 +19,7 @@ from pipeline.datasets.dicom_elements import (
     TRANSFER_SYNTAX,
     UNDEFINED,
     Read,
+    items,
     plain,
     read_elements,
     text,
@@ -94,6 +95,17 @@ class Header:
         """Bytes of a frame that is not compressed."""
         halved = self.photometric == "YBR_FULL_422" and self.length >= 0
         return self.rows * self.columns * (2 if halved else self.samples) * self.allocated // 8
+
+    @cached_property
+    def groups(self) -> tuple[list["Dataset"], list["Dataset"]]:
+        """Functional groups of Enhanced objects: those of each frame, and the shared ones."""
+        each = items(self.elements, "PerFrameFunctionalGroupsSequence")
+        if each and len(each) != self.frames:
+            raise self.fault(
+                "PerFrameFunctionalGroupsSequence",
+                f"must have {self.frames} item(s), one for each frame, found {len(each)}",
+            )
+        return each, items(self.elements, "SharedFunctionalGroupsSequence")[:1]
 
     @property
     def person(self) -> str:

@@ -16,7 +16,7 @@ from pipeline.datasets.classed import Classed, root_of
 from pipeline.datasets.decoding import fitted
 from pipeline.datasets.dicom_files import FAULTY, Seen, readable
 from pipeline.datasets.dicom_planes import FLOOR, UNIT, Mark
-from pipeline.datasets.dicom_regions import Regions, read_regions, read_segmentation, union
+from pipeline.datasets.dicom_regions import Regions, read_regions, union
 from pipeline.datasets.dicom_volumes import Found as Images
 from pipeline.datasets.excluded import excluded, is_left_out
 from pipeline.datasets.listing import find_files
@@ -82,9 +82,8 @@ def inside_alone(found: Found, kept: list[int], seen: list[Seen]) -> tuple[list[
     some: set[tuple[str, int]] = set()
     for name, regions in zip(found.names, found.regions, strict=True):
         with readable(Path(name)) as stream:
-            header = read_segmentation(stream, Path(name))
             for mark, frames in zip(regions.marks, regions.frames, strict=True):
-                if header is not None and union(stream, header, frames).any():
+                if union(stream, regions, frames).any():
                     some.add((mark.uid, mark.frame))
     files, left = [], []
     for index, one in zip(kept, seen, strict=True):
@@ -210,10 +209,8 @@ def _decode(
     ):
         raise ImageError(f"{file} has changed since it was listed; read the images again")
     with readable(file) as stream:
-        header = read_segmentation(stream, file)
-        assert header is not None
         found = [
-            union(stream, header, () if place == NOTHING else regions.frames[place])
+            union(stream, regions, () if place == NOTHING else regions.frames[place])
             for place in wanted.tolist()
         ]
     if card.size:

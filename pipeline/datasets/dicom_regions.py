@@ -5,6 +5,7 @@ Frames are bits, one after another, each of one segment and one image (Derivatio
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -17,11 +18,15 @@ from pipeline.datasets.dicom_header import Header, read_header
 from pipeline.datasets.dicom_planes import Mark, read_mark
 from pipeline.datasets.dicom_scaling import places
 from pipeline.datasets.frames import Segments
+from pipeline.datasets.reading import state
 from pipeline.datasets.shapes import LARGEST
 from pipeline.errors import ImageError
 
 _HEAD = 1 << 12
 """Bytes of a file in which it says of what class it is."""
+KEPT = 16
+"""Segmentations of which is kept what they say: of thousands of frames it takes seconds to read,
+and their images are read a few at a time."""
 
 
 class Regions(NamedTuple):
@@ -35,11 +40,14 @@ class Regions(NamedTuple):
         The images, in the order in which they are first named.
     frames : tuple of tuple of int
         For each its frames in the segmentation, one a segment.
+    start : int
+        Where the bits begin in the file.
     """
 
     sides: tuple[int, int]
     marks: tuple[Mark, ...]
     frames: tuple[tuple[int, ...], ...]
+    start: int
 
 
 def read_regions(file: Path, segments: Segments | None) -> Regions | None:
@@ -50,8 +58,14 @@ def read_regions(file: Path, segments: Segments | None) -> Regions | None:
     ImageError
         When it is one that cannot be read, or leaves open what is inside.
     """
+    return _read_regions(file, state(file), segments)
+
+
+@lru_cache(maxsize=KEPT)
+def _read_regions(file: Path, stamp: bytes, segments: Segments | None) -> Regions | None:
+    """Return the same; a file with another `stamp` is another."""
     with readable(file) as stream:
-        header = read_segmentation(stream, file)
+        header = _read_segmentation(stream, file)
         if header is None:
             return None
         wanted = _wanted(header, segments)
@@ -64,10 +78,11 @@ def read_regions(file: Path, segments: Segments | None) -> Regions | None:
             frames.setdefault(image, []).append(frame)
             marks.setdefault(image, read_mark(header, frame)._replace(uid=image[0], frame=image[1]))
     sides = header.rows, header.columns
-    return Regions(sides, tuple(marks.values()), tuple(map(tuple, frames.values())))
+    found = tuple(map(tuple, frames.values()))
+    return Regions(sides, tuple(marks.values()), found, header.start)
 
 
-def read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
+def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
     """Return the header of a segmentation that can be read; None for any other file."""
     head = stream.read(_HEAD)
     if head[128:132] != b"DICM" or SEGMENTATION.encode() not in head:
@@ -95,17 +110,17 @@ def read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
     return header
 
 
-def union(stream: BinaryIO, header: Header, frames: Sequence[int]) -> ImageArray:
+def union(stream: BinaryIO, regions: Regions, frames: Sequence[int]) -> ImageArray:
     """Return where any of some frames is not 0, (h, w) of 0 and 1; frames lie bit after bit."""
-    pixels = header.rows * header.columns
+    pixels = math.prod(regions.sides)
     found = np.zeros(pixels, np.uint8)
     for frame in frames:
         first = frame * pixels
-        stream.seek(header.start + first // 8)
+        stream.seek(regions.start + first // 8)
         content = stream.read(math.ceil((first % 8 + pixels) / 8))
         bits = np.unpackbits(np.frombuffer(content, np.uint8), bitorder="little")
         found |= bits[first % 8 :][:pixels]
-    return found.reshape(header.rows, header.columns)
+    return found.reshape(regions.sides)
 
 
 def _wanted(header: Header, segments: Segments | None) -> frozenset[int]:

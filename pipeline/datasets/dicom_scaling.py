@@ -88,15 +88,9 @@ def _header_window(header: Header, frame: int, plain: bool) -> Window:
 
 def places(header: Header, frame: int, group: str) -> list["Dataset"]:
     """Return where to look for what is said of one frame, the nearest first."""
-    each = items(header.elements, "PerFrameFunctionalGroupsSequence")
-    if each and len(each) != header.frames:
-        raise header.fault(
-            "PerFrameFunctionalGroupsSequence",
-            f"must have {header.frames} item(s), one for each frame, found {len(each)}",
-        )
-    shared = items(header.elements, "SharedFunctionalGroupsSequence")
-    groups = [*each[frame : frame + 1], *shared[:1]]
-    return [*(item for one in groups for item in items(one, group)[:1]), header.elements]
+    each, shared = header.groups
+    of_frame = (item for one in each[frame : frame + 1] + shared for item in items(one, group)[:1])
+    return [*of_frame, header.elements]
 
 
 def _real(header: Header, place: "Dataset", keyword: str) -> float:

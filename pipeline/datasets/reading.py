@@ -111,7 +111,7 @@ class InOneStream:
 
     def stamp(self, rows: Rows) -> bytes:
         """See `Reader`."""
-        digest = hashlib.sha256(b"".join(map(_state, self.files)))
+        digest = hashlib.sha256(b"".join(map(state, self.files)))
         kept = rows if self.kept is None else self.kept[rows]
         digest.update(kept.astype(np.int64).tobytes())
         return digest.digest()
@@ -219,7 +219,7 @@ class InFiles:
         digest = hashlib.sha256()
         for index in dict.fromkeys(self.file[rows].tolist()):
             for name in [self.names[index], *map(str, self._beside(index))]:
-                digest.update(_state(name))
+                digest.update(state(name))
         digest.update(self.frame[rows].astype(np.int64).tobytes())
         return digest.digest()
 
@@ -239,7 +239,7 @@ def _whole(parts: list[ImageArray]) -> ImageArray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _state(file: Path | str) -> bytes:
+def state(file: Path | str) -> bytes:
     """Return name, size and times of a file.
 
     What was copied in its place with its old time (``cp -p``, ``rsync -t``) has a new change time.

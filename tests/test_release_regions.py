@@ -8,6 +8,7 @@ from test_several_pages import SPACE, releases, row_of
 
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import region
+from pipeline.inference.regions import NOISY
 from pipeline.report.history_parts import _radius
 from pipeline.report.release_regions import as_gain, radius_of, regions
 
@@ -60,7 +61,7 @@ def test_a_mean_that_is_all_noise_leaves_the_others_their_regions() -> None:
     [
         ("clipped", 0.4, "40% of the records"),
         ("sigma", 0.05, "2.5 times too wide"),
-        ("moment", None, "no second moment"),
+        ("moment", None, "records seemed to lie far from all others"),
     ],
 )
 def test_a_region_that_is_not_offered_says_why(field: str, value: float | None, words: str) -> None:
@@ -71,6 +72,18 @@ def test_a_region_that_is_not_offered_says_why(field: str, value: float | None, 
     assert where is None
     assert not region(row).offered
     assert words in text
+
+
+def test_noise_is_blamed_only_where_it_is_wide() -> None:
+    """Without a second moment: n·μ is too small, or far records were seen, and not both."""
+    row = row_of("tissue", releases("tissue")[0])
+    row["observed"] |= {"moment": None, "sigma": 1.01 * NOISY}
+    assert radius_of(row) == (
+        "Not offered: no second moment: the noise covers the whole region, n·μ is too small.",
+        None,
+    )
+    row["observed"] |= {"sigma": 0.99 * NOISY}
+    assert "n·μ is not too small" in radius_of(row)[0]
 
 
 def test_a_history_has_the_radius_of_the_latest_release() -> None:

@@ -62,6 +62,24 @@ def test_documents_are_combined(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "one population" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["compare", "combine"])
+def test_releases_of_one_population_are_warned_of(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line on standard error, whatever is printed; results and exit code as they are."""
+    paths = [str(document(tmp_path / f"{seed}.json", seed, population="ward")) for seed in (1, 2)]
+    assert main([command, *paths, "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["classes"]
+    assert told.err.startswith("covdp: More than one of them is about the population ward.")
+    assert len(told.err.strip().splitlines()) == 1
+    assert main([command, *paths, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    other = str(document(tmp_path / "other.json", 2, population="elsewhere"))
+    assert main([command, paths[0], other]) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [
@@ -70,6 +88,7 @@ def test_documents_are_combined(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (("compare", "a.json", "list.json"), "list.json is no document of a release"),
         (("compare", "a.json", "other.json"), "has descriptor = 'toy3', "),
         (("combine", "a.json", "other.json", "a.json"), "a.json and a.json are one release"),
+        (("combine", "a.json", "copy.json"), "a.json and copy.json are one release"),
         (("combine", "a.json", "rare.json"), "no class stands in all documents"),
         (("compare", "a.json", "night.json"), "night.json is a night of a stream"),
         (("compare", "a.json", "old.json"), "need what an adaptive mean observed"),
@@ -86,8 +105,10 @@ def test_what_cannot_be_compared_is_one_line(
     monkeypatch.chdir(tmp_path)
     old = json.loads(document(Path("a.json"), 1).read_text())
     Path("list.json").write_text("[]")
-    document(Path("other.json"), 1, descriptor="oct5")
-    document(Path("rare.json"), 1, ("rare",))
+    again = old | {"settings": old["settings"] | {"name": "again"}, "classes": old["classes"][1:]}
+    Path("copy.json").write_text(json.dumps(again, indent=1))
+    document(Path("other.json"), 2, descriptor="oct5")
+    document(Path("rare.json"), 2, ("rare",))
     Path("night.json").write_text(json.dumps(old | {"night": 3}))
     for row in old["classes"]:
         del row["observed"]

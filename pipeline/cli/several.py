@@ -1,5 +1,6 @@
 """Commands on several releases: compare and combine, from their documents alone."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pipeline.cli.options import (
     print_paths,
     show,
 )
+from pipeline.errors import one_line
 
 
 def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PLAIN) -> None:
@@ -46,6 +48,7 @@ def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PL
         found = {name: two_sample(*rows) for name, rows in several.classes.items()}
         together = min(1.0, len(found) * min(one.p_value for one in found.values()))
         page = build_comparison(several, found, together, out) if out else None
+    _warn(several.doubt, how)
     if how.json:
         rows = [{"class": name, **vars(one)} for name, one in found.items()]
         print_json({"p_value": together, "classes": rows, **_written(page)})
@@ -87,6 +90,7 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
     with computed(documents):
         found = {name: combined(rows) for name, rows in several.classes.items()}
         page = build_combination(several, found, out) if out else None
+    _warn(several.doubt, how)
     if how.json:
         classes = [_combined(name, one) for name, one in found.items()]
         print_json({"classes": classes, **_written(page)})
@@ -118,8 +122,14 @@ def _combined(name: str, found: Any) -> dict[str, Any]:
     return {"class": name, "n": found.n, **means, "heterogeneity": test}
 
 
+def _warn(doubt: str, how: Printing) -> None:
+    """Say on standard error what makes results doubtful; exit codes are for what fails."""
+    if doubt and not how.quiet:
+        print(f"covdp: {one_line(doubt)}", file=sys.stderr)
+
+
 def _yes(offered: bool) -> str:
-    return "yes" if offered else "no, noise hides how many records were clipped, or too many were"
+    return "yes" if offered else "no: noise is too wide, or too many records were clipped or far"
 
 
 def _written(page: Path | None) -> dict[str, Path]:

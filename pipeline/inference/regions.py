@@ -178,8 +178,13 @@ def is_offered(observed: Observed) -> bool:
 
 def withheld(observed: Observed) -> str:
     """Return why no region is offered, in words; "" where one is."""
-    if observed.moment is None:
+    if observed.moment is None and observed.sigma > NOISY:
         return "no second moment: the noise covers the whole region, n·μ is too small"
+    if observed.moment is None:
+        return (
+            "no second moment: records seemed to lie far from all others, so the noise covers the "
+            "whole region; n·μ is not too small, and noise alone may look so, seldom"
+        )
     if observed.sigma > NOISY:
         times = observed.sigma / NOISY
         return f"the noise is {times:.2g} times too wide to say how much was clipped: n·μ is small"

@@ -7,6 +7,7 @@ They may come from other hospitals, so nothing in them is taken for granted. Nex
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,6 +86,17 @@ class Several(NamedTuple):
         found = [str(one.settings.get("population")) for one in self.given]
         return tuple(name for name in dict.fromkeys(found) if found.count(name) > 1)
 
+    @property
+    def doubt(self) -> str:
+        """What is wrong where people may be in more than one of them; "" where none need be."""
+        if not self.shared:
+            return ""
+        names = ", ".join(self.shared)
+        return (
+            f"More than one of them is about the population {names}. Where the same people are in "
+            "both, differences are smaller than is reckoned here, and p-values too large."
+        )
+
 
 def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
     """Read documents of two releases or more; with `distinct`, none twice.
@@ -99,14 +111,13 @@ def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
     if len(paths) < 2:
         raise ConfigError(f"give two documents of releases or more, found {len(paths)}")
     given = tuple(_given(path) for path in paths)
-    first, seen = given[0], dict[str, Path]()
-    for one in given:
-        if distinct and one.digest in seen:
+    first = given[0]
+    for one, other in combinations(given, 2) if distinct else ():
+        if any(row in other.document["classes"] for row in one.document["classes"]):
             raise ConfigError(
-                f"{seen[one.digest]} and {one.path} are one release, whose people would count "
+                f"{one.path} and {other.path} are one release, whose people would count "
                 "twice; give each once"
             )
-        seen[one.digest] = one.path
     for one in given[1:]:
         for name, ours, theirs in _differences(first.settings, one.settings):
             raise ConfigError(

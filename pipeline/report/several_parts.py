@@ -60,15 +60,8 @@ def basis(several: Several) -> list[Finding]:
             told=True,
         ),
     ]
-    if several.shared:
-        found.append(
-            Finding(
-                f"More than one of them is about the population {listing(several.shared)}. Where "
-                "the same people are in both, differences are smaller than is reckoned here, and "
-                "p-values too large.",
-                warning=True,
-            )
-        )
+    if several.doubt:
+        found.append(Finding(several.doubt, warning=True))
     return found + list(_unsound(several))
 
 

@@ -279,6 +279,48 @@ def test_no_region_of_a_scan_is_told_of(
     assert not re.search(r"a mask|segmentation|\(00..,0...\)|DICOM", said)
 
 
+BESIDE: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "nothing inside": ("png", lambda file: Image.new("L", (28, 28)).save(file)),
+    "size": ("png", lambda file: Image.new("L", (9, 28), 255).save(file)),
+    "no picture": ("png", Path.unlink),
+    "elsewhere": ("nii", lambda file: save_region(file, 28, 28, 1, moved=9.0)),
+    "other voxels": ("nii", lambda file: save_region(file, 28, 27, 1)),
+    "no number": ("nii", lambda file: save_region(file, 28, 28, 1, inside=np.nan)),
+    "no volume": ("nii", lambda file: file.write_bytes(NAME.encode() * 99)),
+}
+
+
+@pytest.mark.parametrize(("end", "spoil"), BESIDE.values(), ids=BESIDE)
+def test_no_mask_beside_a_scan_is_told_of(
+    ward: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    end: str,
+    spoil: Callable[[Path], object],
+) -> None:
+    """Neither of pictures nor of NIfTI beside DICOM is told more than that one is at fault."""
+    caplog.set_level(logging.DEBUG)
+    pixels = np.random.default_rng(1).integers(0, 256, (28, 28), dtype=np.uint8)
+    lies = {
+        "ImagePositionPatient": [0, 0, 0], "ImageOrientationPatient": [-1, 0, 0, 0, -1, 0],
+        "PixelSpacing": [1, 1],
+    }  # fmt: skip
+    for label, number in product(("well", "ill"), range(2)):
+        write_dicom(ward / "scans" / label / f"{NAME}-{number}", pixels, **lies)
+        mask = ward / "scans/masks" / label / f"{NAME}-{number}.{end}"
+        mask.parent.mkdir(parents=True, exist_ok=True)
+        save_region(mask, 28, 28, 1) if end == "nii" else Image.new("L", (28, 28), 9).save(mask)
+    (ward / "ward.toml").write_text(
+        f'{CARD.replace("folder", "dicom")}path = "scans"\nmasks = "masks/{{class}}/*.{end}"\n'
+    )
+    masks = registry.open_dataset(ward / "ward.toml", ward).masks
+    assert masks is not None
+    assert next(masks(np.arange(4), 4)).all()
+    spoil(ward / "scans/masks/ill" / f"{NAME}-1.{end}")
+    said = refused(ward, "withheld", capfd, caplog)
+    assert not re.search("a mask|pixel|voxel|NIfTI|readable", said)
+
+
 def extend(path: Path, line: str) -> None:
     """Add a line to a file."""
     path.write_text(path.read_text() + line)

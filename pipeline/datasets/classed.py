@@ -49,6 +49,8 @@ class PatternCard(Protocol):
     @property
     def beside(self) -> str | None: ...  # noqa: D102
     @property
+    def shared(self) -> bool: ...  # noqa: D102
+    @property
     def sparse(self) -> bool: ...  # noqa: D102
 
 
@@ -90,7 +92,7 @@ def check_card(card: PatternCard) -> None:
     """Raise `ValueError` unless a card's pattern can be read and its classes stay in the folder."""
     check_pattern(card.pattern)
     if card.beside is not None:
-        check_masks(card.beside, card.pattern)
+        check_masks(card.beside, card.pattern, shared=card.shared)
     for name in card.classes:
         if not goes_down(card.pattern.replace("{class}", name)):
             raise ValueError(f"class {name!r} would lead out of the folder")
@@ -162,7 +164,7 @@ def sort_files(
         f"'{card.pattern}' tell them apart",
         sift,
     )
-    if masks:
+    if masks and not card.shared:
         check_once(masks, f"is the mask of two images; make '{card.beside}' tell them apart", sift)
     split_of = np.concatenate([split_codes(split, len(card.classes)) for split in splits])
     people = [person for group in groups for person in group.people]
@@ -229,7 +231,8 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _Grou
     if card.beside is not None:
         for found in images:
             letters = pattern.letters(found.relative)
-            masks[found] = mask_of(card.beside, found.relative, named | letters)
+            below = pattern.below(found.relative)
+            masks[found] = mask_of(card.beside, found.relative, named | letters, below)
         taken = set(masks.values())  # a mask is no image, whatever its format
         images = [found for found in masks if found.relative not in taken]
         group.passed = [found for found in group.passed if found.relative not in taken]

@@ -95,27 +95,40 @@ def decode(file: Path, card: PictureCard, check: Check | None = None) -> ImageAr
 
 
 def decode_mask(file: Path, card: PictureCard, wanted: tuple[int, int]) -> ImageArray:
-    """Return the mask of an image, (h, w) of 0 and 1: 1 where a pixel is not black.
-
-    It must have the image's height and width, and is made to fit as the image is, each pixel from
-    its nearest; what an image is padded with lies outside.
-    """
-    from PIL import Image
-
-    with opened(file, MASKS) as image:
-        check_one(image, file)
-        if (sides := (image.height, image.width)) != wanted:
-            raise ImageError(f"{file}: a mask must have its image's size, {wanted}, found {sides}")
-        pixels = np.asarray(image if image.mode in DEEP | {"1", "L"} else image.convert("RGB"))
-    inside = pixels.any(axis=-1) if pixels.ndim == 3 else pixels != 0
-    plain = Image.fromarray(inside.astype(np.uint8))
-    found = np.asarray(fitted(plain, card.size, card.fit, smooth=False) if card.size else plain)
+    """Return the mask of an image, (h, w) of 0 and 1, made to fit as the image is; not empty."""
+    found = fitted_mask(read_mask(file, wanted), card)
     if not found.any():
         raise ImageError(
             f"{file}: a mask must have a pixel inside, one that is not black, found none of "
             f"{found.size}; draw one, or leave the image out with exclude"
         )
     return found
+
+
+def read_mask(file: Path, wanted: tuple[int, int]) -> ImageArray:
+    """Return a mask as it was drawn, (h, w) of 0 and 1: 1 where a pixel is not black.
+
+    It must have its image's height and width.
+    """
+    with opened(file, MASKS) as image:
+        check_one(image, file)
+        if (sides := (image.height, image.width)) != wanted:
+            raise ImageError(f"{file}: a mask must have its image's size, {wanted}, found {sides}")
+        pixels = np.asarray(image if image.mode in DEEP | {"1", "L"} else image.convert("RGB"))
+    inside = pixels.any(axis=-1) if pixels.ndim == 3 else pixels != 0
+    return np.asarray(inside, np.uint8)
+
+
+def fitted_mask(mask: ImageArray, card: OwnCard) -> ImageArray:
+    """Return a mask made to fit as its image is, where the card has a size.
+
+    Each pixel is its nearest; what an image is padded with lies outside.
+    """
+    from PIL import Image
+
+    if not card.size:
+        return mask
+    return np.asarray(fitted(Image.fromarray(mask), card.size, card.fit, smooth=False))
 
 
 def _window(card: PictureCard) -> Window:

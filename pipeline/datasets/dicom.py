@@ -17,8 +17,10 @@ from pydantic import model_validator as check
 
 from pipeline.datasets.cards import goes_down, require_classes
 from pipeline.datasets.classed import Classed, check_card, sort_files
+from pipeline.datasets.dicom_beside import NIFTI, PICTURES, drawn_beside, of_slices
 from pipeline.datasets.dicom_files import FAULTY, First, Seen, decode, look, look_at_all
-from pipeline.datasets.dicom_masks import find_regions, inside_alone, regions_of
+from pipeline.datasets.dicom_masks import inside_alone, regions_of
+from pipeline.datasets.dicom_named import find_named
 from pipeline.datasets.dicom_volumes import Found, stack_up
 from pipeline.datasets.frames import Frames, Segments
 from pipeline.datasets.own import OwnCard, of_several_depths
@@ -27,6 +29,7 @@ from pipeline.datasets.reading import InFiles
 from pipeline.datasets.shapes import check_extent
 from pipeline.datasets.sifting import Sift
 from pipeline.datasets.source import ImageSource
+from pipeline.errors import DatasetError
 
 
 class DicomCard(OwnCard):
@@ -45,8 +48,10 @@ class DicomCard(OwnCard):
         Whether files are read that say of themselves that names are burnt into their pixels, or
         that a face can be known.
     masks : str, optional
-        Where segmentation objects lie, which say of which images they are: a pattern with ``*`` and
-        ``**`` alone. Files there that are none are passed by.
+        Where the mask of an image lies, as in a folder of pictures, if it ends as names of pictures
+        or of NIfTI do; one in NIfTI may be of several images. Else where segmentation objects lie,
+        which say of which images they are: a pattern with ``*`` and ``**`` alone. Files there that
+        are none are passed by.
     segments : "all" or numbers, optional
         Which segments are inside; needed where a segmentation has several.
     mixed : "accept", optional
@@ -65,8 +70,19 @@ class DicomCard(OwnCard):
     segments: Segments | None = None
 
     @property
-    def beside(self) -> None:
-        """None: masks are not found by the names of images."""
+    def beside(self) -> str | None:
+        """Where masks lie that are found by the names of images: pictures, and NIfTI."""
+        return self.masks if (self.masks or "").lower().endswith(PICTURES + NIFTI) else None
+
+    @property
+    def shared(self) -> bool:
+        """Whether several images may have their masks in one file."""
+        return of_slices(self.masks or "")
+
+    @property
+    def objects(self) -> str | None:
+        """Where segmentation objects lie."""
+        return None if self.beside else self.masks
 
     @check(mode="after")
     def _dicom_keys_fit(self) -> Self:
@@ -79,13 +95,12 @@ def check_keys(card: OwnCard) -> None:
     """Raise `ValueError` where keys of a card of DICOM do not go together."""
     if card.window == "header" and card.channels == 3:
         raise ValueError('colour has no window of its own; give [low, high] or "image"')
-    masks = getattr(card, "masks", None)
-    if getattr(card, "frames", None) == "masked" and masks is None:
-        raise ValueError('frames = "masked" needs masks, where segmentations lie')
+    masks = getattr(card, "objects", None)
     if masks is not None and (not goes_down(masks) or "{" in masks):
         raise ValueError(
             "masks of DICOM must be relative, without '..', as in 'masks/**/*.dcm', and name no "
-            f"class: segmentations say of which images they are; found {masks!r}"
+            "class: segmentations say of which images they are; or end as in "
+            f"'masks/{{class}}/*.png' or '*.nii.gz'; found {masks!r}"
         )
     if getattr(card, "segments", None) is not None and masks is None:
         raise ValueError("segments needs masks, where segmentations lie")
@@ -112,11 +127,16 @@ def open_files(
     card: DicomCard, files: Classed, path: Path, *, others: bool = True, sift: Sift | None = None
 ) -> ImageSource:
     """Open some files, as `open_dicom`; whether there may be others than DICOM among them."""
+    if card.frames == "masked" and files.masks is None and not card.objects:
+        raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
     named = files.people is None and card.unit == "person"
-    kept, seen = look_at_all(partial(look, card, named, others), files, sift)
-    regions = find_regions(card, path, sift) if card.masks else None
-    if regions and card.frames == "masked":
-        kept, seen = inside_alone(regions, kept, seen)
+    marked = card.objects is not None or any(map(of_slices, files.masks or ()))
+    kept, seen = look_at_all(partial(look, card, named, others, marked), files, sift)
+    drawn = find_named(card, path, sift) if card.objects else None
+    if files.masks is not None:
+        drawn = drawn_beside(files)
+    if drawn and card.frames == "masked":
+        kept, seen = inside_alone(drawn, kept, seen)
     _check_classes(card, path, files.label_of[kept])
     people, days = files.people, files.dates
     if people is None:
@@ -139,7 +159,7 @@ def open_files(
         + ((CROPPED,) if card.size and card.fit == "crop" else ()),
         people[found.file] if card.unit == "person" else None,
         days[found.file],
-        regions and regions_of(card, files, kept, seen, found, regions),
+        drawn and regions_of(card, files, kept, seen, found, drawn),
         classes_per_person=card.classes_per_person,
         left_out=files.left_out,
     )

@@ -86,18 +86,21 @@ def look_at_all(
     return kept, seen
 
 
-def look(card: "DicomCard", named: bool, others: bool, file: Path) -> Seen | None:
-    """Return what the header of one file says; None when it is none of the images."""
+def look(card: "DicomCard", named: bool, others: bool, marked: bool, file: Path) -> Seen | None:
+    """Return what the header of one file says; None when it is none of the images.
+
+    Where they are `marked`, also what its frames are known by.
+    """
     with readable(file) as stream:
         header = read_header(stream, file)
         if header is None and others and (file.name == INDEX or not may_be_image(file.name)):
             return None
-        if card.masks and header and text(header.elements, "SOPClassUID") == SEGMENTATION:
+        if card.objects and header and text(header.elements, "SOPClassUID") == SEGMENTATION:
             return None
         header, frames = _checked(card, named, header, file)
         person = header.person if named else ""
         sides = header.rows, header.columns
-        marks = tuple(read_mark(header, frame) for frame in frames) if card.masks else ()
+        marks = tuple(read_mark(header, frame) for frame in frames) if marked else ()
         seen = Seen(frames, sides, header.photometric, person, header.day, marks=marks)
         if not card.volumes:
             return seen

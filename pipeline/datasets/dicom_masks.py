@@ -1,100 +1,91 @@
-"""Masks of DICOM images: segmentation objects (DICOM SEG), found by the images that they name.
+"""Masks of DICOM images: which of them is whose, and their reader.
 
-A region must have the size of its image and lie where that lies. Next on the path:
-`dicom_regions`, which reads one segmentation.
+They are segmentation objects, which say themselves of which images they are (`dicom_named`), or
+pictures and NIfTI files beside the images (`dicom_beside`).
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.classed import Classed, root_of
-from pipeline.datasets.decoding import fitted
-from pipeline.datasets.dicom_files import FAULTY, Seen, readable
-from pipeline.datasets.dicom_planes import FLOOR, UNIT, Mark
-from pipeline.datasets.dicom_regions import Regions, read_regions, union
+from pipeline.datasets.classed import Classed
+from pipeline.datasets.decoding import fitted_mask
+from pipeline.datasets.dicom_files import FAULTY, Seen
 from pipeline.datasets.dicom_volumes import Found as Images
-from pipeline.datasets.excluded import excluded, is_left_out
-from pipeline.datasets.listing import find_files
-from pipeline.datasets.patterns import fill
+from pipeline.datasets.listing import Paths, joined, packed
 from pipeline.datasets.reading import InFiles, Reader, Rows
-from pipeline.datasets.sifting import Sift, tell
 from pipeline.datasets.stacks import InStacks
 from pipeline.errors import ImageError
 
 if TYPE_CHECKING:
     from pipeline.datasets.dicom import DicomCard
 
-NEAR = 0.05
-"""By how much, in pixels, a region may lie beside its image: positions are rounded."""
-SCALED = 0.01
-"""By how much the sides of their pixels may differ, a share of them: they are rounded too."""
 NOTHING, WRONG = -1, -2
-"""In place of a frame: a slice of a volume that no region is in, and an image that has none."""
+"""In place of a mask: a slice of a volume that no region is in, and an image that has none."""
+Place: TypeAlias = tuple[int, int]
+"""Where a mask is: in which file of masks, and where in it."""
 
 
-class Found(NamedTuple):
-    """The segmentations of a dataset: files, what they say, and for each image which they are."""
+class Drawn(NamedTuple):
+    """The masks of a dataset.
 
-    names: list[str]
-    regions: list[Regions]
-    of: dict[tuple[str, int], list[tuple[int, int]]]
-
-
-def find_regions(card: "DicomCard", path: Path, sift: Sift | None) -> Found:
-    """Return the segmentations at the card's `masks`; other files there are passed by.
-
-    Raises
-    ------
-    ImageError
-        When there is none, or one cannot be read (told to `sift` instead if there is one).
+    Attributes
+    ----------
+    names : Paths
+        The files that they are in.
+    find : callable
+        ``find(index, one, frame)``: where the mask of an image is, by the index of its file, what
+        its header says, and which of its frames it is. None where there is none; where there is one
+        that does not fit, what is wrong with it.
+    whole : callable
+        ``whole(file, places)``: what is wrong with a file of masks when all slices of a volume have
+        theirs in it, at these places; "" if nothing is.
+    read : callable
+        ``read(file, places)``: some masks as they were drawn, each (h, w) of 0 and 1. It runs in
+        threads, or elsewhere.
+    where : str
+        What is said of an image that has no mask.
     """
-    assert card.masks is not None
-    skip, found = excluded(card.exclude, path), Found([], [], {})
-    for one in find_files(path, fill(card.masks, {}), root_of(card, path), sift):
-        if one.folder or is_left_out(skip, one.relative, one.path, path):
-            continue
-        try:
-            if one.fault is not None:
-                raise one.fault
-            regions = read_regions(Path(one.path), card.segments)
-        except ImageError as error:
-            tell(sift, one.path, error)
-            continue
-        if regions is not None:
-            for place, mark in enumerate(regions.marks):
-                found.of.setdefault((mark.uid, mark.frame), []).append((len(found.names), place))
-            found.names.append(one.path)
-            found.regions.append(regions)
-    if not found.names:
-        raise ImageError(
-            f"{path}: no segmentation (DICOM SEG) is at '{card.masks}'; correct masks in the card"
-        )
-    return found
+
+    names: Paths
+    find: Callable[[int, Seen, int], Place | str | None]
+    whole: Callable[[int, Sequence[int]], str]
+    read: Callable[[Path, Sequence[int]], list[ImageArray]]
+    where: str
 
 
-def inside_alone(found: Found, kept: list[int], seen: list[Seen]) -> tuple[list[int], list[Seen]]:
-    """Return the files with those of their frames that have a pixel inside a region."""
-    some: set[tuple[str, int]] = set()
-    for name, regions in zip(found.names, found.regions, strict=True):
-        with readable(Path(name)) as stream:
-            for mark, frames in zip(regions.marks, regions.frames, strict=True):
-                if union(stream, regions, frames).any():
-                    some.add((mark.uid, mark.frame))
+def inside_alone(drawn: Drawn, kept: list[int], seen: list[Seen]) -> tuple[list[int], list[Seen]]:
+    """Return the files with those of their frames that have a pixel inside a region.
+
+    An image whose mask is at fault stays, and is refused when it is its turn.
+    """
     files, left = [], []
     for index, one in zip(kept, seen, strict=True):
-        places = [i for i, mark in enumerate(one.marks) if (mark.uid, mark.frame) in some]
-        if one.frames[0] == FAULTY:
-            places = [0]
+        places = [frame for frame in range(len(one.frames)) if _has_some(drawn, index, one, frame)]
         if places:
             files.append(index)
-            marks = tuple(one.marks[i] for i in places if one.marks)
+            marks = tuple(one.marks[frame] for frame in places if one.marks)
             left.append(one._replace(frames=[one.frames[i] for i in places], marks=marks))
     return files, left
+
+
+def _has_some(drawn: Drawn, index: int, one: Seen, frame: int) -> bool:
+    """Return whether an image has a pixel inside its mask, or is at fault."""
+    if one.frames[0] == FAULTY:
+        return True
+    found = drawn.find(index, one, frame)
+    if found is None or isinstance(found, str):
+        return found is not None
+    try:
+        (mask,) = drawn.read(Path(drawn.names[found[0]]), [found[1]])
+    except ImageError:
+        return True
+    return bool(mask.any())
 
 
 def regions_of(
@@ -103,7 +94,7 @@ def regions_of(
     kept: list[int],
     seen: list[Seen],
     images: Images,
-    found: Found,
+    drawn: Drawn,
 ) -> Reader:
     """Return the reader of the masks of some images, or of volumes; its rows are theirs.
 
@@ -112,113 +103,85 @@ def regions_of(
     read = images.read
     slices = read if isinstance(read, InFiles) else read.slices
     known = {
-        (index, frame): (one, mark)
+        (index, number): (one, frame)
         for index, one in zip(kept, seen, strict=True)
-        for frame, mark in zip(one.frames, one.marks, strict=False)
+        for frame, number in enumerate(one.frames)
+        if number != FAULTY
     }
-    names, faults = list(found.names), dict[str, str]()
+    faults, refused = dict[str, str](), list[str]()
     file, place = np.zeros(len(slices.file), np.int64), np.full(len(slices.file), NOTHING)
 
     def refuse(rows: slice, index: int, reason: str) -> None:
         name = files.names[index]
         faults[name] = f"{name}{reason}"
-        names.append(name)
-        file[rows], place[rows] = len(names) - 1, WRONG
+        file[rows], place[rows] = len(drawn.names) + len(refused), WRONG
+        refused.append(name)
 
     for row, image in enumerate(zip(slices.file.tolist(), slices.frame.tolist(), strict=True)):
         if image not in known:  # it is at fault itself
             continue
-        one, mark = known[image]
-        there = found.of.get((mark.uid, mark.frame), [])
-        if reason := _misfit(card, found, there, one.sides, mark):
-            refuse(slice(row, row + 1), image[0], reason)
-        elif there:
-            file[row], place[row] = there[0]
+        found = drawn.find(image[0], *known[image])
+        if found is None and not card.volumes:
+            found = drawn.where
+        if isinstance(found, str):
+            refuse(slice(row, row + 1), image[0], found)
+        elif found:
+            file[row], place[row] = found
+    for start, stop in [] if isinstance(read, InFiles) else _spans(read):
+        span, first = slice(start, stop), int(slices.file[start])
+        inside = np.flatnonzero(place[span] != NOTHING)
+        if not len(inside):
+            if (first, int(slices.frame[start])) in known:
+                refuse(span, first, drawn.where)
+            continue
+        file[span][place[span] == NOTHING] = file[start + inside[0]]
+        if (file[span] == file[start]).all() and place[start] != WRONG:
+            reason = drawn.whole(int(file[start]), place[span].tolist())
+            refuse(span, first, reason) if reason else None
     high, wide = (images.shape[1:] if card.volumes else images.shape)[:2]
-    decode = partial(_decode, card, (high, wide), faults)
-    if isinstance(read, InFiles):
-        return InFiles(decode, names, file, place, shared=True)
-    for start, stop in zip(read.starts[:-1].tolist(), read.starts[1:].tolist(), strict=True):
-        span = slice(start, stop)
-        drawn = np.flatnonzero(place[span] != NOTHING)
-        if len(drawn):
-            file[span][place[span] == NOTHING] = file[start + drawn[0]]
-        elif (int(slices.file[start]), int(slices.frame[start])) in known:
-            refuse(span, int(slices.file[start]), _NONE.format(card.masks))
-    return InStacks(InFiles(decode, names, file, place), read.starts, _not_empty)
+    decode = partial(_decode, card, (high, wide), faults, drawn.read)
+    masks = InFiles(decode, joined([drawn.names, packed(refused)]), file, place, shared=True)
+    return masks if isinstance(read, InFiles) else InStacks(masks, read.starts, _not_empty)
 
 
-_NONE = ": no segmentation at '{}' is of it; bring it, or leave the image out with exclude"
+def _spans(read: InStacks) -> list[tuple[int, int]]:
+    """Return where the slices of each volume begin and end."""
+    return list(zip(read.starts[:-1].tolist(), read.starts[1:].tolist(), strict=True))
+
+
 _EMPTY = (
     "a mask must have a pixel inside in every image that is read; give "
     'frames = "masked" in the card, or leave the image out with exclude'
 )
 
 
-def _misfit(
-    card: "DicomCard",
-    found: Found,
-    there: list[tuple[int, int]],
-    sides: tuple[int, int],
-    mark: Mark,
-) -> str:
-    """Return what is wrong with the region of an image, "" if nothing is."""
-    if len(there) > 1:
-        both = " and ".join(Path(found.names[file]).name for file, _ in there[:2])
-        return f" is in several segmentations, {both}; leave some out, by masks or with exclude"
-    if not there:
-        return "" if card.volumes else _NONE.format(card.masks)
-    file, place = there[0]
-    regions, name = found.regions[file], Path(found.names[file]).name
-    if regions.sides != sides:
-        return f": a mask must have its image's size, {sides}, found {regions.sides} in {name}"
-    other = regions.marks[place]
-    if mark.spacing and other.spacing and abs(other.spacing / mark.spacing - 1.0) > SCALED:
-        return (
-            f": a mask must have its image's PixelSpacing, {mark.spacing:g} mm, found "
-            f"{other.spacing:g} in {name}; draw it anew, or leave the image out with exclude"
-        )
-    if mark.plane and other.plane:
-        slack = max(FLOOR, NEAR * mark.spacing)
-        apart = np.abs(np.subtract(mark.plane, other.plane))
-        if not (apart[:3].max() <= slack and apart[3:].max() <= UNIT):
-            return (
-                f": a mask must lie where its image does, found another place or direction in "
-                f"{name}; draw it on the image, or leave the image out with exclude"
-            )
-    return ""
-
-
 def _decode(
-    card: "DicomCard", sides: tuple[int, int], faults: dict[str, str], file: Path, places: Rows
+    card: "DicomCard",
+    sides: tuple[int, int],
+    faults: dict[str, str],
+    read: Callable[[Path, Sequence[int]], list[ImageArray]],
+    file: Path,
+    places: Rows,
 ) -> ImageArray:
-    """Return some masks of a segmentation, (m, *sides), of 0 and 1.
-
-    They are made to fit as the images are, each pixel from its nearest.
-    """
-    from PIL import Image
-
+    """Return some masks of a file, (m, *sides), of 0 and 1, made to fit as the images are."""
     if str(file) in faults:
         raise ImageError(faults[str(file)])
     wanted, where = np.unique(places, return_inverse=True)
-    regions = read_regions(file, card.segments)
-    if (
-        regions is None
-        or wanted.max() >= len(regions.marks)
-        or (not card.size and regions.sides != sides)
-    ):
-        raise ImageError(f"{file} has changed since it was listed; read the images again")
-    with readable(file) as stream:
-        found = [
-            union(stream, regions, () if place == NOTHING else regions.frames[place])
-            for place in wanted.tolist()
-        ]
-    if card.size:
-        fit = partial(fitted, size=card.size, fit=card.fit, smooth=False)
-        found = [np.asarray(fit(Image.fromarray(mask))) for mask in found]
+    there = wanted[wanted != NOTHING]
+    found = read(file, there.tolist())
+    if len(there) < len(wanted):  # it is the first, as the smallest
+        found = [np.zeros(sides, np.uint8), *found]
+    if not card.size and any(mask.shape != sides for mask in found):
+        raise changed(file)
+    found = [fitted_mask(mask, card) for mask in found]
     if not card.volumes and not all(mask.any() for mask in found):
         raise ImageError(f"{file}: {_EMPTY}")
     return np.stack(found)[where]
+
+
+def changed(file: Path) -> ImageError:
+    """Return what is said of a file that is not what it was when it was listed."""
+    return ImageError(f"{file} has changed since it was listed; read the images again")
 
 
 def _not_empty(slices: NDArray[Any]) -> ImageArray:

@@ -82,14 +82,19 @@ class Mark(NamedTuple):
     frame : int
     plane : tuple of float
         Its position, and the directions of its rows and columns; empty where the file says none.
-    spacing : float
-        Its smaller side of a pixel in mm, 0 where the file says none.
+    sides : tuple of float
+        PixelSpacing, from row to row and from column to column in mm; empty likewise.
     """
 
     uid: str
     frame: int
     plane: tuple[float, ...]
-    spacing: float
+    sides: tuple[float, ...]
+
+    @property
+    def spacing(self) -> float:
+        """The smaller side of a pixel in mm, 0 where the file says none."""
+        return min(self.sides, default=0.0)
 
 
 def read_mark(header: Header, frame: int) -> Mark:
@@ -97,8 +102,8 @@ def read_mark(header: Header, frame: int) -> Mark:
     position = _said(header, frame, "ImagePositionPatient", 3)
     direction = _said(header, frame, "ImageOrientationPatient", 6)
     plane = (*position, *direction) if position and direction else ()
-    spacing = min(_said(header, frame, "PixelSpacing", 2), default=0.0)
-    return Mark(text(header.elements, "SOPInstanceUID"), frame, plane, spacing)
+    sides = tuple(_said(header, frame, "PixelSpacing", 2))
+    return Mark(text(header.elements, "SOPInstanceUID"), frame, plane, sides)
 
 
 _GROUPS = {

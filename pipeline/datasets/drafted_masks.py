@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.datasets.layouts import Layout
-from pipeline.datasets.patterns import mask_of
+from pipeline.datasets.patterns import mask_of, stem_of
 from pipeline.datasets.source import SPLITS
 
 FOLDERS = frozenset(
@@ -34,11 +34,7 @@ def sort_masks(names: Sequence[str]) -> Sorted:
 
 def _is_mask(name: str) -> bool:
     *folders, file = name.lower().split("/")
-    return bool(FOLDERS & set(folders) or _ENDS.search(_stem(file)))
-
-
-def _stem(file: str) -> str:
-    return re.sub(r"(\.nii\.gz|\.[^.]*)$", "", file, flags=re.IGNORECASE)
+    return bool(FOLDERS & set(folders) or _ENDS.search(stem_of(file)))
 
 
 class Drafted(NamedTuple):
@@ -68,7 +64,7 @@ def draft_masks(
     images = {name: match.groupdict() for name in found.images if (match := read(above + name))}
     many = len(found.masks)
     for mask in found.masks:
-        for image in (each for each in images if _stem(each.rpartition("/")[2]) in mask):
+        for image in (each for each in images if stem_of(each.rpartition("/")[2]) in mask):
             pattern = _pattern(above + mask, above + image, images[image])
             pairs = {name: mask_of(pattern, above + name, images[name]) for name in images}
             there = {above + each for each in found.masks}
@@ -92,7 +88,7 @@ def _pattern(mask: str, image: str, names: Mapping[str, str]) -> str:
     """Return the path of a mask with what of it names its image in braces, or as ``*``."""
     *folders, file = mask.split("/")
     said = {text: "{" + name + "}" for name, text in names.items()}
-    stem = _stem(image.rpartition("/")[2])
+    stem = stem_of(image.rpartition("/")[2])
     before, _, after = file.partition(stem)
     return "/".join([*(said.get(folder, folder) for folder in folders), f"{before}*{after}"])
 

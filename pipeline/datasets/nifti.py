@@ -15,10 +15,10 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets.classed import Classed, check_card, sort_files
-from pipeline.datasets.decoding import fitted
+from pipeline.datasets.decoding import fitted, fitted_mask
 from pipeline.datasets.frames import Frames, chosen_frames
 from pipeline.datasets.intensities import Window, to_uint8
-from pipeline.datasets.nifti_file import Volume, read_slices, read_volume
+from pipeline.datasets.nifti_file import Volume, inside, read_slices, read_volume
 from pipeline.datasets.own import OwnCard, check_slices, of_several_depths
 from pipeline.datasets.pictures import CROPPED
 from pipeline.datasets.reading import InFiles, Rows
@@ -167,8 +167,8 @@ def _masked(card: NiftiCard, volume: Volume, mask: Path) -> Sequence[int]:
     """Return the same where there is a mask, which may choose them."""
     if card.frames != "masked" or card.axis is None:
         return _frames(card, volume)
-    inside = _inside(card, mask, volume, range(volume.shape[card.axis]))
-    found = np.flatnonzero(inside.any(axis=(1, 2)))
+    region = _inside(card, mask, volume, range(volume.shape[card.axis]))
+    found = np.flatnonzero(region.any(axis=(1, 2)))
     if not len(found):
         raise _nothing_inside(card, mask)
     return tuple(found.tolist())
@@ -211,21 +211,13 @@ def _stored(card: NiftiCard, volume: Volume, wanted: Sequence[int]) -> NDArray[A
 
 
 def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> ImageArray:
-    """Return the masks of some images of a file, (m, *sides), of 0 and 1: 1 where they are not 0.
-
-    They are made to fit as the images are, each pixel from its nearest.
-    """
-    from PIL import Image
-
+    """Return the masks of some images of a file, (m, *sides), of 0 and 1, made to fit as they."""
     wanted, place = np.unique(frames, return_inverse=True)
     volume = read_volume(image)
     if not set(wanted.tolist()) <= set(_masked(card, volume, file)):
         raise ImageError(f"{file} has changed since it was listed; read the images again")
     found = _inside(card, file, volume, wanted.tolist())
-    if card.size:
-        plain = [Image.fromarray(each) for each in found]
-        fit = [fitted(each, card.size, card.fit, smooth=False) for each in plain]
-        found = np.stack([np.asarray(each) for each in fit])
+    found = np.stack([fitted_mask(each, card) for each in found])
     if not found.any(axis=tuple(range(1, found.ndim))).all():
         raise _nothing_inside(card, file)
     return found[place]
@@ -250,10 +242,7 @@ def _inside(card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]) -
             f"{file}: a mask must lie where its image does, found another affine (sform, qform), "
             f"{apart:.4g} off; draw it on the image, or leave the image out with exclude"
         )
-    values = _stored(card, mask, wanted) * np.float64(mask.slope) + mask.intercept
-    if not np.isfinite(values).all():
-        raise ImageError(f"{file}: a mask must have numbers, found NaN or infinity; draw it anew")
-    return np.ascontiguousarray(values != 0).astype(np.uint8)
+    return np.ascontiguousarray(inside(mask, _stored(card, mask, wanted))).astype(np.uint8)
 
 
 def _nothing_inside(card: NiftiCard, mask: Path) -> ImageError:

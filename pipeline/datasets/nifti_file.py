@@ -87,6 +87,44 @@ def read_slices(volume: Volume, axis: int, wanted: Sequence[int]) -> NDArray[Any
         return found
 
 
+def each_plane(volume: Volume) -> Iterator[NDArray[Any]]:
+    """Yield the planes of i and j one by one, as they are stored."""
+    with _opened(volume.file) as stream:
+        if _volume(stream, volume.file) != volume:
+            raise ImageError(f"{volume.file} has changed since it was listed; read it again")
+        for _, plane in _planes(stream, volume, range(volume.shape[2])):
+            yield plane
+
+
+def inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where a mask is not 0, of some of its values as they are stored.
+
+    Raises
+    ------
+    ImageError
+        When there are values that are no numbers.
+    """
+    values = stored * np.float64(volume.slope) + volume.intercept
+    if not np.isfinite(values).all():
+        raise ImageError(
+            f"{volume.file}: a mask must have numbers, found NaN or infinity; draw it anew"
+        )
+    found: NDArray[np.bool_] = values != 0
+    return found
+
+
+def read_affines(file: Path) -> list[NDArray[np.float64]]:
+    """Return what a header says of where voxels lie (sform, qform), (4, 4) each; they may differ.
+
+    From i, j, k to mm to the right, to the front and up. None where it says nothing: then a file
+    has an affine all the same, which is made up.
+    """
+    with _opened(file) as stream:
+        header = _read_header(stream)
+        found = header.get_sform(coded=True)[0], header.get_qform(coded=True)[0]
+    return [affine for affine in found if affine is not None]
+
+
 def _planes(
     stream: BinaryIO, volume: Volume, wanted: Sequence[int]
 ) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -104,7 +142,8 @@ def _planes(
                 raise EOFError("it unpacks to more than its header says")
 
 
-def _volume(stream: BinaryIO, file: Path) -> Volume:
+def _read_header(stream: BinaryIO) -> Any:
+    """Return a header, unchecked, without extensions."""
     from nibabel.nifti1 import Nifti1Header
     from nibabel.nifti2 import Nifti2Header
 
@@ -112,7 +151,11 @@ def _volume(stream: BinaryIO, file: Path) -> Volume:
     stream.seek(0)
     second = 540 in (int.from_bytes(start, "little"), int.from_bytes(start, "big"))
     kind: Any = Nifti2Header if second else Nifti1Header
-    header = kind(stream.read(kind.template_dtype.itemsize), check=False)  # without extensions
+    return kind(stream.read(kind.template_dtype.itemsize), check=False)
+
+
+def _volume(stream: BinaryIO, file: Path) -> Volume:
+    header = _read_header(stream)
     magic = bytes(header["magic"])
     if not magic.startswith(b"n+"):
         found = "a pair of files" if magic.startswith(b"ni") else "Analyze or another format"

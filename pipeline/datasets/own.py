@@ -48,6 +48,11 @@ class OwnCard(Card):
     slices: tuple[Count, Count] | None = None
     excluded_public: bool = Field(False, strict=True)
 
+    @property
+    def shared(self) -> bool:
+        """Whether several images may have their masks in one file."""
+        return False
+
     @check(mode="after")
     def _own_keys_fit(self) -> Self:
         if "fit" in self.model_fields_set and not self.size:

@@ -60,6 +60,13 @@ class Pattern:
         """For each part what a name must be: a test, the name itself, or None for ``**``."""
         return tuple(None if part == "**" else _test(part) for part in self.parts)
 
+    def below(self, path: str) -> str:
+        """Return the folders that ``**`` stands for in a relative path, "" where there are none."""
+        if not self.descends:
+            return ""
+        before = self.parts.index("**")
+        return "/".join(path.split("/")[before : before + 1 - len(self.parts)])
+
     def read(self, path: str, where: str) -> Whose:
         """Return what a relative path says of person and date.
 
@@ -114,23 +121,41 @@ def fill(pattern: str, named: Mapping[str, str]) -> Pattern:
     return Pattern((*parts, "*") if parts[-1] == "**" else parts)
 
 
-def check_masks(masks: str, pattern: str) -> None:
-    """Raise `ValueError` unless a card's `masks` lead from each image to a file of its own."""
+def check_masks(masks: str, pattern: str, *, shared: bool = False) -> None:
+    """Raise `ValueError` unless a card's `masks` lead from each image to a file of its own.
+
+    Or to one of several images, where masks may be `shared`.
+    """
     named = set(re.findall(r"\{[^{}/]*\}", masks))
-    if masks.count("*") != 1 or re.search(r"[?\[]", masks) or not goes_down(masks):
+    stars, deep = masks.replace("**", "").count("*"), masks.count("**")
+    if stars > 1 or stars < (not shared) or re.search(r"[?\[]", masks) or not goes_down(masks):
         raise ValueError(
-            "masks must be relative, without '..', with one * for the name of the image without "
-            f"its end, as in 'masks/{{class}}/*.png', found {masks!r}"
+            f"masks must be relative, without '..', with {'at most ' * shared}one * for the name "
+            f"of the image without its end, as in 'masks/{{class}}/*.png', found {masks!r}"
+        )
+    if deep > 1 or (deep and pattern.split("/").count("**") != 1):
+        raise ValueError(
+            "** in masks stands for the folders that ** in pattern stands for, which needs one in "
+            f"each, found {masks!r} and {pattern!r}"
         )
     if strange := sorted(named - {"{class}", "{split}"} - set(re.findall(r"\{[^{}/]*\}", pattern))):
         raise ValueError(f"masks may name what pattern names, found {strange[0]} in {masks!r}")
 
 
-def mask_of(masks: str, relative: str, names: Mapping[str, str]) -> str:
-    """Return the path of an image's mask, from that of the image and what its path names."""
-    stem = re.sub(r"(\.nii\.gz|\.[^.]*)$", "", relative.rpartition("/")[2], flags=re.IGNORECASE)
-    named = {"*": stem} | {"{" + name + "}": text for name, text in names.items()}
-    return re.sub(r"\*|\{[^{}/]*\}", lambda found: named.get(found[0], found[0]), masks)
+def stem_of(file: str) -> str:
+    """Return the name of a file without its end; what has no letter is none, as in 1.2.840.17."""
+    return re.sub(r"(\.nii\.gz|\.[^.]*[^\W\d_][^.]*)$", "", file, flags=re.IGNORECASE)
+
+
+def mask_of(masks: str, relative: str, names: Mapping[str, str], below: str = "") -> str:
+    """Return the path of an image's mask, from that of the image and what its path names.
+
+    `below` are the folders that ``**`` stands for.
+    """
+    named = {"*": stem_of(relative.rpartition("/")[2])}
+    named |= {"**": below, "**/": f"{below}/" if below else ""}
+    named |= {"{" + name + "}": text for name, text in names.items()}
+    return re.sub(r"\*\*/?|\*|\{[^{}/]*\}", lambda found: named.get(found[0], found[0]), masks)
 
 
 def check_pattern(pattern: str) -> None:

@@ -145,8 +145,6 @@ def open_table(card: TableCard, path: Path, sift: Sift | None = None) -> ImageSo
 
 def _check_dicom(card: TableCard) -> None:
     """Raise `ValueError` where a table of DICOM asks for what such files do not have."""
-    if "mask" in card.columns:
-        raise ValueError("masks of DICOM need kind dicom, where masks says where they lie")
     if card.axis is not None:
         raise ValueError("key 'axis' is for tables of NIfTI")
     check_keys(card)

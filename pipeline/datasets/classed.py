@@ -231,8 +231,7 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _Grou
     if card.beside is not None:
         for found in images:
             letters = pattern.letters(found.relative)
-            below = pattern.below(found.relative)
-            masks[found] = mask_of(card.beside, found.relative, named | letters, below)
+            masks[found] = mask_of(card.beside, found.relative, named | letters)
         taken = set(masks.values())  # a mask is no image, whatever its format
         images = [found for found in masks if found.relative not in taken]
         group.passed = [found for found in group.passed if found.relative not in taken]

@@ -60,13 +60,6 @@ class Pattern:
         """For each part what a name must be: a test, the name itself, or None for ``**``."""
         return tuple(None if part == "**" else _test(part) for part in self.parts)
 
-    def below(self, path: str) -> str:
-        """Return the folders that ``**`` stands for in a relative path, "" where there are none."""
-        if not self.descends:
-            return ""
-        before = self.parts.index("**")
-        return "/".join(path.split("/")[before : before + 1 - len(self.parts)])
-
     def read(self, path: str, where: str) -> Whose:
         """Return what a relative path says of person and date.
 
@@ -95,9 +88,16 @@ class Pattern:
         return Whose(person, day)
 
     def letters(self, path: str) -> dict[str, str]:
-        """Return the letters in which a relative path names person and date, where it does."""
+        """Return the letters in which a relative path names person and date, where it does.
+
+        And the folders that ``**`` stands for.
+        """
         found = self._reading.fullmatch(path) if self._reading else None
-        return found.groupdict() if found else {}
+        named = found.groupdict() if found else {}
+        if self.descends:
+            before = self.parts.index("**")
+            named["**"] = "/".join(path.split("/")[before : before + 1 - len(self.parts)])
+        return named
 
     @cached_property
     def _reading(self) -> re.Pattern[str] | None:
@@ -147,12 +147,9 @@ def stem_of(file: str) -> str:
     return re.sub(r"(\.nii\.gz|\.[^.]*[^\W\d_][^.]*)$", "", file, flags=re.IGNORECASE)
 
 
-def mask_of(masks: str, relative: str, names: Mapping[str, str], below: str = "") -> str:
-    """Return the path of an image's mask, from that of the image and what its path names.
-
-    `below` are the folders that ``**`` stands for.
-    """
-    named = {"*": stem_of(relative.rpartition("/")[2])}
+def mask_of(masks: str, relative: str, names: Mapping[str, str]) -> str:
+    """Return the path of an image's mask, from that of the image and what its path names."""
+    named, below = {"*": stem_of(relative.rpartition("/")[2])}, names.get("**", "")
     named |= {"**": below, "**/": f"{below}/" if below else ""}
     named |= {"{" + name + "}": text for name, text in names.items()}
     return re.sub(r"\*\*/?|\*|\{[^{}/]*\}", lambda found: named.get(found[0], found[0]), masks)

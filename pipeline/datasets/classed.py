@@ -158,12 +158,8 @@ def sort_files(
     _check_classes(card, path, np.bincount(label_of, many), asked)
     names = joined([group.names for group in groups])
     masks = joined([group.masks for group in groups]) if card.beside else None
-    check_once(
-        names,
-        "lies in two classes or splits, or a link repeats it; make "
-        f"'{card.pattern}' tell them apart",
-        sift,
-    )
+    apart = f"make '{card.pattern}' tell them apart"
+    check_once(names, f"lies in two classes or splits, or a link repeats it; {apart}", sift)
     if masks and not card.shared:
         check_once(masks, f"is the mask of two images; make '{card.beside}' tell them apart", sift)
     split_of = np.concatenate([split_codes(split, len(card.classes)) for split in splits])

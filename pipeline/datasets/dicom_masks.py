@@ -5,6 +5,7 @@ pictures and NIfTI files beside the images (`dicom_beside`).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -108,15 +109,9 @@ def regions_of(
         for frame, number in enumerate(one.frames)
         if number != FAULTY
     }
-    faults, refused = dict[str, str](), list[str]()
-    file, place = np.zeros(len(slices.file), np.int64), np.full(len(slices.file), NOTHING)
-
-    def refuse(rows: slice, index: int, reason: str) -> None:
-        name = files.names[index]
-        faults[name] = f"{name}{reason}"
-        file[rows], place[rows] = len(drawn.names) + len(refused), WRONG
-        refused.append(name)
-
+    each = _Each(
+        files, drawn, np.zeros(len(slices.file), np.int64), np.full(len(slices.file), NOTHING)
+    )
     for row, image in enumerate(zip(slices.file.tolist(), slices.frame.tolist(), strict=True)):
         if image not in known:  # it is at fault itself
             continue
@@ -124,24 +119,52 @@ def regions_of(
         if found is None and not card.volumes:
             found = drawn.where
         if isinstance(found, str):
-            refuse(slice(row, row + 1), image[0], found)
+            each.refuse(slice(row, row + 1), image[0], found)
         elif found:
-            file[row], place[row] = found
+            each.file[row], each.place[row] = found
     for start, stop in [] if isinstance(read, InFiles) else _spans(read):
-        span, first = slice(start, stop), int(slices.file[start])
-        inside = np.flatnonzero(place[span] != NOTHING)
-        if not len(inside):
-            if (first, int(slices.frame[start])) in known:
-                refuse(span, first, drawn.where)
-            continue
-        file[span][place[span] == NOTHING] = file[start + inside[0]]
-        if (file[span] == file[start]).all() and place[start] != WRONG:
-            reason = drawn.whole(int(file[start]), place[span].tolist())
-            refuse(span, first, reason) if reason else None
+        first = int(slices.file[start])
+        if (first, int(slices.frame[start])) in known:
+            each.join(slice(start, stop), first)
     high, wide = (images.shape[1:] if card.volumes else images.shape)[:2]
-    decode = partial(_decode, card, (high, wide), faults, drawn.read)
-    masks = InFiles(decode, joined([drawn.names, packed(refused)]), file, place, shared=True)
+    decode = partial(_decode, card, (high, wide), each.faults, drawn.read)
+    names = joined([drawn.names, packed(each.refused)])
+    masks = InFiles(decode, names, each.file, each.place, shared=True)
     return masks if isinstance(read, InFiles) else InStacks(masks, read.starts, _not_empty)
+
+
+@dataclass(eq=False)
+class _Each:
+    """For each row the file of its mask, and where in it; for those refused why, by their images.
+
+    Files are numbered as in `Drawn`, after them come the images that are refused.
+    """
+
+    files: Classed
+    drawn: Drawn
+    file: NDArray[np.int64]
+    place: NDArray[np.int64]
+    faults: dict[str, str] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+    def refuse(self, rows: slice, index: int, reason: str) -> None:
+        """Give some rows nothing but the reason."""
+        name = self.files.names[index]
+        self.faults[name] = f"{name}{reason}"
+        self.file[rows], self.place[rows] = len(self.drawn.names) + len(self.refused), WRONG
+        self.refused.append(name)
+
+    def join(self, rows: slice, index: int) -> None:
+        """Let the slices of a volume be one: what has nothing lies in a file of the others."""
+        file, place = self.file[rows], self.place[rows]
+        some = np.flatnonzero(place != NOTHING)
+        if not len(some):
+            self.refuse(rows, index, self.drawn.where)
+            return
+        file[place == NOTHING] = file[some[0]]
+        if (file == file[0]).all() and place[0] != WRONG:
+            reason = self.drawn.whole(int(file[0]), place.tolist())
+            self.refuse(rows, index, reason) if reason else None
 
 
 def _spans(read: InStacks) -> list[tuple[int, int]]:

@@ -13,18 +13,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-
-Chunk = TypeVar("Chunk", bound=Sized)
 
 
 class Level(IntEnum):
@@ -100,14 +98,6 @@ def counted(what: str, total: float | None, unit: str) -> Iterator[Callable[[flo
     """
     with _bar(what, total) as bar:
         yield lambda count: bar(count, unit)
-
-
-def passing(items: Iterable[Chunk], what: str, total: int, unit: str) -> Iterator[Chunk]:
-    """Yield `items`, and count what is in each one behind a bar; see `counted`."""
-    with counted(what, total, unit) as tick:
-        for item in items:
-            yield item
-            tick(len(item))
 
 
 @dataclass

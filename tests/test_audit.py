@@ -32,8 +32,9 @@ from pipeline.geometry import vecd
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.embedded import projected_profile
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
-from pipeline.results.audit import AUDIT_SCHEMA, read_audit
+from pipeline.results.audit import AUDIT_SCHEMA
 from pipeline.results.rows import read_metadata
+from pipeline.results.tables import read_table
 
 PLANNED = (*ADAPTIVE_CASES, *PERSON_CASES, *STREAM_CASES.values())
 MEASURES = [epsilon_shown(0.0), epsilon_shown(0.01), mu_shown]
@@ -379,7 +380,7 @@ def test_the_table_is_written(tmp_path: Path) -> None:
     """One row a claim, with units in the fields; the screen has a line a case; all is well."""
     done = run_audit("tangent-gaussian", trials=2000, out=tmp_path, seed=3, controls=True)
     assert done.path == tmp_path / "audit" / "audit.parquet"
-    table = read_audit(done.path)
+    table = read_table(done.path, AUDIT_SCHEMA)
     cases = all_cases("tangent-gaussian")
     own = table["fault"] == ""
     assert own.sum() == sum(len(claims(item.budget)) for item in cases)

@@ -22,13 +22,13 @@ from pipeline.ledger import (
     Stream,
     commit_night,
     confirm_restored,
-    entered_before,
-    find_stream,
+    entered_on,
     init_ledger,
     open_ledger,
     open_stream,
     reserve_night,
     stored_nights,
+    stream_named,
 )
 from pipeline.ledger.claims import add_claims, find_claims, sum_of, unit_digest
 from pipeline.ledger.writing import open_book
@@ -71,6 +71,13 @@ def start(
     )
 
 
+def now(ledger: Ledger) -> Stream:
+    """Return the stream as it is."""
+    found = stream_named(ledger, "ward", "nightly")
+    assert found is not None
+    return found
+
+
 def day(number: int) -> str:
     """Return a planned date, in order of `number`."""
     return f"2026-{1 + number // 28:02d}-{1 + number % 28:02d}"
@@ -108,7 +115,7 @@ def test_a_stream_is_charged_once(ledger: Ledger) -> None:
     (row,) = ledger.show()
     assert (row.spent, row.releases, row.unfinished, row.group) == (GDP(0.5), 1, 0, 1)
     again = start(open_ledger(ledger.database.url.render_as_string(False)))
-    assert again == find_stream(ledger, stream)
+    assert again == now(ledger)
     assert (again.nights, again.latest, again.account) == (3, day(2), stream.account)
     lines = [(one.kind, one.text) for one in ledger.history("ward")[1:]]
     assert lines[0] == (
@@ -150,8 +157,8 @@ def test_an_image_enters_one_night(ledger: Ledger) -> None:
     assert "\n" not in str(refusal.value)
     with pytest.raises(LedgerError, match="given twice in one night"):
         ask(ledger, stream, day(1), some([7, 7]))
-    assert entered_before(ledger, stream, day(1), some([7, 3, 8, 3])) == (False, True, False, True)
-    assert find_stream(ledger, stream).nights == 1
+    assert entered_on(ledger, stream, some([7, 3, 8, 3])) == (None, 1, None, 1)
+    assert now(ledger).nights == 1
     found = ask(ledger, stream, day(1), some([8, 7]))
     assert isinstance(found, NightReservation)
     assert (found.night, found.mask) == (2, (True, True))
@@ -194,12 +201,12 @@ def test_a_reserved_night_is_drawn_again_for_its_units_alone(ledger: Ledger) -> 
     spend(ledger, stream, day(0), some([0]))
     first = ask(ledger, stream, day(1), some([1, 2]))
     assert isinstance(first, NightReservation)
-    assert find_stream(ledger, stream).unfinished == day(1)
+    assert now(ledger).unfinished == day(1)
     again = ask(ledger, stream, day(1), some([3, 2, 1, 4]))
     assert isinstance(again, NightReservation)
     assert again.resumed
     assert (again.night, again.mask) == (2, (False, True, True, False))
-    assert entered_before(ledger, stream, day(1), some([0, 1, 3])) == (True, False, False)
+    assert entered_on(ledger, stream, some([0, 1, 3])) == (1, 2, None)
     for units, label in (([1], "0 normal"), ([1, 3], "0 normal"), ([1, 2], "1 other")):
         with pytest.raises(LedgerError, match="reserved for other units or classes"):
             ask(ledger, stream, day(1), some(units), label)
@@ -348,7 +355,7 @@ def test_killed_at_any_statement_claims_once(ledger: Ledger) -> None:
             spend(ledger, stream, day(step), some([2 * step, 2 * step + 1]))
 
         code = in_child(run)
-        reserved = find_stream(ledger, stream).nights - expected
+        reserved = now(ledger).nights - expected
         assert reserved in (0, 1)
         stored = spend(ledger, stream, day(step), some([2 * step, 2 * step + 1]))
         expected += 1
@@ -448,7 +455,7 @@ def test_a_restored_ledger_ends_its_streams(lite: Ledger, tmp_path: Path) -> Non
     for call in (
         lambda: ask(lite, stream, day(1), some([1])),
         lambda: start(lite),
-        lambda: find_stream(lite, stream),
+        lambda: now(lite),
     ):
         with pytest.raises(LedgerError, match="ended when the ledger was restored"):
             call()

@@ -89,11 +89,12 @@ def test_an_audit_as_json_holds_the_rows_it_wrote(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The claims are those of the Parquet file; when quiet its path is all there is."""
-    from pipeline.results.audit import read_audit
+    from pipeline.results.audit import AUDIT_SCHEMA
+    from pipeline.results.tables import read_table
 
     tokens = ["audit", "--mechanism", "tangent-gaussian", "--trials", "1000"]
     found = json.loads(printed(capsys, *tokens, "--out", str(tmp_path), "--json"))
-    rows = read_audit(Path(found["results"]))
+    rows = read_table(Path(found["results"]), AUDIT_SCHEMA)
     assert found["good"] is True
     assert [claim["lower"] for claim in found["claims"]] == rows["lower"].tolist()
     quiet = printed(capsys, *tokens, "--out", str(tmp_path), "--quiet")

@@ -25,15 +25,13 @@ audited), ``trials.py``, ``broken_nights.py`` and ``controls.py`` (what is broke
 it must catch), ``command.py``.
 """
 
-from pipeline.audit.bounds import lower_bounds
 from pipeline.audit.cases import Case, Claim, all_cases, claims
 from pipeline.audit.command import AuditRun, run_audit
 from pipeline.audit.controls import CONTROLS
-from pipeline.audit.trials import FALSE_ALARM, AuditFinding, audit
+from pipeline.audit.trials import AuditFinding, audit
 
 __all__ = [
     "CONTROLS",
-    "FALSE_ALARM",
     "AuditFinding",
     "AuditRun",
     "Case",
@@ -41,6 +39,5 @@ __all__ = [
     "all_cases",
     "audit",
     "claims",
-    "lower_bounds",
     "run_audit",
 ]

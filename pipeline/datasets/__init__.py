@@ -23,11 +23,10 @@ from pipeline.datasets.registry import (
     overview,
     sift,
 )
-from pipeline.datasets.source import SPLITS, ImageSource, Splits
+from pipeline.datasets.source import ImageSource, Splits
 
 __all__ = [
     "DATASETS",
-    "SPLITS",
     "Card",
     "ImageSource",
     "Splits",

@@ -23,7 +23,6 @@ from pipeline.figures.outlines import outlines
 from pipeline.figures.panels import class_titles
 from pipeline.figures.printed import printed_numbers
 from pipeline.figures.style import (
-    DEFINITIONS,
     PALETTE,
     Figure,
     digits,
@@ -36,7 +35,6 @@ from pipeline.figures.style import (
 from pipeline.figures.timelines import Scale, comparison, timeline
 
 __all__ = [
-    "DEFINITIONS",
     "PALETTE",
     "Figure",
     "Scale",

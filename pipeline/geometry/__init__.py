@@ -3,7 +3,7 @@
 from pipeline.geometry.chart import FlatChart, flat_chart
 from pipeline.geometry.inductive import InductiveMean, inductive_mean, inductive_mean_of_parts
 from pipeline.geometry.kendall import preshape
-from pipeline.geometry.linalg import sym_eig, sym_exp, sym_log, unvecd, vecd
+from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import Manifold, Point
 from pipeline.geometry.mean import (
     FrechetMean,
@@ -32,7 +32,6 @@ __all__ = [
     "inductive_mean",
     "inductive_mean_of_parts",
     "preshape",
-    "sym_eig",
     "sym_exp",
     "sym_log",
     "unvecd",

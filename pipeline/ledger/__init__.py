@@ -87,14 +87,13 @@ from pipeline.ledger.names import clean_name, clean_run_key
 from pipeline.ledger.nights import commit_night, reserve_night
 from pipeline.ledger.opening import confirm_restored, init_ledger, open_ledger
 from pipeline.ledger.standing import (
-    entered_before,
     entered_on,
     standing,
     stored_nights,
     streams_of,
     total_of,
 )
-from pipeline.ledger.streams import find_stream, open_stream, stream_named
+from pipeline.ledger.streams import open_stream, stream_named
 
 __all__ = [
     "Entry",
@@ -111,9 +110,7 @@ __all__ = [
     "commit_night",
     "committed_results",
     "confirm_restored",
-    "entered_before",
     "entered_on",
-    "find_stream",
     "init_ledger",
     "open_ledger",
     "open_stream",

@@ -38,18 +38,6 @@ def entered_on(ledger: Ledger, stream: Stream, units: Sequence[bytes]) -> tuple[
         )
 
 
-def entered_before(
-    ledger: Ledger, stream: Stream, run_key: str, units: Sequence[bytes]
-) -> tuple[bool, ...]:
-    """Return which units entered on another night than this one: what a schedule leaves out."""
-    found = entered_on(ledger, stream, units)
-    own = None
-    with open_book(ledger.database, ledger.key, write=False) as book:
-        night = opened_stream(book, stream).nights.get(planned_date(run_key))
-        own = book.state.nights[night].position if night else None
-    return tuple(number is not None and number != own for number in found)
-
-
 def total_of(ledger: Ledger, stream: Stream, units: Sequence[bytes], labels: Sequence[str]) -> str:
     """Return the `NightReservation.total` that a night of these units would have."""
     return sum_of(ledger.key, stream.scope, offered_units(ledger, stream.unit, units, labels))

@@ -104,13 +104,6 @@ def open_stream(
         return shown_stream(book, identity)
 
 
-def find_stream(ledger: Ledger, stream: Stream) -> Stream:
-    """Return a stream as it is now."""
-    with open_book(ledger.database, ledger.key, write=False) as book:
-        opened_stream(book, stream)
-        return shown_stream(book, stream.identity)
-
-
 def stream_named(ledger: Ledger, population: str, name: str) -> Stream | None:
     """Return the stream of a name as it is now, or None where none was opened.
 

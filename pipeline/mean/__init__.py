@@ -3,13 +3,13 @@
     points ─► records ─► plan ─┬► single: statistic, sensitivity, noise ─┐
               (the door)       └► adaptive: view ─► rounds ──────────────┴► Release
 
-Read in this order: ``engine.py`` (the whole in one page), ``release.py`` (what comes out),
-``plan.py``, ``domain.py`` and ``region.py`` with ``spectrum.py`` (what is publicly known),
-``parts.py`` and ``records.py`` (the door), ``sensitivity.py``, ``single.py``. Then the adaptive
-mean, noise as wide as the records of a class lie and not as any two images could: ``prior.py``,
-``frame.py``, ``bins.py``, ``view.py``, ``vector_mean.py``, ``smoothing.py``, ``survey.py``,
-``choice.py``, ``sums.py``, ``second_moment.py``, ``clipping.py``, ``shrinkage.py``, ``spread.py``,
-``observed.py``, ``rounds.py``.
+``engine.py`` is the whole in one page, ``release.py`` what comes out. In reading order, on to them:
+``plan.py``; ``domain.py``, ``region.py``, ``prior.py`` and ``ground.py``, what is publicly known;
+``parts.py``, ``persons.py``, ``sums.py`` and ``records.py``, the door; ``vector_mean.py``,
+``sensitivity.py`` and ``single.py``. The adaptive mean, noise as wide as the records of a class lie
+and not as any two images could: ``frame.py``, ``bins.py``, ``smoothing.py``, ``survey.py``,
+``choice.py``, ``clipping.py``, ``view.py``, ``second_moment.py``, ``spread.py``, ``observed.py``,
+``pooling.py``, ``shrinkage.py``, ``rounds.py``.
 """
 
 from pipeline.mean.domain import Ball, CovarianceDomain, Domain
@@ -22,8 +22,6 @@ from pipeline.mean.plan import (
     Plan,
     Shares,
     SinglePlan,
-    choose_plan,
-    read_shares,
     release_plan,
     shared_plan,
 )
@@ -31,8 +29,8 @@ from pipeline.mean.prior import Prior, default_prior
 from pipeline.mean.records import Records, admit
 from pipeline.mean.region import Region, region
 from pipeline.mean.release import NonPrivate, Release, Step
-from pipeline.mean.single import calibrate, footpoints
-from pipeline.mean.vector_mean import mean_sensitivity, step_costs
+from pipeline.mean.single import calibrate
+from pipeline.mean.vector_mean import step_costs
 
 __all__ = [
     "AdaptivePlan",
@@ -54,16 +52,12 @@ __all__ = [
     "Step",
     "admit",
     "calibrate",
-    "choose_plan",
     "default_prior",
     "draw",
-    "footpoints",
     "mean",
-    "mean_sensitivity",
     "person_records",
     "prepare",
     "private_mean",
-    "read_shares",
     "region",
     "release_plan",
     "shared_plan",

@@ -2,7 +2,7 @@
 
 A record falls into one bin of each histogram. ``over`` tables say by how much the records of a bin
 reach beyond each possible cut on average. The constants were set by hand: ``python -m
-tests.tuning`` tries others on public images. Next on the path: ``smoothing.py``.
+tests.tuning`` tries others on public images.
 """
 
 import math

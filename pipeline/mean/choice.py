@@ -1,7 +1,4 @@
-"""How far to clip: the interval along the line and the radius off it, least predicted error.
-
-Next on the path: ``clipping.py``.
-"""
+"""How far to clip: the interval along the line and the radius off it, least predicted error."""
 
 import math
 from typing import NamedTuple

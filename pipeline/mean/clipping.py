@@ -15,7 +15,7 @@ mean square size σ²S²(1/α² + m) = σ²(L + 2C√m)².
 D is the region's diameter; log(p, S) of the inductive mean S by at most D/n on a Hadamard one, as
 S moves by no more (``geometry/inductive.py``) and log(p, ·) is a contraction. Over D it is like a
 mean of diameter 1. On a flat manifold that is the clipped mean of a ball of radius D around a point
-of the region, with D for its unit. Next on the path: ``shrinkage.py``.
+of the region, with D for its unit.
 """
 
 import math

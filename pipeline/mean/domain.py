@@ -1,4 +1,4 @@
-"""What is publicly known of the records of a class. Next on the path: ``region.py``."""
+"""What is publicly known of the records of a class."""
 
 import math
 from dataclasses import dataclass, field

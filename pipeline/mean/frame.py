@@ -2,7 +2,7 @@
 
 Coordinates u ∈ R^d at any base (``manifold.log``) become y = u·into: y₀ = ⟨e, u⟩ along the line,
 if there is one, and m = d − 1 (or d) scaled coordinates z of the rest, so that ‖z‖ is about the
-same for records that are equally unusual. Next on the path: ``bins.py``.
+same for records that are equally unusual.
 """
 
 import math

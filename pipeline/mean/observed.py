@@ -1,7 +1,4 @@
-"""What the last round saw, before it was shrunk: all that regions, tests and classifiers read.
-
-Next on the path: ``rounds.py``.
-"""
+"""What the last round saw, before it was shrunk: all that regions, tests and classifiers read."""
 
 import math
 from collections.abc import Mapping

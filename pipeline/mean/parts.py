@@ -1,7 +1,4 @@
-"""Records that are read in parts, anew in every pass, so that they need not fit in memory.
-
-Next on the path: ``records.py``, which holds them.
-"""
+"""Records that are read in parts, anew in every pass, so that they need not fit in memory."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

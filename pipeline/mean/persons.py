@@ -1,8 +1,7 @@
 """One record a person: the mean of the images that a person has in a class.
 
 A person's record is a function of that person's images alone, rounding included, so that however
-many images there are, replacing all of them replaces one record. Next on the path: ``records.py``,
-which takes these records as it takes those of images.
+many images there are, replacing all of them replaces one record.
 """
 
 from typing import Any

@@ -1,7 +1,4 @@
-"""How a budget is spent, decided before the data are seen: in one draw, or in adaptive rounds.
-
-Next on the path: ``records.py``.
-"""
+"""How a budget is spent, decided before the data are seen: in one draw, or in adaptive rounds."""
 
 import math
 from collections.abc import Callable

@@ -10,7 +10,6 @@ on all of them: contrast varies by orders of magnitude between pictures and move
 are weaker than intensities, second derivatives weaker still; a gradient's size and angle go with
 its parts. How wide descriptors lie in which direction, `SCALES`, is that of tiles of three pictures
 of scikit-image, as they are, stretched, made small, and in black and white.
-Next on the path: ``plan.py``.
 """
 
 import json

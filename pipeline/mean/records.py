@@ -4,11 +4,10 @@ Records come in one array or in chunks (`Chunks`), which are read, checked and p
 again in every pass: an adaptive mean, and a single one around the inductive mean, hold one chunk at
 a time, and give the same bits for any chunks, where it is flat also for any order. What looks at
 all records at once refuses chunks: K-norm gradients, footpoints from a subsample, outlines that are
-not aligned. Everything here is computed without noise: none of it may leave. Next on the path:
-``single.py``, which adds noise to a mean of them, and ``rounds.py``, which goes round after round.
+not aligned. Everything here is computed without noise: none of it may leave.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,16 +18,14 @@ from pipeline.geometry import (
     InductiveMean,
     Manifold,
     Point,
-    flat_chart,
     frechet_mean,
     frechet_mean_of_parts,
     inductive_mean,
     inductive_mean_of_parts,
 )
 from pipeline.mean.domain import Domain, center_of, check_domain
+from pipeline.mean.ground import centre_of, prior_of, region_of, space_of
 from pipeline.mean.parts import Chunks, Parts, parts_of
-from pipeline.mean.prior import Prior, default_prior
-from pipeline.mean.region import Region, region
 from pipeline.mean.sums import UNIT, Clipping, clipped_mean, sizes
 
 MEAN_TOLERANCE = 1e-9
@@ -74,25 +71,10 @@ class Records:
             )
         return self.parts.held
 
-    @cached_property
-    def space(self) -> Manifold:
-        """Where the work is done: the chart of a flat manifold, else the manifold itself."""
-        return flat_chart(self.manifold) if self.manifold.flat else self.manifold
-
-    @cached_property
-    def region(self) -> Region:
-        """The public, convex region that holds every record, in `space`."""
-        return region(self.domain, self.space)
-
-    @cached_property
-    def prior(self) -> Prior:
-        """What is publicly expected of them."""
-        return default_prior(self.domain, self.space)
-
-    @cached_property
-    def centre(self) -> Point:
-        """Where they are publicly expected, in `space` and inside the region."""
-        return self.region.inside(self.space.exp(self.space.origin, self.prior.centre))
+    space = cached_property(space_of)
+    region = cached_property(region_of)
+    prior = cached_property(prior_of)
+    centre = cached_property(centre_of)
 
     @cached_property
     def stored(self) -> Point:
@@ -194,14 +176,14 @@ def admit(points: Point | Chunks, *, domain: Domain, manifold: Manifold) -> Reco
         raise DomainError(
             f"a mean needs one record or more, found {parts.n}; leave out empty classes"
         )
-    space = flat_chart(manifold) if manifold.flat else manifold
-    area = region(domain, space)
+    given = Records(manifold, domain, parts)
+    space, inside = given.space, given.region.inside
 
     def place(part: Point) -> Point:
         part = _checked(part, manifold)
-        return area.inside(part if space is manifold else manifold.log(manifold.origin, part))
+        return inside(part if space is manifold else manifold.log(manifold.origin, part))
 
-    return Records(manifold, domain, parts.map(place))
+    return replace(given, parts=parts.map(place))
 
 
 def _checked(points: Point, manifold: Manifold) -> Point:

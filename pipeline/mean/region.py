@@ -3,7 +3,7 @@
 Each region here is convex for its manifold (in coordinates if flat, along geodesics if not), so it
 holds the Fréchet mean of records in it, and the metric projection onto it moves no point farther
 from any point of the region: a private mean that is projected is never worse for it, and it costs
-no privacy. Next on the path: ``prior.py``.
+no privacy.
 """
 
 from collections.abc import Callable

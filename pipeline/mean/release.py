@@ -1,7 +1,4 @@
-"""What a private mean comes out as: what may leave, and what may not.
-
-Next on the path: ``engine.py``, which makes both.
-"""
+"""What a private mean comes out as: what may leave, and what may not."""
 
 from typing import Any, NamedTuple
 

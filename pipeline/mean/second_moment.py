@@ -21,7 +21,6 @@ weighed with at most λ = √2·(1 − 2⁻³⁰). For v = (1 + ε)·v', and w a
 
 since λ·(1 + ε) ≤ √2: the Δ of the mean alone, margin and all. The mean of the pairs is a quotient
 of whole numbers, of norm at most √(3/8)·(1 + ε)² < 1, rounded once like that of the vectors.
-Next on the path: ``clipping.py``.
 """
 
 import math

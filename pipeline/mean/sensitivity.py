@@ -1,7 +1,7 @@
 """How far the statistic that a mechanism hides can move when one of n records is replaced.
 
 Which rule holds follows from what the mechanism's Δ bounds (`Family.moves`), from the manifold's
-curvature, and from which mean is taken. Next on the path: ``single.py``.
+curvature, and from which mean is taken.
 """
 
 from pipeline.errors import PrivacyError

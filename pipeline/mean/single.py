@@ -2,7 +2,7 @@
 
     records ─► statistic, Δ ─► footpoint ─► calibrate ─► sample ─► project
 
-Next on the path: ``rounds.py``.
+What is published spends a budget in this way, or in two such draws.
 """
 
 import time

@@ -6,7 +6,7 @@ filled one the next is empty with probability `drop`, else filled, with levels t
 likely the nearer. The noise is Gaussian of known scale, so the posterior is exact (forward and
 backward sums). At last the shares are made to sum to 1, as they must, by moving each in proportion
 to its variance. All of it is post-processing. The constants were set by hand: ``python -m
-tests.tuning`` tries others on public images. Next on the path: ``survey.py``.
+tests.tuning`` tries others on public images.
 """
 
 import math

@@ -1,6 +1,6 @@
 """How wide clipped records lie, as the noisy histograms say: a second moment is shrunk towards it.
 
-Records of a bin are taken as uniform in it. Post-processing. Next on the path: ``rounds.py``.
+Records of a bin are taken as uniform in it. Post-processing.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,6 @@
 """What the survey says of the records, and what is left of it when the centre has moved.
 
-Post-processing throughout. Next on the path: ``choice.py``.
+Post-processing throughout.
 """
 
 import math

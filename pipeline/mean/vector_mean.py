@@ -17,7 +17,7 @@ by at most u in all, on each of the two data sets. Together
 
 What a record is mapped to is a function of that record and of released values alone, to the last
 bit, so nothing else needs a margin. With the lattice's noise the account holds for the floats as
-they are; with NumPy's it is idealised. Next on the path: ``rounds.py``.
+they are; with NumPy's it is idealised.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The records as the adaptive rounds see them: in the axes of the prior, counted in public bins.
 
-Nothing in here is private or may leave. Next on the path: ``rounds.py``.
+Nothing in here is private or may leave.
 """
 
 from dataclasses import dataclass

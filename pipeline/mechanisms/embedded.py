@@ -60,8 +60,9 @@ class ExtrinsicGaussian:
     Notes
     -----
     **Privacy.** Replace-one. The Gaussian mechanism of R^d; Δ is the sensitivity of the matrix in
-    Frobenius norm (`sensitivity.extrinsic_sensitivity`), not in the manifold's distance. Idealised
-    numerics.
+    Frobenius norm (`pipeline.mean.sensitivity.stretch`), not in the manifold's distance: 2r·e^r/n
+    for log-Euclidean means of a ball. The 2(e^r − 1)/n that is printed for them belongs to the
+    arithmetic mean. Idealised numerics.
 
     References
     ----------

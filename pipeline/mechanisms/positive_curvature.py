@@ -73,31 +73,3 @@ def laplace_sensitivity(n: int, radius: float, curvature: float) -> float:
 def chord(distance: float) -> float:
     """Return 2·sin(s/2): how far points of the unit sphere at distance s are apart in the plane."""
     return 2.0 * math.sin(min(distance, math.pi) / 2.0)
-
-
-def extrinsic_sensitivity(n: int, radius: float) -> float:
-    """Return Δ = 2r·e^r/n: how far the log-Euclidean mean itself moves, in Frobenius norm.
-
-    For ‖log X_i‖_F ≤ r. The mean is exp(A), A = (1/n) Σ log X_i; A moves by at most 2r/n within the
-    ball of radius r, where exp is e^r-Lipschitz: its derivative multiplies the entries, in the
-    eigenbasis of A, by (e^λ − e^μ)/(λ − μ) ≤ e^r.
-
-    The 2(e^r − 1)/n printed for this mean belongs to the arithmetic mean, `arithmetic_sensitivity`:
-    for k = 1, all X_i = e^r and one of them replaced by e^{−r}, the log-Euclidean mean moves by
-    e^r(1 − e^{−2r/n}) ≈ 2r·e^r/n, which is more.
-    """
-    return 2.0 * radius * math.exp(radius) / n
-
-
-def arithmetic_sensitivity(n: int, radius: float) -> float:
-    """Return Δ = 2(e^r − 1)/n: how far the arithmetic mean moves, in Frobenius norm.
-
-    For ‖log X_i‖_F ≤ r: summing the power series of exp, ‖X_i − Id‖_F ≤ e^r − 1, so two matrices
-    are at most 2(e^r − 1) apart.
-
-    References
-    ----------
-    Reimherr, Bharath and Soto, "Differential privacy over Riemannian manifolds" (2021),
-    Proposition 1, as quoted by Utpala, Vepakomma and Miolane, section 6.1.
-    """
-    return 2.0 * math.expm1(radius) / n

@@ -13,7 +13,6 @@ from pipeline.privacy.amplification import amplify
 from pipeline.privacy.calibration import (
     gaussian_sigma,
     generalized_gaussian_sigma,
-    laplace_epsilon,
     laplace_sigma,
 )
 from pipeline.privacy.composition import (
@@ -75,7 +74,6 @@ __all__ = [
     "generalized_gaussian_cost",
     "generalized_gaussian_sigma",
     "laplace_cost",
-    "laplace_epsilon",
     "laplace_sigma",
     "main_parameter",
     "parallel",

@@ -4,7 +4,8 @@
     rows     the rows of an experiment and the bound on its descriptors
     summary  rows → means, standard errors, expectations per group
     record   what was run: run.json
-    release  the released means: private values and public facts only
+    audit    what every mechanism leaks at least, beside its claim
+    released_means   private values and public facts only
 
 Everything in a table of rows or of bounds was compared with the private data: it is *nonprivate*,
 and belongs to experiments on public images, never to a release.
@@ -19,7 +20,7 @@ from pipeline.results.record import (
     read_record,
     write_record,
 )
-from pipeline.results.released_means import RELEASE_SCHEMA, write_release
+from pipeline.results.released_means import write_release
 from pipeline.results.rows import (
     RowWriter,
     read_bound,
@@ -33,7 +34,6 @@ from pipeline.results.tables import BOUND_SCHEMA, SCHEMA, STATUSES, Field, Table
 
 __all__ = [
     "BOUND_SCHEMA",
-    "RELEASE_SCHEMA",
     "SCHEMA",
     "STATUSES",
     "ClassCount",

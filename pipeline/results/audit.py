@@ -9,7 +9,7 @@ from pathlib import Path
 
 from numpy.typing import ArrayLike
 
-from pipeline.results.tables import Field, Table, read_table, to_arrow, write_arrow
+from pipeline.results.tables import Field, to_arrow, write_arrow
 
 AUDIT_SCHEMA: Mapping[str, Field] = {
     "mechanism": Field("text", "", "mechanism that adds the noise"),
@@ -47,8 +47,3 @@ def write_audit(
         When the file cannot be written.
     """
     return write_arrow(path, to_arrow(columns, AUDIT_SCHEMA), metadata)
-
-
-def read_audit(path: Path) -> Table:
-    """Return the columns of the table of an audit, each of shape (n,)."""
-    return read_table(path, AUDIT_SCHEMA)

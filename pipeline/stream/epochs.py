@@ -1,7 +1,4 @@
-"""Where the units of the next nights are clipped, and what those of an epoch say of it.
-
-Next on the path: ``night.py``.
-"""
+"""Where the units of the next nights are clipped, and what those of an epoch say of it."""
 
 import math
 from collections.abc import Sequence

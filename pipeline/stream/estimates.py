@@ -1,7 +1,6 @@
 """What the released values say: the mean of all units so far, and that of any nights.
 
 Everything here is post-processing: it reads what nights released, and public numbers.
-Next on the path: ``epochs.py``.
 """
 
 from collections.abc import Sequence

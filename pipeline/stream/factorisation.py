@@ -12,7 +12,6 @@ guarantee is about what is computed. That C·C is A up to 2⁻⁵² in each prod
 References: Fichtenberger, Henzinger and Upadhyay, "Constant matters: fine-grained error bound on
 differentially private continual observation" (2023). Henzinger, Upadhyay and Upadhyay, "Almost
 tight error bounds on differentially private continual counting" (2023).
-Next on the path: ``plan.py``.
 """
 
 import operator

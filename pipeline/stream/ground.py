@@ -1,7 +1,4 @@
-"""What a stream stands on, all of it public: its plan, and geometry, region and axes of a class.
-
-Next on the path: ``history.py``.
-"""
+"""What a stream stands on, all of it public: its plan, and geometry, region and axes of a class."""
 
 import math
 from dataclasses import dataclass
@@ -11,12 +8,13 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
-from pipeline.geometry import Manifold, Point, flat_chart
-from pipeline.mean import AdaptivePlan, Domain, Prior, Region, Step, admit, default_prior, region
+from pipeline.geometry import Manifold, Point
+from pipeline.mean import AdaptivePlan, Domain, Step, admit
 from pipeline.mean.bins import LineBins, ShellBins
 from pipeline.mean.choice import Clip
 from pipeline.mean.domain import check_domain
 from pipeline.mean.frame import Frame, build_frame
+from pipeline.mean.ground import centre_of, prior_of, region_of, space_of
 from pipeline.mean.parts import AtOnce
 from pipeline.mean.records import Records
 from pipeline.mean.rounds import ALONG
@@ -61,25 +59,10 @@ class Stream:
         """How the opening spends the budget."""
         return AdaptivePlan(UNSURVEYED if self.prior.line is None else OPENED)
 
-    @cached_property
-    def space(self) -> Manifold:
-        """The chart, in which all is computed."""
-        return flat_chart(self.manifold)
-
-    @cached_property
-    def region(self) -> Region:
-        """The region that holds every record."""
-        return region(self.domain, self.space)
-
-    @cached_property
-    def prior(self) -> Prior:
-        """What is expected of the records."""
-        return default_prior(self.domain, self.space)
-
-    @cached_property
-    def centre(self) -> Point:
-        """Where they are expected."""
-        return self.region.inside(self.space.exp(self.space.origin, self.prior.centre))
+    space = cached_property(space_of)
+    region = cached_property(region_of)
+    prior = cached_property(prior_of)
+    centre = cached_property(centre_of)
 
     @cached_property
     def frame(self) -> Frame:

@@ -1,7 +1,4 @@
-"""What a stream remembers of a class: what was released, which is public, and what was not.
-
-Next on the path: ``estimates.py``.
-"""
+"""What a stream remembers of a class: what was released, which is public, and what was not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

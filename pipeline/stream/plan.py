@@ -1,7 +1,4 @@
-"""What a stream is told, all of it public: budget, horizon, opening; and what each part costs.
-
-Next on the path: ``ground.py``.
-"""
+"""What a stream is told, all of it public: budget, horizon, opening; and what each part costs."""
 
 import math
 from dataclasses import dataclass

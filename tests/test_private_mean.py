@@ -1,6 +1,7 @@
 """The private mean: sensitivities never exceeded, budgets that add up, laws that hold, doors."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,16 +18,20 @@ from pipeline.mean import (
     Records,
     SinglePlan,
     admit,
+    default_prior,
     draw,
     mean,
     prepare,
     private_mean,
+    region,
 )
+from pipeline.mean.parts import parts_of
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.capabilities import small
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, PureDP
+from pipeline.stream import Stream, StreamPlan
 
 CHART = FlatChart(MANIFOLDS["spd-log-euclidean"](k=2))
 
@@ -138,14 +143,27 @@ def test_no_records_and_no_density_are_typed_errors() -> None:
 @pytest.mark.parametrize("own", SPD)
 @pytest.mark.parametrize("other", SPD)
 def test_a_domain_of_another_manifold_is_refused(own: str, other: str) -> None:
-    """Bounds in one distance say nothing of another: each pair of metrics but the right ones."""
-    facts = domain("oct5", height=28, width=28, manifold=other)
-    args = {"domain": facts, "manifold": MANIFOLDS[own](k=5), "plan": "single", "noise": LATTICE}
-    if own == other:
-        assert mean(describe(images(5, 1)), GDP(1.0), **args).point.shape == (5, 5)
-    else:
+    """Bounds in one distance say nothing of another: each pair of metrics but the right ones.
+
+    That holds for a mean, and for whatever else takes a domain and a manifold.
+    """
+    facts, space = domain("oct5", height=28, width=28, manifold=other), MANIFOLDS[own](k=5)
+    points, family = describe(images(5, 1)), MECHANISMS["ewg"]
+    args = {"domain": facts, "manifold": space, "plan": "single", "noise": LATTICE}
+    doors: list[Callable[[], object]] = [
+        lambda: mean(points, GDP(1.0), **args),
+        lambda: admit(points, domain=facts, manifold=space),
+        lambda: Records(space, facts, parts_of(points)),
+        lambda: region(facts, space),
+        lambda: default_prior(facts, space),
+        lambda: frechet_sensitivity(facts, 5, SinglePlan(), family, space),
+        lambda: Stream(StreamPlan(GDP(1.0), 10), facts, space),
+    ]
+    for door in doors if own != other else []:
         with pytest.raises(DomainError, match=f"manifold='{own}'"):
-            mean(describe(images(5, 1)), GDP(1.0), **args)
+            door()
+    if own == other:
+        assert mean(points, GDP(1.0), **args).point.shape == (5, 5)
 
 
 def test_a_domain_of_another_size_is_refused() -> None:

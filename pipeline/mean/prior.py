@@ -24,7 +24,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import Covariances, covariances_of
-from pipeline.mean.domain import CovarianceDomain, Domain
+from pipeline.mean.domain import CovarianceDomain, Domain, check_domain
 
 USUAL = -5.0
 """ln of a typical variance over the largest possible one, where `Descriptor.typical` says none.
@@ -89,7 +89,14 @@ class Prior:
 
 
 def default_prior(domain: Domain, manifold: Manifold) -> Prior:
-    """Return the prior of image descriptors on SPD(k), of a ball on any other manifold."""
+    """Return the prior of image descriptors on SPD(k), of a ball on any other manifold.
+
+    Raises
+    ------
+    DomainError
+        When the domain is that of another manifold or dimension.
+    """
+    check_domain(domain, manifold)
     known = covariances_of(manifold)
     if isinstance(domain, CovarianceDomain) and known is not None:
         return _images(domain, known, manifold)

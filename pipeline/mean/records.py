@@ -44,11 +44,19 @@ class Records:
         What is publicly known of them.
     parts : Parts
         They as points of `space`, inside the region, in arrays of shape (m, *space.point_shape).
+
+    Raises
+    ------
+    DomainError
+        When the domain is that of another manifold or dimension.
     """
 
     manifold: Manifold
     domain: Domain
     parts: Parts[Point]
+
+    def __post_init__(self) -> None:
+        check_domain(self.domain, self.manifold)
 
     @property
     def n(self) -> int:
@@ -170,20 +178,18 @@ def admit(points: Point | Chunks, *, domain: Domain, manifold: Manifold) -> Reco
         When the domain is that of another manifold or dimension, there is no record, or a record
         has the wrong shape or is not finite.
     """
-    check_domain(domain, manifold)
-    parts = parts_of(points)
-    if parts.n < 1:
+    given = Records(manifold, domain, parts_of(points))
+    if given.n < 1:
         raise DomainError(
-            f"a mean needs one record or more, found {parts.n}; leave out empty classes"
+            f"a mean needs one record or more, found {given.n}; leave out empty classes"
         )
-    given = Records(manifold, domain, parts)
     space, inside = given.space, given.region.inside
 
     def place(part: Point) -> Point:
         part = _checked(part, manifold)
         return inside(part if space is manifold else manifold.log(manifold.origin, part))
 
-    return replace(given, parts=parts.map(place))
+    return replace(given, parts=given.parts.map(place))
 
 
 def _checked(points: Point, manifold: Manifold) -> Point:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.geometry import Manifold, Point
 from pipeline.geometry.covariances import Covariances, Facts, covariances_of
-from pipeline.mean.domain import CovarianceDomain, Domain, center_of
+from pipeline.mean.domain import CovarianceDomain, Domain, center_of, check_domain
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,13 @@ def region(domain: Domain, manifold: Manifold) -> Region:
     ball {x : dist(centre, x) ≤ r} around the domain's centre. Balls of a Hadamard manifold are
     convex, and so are those that a mechanism accepts on positive curvature; the projection shortens
     the geodesic from the centre.
+
+    Raises
+    ------
+    DomainError
+        When the domain is that of another manifold or dimension.
     """
+    check_domain(domain, manifold)
     known = covariances_of(manifold)
     if isinstance(domain, CovarianceDomain) and known is not None:
         return _of_covariances(domain, known, manifold)

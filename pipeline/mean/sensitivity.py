@@ -8,7 +8,7 @@ from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import covariances_of
 from pipeline.geometry.manifold import Embedded
-from pipeline.mean.domain import CovarianceDomain, Domain
+from pipeline.mean.domain import CovarianceDomain, Domain, check_domain
 from pipeline.mean.plan import SinglePlan
 from pipeline.mean.records import MEAN_TOLERANCE, Records
 from pipeline.mean.vector_mean import mean_sensitivity
@@ -68,7 +68,13 @@ def frechet_sensitivity(
     for the embedded Fréchet mean, and is kept to repeat their figure. The mean of outlines that
     were not aligned moves by at most 2/n, as no landmark is farther than 1 from the centre. The
     computed mean errs by at most τ/h on both data sets.
+
+    Raises
+    ------
+    DomainError
+        When the domain is that of another manifold or dimension.
     """
+    check_domain(domain, manifold)
     if manifold.curvature[1] > 0.0:
         return _on_positive_curvature(domain, n, plan, family, manifold.curvature[1])
     width = domain.diameter if plan.sensitivity == "diameter" else 2 * domain.radius

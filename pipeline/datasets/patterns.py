@@ -50,6 +50,11 @@ class Pattern:
 
     parts: tuple[str, ...]
 
+    @property
+    def descends(self) -> bool:
+        """Whether it finds files in folders of any depth."""
+        return "**" in self.parts
+
     @cached_property
     def names(self) -> tuple[Callable[[str], object] | str | None, ...]:
         """For each part what a name must be: a test, the name itself, or None for ``**``."""

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from pipeline.errors import OutputError
 
@@ -114,6 +115,24 @@ def atomic_path(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             temporary.unlink()
         _UNFINISHED.discard(temporary)
+
+
+@contextmanager
+def synced(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that is there, to change it where it lies; what is written is on disk then.
+
+    Raises
+    ------
+    OutputError
+        When it cannot be opened or written.
+    """
+    try:
+        with path.open("rb+") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise OutputError(f"cannot write {path} ({error.strerror})") from error
 
 
 def discard_unfinished() -> None:

@@ -30,6 +30,8 @@ from pipeline.mean import Observed
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, read_histories, settle_night
+from pipeline.publish.rows import NAME as rows_file
+from pipeline.publish.rows import row_type
 from pipeline.publish.sums import read_sums, sums_folder
 from pipeline.publish.transcript import night_row, read_stream, stands_on
 from pipeline.store import find_place
@@ -449,7 +451,10 @@ def test_after_the_horizon_another_stream_follows(ward: Ward) -> None:
 
 
 def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
-    """Files are 0600; a lost or changed one is made again to the last bit; else it is one line."""
+    """Files are 0600; a lost or changed one is made again to the last bit; else it is one line.
+
+    A night adds its row to those of the nights before it, and half a row behind them harms nothing.
+    """
     for day in range(1, 5):
         ward.put(well=2, ill=3)
         ward.settle(day)
@@ -457,26 +462,34 @@ def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
     assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o600}
     files = sorted(place.glob("*.sums"))
     assert [path.name.split("-")[0] for path in files] == ["3", "4"]
+    rows = place / rows_file
+    row = rows.stat().st_size // 3
+    assert row == row_type(read_stream(json.loads(ward.stream.query)), 2).itemsize
+    with rows.open("ab") as stream:
+        stream.write(b"x" * (row // 2))
     assert place.stat().st_mode & 0o777 == 0o700
-    whole = files[1].read_bytes()
     ward.put(well=2)
     kept = ward.folder / "kept"
     shutil.copytree(ward.folder, kept)
     expected = next_sums(ward, 5)
-    for damage in ("changed", "lost"):
+    assert rows.stat().st_size == 4 * row
+    for damage in ("changed", "lost", "changed rows", "lost rows"):
         twin = Ward(kept.with_name(damage), made=100)
         shutil.copytree(kept, twin.folder, dirs_exist_ok=True)
-        (path,) = sums_folder(twin.ledger, twin.stream).glob("4-*")
-        path.unlink() if damage == "lost" else path.write_bytes(whole[:-9] + b"x" * 9)
+        (path,) = sums_folder(twin.ledger, twin.stream).glob(
+            "4-*" if " " not in damage else "*rows"
+        )
+        found = path.read_bytes()[: 3 * row]
+        path.unlink() if "lost" in damage else path.write_bytes(found[:-9] + b"x" * 9)
         assert next_sums(twin, 5) == expected
     for path in place.glob("5-*"):
         path.unlink()
     assert tonight(ward.night(6)) == [0, 0]
-    for path in place.glob("6-*"):
-        path.unlink()
     next(ward.folder.glob("ward/*/*.png")).unlink()
+    assert tonight(ward.night(7)) == [0, 0]
+    rows.write_bytes(rows.read_bytes()[:-1] + b"x")
     with pytest.raises(LedgerError, match=r"private sums .* not there to make them again"):
-        ward.settle(7)
+        ward.settle(8)
 
 
 def next_sums(ward: Ward, day: int) -> list[Any]:
@@ -491,7 +504,7 @@ def next_sums(ward: Ward, day: int) -> list[Any]:
     assert (
         read_sums(ward.ledger, ward.stream, others, ground, len(now.totals), now.totals[-1]) is None
     )
-    return [(one.survey, one.shells, one.means) for one in sums.after]
+    return [tuple(x.tolist() for x in (one.survey, one.shells, one.means)) for one in sums.after]
 
 
 # --- killed, started twice --------------------------------------------------------------------

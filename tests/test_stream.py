@@ -45,6 +45,7 @@ from pipeline.stream import (
 )
 from pipeline.stream import night as night_module
 from pipeline.stream import plan as plan_module
+from pipeline.stream.factorisation import TOGETHER, limbs, numbers, weighted_sums, weights
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 KNOWN = domain("oct5", height=28, width=28)
@@ -152,6 +153,23 @@ def test_coefficients_are_those_of_the_inverse_root(horizon: int) -> None:
     square = sum((Fraction(c) ** 2 for c in found), Fraction(0))
     norm = column_norm(horizon)
     assert square <= Fraction(norm) ** 2 <= square * (1 + Fraction(1, 2**50))
+
+
+def test_sums_of_nights_are_exact() -> None:
+    """As of whole numbers by the definition, whatever their size and sign, and across blocks."""
+    rng, most = np.random.default_rng(0), 2**127 - 1
+    for t, horizon in ((1, 1), (3, 7), (TOGETHER + 2, TOGETHER + 2)):
+        rows = [[most, -most - 1, 0, -1, int(rng.integers(2**62)) << 60] for _ in range(t)]
+        rows[0] = rows[0][::-1]
+        found = weighted_sums(np.array([limbs(row) for row in rows]), horizon)
+        used = weights(horizon)[:t][::-1]
+        assert found == [
+            sum(c * x for c, x in zip(used, column, strict=True))
+            for column in zip(*rows, strict=True)
+        ]
+        assert numbers(limbs(rows[0])) == rows[0]
+    with pytest.raises(OverflowError):
+        limbs([most + 1])
 
 
 def test_norms_are_those_of_the_design() -> None:
@@ -298,8 +316,8 @@ def test_epochs_of_sums_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch
 
     def begin(of: Stream, history: Any, past: Any) -> Any:
         found = night_module_begin(of, history, past)
-        moved = np.array(private[-1].means[-1][: SPACE.dim]) / 2.0**40 if private else 0.0
-        return replace(found, centre=found.centre + moved)
+        sums = numbers(private[-1].means[-1][: SPACE.dim]) if private else [0] * SPACE.dim
+        return replace(found, centre=found.centre + np.array(sums) / 2.0**40)
 
     night_module_begin = night_module.begin
     monkeypatch.setattr(night_module, "_added", peeking)
@@ -330,7 +348,8 @@ def test_the_order_of_units_is_not_in_a_night() -> None:
     shuffled = [batch[::-1] for batch in batches]
     (one, kept), (other, same) = (run(stream(), side, Recorded()) for side in (batches, shuffled))
     assert told(one) == told(other)
-    assert (kept.means, kept.survey, kept.shells) == (same.means, same.survey, same.shells)
+    for series in ("means", "survey", "shells"):
+        np.testing.assert_array_equal(getattr(kept, series), getattr(same, series))
 
 
 def test_hardened_noise_certifies_what_a_unit_pays_for_life() -> None:
@@ -355,7 +374,7 @@ def test_without_noise_the_sums_are_those_of_all_nights() -> None:
     found = between(of, history, first, len(history))
     assert found is not None
     assert found.n == sum(SIZES[first - 1 :])
-    sums = np.sum(np.array(private.means, dtype=float), axis=0)
+    sums = np.sum([numbers(row) for row in private.means], axis=0).astype(float)
     vector = sums[: SPACE.dim] / 2.0**40 / found.n
     seen = vector * mean_units(clip, of.frame)
     seen[0] += (clip.low + clip.high) / 2.0 - of.spot(epochs[-1].centre)
@@ -521,7 +540,10 @@ def test_a_night_costs_no_more_after_ten_years() -> None:
     history += [replace(later, night=3 + i, epoch=None) for i in range(rows)]
     private = Private(
         private.held,
-        *(kept * (rows + 1) for kept in (private.survey, private.shells, private.means)),
+        *(
+            np.repeat(kept, rows + 1, axis=0)
+            for kept in (private.survey, private.shells, private.means)
+        ),
     )
     points, seconds = units(200, 3), []
     for _ in range(3):

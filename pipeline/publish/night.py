@@ -265,7 +265,7 @@ def _added(
         add_units(work.ground, found.nights, sums, points)
         for found, sums, points in zip(histories, private, new.points, strict=True)
     )
-    return Sums(histories, after, new.counts)
+    return Sums(histories, after, new.counts, before.kept if before else None)
 
 
 def _finished(work: Work, held: NightReservation, sums: Sums) -> bytes:

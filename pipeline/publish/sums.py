@@ -1,15 +1,15 @@
 """The private sums of a stream, kept between nights: small files, beside the ledger, its owner's.
 
-A file is of one night, and holds the sums up to it, before anything of it is drawn, with all that
-was released before it. It is written before the night's units are claimed, and named by them: so
-a night that was reserved and killed is finished from its file, whatever happened to the images.
-What it belongs to is under a seal with the ledger's key: the nights before it, by the digests of
-what was committed, and the units of all of them. A file that was changed, or is of a ledger that
-went another way, is as good as none.
+A file is of one night, and holds its sums before anything of it is drawn. It is written before the
+night's units are claimed, and named by them: so a night that was reserved and killed is finished
+from its file, whatever happened to the images. What it belongs to is under a seal with the ledger's
+key: the nights before it, by the digests of what was committed, and the units of all of them; and
+the rows of these nights, which are in a file of their own that grows by one a night (``rows.py``).
+A file that was changed, or is of a ledger that went another way, is as good as none.
 
 For SQLite the files lie in ``NAME.nights`` beside the ledger; for PostgreSQL on the machine that
 runs the nights, beside the marker. They are as private as the images, and belong into their
-backups. Next on the path: ``seen.py``.
+backups. Next on the path: ``rows.py``.
 """
 
 import hashlib
@@ -17,7 +17,6 @@ import hmac
 import io
 import itertools
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import OutputError
 from pipeline.files import atomic_path, private_folder
 from pipeline.ledger import Ledger, Standing, Stream
+from pipeline.publish.rows import (
+    Kept,
+    nights_of,
+    private_of,
+    read_private,
+    read_rows,
+    row_type,
+    rows_of,
+    write_rows,
+)
 from pipeline.publish.transcript import (
     ClassHistory,
     epoch_row,
@@ -37,15 +45,13 @@ from pipeline.publish.transcript import (
     read_estimate,
     read_opened,
 )
-from pipeline.stream import Night, Private
+from pipeline.stream import Private
 from pipeline.stream import Stream as Ground
 
-FORMAT = 2
+FORMAT = 3
 """Raised when what is in a file changes."""
 SEAL = 32
 """Bytes of the seal that a file begins with."""
-WIDE = 16
-"""Bytes of a whole number of the sums of clipped vectors and of their products."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,11 +66,14 @@ class Sums:
         Of each class.
     units : tuple of int
         How many units of each class came in the last night.
+    kept : Kept or None
+        The rows that lie in a file already.
     """
 
     histories: tuple[ClassHistory, ...]
     after: tuple[Private, ...]
     units: tuple[int, ...]
+    kept: Kept | None = None
 
     def __repr__(self) -> str:
         """Show no value."""
@@ -80,7 +89,10 @@ def write_sums(ledger: Ledger, stream: Stream, now: Standing, total: str, sums: 
     """Write the file of the night after all that are settled; `total` is of its units."""
     folder = private_folder(sums_folder(ledger, stream).parent) / stream.identity[:32]
     private_folder(folder)
-    content = _packed(_known(stream, now, len(now.digests), total), sums)
+    first = sums.kept.number if sums.kept else 0
+    rows = rows_of(sums.histories, sums.after, sums.units, first)
+    kept = write_rows(folder, rows[:-1], sums.kept)
+    content = _packed(_known(stream, now, len(now.digests), total), sums, kept, rows[-1:])
     with atomic_path(_file(ledger, folder, len(now.digests) + 1, total), mode=0o600) as temporary:
         temporary.write_bytes(seal(ledger, content) + content)
 
@@ -90,24 +102,26 @@ def read_sums(
 ) -> Sums | None:
     """Return what the file of a night holds, or None where there is none that belongs to it."""
     path = _file(ledger, sums_folder(ledger, stream), night, total)
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
+    sealed = read_private(path)
+    if sealed is None:
         return None
-    except OSError as error:
-        raise OutputError(
-            f"the private sums of the stream in {path.parent} cannot be read ({error.strerror}); "
-            "give them back to the user that runs the nights"
-        ) from None
-    known, content = content[:SEAL], content[SEAL:]
+    known, content = sealed[:SEAL], sealed[SEAL:]
     if not hmac.compare_digest(known, seal(ledger, content)):
         return None
     head, arrays = _unpacked(content)
     if head["of"] != _known(stream, now, night - 1, total):
         return None
-    classes = [_read_class(i, told, arrays, ground) for i, told in enumerate(head["classes"])]
+    kind = row_type(ground, len(head["classes"]))
+    found = read_rows(path.parent, kind, head["rows"], arrays["tonight"].tobytes())
+    if found is None:
+        return None
+    rows, kept = found
+    classes = [
+        _read_class(told, arrays[f"{i} held"], rows[str(i)], ground)
+        for i, told in enumerate(head["classes"])
+    ]
     histories, after = zip(*classes, strict=True)
-    return Sums(histories, after, tuple(told["units"] for told in head["classes"]))
+    return Sums(histories, after, tuple(told["units"] for told in head["classes"]), kept)
 
 
 def forget_sums(ledger: Ledger, stream: Stream, night: int) -> None:
@@ -136,12 +150,12 @@ def seal(ledger: Ledger, content: bytes, purpose: bytes = b"sums") -> bytes:
     return hmac.digest(ledger.key, purpose + b"\0" + content, "sha256")
 
 
-def _packed(known: dict[str, Any], sums: Sums) -> bytes:
+def _packed(known: dict[str, Any], sums: Sums, kept: Kept, tonight: NDArray[Any]) -> bytes:
     """Return a file without its seal: what it belongs to as JSON, then NumPy's arrays."""
-    classes, arrays = [], dict[str, NDArray[Any]]()
-    for i, found in enumerate(sums.histories):
-        nights, after = found.nights, sums.after[i]
-        marks = [(t, night) for t, night in enumerate(nights) if night.opened or night.epoch]
+    classes = list[dict[str, Any]]()
+    arrays: dict[str, NDArray[Any]] = {"tonight": np.frombuffer(tonight.tobytes(), np.uint8)}
+    for i, (found, after) in enumerate(zip(sums.histories, sums.after, strict=True)):
+        marks = [(t, one) for t, one in enumerate(found.nights) if one.opened or one.epoch]
         told = {
             "label": found.label,
             "name": found.name,
@@ -149,18 +163,12 @@ def _packed(known: dict[str, Any], sums: Sums) -> bytes:
             "before": None if found.before is None else estimate_row(found.before),
             "opened": [(t, opened_row(night.opened)) for t, night in marks if night.opened],
             "epochs": [(t, epoch_row(night.epoch)) for t, night in marks if night.epoch],
+            "series": [len(after.survey), len(after.shells), len(after.means)],
         }
         classes.append(told)
-        arrays[f"{i} units"] = np.array([night.units for night in nights], np.int64)
-        for name in ("survey", "shells", "w", "moment"):
-            rows = [row for night in nights if (row := getattr(night, name)) is not None]
-            arrays[f"{i} {name}"] = np.array(rows, np.float64)
         arrays[f"{i} held"] = after.held
-        arrays[f"{i} counts"] = np.array(after.survey, np.int64)
-        arrays[f"{i} sizes"] = np.array(after.shells, np.int64)
-        wide = [n.to_bytes(WIDE, "little", signed=True) for row in after.means for n in row]
-        arrays[f"{i} means"] = np.frombuffer(b"".join(wide), np.uint8)
-    head = json.dumps({"of": known, "classes": classes}).encode()
+    rows = kept.number, kept.digest.hexdigest()
+    head = json.dumps({"of": known, "rows": rows, "classes": classes}).encode()
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
     return len(head).to_bytes(8, "little") + head + stream.getvalue()
@@ -173,37 +181,12 @@ def _unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _read_class(
-    i: int, told: dict[str, Any], arrays: dict[str, NDArray[Any]], ground: Ground
+    told: dict[str, Any], held: NDArray[np.float64], rows: NDArray[Any], ground: Ground
 ) -> tuple[ClassHistory, Private]:
     """Return the history of a class, and its sums."""
-    units, *series = (arrays[f"{i} {x}"] for x in ("units", "survey", "shells", "w", "moment"))
     opened = {t: read_opened(row) for t, row in told["opened"]}
     epochs = {t: read_epoch(row) for t, row in told["epochs"]}
-    first, so_far = len(units) - len(series[0]), np.cumsum(units).tolist()
-    nights = tuple(
-        Night(t + 1, count, so_far[t], opened.get(t), epochs.get(t))
-        if t < first
-        else Night(
-            *(t + 1, count, so_far[t], opened.get(t), epochs.get(t)),
-            *(rows[t - first] for rows in series),
-        )
-        for t, count in enumerate(units.tolist())
-    )
+    nights = nights_of(rows[:-1], opened, epochs)
     before = None if told["before"] is None else read_estimate(told["before"], ground)
     history = ClassHistory(told["label"], told["name"], ground, nights, before)
-    dim = ground.space.dim
-    row, wide = dim + dim * (dim + 1) // 2, arrays[f"{i} means"].tobytes()
-    whole = [
-        int.from_bytes(wide[at : at + WIDE], "little", signed=True)
-        for at in range(0, len(wide), WIDE)
-    ]
-    return history, Private(
-        arrays[f"{i} held"].reshape(-1, dim),
-        _rows(arrays[f"{i} counts"].tolist()),
-        _rows(arrays[f"{i} sizes"].tolist()),
-        tuple(tuple(whole[at : at + row]) for at in range(0, len(whole), row)),
-    )
-
-
-def _rows(values: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    return tuple(map(tuple, values))
+    return history, private_of(rows, held, told["series"])

@@ -14,12 +14,12 @@ differentially private continual observation" (2023). Henzinger, Upadhyay and Up
 tight error bounds on differentially private continual counting" (2023).
 """
 
-import operator
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
@@ -29,6 +29,13 @@ PER_WEIGHT = 2**52
 """Weights are multiples of 1 over this."""
 GUARD = 64
 """Further binary digits of the recurrence, which loses less than one unit of the last a step."""
+LIMB, LIMBS = 16, 8
+"""Whole numbers are kept as 8 limbs of 16 binary digits, the lowest first, the last signed."""
+HALF, TOGETHER = 27, 4096
+"""Binary digits of half a weight, and nights added up at a time: 27 + 16 + 12 are below 63."""
+
+Whole = NDArray[np.uint16]
+"""Whole numbers below 2¹²⁷ in limbs, (..., `LIMBS`)."""
 
 
 @lru_cache(maxsize=8)
@@ -68,18 +75,66 @@ def column_norm(horizon: int) -> float:
     return round_up(Fraction(sum(c * c for c in weights(horizon)), PER_WEIGHT**2), 2)
 
 
-def weighted_sums(rows: Sequence[tuple[int, ...]], horizon: int) -> list[int]:
-    """Return 2⁵²·Σ_j c_{t−j}·x_j of t nights' whole numbers x_1, …, x_t, exactly."""
-    used = weights(horizon)[len(rows) - 1 :: -1]
-    return [sum(map(operator.mul, used, column)) for column in zip(*rows, strict=True)]
+@lru_cache(maxsize=8)
+def _halves(horizon: int) -> NDArray[np.int64]:
+    """Return the lower and the upper half of each of the weights, (2, H)."""
+    whole = np.array(weights(horizon), dtype=np.int64)
+    return np.stack([whole & ((1 << HALF) - 1), whole >> HALF])
 
 
-def weighted(rows: Sequence[tuple[int, ...]], horizon: int, per: float) -> FloatArray:
+def limbs(numbers: Sequence[int]) -> Whole:
+    """Return whole numbers in limbs, (m, `LIMBS`).
+
+    Raises
+    ------
+    OverflowError
+        When one is too large.
+    """
+    wide = b"".join(number.to_bytes(2 * LIMBS, "little", signed=True) for number in numbers)
+    return np.frombuffer(wide, "<u2").reshape(-1, LIMBS)
+
+
+def numbers(whole: Whole) -> list[int]:
+    """Return the numbers that limbs are of, (m, `LIMBS`)."""
+    return _together(_signed(whole)[np.newaxis])
+
+
+def weighted_sums(rows: Whole, horizon: int) -> list[int]:
+    """Return 2⁵²·Σ_j c_{t−j}·x_j of t nights' whole numbers x_1, …, x_t, exactly.
+
+    Parameters
+    ----------
+    rows : array of uint16, shape (t, m, `LIMBS`)
+        x_1, …, x_t: products of limbs and halves of weights add up in 64 bits.
+    """
+    used, total = _halves(horizon)[:, len(rows) - 1 :: -1], [0] * rows.shape[1]
+    for start in range(0, len(rows), TOGETHER):
+        some = _signed(rows[start : start + TOGETHER])
+        parts = used[:, start : start + TOGETHER] @ some.reshape(len(some), -1)
+        found = _together(parts.reshape(2, -1, LIMBS))
+        total = [one + other for one, other in zip(total, found, strict=True)]
+    return total
+
+
+def _signed(whole: Whole) -> NDArray[np.int64]:
+    found = whole.astype(np.int64)
+    found[..., -1] -= found[..., -1] >> (LIMB - 1) << LIMB
+    return found
+
+
+def _together(parts: NDArray[np.int64]) -> list[int]:
+    """Return the numbers of parts of limbs, (halves, m, `LIMBS`)."""
+    places = [[1 << LIMB * i + HALF * half for i in range(LIMBS)] for half in range(len(parts))]
+    found = sum(np.array(row, object) @ one.T for row, one in zip(places, parts, strict=True))
+    return [int(one) for one in found]
+
+
+def weighted(rows: Whole, horizon: int, per: float) -> FloatArray:
     """Return Σ_j c_{t−j}·x_j/`per` of t nights' whole numbers x_j: exact, then rounded twice.
 
     Parameters
     ----------
-    rows : sequence of tuple of int
+    rows : array of uint16, shape (t, m, `LIMBS`)
         x_1, …, x_t.
     per : float
         What the numbers are multiples of 1 over.

@@ -10,9 +10,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.mean import Observed
 from pipeline.mean.choice import Clip
-
-Rows = tuple[tuple[int, ...], ...]
-"""One row of whole numbers a night."""
+from pipeline.stream.factorisation import LIMBS, Whole
 
 
 class Shares(NamedTuple):
@@ -106,16 +104,16 @@ class Private:
     ----------
     held : array, shape (m, d)
         Coordinates of the units that wait for the opening.
-    survey, shells, means : tuple of tuple of int
+    survey, shells, means : array of uint16, shape (t, m, `LIMBS`)
         Counts, and 2⁴⁰ times sums of clipped vectors, then 2⁸⁰ times those of their products, of
         each night of the series: since the opening for the survey, since the epoch began for the
         others.
     """
 
     held: FloatArray
-    survey: Rows = ()
-    shells: Rows = ()
-    means: Rows = ()
+    survey: Whole
+    shells: Whole
+    means: Whole
 
     def __repr__(self) -> str:
         """Show no value."""
@@ -124,7 +122,8 @@ class Private:
 
 def nothing(dim: int) -> Private:
     """Return what a stream starts with."""
-    return Private(np.empty((0, dim)))
+    none = np.empty((0, 0, LIMBS), np.uint16)
+    return Private(np.empty((0, dim)), none, none, none)
 
 
 @dataclass(frozen=True, eq=False)

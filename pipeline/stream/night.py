@@ -24,7 +24,7 @@ from pipeline.mean.second_moment import pairs
 from pipeline.mean.sums import clipped_totals, sizes
 from pipeline.mechanisms.noise import Noise
 from pipeline.stream.epochs import begin, due
-from pipeline.stream.factorisation import PER_WEIGHT, weighted, weighted_sums
+from pipeline.stream.factorisation import PER_WEIGHT, Whole, limbs, weighted, weighted_sums
 from pipeline.stream.ground import Stream
 from pipeline.stream.history import Epoch, Night, Opened, Past, Private, Shares, parts_of
 from pipeline.stream.plan import MOST
@@ -185,9 +185,16 @@ def _added(
     size = sizes(seen, to.centre, frame.lines)
     bins = survey_counts(seen, stream.spot(stream.centre), frame, line, shells)
     first, second = clipped_totals([(seen, size)], to)
+    went = 0 if fresh else len(private.means)
     return Private(
         held=private.held,
-        survey=(*private.survey, tuple(bins.tolist())),
-        shells=(*(() if fresh else private.shells), tuple(shell_counts(size, shells).tolist())),
-        means=(*(() if fresh else private.means), (*first, *second)),
+        survey=_with(private.survey, bins.tolist()),
+        shells=_with(private.shells[:went], shell_counts(size, shells).tolist()),
+        means=_with(private.means[:went], [*first, *second]),
     )
+
+
+def _with(rows: Whole, numbers: Sequence[int]) -> Whole:
+    """Return the rows of a series with that of one night more."""
+    new = limbs(numbers)[np.newaxis]
+    return np.concatenate([rows, new]) if len(rows) else new

@@ -10,6 +10,7 @@ import tempfile
 import time
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -140,10 +141,13 @@ def aged(sums: Sums, nights: int) -> Sums:
             last = nights_of[-1]
             so_far = last.n_so_far + last.units
             nights_of.append(replace(last, night=number, n_so_far=so_far, opened=None, epoch=None))
-        more = nights - len(found.nights) - 1
+        more = nights - len(found.nights)
         histories.append(replace(found, nights=tuple(nights_of)))
         rows = (private.survey, private.shells, private.means)
-        after.append(Private(private.held, *((*row, *row[-1:] * more) for row in rows)))
+        again = ([1] * (len(row) - 1) + [more] * (len(row) > 0) for row in rows)
+        after.append(
+            Private(private.held, *map(partial(np.repeat, axis=0), rows, map(list, again)))
+        )
     return Sums(tuple(histories), tuple(after), sums.units)
 
 

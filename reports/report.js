@@ -100,10 +100,14 @@ async function take(figure, kind) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-for (const pictures of document.querySelectorAll("figure.chart .pictures")) {
-  pictures.hidden = false;
-  pictures.addEventListener("click", ({ target }) => {
-    if (target.value) take(target.closest("figure"), target.value).catch(console.error);
+for (const figure of document.querySelectorAll("figure.chart")) {
+  figure.querySelector(".png").hidden = false;
+  figure.querySelector(".png button").addEventListener("click", () => take(figure, "png").catch(console.error));
+  figure.querySelector(".svg").addEventListener("click", (event) => {
+    const { without, span } = choice(figure);
+    if (!without.size && !span) return;  // the link has the whole picture
+    event.preventDefault();
+    take(figure, "svg").catch(console.error);
   });
 }
 
@@ -125,6 +129,8 @@ narrow.addEventListener("change", () =>
 for (const filter of document.querySelectorAll(".filter")) {
   const section = filter.closest(".experiment");
   filter.hidden = false;
+  const room = () => section.style.setProperty("--filter", `${filter.offsetHeight}px`);
+  new ResizeObserver(room).observe(filter);  // what a link leads to is not to lie under it
   filter.addEventListener("change", () => {
     const { without } = choice(filter);
     for (const row of section.querySelectorAll("[data-class]")) row.hidden = without.has(row.dataset.class);

@@ -3,9 +3,12 @@
 Playwright drives whatever Chromium or Chrome is on this machine.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -49,20 +52,54 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
+Opening = Callable[[dict[str, Any]], tuple[Any, list[str], list[str]]]
+AS_LOADED = """() => {
+  for (const one of document.querySelectorAll("details[open]")) one.open = false;
+  for (const form of document.forms) {
+    const changed = [...form.elements].some(box => box.checked !== box.defaultChecked);
+    form.reset();
+    if (changed) form.dispatchEvent(new Event("change"));
+  }
+  history.replaceState(null, "", location.pathname);
+  document.querySelector(".skip").focus();
+  document.activeElement.blur();
+  scrollTo(0, 0);
+}"""
+"""Puts a page back as it was when it was loaded, but that its charts stay drawn."""
+
+
+@pytest.fixture(scope="module")
+def open_once(browser: Any, report: Path) -> Iterator[Opening]:
+    """Give a function that opens the report once for each choice of options.
+
+    It returns the page, what it complained of, and what it asked for.
+    """
+    known: dict[str, tuple[Any, list[str], list[str]]] = {}
+    with ExitStack() as stack:
+
+        def open_with(options: dict[str, Any]) -> tuple[Any, list[str], list[str]]:
+            key = json.dumps(options, sort_keys=True)
+            if key not in known:
+                context = browser.new_context(reduced_motion="reduce", **options)
+                stack.callback(context.close)
+                page = context.new_page()
+                known[key] = found = page, list[str](), list[str]()
+                page.on("console", lambda message: found[1].append(message.text))
+                page.on("pageerror", lambda error: found[1].append(str(error)))
+                page.on("request", lambda item: found[2].append(item.url))
+                page.goto(report.as_uri(), wait_until="load")
+            return known[key]
+
+        yield open_with
+
+
 @pytest.fixture
-def opened(browser: Any, report: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+def opened(open_once: Opening, report: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
     """Open the report with the given options; afterwards: no error, no request but the file."""
-    context = browser.new_context(reduced_motion="reduce", **getattr(request, "param", {}))
-    page = context.new_page()
-    faults: list[str] = []
-    requests: list[str] = []
-    page.on("console", lambda message: faults.append(message.text))
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("request", lambda item: requests.append(item.url))
-    page.goto(report.as_uri(), wait_until="load")
+    page, faults, requests = open_once(getattr(request, "param", {}))
     yield page
+    page.evaluate(AS_LOADED)
     called = [url for url in requests if not url.startswith(("data:", "blob:"))]
-    context.close()
     assert faults == []
     assert called == [report.as_uri()]
 
@@ -87,6 +124,12 @@ def overflow(page: Any) -> int:
     )
 
 
+def parts(page: Any) -> list[str]:
+    """Return the ids that the bar's list of this page leads to, in order."""
+    links = page.locator(".bar .menu a[href^='#']")
+    return [str(link)[1:] for link in links.evaluate_all("all => all.map(a => a.hash)")]
+
+
 FAULTS = """figures => figures.flatMap(figure => {
   const svg = figure.querySelector(".live svg"), frame = svg.getBoundingClientRect();
   const boxes = [...svg.querySelectorAll("text")].filter(text => text.textContent.trim()
@@ -106,21 +149,28 @@ PHONE = {"viewport": {"width": 390, "height": 844}}
 DARK = {"color_scheme": "dark"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("wide", [1280, 800, 390])
-def test_texts_of_charts_are_whole_and_apart(browser: Any, tmp_path: Path, wide: int) -> None:
-    """No text of a chart is cut, leaves its picture or lies on another, on screens of any width."""
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a report whose charts have long names, and titles on two lines."""
+    out = tmp_path_factory.mktemp("long")
     names = ("cancer-associated stroma", "choroidal neovascularization", "c", "d")
-    write_sample(tmp_path, names=names, repetitions=2, images=False)
-    record = write_sample(tmp_path, dataset="one", budgets=1, repetitions=2, images=False)
-    path = tmp_path / "results" / f"{record.run}.parquet"
+    write_sample(out, names=names, repetitions=2, images=False)
+    record = write_sample(out, dataset="one", budgets=1, repetitions=2, images=False)
+    path = out / "results" / f"{record.run}.parquet"
     rows = read_rows(path)
     rows["distance"] = np.full(len(rows["n"]), "half-vectorisation", dtype=object)
     rows["definition"] = np.where(rows["label"] == 0, "pure", "approx").astype(object)
     write_rows(path, rows, metadata={})
+    return build_report(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide", [1280, 800, 390])
+def test_texts_of_charts_are_whole_and_apart(browser: Any, long_names: Path, wide: int) -> None:
+    """No text of a chart is cut, leaves its picture or lies on another, on screens of any width."""
     context = browser.new_context(viewport={"width": wide, "height": 900})
     page = context.new_page()
-    page.goto(build_report(tmp_path).as_uri(), wait_until="load")
+    page.goto(long_names.as_uri(), wait_until="load")
     assert draw_all(page) == 6
     faults = page.locator("figure.chart").evaluate_all(FAULTS)
     texts = page.locator("figure.chart .live svg text").count()
@@ -135,6 +185,7 @@ def test_texts_of_charts_are_whole_and_apart(browser: Any, tmp_path: Path, wide:
 @pytest.mark.parametrize("opened", [{}, DARK, PHONE], indirect=True, ids=["light", "dark", "phone"])
 def test_charts_become_interactive(opened: Any) -> None:
     """Every chart is drawn again by the script with marks inside the screen, no static one left."""
+    assert overflow(opened) == 0
     assert draw_all(opened) == 6
     widths = opened.locator("figure.chart .live svg.marks").evaluate_all(
         "all => all.map(svg => [svg.getBoundingClientRect().width, svg.querySelectorAll("
@@ -165,7 +216,10 @@ def test_marks_answer_the_mouse(opened: Any) -> None:
     ids=["desktop", "phone"],
 )
 def test_pictures_without_scripts(opened: Any) -> None:
-    """With JavaScript off every chart and sample is a visible picture on a page that fits."""
+    """With JavaScript off every chart and sample is a visible picture on a page that fits.
+
+    Numbers and pictures can be saved; what would need a script is not there.
+    """
     charts = opened.locator("figure.chart .static svg")
     assert charts.count() == 6
     for index in range(6):
@@ -176,6 +230,15 @@ def test_pictures_without_scripts(opened: Any) -> None:
     images = opened.locator(".samples img")
     assert images.count() == 2 + 4
     assert all(images.nth(index).is_visible() for index in range(6))
+    assert not opened.locator("button, .filter").filter(visible=True).count()
+    with opened.expect_download() as waiting:
+        opened.locator("#main-pneumoniamnist-error a.svg").click()
+    assert waiting.value.suggested_filename == "main-pneumoniamnist-error.svg"
+    root = ElementTree.parse(waiting.value.path()).getroot()
+    seen = opened.locator("#main-pneumoniamnist-error .static svg")
+    drawn = seen.evaluate("svg => [svg.viewBox.baseVal.width, svg.textContent]")
+    assert float(root.attrib["width"]) == drawn[0] + 40
+    assert "".join(root.itertext()) == drawn[1]
 
 
 def test_pictures_are_present(opened: Any) -> None:
@@ -224,21 +287,20 @@ def test_bibtex_is_copied_by_keyboard_offline(opened: Any) -> None:
     assert "@software{covdp," in found
 
 
-def test_pictures_and_numbers_can_be_taken_away(browser: Any, report: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("opened", [PHONE], indirect=True)
+def test_pictures_and_numbers_can_be_taken_away(opened: Any, tmp_path: Path) -> None:
     """CSV, SVG and PNG are saved from the file alone, as wide on a phone as on a screen."""
-    context = browser.new_context(**PHONE, offline=True)
-    page = context.new_page()
-    page.goto(report.as_uri(), wait_until="load")
-    figure = page.locator("#main-pneumoniamnist-error figure")
+    opened.context.set_offline(True)
+    figure = opened.locator("#main-pneumoniamnist-error figure")
     saved = {}
     for kind in ("Numbers (CSV)", "SVG", "PNG"):
-        with page.expect_download() as waiting:
+        with opened.expect_download() as waiting:
             figure.get_by_text(kind, exact=True).press("Enter")
         name = waiting.value.suggested_filename
         waiting.value.save_as(tmp_path / name)
         saved[name.rpartition(".")[2]] = tmp_path / name
         assert name.startswith("main-pneumoniamnist-error.")
-    context.close()
+    opened.context.set_offline(False)
     svg, csv = (saved[kind].read_text(encoding="utf-8") for kind in ("svg", "csv"))
     assert csv.count("\n") == 1 + 2 * 4 * 5
     width = float(svg.partition('width="')[2].partition('"')[0])

@@ -9,6 +9,7 @@ import sys
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -177,6 +178,24 @@ def test_clip_paths_are_not_shared(rows: Table) -> None:
     assert len(ids[0]) == len(ids[1]) >= 2
     assert used == ids
     assert not ids[0] & ids[1]
+
+
+def test_a_picture_to_take_away_is_whole_and_on_white(rows: Table) -> None:
+    """It is the static picture, all of it, with white paper that is wider by a margin all round."""
+    figure = error_figure(rows)
+    root = ElementTree.fromstring(figure.picture)
+    left, top, wide, high = map(float, root.attrib["viewBox"].split())
+    paper, *drawn = root
+    inside = ElementTree.fromstring(figure.svg)
+    assert (wide, high) == (float(root.attrib["width"]), float(root.attrib["height"]))
+    assert wide + 2 * left == float(inside.attrib["width"])
+    assert high + 2 * top == float(inside.attrib["height"])
+    assert left == top < 0
+    assert [paper.attrib[key] for key in ("x", "y", "width", "height", "fill")] == [
+        *(f"{value:g}" for value in (left, top, wide, high)),
+        "white",
+    ]
+    assert list(map(ElementTree.tostring, drawn)) == list(map(ElementTree.tostring, inside))
 
 
 def test_same_rows_same_picture(rows: Table) -> None:

@@ -59,9 +59,9 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def words(page: Path) -> str:
-    """Return the page's text, tags taken out and spaces made single."""
+    """Return the page's text but for its bar, tags taken out and spaces made single."""
     text = page.read_text(encoding="utf-8")
-    body = re.sub(r"(?s)<(script|style|svg).*?</\1>", " ", text)
+    body = re.sub(r'(?s)<(script|style|svg).*?</\1>|<a class="skip".*?</nav>', " ", text)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 

@@ -6,17 +6,31 @@ from typing import Any
 import numpy as np
 import pytest
 from sample_history import CLASSES, draw_nights
-from test_browser import DARK, PHONE, browser, draw_all, opened, overflow  # noqa: F401  (fixtures)
+from test_browser import (  # noqa: F401  (fixtures)
+    DARK,
+    PHONE,
+    browser,
+    draw_all,
+    open_once,
+    opened,
+    overflow,
+    parts,
+)
 from test_history import tables
 
 from pipeline.report import build_history
 
 DAYS = [f"2026-03-{day:02d}" for day in range(1, 9)]
 CONTROLS = """() => {
-  const element = document.activeElement, kind = element.type || element.tagName;
-  const name = element.name || element.getAttribute("href") || element.className;
-  return [kind, name, element.value ?? ""];
+  const told = element => [
+    element.type || element.tagName,
+    element.name || element.getAttribute("href") || element.className,
+    element.value ?? "",
+  ];
+  window.visited = [];
+  document.addEventListener("focusin", ({ target }) => window.visited.push(told(target)));
 }"""
+"""Notes each control that gets the focus: what it is, its name or where it leads, its value."""
 CONTRAST = """elements => elements.map(element => {
   const channels = color => color.match(/[0-9.]+/g).slice(0, 3).map(c => Number(c) / 255).map(c =>
     c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
@@ -42,9 +56,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def focus(page: Any, kind: str, value: str = "") -> None:
     """Press Tab until a control of a kind, and with a value, has the focus."""
+    page.evaluate(CONTROLS)
     for _ in range(60):
         page.keyboard.press("Tab")
-        found = page.evaluate(CONTROLS)
+        found = page.evaluate("window.visited.at(-1)")
         if found[0] == kind and value in found[1:]:
             return
     raise AssertionError(f"{kind} {value} cannot be reached by keyboard")
@@ -68,10 +83,10 @@ def wait_for_marks(page: Any, count: int) -> None:
 
 def test_every_control_is_reached_by_keyboard(opened: Any) -> None:  # noqa: F811
     """Tab comes to each box, to the means, to every table, statement and committed file."""
-    found = []
-    for _ in range(80):
+    opened.evaluate(CONTROLS)
+    for _ in range(90):
         opened.keyboard.press("Tab")
-        found.append(tuple(opened.evaluate(CONTROLS)))
+    found = [tuple(one) for one in opened.evaluate("window.visited")]
     boxes = [value for kind, _, value in found if kind == "checkbox"]
     assert boxes[:2] == list(CLASSES)
     assert ("radio", "span", "all nights so far") in found
@@ -79,7 +94,7 @@ def test_every_control_is_reached_by_keyboard(opened: Any) -> None:  # noqa: F81
     expected = opened.locator("main a[href]:not(.vega-actions a)").evaluate_all(
         "all => all.map(link => link.getAttribute('href'))"
     )
-    assert len(expected) == 7 + 2 * len(DAYS)
+    assert len(expected) == 2 * 7 + 2 * len(DAYS)
     assert set(expected) <= links
 
 
@@ -126,6 +141,32 @@ def test_it_fits_a_phone(opened: Any) -> None:  # noqa: F811
     assert min(widths) > 10
 
 
+@pytest.mark.parametrize(
+    "opened",
+    [{}, PHONE, {"java_script_enabled": False}],
+    indirect=True,
+    ids=["desktop", "phone", "plain"],
+)
+def test_the_bar_leads_to_every_part(opened: Any) -> None:  # noqa: F811
+    """It lists all parts, stays in sight, and what it leads to is not hidden by it."""
+    sections = opened.locator(".reportlet").evaluate_all("all => all.map(one => one.id)")
+    assert len(sections) > 10
+    assert parts(opened) == [*sections, "privacy", "methods"]
+    for place in ("series-1-windows", "series-1-runs", "methods"):
+        opened.locator(".bar summary").press("Enter")
+        opened.locator(f".bar a[href='#{place}']").press("Enter")
+        opened.wait_for_url(f"**#{place}")
+        boxes = opened.locator(".bar, .filter").filter(visible=True)
+        edges = boxes.evaluate_all("all => all.map(one => one.getBoundingClientRect())")
+        assert edges[0]["top"] == 0
+        heading = opened.locator(f"#{place} :is(h2, h3)").first.bounding_box()["y"]
+        assert heading >= max(edge["bottom"] for edge in edges)
+        assert heading < 500
+        opened.locator(".bar details[open] summary").evaluate_all("all => all.map(x => x.click())")
+    opened.locator(".bar .home").press("Enter")
+    opened.wait_for_function("scrollY === 0")
+
+
 @pytest.mark.parametrize("opened", [{}, DARK], indirect=True, ids=["light", "dark"])
 def test_soft_texts_are_legible(opened: Any) -> None:  # noqa: F811
     """What is written in soft colours has a contrast of 4.5, on a light and on a dark screen."""
@@ -152,7 +193,7 @@ def test_without_scripts_all_is_there(opened: Any, report: Path) -> None:  # noq
 
 def test_a_night_leads_to_its_statement(opened: Any) -> None:  # noqa: F811
     """The link of a night brings the line of its statement to the screen."""
-    link = opened.locator("a", has_text="statement").nth(2)
+    link = opened.locator("main a", has_text="statement").nth(2)
     link.click()
     line = opened.locator(f'[id="{link.get_attribute("href")[1:]}"]')
     assert line.get_by_text(DAYS[-3]).is_visible()

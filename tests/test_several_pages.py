@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
-from test_browser import PHONE, browser, draw_all, opened, overflow  # noqa: F401  (fixtures)
+from test_browser import (  # noqa: F401  (fixtures)
+    PHONE,
+    browser,
+    draw_all,
+    open_once,
+    opened,
+    overflow,
+    parts,
+)
 from test_inference import cells, tissue
 
 from pipeline.arrays import FloatArray
@@ -206,6 +214,9 @@ def test_the_page_in_a_browser(opened: Any, report: Path) -> None:  # noqa: F811
     marks = opened.locator("#combine-forest .live .mark-symbol.role-mark path")
     assert marks.count() == 5 * 5 * 2  # terms, three hospitals and two means, classes
     assert opened.get_by_text("<b>tissue</b>").count() > 1
+    assert parts(opened) == opened.locator(".reportlet").evaluate_all(
+        "all => [...all.map(one => one.id), 'privacy', 'methods']"
+    )
     link = opened.locator("#combine-documents a").first
     target = report.parent / str(link.get_attribute("href"))
     assert hashlib.sha256(target.read_bytes()).hexdigest() in opened.content()

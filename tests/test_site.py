@@ -71,7 +71,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def text_of(page: str) -> str:
     """Return the words of a page without its style and scripts, blanks put together."""
-    body = re.sub(r"<(script|style).*?</\1>", "", page.partition("<body>")[2], flags=re.DOTALL)
+    body = re.sub(
+        r"<(script|style).*?</\1>",
+        "",
+        page.partition("<body")[2].partition(">")[2],
+        flags=re.DOTALL,
+    )
     return " ".join(unescape(re.sub("<[^>]+>", " ", body)).split())
 
 
@@ -98,6 +103,13 @@ def test_index_tells_every_statement_apart(site: Path) -> None:
     assert "covdp reproduce first" in words
     assert "A paper on means" in words
     assert "Ours &lt;b&gt;" in index
+    tally = re.findall(r'<dt>([^<]+) <.*?class="places">(.*?)</dd>', index, re.DOTALL)
+    assert {word: re.findall(r'href="#(\w+)"', links) for word, links in tally} == {
+        "Agrees": ["first", "own"],
+        "Does not agree": ["first"],
+        "Not checked": ["first"],
+        "Data not at hand": ["first"],
+    }
 
 
 def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
@@ -122,6 +134,19 @@ def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
     ]
     assert menus == 4 * [["first", "own", "plain"]]
     assert {"first", "first-a", "first-gone", "own", "plain-a"} <= ids[site / "report.html"]
+
+
+def test_the_index_ends_with_what_all_pages_cite(site: Path) -> None:
+    """How statements were decided is said once, and BibTeX is that of all pages together."""
+    index, *pages = [
+        path.read_text(encoding="utf-8")
+        for path in (site / "report.html", *(site / "report-pages").iterdir())
+    ]
+    keys = [set(re.findall(r"@\w+\{(\w+),", unescape(page))) for page in pages]
+    assert set(re.findall(r"@\w+\{(\w+),", unescape(index))) == set.union(*keys)
+    words = text_of(index)
+    assert "3 runs of 3 experiments" in words
+    assert words.count("Each statement is decided by tests on the means") == 1
 
 
 def test_one_experiment_alone_is_its_page(site: Path, tmp_path: Path) -> None:

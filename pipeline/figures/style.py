@@ -48,6 +48,10 @@ DEFINITIONS: Mapping[str, tuple[str, str]] = {
 """The letter of the budget in each definition, and the definition in words."""
 
 
+MARGIN = 20
+"""Room around a picture that is taken away: fonts elsewhere are wider."""
+ROOT = re.compile(r'width="([0-9.]+)" height="([0-9.]+)" viewBox="0 0 [0-9. ]+">')
+"""How the first tag of a picture ends."""
 NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?")
 
 
@@ -90,13 +94,25 @@ class Figure:
         writer.writerows({name: _inert(value) for name, value in row.items()} for row in rows)
         return text.getvalue()
 
+    @property
+    def picture(self) -> str:
+        """The static picture on white, with a margin, as a file of its own."""
+
+        def widen(root: re.Match[str]) -> str:
+            wide, high = (float(side) + 2 * MARGIN for side in root.groups())
+            size, corner = f'width="{wide:g}" height="{high:g}"', f"{-MARGIN} {-MARGIN}"
+            paper = f'<rect x="{-MARGIN}" y="{-MARGIN}" {size} fill="white"/>'
+            return f'{size} viewBox="{corner} {wide:g} {high:g}">{paper}'
+
+        return ROOT.sub(widen, self.svg, count=1)
+
     def save(self, path: Path) -> Path:
         """Write the picture on white to `path`, which ends in ``.svg`` or ``.png``; return it."""
-        spec = {**self.spec, "background": "white", "padding": 24}  # fonts elsewhere are wider
         if path.suffix not in (".svg", ".png"):
             raise ConfigError(f"a picture is saved as .svg or .png, found {path}; choose one")
+        spec = {**self.spec, "background": "white", "padding": MARGIN + 5}
         svg = path.suffix == ".svg"
-        drawn = own_ids(_convert(spec, "svg")).encode() if svg else _convert(spec, "png", scale=2)
+        drawn = self.picture.encode() if svg else _convert(spec, "png", scale=2)
         with atomic_path(path) as temporary:
             temporary.write_bytes(drawn)
         return path

@@ -18,8 +18,7 @@ from pipeline.files import resource
 from pipeline.report.content import CONTENT, key_numbers, machine_words
 from pipeline.report.finding import Finding
 from pipeline.report.findings import findings
-from pipeline.report.methods import Methods, methods
-from pipeline.report.methods_of_experiment import of_experiment
+from pipeline.report.methods import Methods
 from pipeline.report.runs import FinishedRun
 from pipeline.results import unique
 
@@ -88,7 +87,7 @@ def render(
     privacy: Mapping[str, Sequence[tuple[str, str]]],
     methods: Methods,
     script: str,
-    nav: Mapping[str, Any] | None = None,
+    bar: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the HTML of a page; every text is escaped, style and scripts stand inside.
 
@@ -107,8 +106,8 @@ def render(
         What a paper says of all this, and cites.
     script : str
         The library for interactive charts; "" leaves the static pictures.
-    nav : mapping, optional
-        What the bar that stays in sight leads to; no bar if left out.
+    bar : mapping, optional
+        Other pages that the bar leads to, which stays in sight; of its own parts it always knows.
     """
     return draw(
         "page.html.j2",
@@ -117,10 +116,25 @@ def render(
         sections=sections,
         privacy=privacy,
         methods=methods,
-        nav=nav,
+        nav={**NOWHERE, "title": title, "parts": _parts(sections, page), **(bar or {})},
         library=script,
         behaviour=resource("reports", "report.js").read_text(encoding="utf-8") if script else "",
     )
+
+
+NOWHERE: Mapping[str, Any] = {"home": "", "pages": (), "before": None, "after": None}
+"""A bar that leads to no other page."""
+
+
+def _parts(sections: Sequence[Section], page: Mapping[str, str]) -> list[tuple[str, str, bool]]:
+    """Return what the bar lists of a page: text, id, and whether it is part of the one before."""
+    several, parts = len(sections) > 1, list[tuple[str, str, bool]]()
+    for section in sections:
+        if several:
+            name = ": ".join(filter(None, (section.title, section.subtitle)))
+            parts.append((name, section.id, False))
+        parts += [(one.title, f"{section.id}-{one.name}", several) for one in section.reportlets]
+    return [*parts, *((page[f"{name}_title"], name, False) for name in ("privacy", "methods"))]
 
 
 def draw(template: str, **values: Any) -> str:
@@ -150,26 +164,10 @@ def _template(name: str) -> Any:
     return environment.get_template(name)
 
 
-def methods_of_runs(runs: Sequence[FinishedRun]) -> Methods:
-    """Return what a paper says of some runs, a paragraph each."""
-    told = {
-        run.id: of_experiment(
-            {"dataset": run.record.dataset.name, **run.record.config, "seed": run.record.seed}
-            | {"name": run.record.experiment},
-            title=where(run),
-            classes=", ".join(f"{one.name} n = {one.n:,}" for one in run.record.classes),
-            guarantees=run.record.guarantees,
-        )
-        for run in runs
-    }
-    versions = {run.record.versions.get("covdp", "") for run in runs}
-    return methods(told, apart=True, version=versions.pop() if len(versions) == 1 else "")
-
-
-def _link(csv: str) -> str:
-    """Return a table as an address that needs no file; with a mark that spreadsheets look for."""
-    coded = base64.b64encode(f"\ufeff{csv}".encode()).decode()
-    return f"data:text/csv;charset=utf-8;base64,{coded}"
+def _link(text: str, kind: str) -> str:
+    """Return a text as an address that needs no file; tables have the mark of spreadsheets."""
+    mark = "\ufeff" if kind == "text/csv" else ""
+    return f"data:{kind};charset=utf-8;base64,{base64.b64encode(f'{mark}{text}'.encode()).decode()}"
 
 
 def where(run: FinishedRun) -> str:

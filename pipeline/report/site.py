@@ -11,12 +11,13 @@ from urllib.parse import quote
 
 from pipeline.figures import javascript, listing
 from pipeline.files import atomic_path, make_folder, owner_only, resource
+from pipeline.report.methods_of_runs import methods_of_runs, methods_of_site
 from pipeline.report.page import (
+    NOWHERE,
     Section,
     build_section,
     draw,
     load_spec,
-    methods_of_runs,
     render,
     statements,
     where,
@@ -83,27 +84,25 @@ def _write_site(
             _page(experiments[entry.id], spec, _bar(entries, place, path, spec)),
         )
     runs = [run for group in experiments.values() for run in group]
-    titles = [(group.title, group.id) for group in groups]
+    page = spec["page"] | words | {"folded": words["statement_title"]}
+    ends = [(page[f"{name}_title"], name, False) for name in ("privacy", "methods")]
     index = draw(
         "index.html.j2",
-        title=spec["page"]["title"],
-        page=spec["page"] | {"folded": words["statement_title"]},
+        title=page["title"],
+        page=page,
         lead=lead(groups),
         legend=legend(entries, words["meaning"]),
         groups=groups,
         privacy=statements(runs),
+        methods=methods_of_site(runs, words),
         nav={
-            **_NOWHERE,
+            **NOWHERE,
             "pages": [_linked(entry, entry.href) for entry in entries],
-            "pages_title": spec["site"]["pages_title"],
-            "parts": [*titles, (spec["page"]["privacy_title"], "privacy")],
+            "pages_title": words["pages_title"],
+            "parts": [*((group.title, group.id, False) for group in groups), *ends],
         },
     )
     _write(path, index)
-
-
-_NOWHERE: Mapping[str, Any] = {"home": "", "pages": (), "before": None, "after": None}
-"""A bar that leads to no other page."""
 
 
 def _bar(
@@ -134,22 +133,17 @@ def _linked(entry: Entry, href: str) -> dict[str, Any]:
 def _page(runs: Sequence[FinishedRun], spec: Mapping[str, Any], bar: Mapping[str, Any]) -> str:
     """Return the page of an experiment, of all datasets that it ran on."""
     sections = [build_section(run, spec) for run in runs]
-    if len(sections) == 1:
-        own = [(item.title, f"{sections[0].id}-{item.name}") for item in sections[0].reportlets]
-    else:
+    if len(sections) > 1:
         sections = [_by_dataset(section) for section in sections]
-        own = [(section.title, section.id) for section in sections]
-    words = spec["page"]
-    parts = [*own, *((words[f"{name}_title"], name) for name in ("privacy", "methods"))]
     places = where(runs[0]) if len(runs) == 1 else ""
     return render(
         title=": ".join(filter(None, (listing(run.record.title for run in runs), places))),
-        page=words,
+        page=spec["page"],
         sections=sections,
         privacy=statements(runs),
         methods=methods_of_runs(runs),
         script=javascript(),
-        nav={**_NOWHERE, **bar, "parts": parts},
+        bar=bar,
     )
 
 

@@ -201,10 +201,16 @@ def lead(groups: Sequence[Group]) -> list[str]:
 
 
 def legend(entries: Sequence[Entry], meaning: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return what each word means and how often it stands, for the words that occur."""
+    """Return what each word means, how often it stands and where, for the words that occur."""
     words = _words(entries)
     return [
-        {"word": word, "mark": MARKS[word], "count": words.count(word), "meaning": text}
+        {
+            "word": word,
+            "mark": MARKS[word],
+            "count": words.count(word),
+            "meaning": text,
+            "entries": [entry.id for entry in entries if word in _words([entry])],
+        }
         for word, text in meaning.items()
         if word in words
     ]

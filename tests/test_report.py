@@ -190,14 +190,17 @@ def test_text_is_escaped(tmp_path: Path, sample: tuple[Path, RunRecord, str]) ->
 
 
 def test_page_calls_nobody(sample: tuple[Path, RunRecord, str]) -> None:
-    """Nothing is loaded but data inside the file; the only addresses are plain links and tables."""
+    """Nothing is loaded but data in the file; its addresses are links, tables and pictures."""
     out, _, html = sample
     page = Page(html)
     assert len(page.loads) == 2
     assert all(value.startswith("data:image/png;base64,") for value in page.loads)
     tables = [link for link in page.links if link.startswith("data:text/csv;charset=utf-8;base64,")]
     assert len(tables) == html.count('<figure class="chart"') == 3
-    others = [link for link in page.links if link not in tables and not link.startswith("#")]
+    drawn = [x for x in page.links if x.startswith("data:image/svg+xml;charset=utf-8;base64,")]
+    assert len(drawn) == len(tables)
+    within = {*tables, *drawn}
+    others = [link for link in page.links if link not in within and not link.startswith("#")]
     assert others == ["https://medmnist.com/"]
     styles = "".join(re.findall("<style>.*?</style>", html, re.DOTALL))
     assert "url(" not in styles

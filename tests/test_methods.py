@@ -261,6 +261,24 @@ def test_the_entry_of_this_project_is_that_of_its_citation_file() -> None:
     assert f"This page was made with covdp {__version__}" in text(older)
 
 
+def test_what_was_compared_with_a_source_is_said_of_entries_that_exist() -> None:
+    """The head of the file names entries; identifiers have the form of theirs, and are shown."""
+    head, *_ = (ROOT / "reports" / "references.bib").read_text(encoding="utf-8").split("\n@")
+    named = set(re.findall(r"\b[a-z]+[0-9]{4}\b", head))
+    assert len(named) > 15
+    assert named <= set(references())
+    shown = {key: one.text for key, one in references().items()}
+    for key, one in references().items():
+        doi, number = one.fields.get("doi"), one.fields.get("eprint")
+        assert doi is None or (
+            re.fullmatch(r"10\.[0-9]{4,5}/[\w.()/-]+[\w)]", doi)
+            and f". https://doi.org/{doi} (" in shown[key]
+            and key in named  # none is given that no source has
+        )
+        assert number is None or re.fullmatch(r"[0-9]{4}\.[0-9]{5}", number)
+        assert "\\" not in shown[key]
+
+
 def test_bibtex_is_what_is_cited() -> None:
     """Every entry of a paragraph stands in its BibTeX once, braces balanced, and no other."""
     found = methods({"a": of_release(RELEASE)})

@@ -473,7 +473,10 @@ def test_several_runs_have_a_table_of_contents(tmp_path: Path) -> None:
     write_record(tmp_path / "runs" / other.run / "run.json", later)
     page = page_of(tmp_path)
     anchors = [link[1:] for link in page.links if link.startswith("#")]
-    assert anchors == ["main", *2 * [first.run, other.run, "privacy", "methods"]]
+    ends = [first.run, other.run, "privacy", "methods"]
+    assert anchors[:2] == ["main", "top"]
+    assert anchors[2:-4] == page.sections  # the bar has them all, the contents the four of these
+    assert anchors[-4:] == ends == [name for name in page.sections if name in ends]
     assert set(anchors) <= set(page.ids)
     assert len(set(page.ids)) == len(page.ids)
     assert page.text.count("one image: MedMNIST drops patient identifiers.") == 1
@@ -527,16 +530,17 @@ def released(noise: str) -> dict[str, object]:
 
 
 def test_release_in_floats_is_marked_unsafe_at_the_top(tmp_path: Path) -> None:
-    """Noise in floats: a warning is the first text of the page, and nothing claims all is private.
+    """Noise in floats: a warning is the first text of the page, and stays in sight in its bar.
 
-    With hardened noise it is the other way round.
+    Nothing claims that all is private. With hardened noise it is the other way round.
     """
     claim, warning = "The matrices below carry noise that was paid for", "Not safe to publish"
     pages = {
         noise: build_release_report(released(noise), tmp_path / f"{noise}.html").read_text("utf-8")
         for noise in ("float", "hardened")
     }
-    body = Page(pages["float"].split("<body>")[1]).text
+    bar, body = (Page(part).text for part in re.split("<body[^>]*>|</nav>", pages["float"])[1:3])
+    assert bar.removeprefix("\nSkip to the content").strip().startswith(warning)
     assert body.strip().startswith(warning)
     assert "doubles" in body
     assert claim not in body

@@ -57,10 +57,12 @@ class Reference(NamedTuple):
             where.append(f"arXiv:{fields['eprint']}")
         if "version" in fields:
             where.append(f"version {fields['version']}")
-        parts = (names, f"{fields['title']}", ", ".join(where), fields.get("url", ""))
+        address = f"https://doi.org/{fields['doi']}" if "doi" in fields else fields.get("url", "")
+        parts = (names, fields["title"], ", ".join(where), address)
         return f"{'. '.join(part.rstrip('.') for part in parts if part)} ({fields['year']})."
 
 
+_LETTERS = {"{\\'e}": "é", "{\\'c}": "ć", '{\\"o}': "ö", "{\\c c}": "ç", "--": "–"}
 _PLACES = ("journal", "booktitle", "howpublished", "institution")
 
 
@@ -68,7 +70,8 @@ _PLACES = ("journal", "booktitle", "howpublished", "institution")
 def references() -> dict[str, Reference]:
     """Return all entries by key."""
     text = resource("reports", "references.bib").read_text(encoding="utf-8")
-    found = (_entry(block) for block in re.split(r"\n\s*\n(?=@)", text.strip()))
+    _, *blocks = re.split(r"\n\s*\n(?=@)", text.strip())  # what comes first is about the file
+    found = map(_entry, blocks)
     return {one.key: one for one in found}
 
 
@@ -98,6 +101,6 @@ def _surnames(fields: dict[str, str]) -> list[str]:
 
 def _plain(text: str) -> str:
     """Return a field without BibTeX's marks."""
-    for mark, letter in (("{\\'e}", "é"), ("{\\'c}", "ć"), ("--", "–")):
+    for mark, letter in _LETTERS.items():
         text = text.replace(mark, letter)
     return text.replace("{", "").replace("}", "")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from pydicom import examples
+from sample_dicom import write_dicom, write_segmentation
 
 from pipeline.cli import main
 from pipeline.datasets import ImageSource, open_dataset
@@ -26,9 +27,13 @@ def save(path: Path, shape: tuple[int, ...] = (6, 5), kind: type = np.uint8) -> 
     Image.fromarray(values.astype(kind)).save(path)
 
 
-def drafted(folder: Path, more: str = "") -> tuple[dict[str, Any], Draft, ImageSource]:
-    """Return the keys of the draft, the draft, and the dataset that it opens."""
+def drafted(
+    folder: Path, more: str = "", out: str = ""
+) -> tuple[dict[str, Any], Draft, ImageSource]:
+    """Return the keys of the draft, the draft, and the dataset that it opens but for `out`."""
     draft = draft_card(folder)
+    if out:
+        (folder / "out.txt").write_text(out)
     card = folder.parent / "drafted.toml"
     card.write_text(draft.card + more)
     return tomllib.loads(draft.card), draft, open_dataset(card, folder.parent)
@@ -279,6 +284,122 @@ def test_tables_of_other_files(
     keys, _, source = drafted(tmp_path / "ward", more)
     assert (keys["kind"], keys["formats"], source.units()) == ("table", [formats], units)
     assert len(next(source.chunks(label=0))) >= 1
+
+
+FLAT = {"ImageOrientationPatient": [1, 0, 0, 0, 1, 0], "PixelSpacing": [1, 1]}
+
+
+def ward_of_series(folder: Path, depths: tuple[int, ...] = (3, 4)) -> None:
+    """Write DICOM series of some depths in each class, of a person each."""
+    for label, depth in itertools.product("ab", depths):
+        for number in range(depth):
+            write_dicom(
+                *(
+                    folder / label / f"P{depth}" / f"{number}.dcm",
+                    np.full((6, 5), number, np.uint8),
+                ),
+                SOPInstanceUID=f"1.{'ab'.index(label)}.{depth}.{number}",
+                SeriesInstanceUID="1.2",
+                PatientID=f"{label}{depth}",
+                ImagePositionPatient=[0, 0, number],
+                **FLAT,
+            )
+
+
+@pytest.mark.parametrize(
+    ("place", "region", "masks"),
+    [
+        ("masks/{c}/{p}/{n}.png", (), "masks/{class}/**/*.png"),
+        ("{c}/{p}/{n}_mask.png", (), "{class}/**/*_mask.png"),
+        ("masks/{c}/{p}.nii.gz", (4, 3), "masks/{class}/**.nii.gz"),
+        ("{c}/{p}/region.nii", (4, 3), "{class}/**/region.nii"),
+        ("masks/{c}/{p}/{n}.nii", (1, 1), "masks/{class}/**/*.nii"),
+    ],
+)
+def test_masks_beside_dicom_are_drafted(
+    tmp_path: Path, place: str, region: tuple[int, ...], masks: str
+) -> None:
+    """Pictures and NIfTI that lie as their images do are a guess that opens, by any layout."""
+    ward_of_series(tmp_path / "ward")
+    for image in sorted((tmp_path / "ward").rglob("*.dcm")):
+        label, person = image.parts[-3:-1]
+        mask = tmp_path / "ward" / place.format(c=label, p=person, n=image.stem)
+        if not region:
+            save(mask)
+            continue
+        lies = np.diag([-1.0, -1.0, 1.0, 1.0])
+        depth = int(person[1]) if region[0] > 1 else 1
+        lies[2, 3] = 0 if region[0] > 1 else int(image.stem)
+        mask.parent.mkdir(parents=True, exist_ok=True)
+        nibabel.save(nibabel.Nifti1Image(np.ones((5, 6, depth), np.uint8), lies), mask)
+    keys, draft, source = drafted(tmp_path / "ward")
+    assert (keys["kind"], keys["pattern"], keys["masks"]) == ("dicom", "{class}/**/*", masks)
+    assert "masks is a guess" in draft.open[0]
+    assert source.masks is not None
+    assert len(np.concatenate([*source.masks(np.arange(14), 5)])) == 14
+    assert "\n# volumes = true  # whole volumes" in draft.card
+    assert "\n# slices = [3, 4]  # with it" in draft.card
+    assert "volumes have 3 to 4 slices: with volumes = true" in draft.open[1]
+    volumes = drafted(tmp_path / "ward", "volumes = true\nslices = [3, 4]\n")[2]
+    assert (volumes.shape, volumes.counts()) == ((4, 6, 5), (2, 2))
+    assert volumes.masks is not None
+    assert sum(map(len, volumes.masks(np.arange(4), 1))) == 4
+
+
+def test_segmentations_are_drafted(tmp_path: Path) -> None:
+    """Where they lie is said, the images that they leave out are told, and several segments."""
+    ward_of_series(tmp_path / "ward", (3,))
+    for label, beside in itertools.product("ab", ("", "masks/")):
+        of = [(f"1.{'ab'.index(label)}.3.{number}", None) for number in range(3)]
+        for old in (tmp_path / "ward").rglob(f"{label}/*/seg"):
+            old.unlink()
+        write_segmentation(tmp_path / f"ward/{beside}{label}/P3/seg", np.ones((3, 6, 5)), of)
+    keys, draft, source = drafted(tmp_path / "ward")
+    assert (keys["classes"], keys["masks"], "frames" in keys) == (["a", "b"], "masks/**/*", False)
+    assert draft.open == ("masks: 2 file(s) are segmentations",)
+    assert "# volumes = true" in draft.card
+    assert "slices" not in draft.card
+    assert source.masks is not None
+    assert len(np.concatenate([*source.masks(np.arange(6), 6)])) == 6
+    of = [("1.0.3.1", None), ("1.0.3.1", None)]
+    file = tmp_path / "ward/masks/a/P3/seg"
+    write_segmentation(file, np.ones((2, 6, 5)), of, segments=[1, 4])
+    file.rename(tmp_path / "ward/a/P3/seg")
+    keys, draft, source = drafted(tmp_path / "ward", "segments = [1]\n")
+    assert (keys["masks"], keys["frames"]) == ("**/*", "masked")
+    assert "2 of 6 images are in no segmentation" in draft.open[2]
+    assert "which of them are inside, say by segments" in draft.open[1]
+    assert "\n# segments = [1]" in draft.card
+    assert source.counts() == (1, 3)
+
+
+def test_what_beside_dicom_is_no_mask(tmp_path: Path) -> None:
+    """Pictures of other sizes, NIfTI that lies elsewhere, and pictures of no image are told."""
+    ward_of_series(tmp_path / "ward", (3,))
+    save(tmp_path / "ward/a/P3/report.png")
+    _, draft, _ = drafted(tmp_path / "ward", 'exclude = "out.txt"\n', out="a/P3/report.png")
+    assert "1 picture(s) beside 6 DICOM file(s) are not of this card" in draft.open[0]
+    (tmp_path / "ward/a/P3/report.png").unlink()
+    for label in "ab":
+        for number in range(3):
+            save(tmp_path / f"ward/masks/{label}/P3/{number}.png", (6, 6))
+    keys, draft, _ = drafted(tmp_path / "ward")
+    assert "masks" not in keys
+    assert "look like masks, of other sizes than the images, or lying elsewhere" in draft.open[0]
+
+
+def test_slices_of_nifti_are_drafted(tmp_path: Path) -> None:
+    """Volumes of several depths: how many slices they may have is left to say, as it is public."""
+    volumes(tmp_path / "ward")
+    voxels = np.zeros((6, 5, 9), np.uint8)
+    nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), tmp_path / "ward/a/2.nii.gz")
+    draft = draft_card(tmp_path / "ward")
+    assert "\n# volumes = true  # in place of axis, whole volumes" in draft.card
+    assert "\n# slices = [4, 9]" in draft.card
+    assert "volumes have 4 to 9 slices" in draft.open[-1]
+    card = draft.card.replace("# volumes", "volumes").replace("# slices", "slices")
+    (tmp_path / "deep.toml").write_text(card.replace("axis = 2\n", ""))
+    assert open_dataset(tmp_path / "deep.toml", tmp_path).shape == (6, 5, 9)
 
 
 def test_what_lies_beside_is_told(tmp_path: Path) -> None:

@@ -42,6 +42,16 @@ class _Pose(NamedTuple):
     inverse: NDArray[np.float64]
 
 
+def fits(mask: Path, sides: tuple[int, int], mark: Mark) -> bool:
+    """Return whether a file is a mask of an image of some height and width, known by its mark."""
+    try:
+        if not of_slices(mask.name):
+            return read_mask(mask, sides).shape == sides
+        return not isinstance(_placed(_pose(mask), sides, mark), str)
+    except ImageError:
+        return False
+
+
 Poses: TypeAlias = dict[str, tuple[int, _Pose | str]]
 """For a file the first image that it is the mask of, and where it lies or why it cannot be used."""
 

@@ -42,12 +42,25 @@ class Regions(NamedTuple):
         For each its frames in the segmentation, one a segment.
     start : int
         Where the bits begin in the file.
+    segments : int
+        How many segments it has, inside or not.
     """
 
     sides: tuple[int, int]
     marks: tuple[Mark, ...]
     frames: tuple[tuple[int, ...], ...]
     start: int
+    segments: int
+
+
+def is_segmentation(file: Path) -> bool:
+    """Return whether a file seems to be a segmentation, by a look at its beginning."""
+    with readable(file) as stream:
+        return _looks_like_one(stream.read(_HEAD))
+
+
+def _looks_like_one(head: bytes) -> bool:
+    return head[128:132] == b"DICM" and SEGMENTATION.encode() in head
 
 
 def read_regions(file: Path, segments: Segments | None) -> Regions | None:
@@ -68,7 +81,8 @@ def _read_regions(file: Path, stamp: bytes, segments: Segments | None) -> Region
         header = _read_segmentation(stream, file)
         if header is None:
             return None
-        wanted = _wanted(header, segments)
+        there = _segments(header)
+        wanted = _wanted(header, there, segments)
         frames: dict[tuple[str, int], list[int]] = {}
         marks: dict[tuple[str, int], Mark] = {}
         for frame in range(header.frames):
@@ -79,13 +93,12 @@ def _read_regions(file: Path, stamp: bytes, segments: Segments | None) -> Region
             marks.setdefault(image, read_mark(header, frame)._replace(uid=image[0], frame=image[1]))
     sides = header.rows, header.columns
     found = tuple(map(tuple, frames.values()))
-    return Regions(sides, tuple(marks.values()), found, header.start)
+    return Regions(sides, tuple(marks.values()), found, header.start, len(there))
 
 
 def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
     """Return the header of a segmentation that can be read; None for any other file."""
-    head = stream.read(_HEAD)
-    if head[128:132] != b"DICM" or SEGMENTATION.encode() not in head:
+    if not _looks_like_one(stream.read(_HEAD)):
         return None
     header = read_header(stream, file)
     if header is None or text(header.elements, "SOPClassUID") != SEGMENTATION:
@@ -123,11 +136,14 @@ def union(stream: BinaryIO, regions: Regions, frames: Sequence[int]) -> ImageArr
     return found.reshape(regions.sides)
 
 
-def _wanted(header: Header, segments: Segments | None) -> frozenset[int]:
-    """Return the numbers of the segments that are inside."""
-    there = frozenset(
-        _whole(each, "SegmentNumber") for each in items(header.elements, "SegmentSequence")
-    )
+def _segments(header: Header) -> frozenset[int]:
+    """Return the numbers of all segments."""
+    each = items(header.elements, "SegmentSequence")
+    return frozenset(_whole(one, "SegmentNumber") for one in each)
+
+
+def _wanted(header: Header, there: frozenset[int], segments: Segments | None) -> frozenset[int]:
+    """Return the numbers of the segments that are inside, of those that are there."""
     if segments == "all" or (segments is None and len(there) == 1):
         return there
     if segments is None:

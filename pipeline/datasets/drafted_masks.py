@@ -1,8 +1,8 @@
 """Regions of interest in a folder of images, for the draft of a card: known by words and sizes."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from pipeline.datasets.layouts import Layout
 from pipeline.datasets.patterns import mask_of, stem_of
@@ -45,7 +45,12 @@ class Drafted(NamedTuple):
 
 
 def draft_masks(
-    found: Sorted, layout: Layout, above: str, alike: Callable[[str, str], bool]
+    found: Sorted,
+    layout: Layout,
+    above: str,
+    alike: Callable[[str, str], bool],
+    *,
+    shared: bool = False,
 ) -> Drafted | None:
     """Return where the masks of images lie, None where what looks like masks is of no image.
 
@@ -58,18 +63,17 @@ def draft_masks(
     above : str
         What stands before a path in the pattern's folder, "" or "FOLDER/".
     alike : callable
-        Whether an image and a mask, by their paths, have one size.
+        Whether an image and a mask, by their paths, have one size, and lie in one place.
+    shared : bool
+        Whether one mask may be of all images in a folder.
     """
-    read = _reading(layout)
-    images = {name: match.groupdict() for name in found.images if (match := read(above + name))}
-    many = len(found.masks)
+    images = _read_images(found.images, layout, above)
+    there, many = {above + mask for mask in found.masks}, len(found.masks)
     for mask in found.masks:
-        for image in (each for each in images if stem_of(each.rpartition("/")[2]) in mask):
-            pattern = _pattern(above + mask, above + image, images[image])
+        for pattern in _patterns(above + mask, images, shared=shared):
             pairs = {name: mask_of(pattern, above + name, images[name]) for name in images}
-            there = {above + each for each in found.masks}
             missing = [name for name, wanted in pairs.items() if wanted not in there]
-            if len(missing) == len(images) or pattern.count("*") != 1:
+            if len(missing) == len(images):
                 continue
             if missing:
                 return Drafted(
@@ -80,17 +84,57 @@ def draft_masks(
             tried = list(pairs.items())[:: max(1, len(pairs) // TRIED)]
             if all(alike(name, wanted.removeprefix(above)) for name, wanted in tried):
                 return Drafted(pattern, f"masks is a guess: {many} file(s) are taken for masks")
-            return Drafted(None, f"{many} file(s) look like masks, of other sizes than the images")
+            other = "of other sizes than the images" + shared * ", or lying elsewhere"
+            return Drafted(None, f"{many} file(s) look like masks, {other}")
     return None
 
 
-def _pattern(mask: str, image: str, names: Mapping[str, str]) -> str:
+Named: TypeAlias = Mapping[str, str]
+"""What the path of an image says: class, split, person, and the folders of ``**``."""
+
+
+def _read_images(names: Sequence[str], layout: Layout, above: str) -> dict[str, Named]:
+    """Return what the paths of images say, of those that the layout reads."""
+    read, found = _reading(layout), dict[str, Named]()
+    for name in names:
+        if match := read(above + name):
+            said = {key: text or "" for key, text in match.groupdict().items()}
+            below = said.pop("below", None)
+            found[name] = said if below is None else said | {"**": below}
+    return found
+
+
+def _patterns(mask: str, images: Mapping[str, Named], *, shared: bool) -> Iterator[str]:
+    """Yield how the path of a mask may follow from those of images, likely ways first."""
+    end = mask.removeprefix(stem_of(mask))
+    seen = set()
+    for image, names in images.items():
+        stem, found = stem_of(image.rpartition("/")[2]), []
+        if stem in mask.rpartition("/")[2]:
+            found.append(_pattern(mask, stem, names))
+        if shared and names.get("**") and end.lower().startswith(".nii"):
+            found.append(_with_names(mask.removesuffix(end), names) + end)
+        for pattern in found:
+            stars = pattern.replace("**", "").count("*")
+            if pattern not in seen and (stars == 1 or ("**" in pattern and not stars)):
+                yield pattern
+            seen.add(pattern)
+
+
+def _pattern(mask: str, stem: str, names: Named) -> str:
     """Return the path of a mask with what of it names its image in braces, or as ``*``."""
-    *folders, file = mask.split("/")
-    said = {text: "{" + name + "}" for name, text in names.items()}
-    stem = stem_of(image.rpartition("/")[2])
+    folder, between, file = mask.rpartition("/")
     before, _, after = file.partition(stem)
-    return "/".join([*(said.get(folder, folder) for folder in folders), f"{before}*{after}"])
+    return f"{_with_names(folder, names)}{between}{before}*{after}"
+
+
+def _with_names(path: str, names: Named) -> str:
+    """Return a path with what of it an image's path says in braces, or as ``**``."""
+    for name, text in sorted(names.items(), key=lambda item: -len(item[1])):
+        token = name if name == "**" else "{" + name + "}"
+        whole = rf"(?<![^/]){re.escape(text)}(?![^/])"
+        path = re.sub(whole, token, path, count=1) if text else path
+    return path
 
 
 def _reading(layout: Layout) -> Callable[[str], re.Match[str] | None]:
@@ -99,7 +143,7 @@ def _reading(layout: Layout) -> Callable[[str], re.Match[str] | None]:
         "{class}": "(?P<class>" + "|".join(map(re.escape, layout.classes)) + ")",
         "{split}": "(?P<split>" + "|".join(SPLITS) + ")",
         "{person}": "(?P<person>[^/]+?)",
-        "**/": "(?:.*/)?",
+        "**/": "(?:(?P<below>.*)/)?",
         "*": "[^/]*",
     }
     tokens = re.findall(r"\{[a-z]+\}|\*\*/|\*|\[.\]|.", layout.pattern, re.DOTALL)

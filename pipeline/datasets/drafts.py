@@ -1,42 +1,31 @@
 """A draft of a card, from what lies in a folder: what is plain, what is a guess, what is open."""
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from pipeline.datasets.columns import read_columns, read_head
 from pipeline.datasets.decoding import FORMATS
 from pipeline.datasets.doors import stay_inside
+from pipeline.datasets.drafted_card import Draft, write_draft
+from pipeline.datasets.drafted_dicom import (
+    Drafted,
+    draft_segmentations,
+    draft_slices,
+    of_depths,
+    sort_segmentations,
+)
 from pipeline.datasets.drafted_masks import Sorted, draft_masks, sort_masks
 from pipeline.datasets.layouts import FEW, read_layout
 from pipeline.datasets.looks import SAMPLE, TABLES, Look, kind_of, look_at, scan
 from pipeline.datasets.source import SPLITS
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, ImageError
 
-SIZES = (224, 128, 64, 28)
-"""Sides that a draft chooses from where images have different sizes."""
 WORDS = {"folder": "picture(s)", "dicom": "DICOM file(s)", "nifti": "NIfTI file(s)"}
 FILES = {"dicom": "DICOM", "nifti": "NIfTI"}
-MASKED = ("folder", "nifti")
-"""Kinds whose cards may name masks."""
+ALONE = "each file is taken for another person; name {person} in pattern where one has more"
 SLICES = "axis = 2 cuts slices across the last axis; volumes = true takes volumes whole"
-ORDER = (
-    "kind",
-    "path",
-    "channels",
-    "classes",
-    "pattern",
-    "masks",
-    "columns",
-    "unit",
-    "axis",
-    "size",
-    "formats",
-)
-"""In which keys are written."""
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "class": ("class", "label", "diagnosis", "target", "category", "finding"),
     "split": ("split", "set", "partition"),
@@ -45,22 +34,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "mask": ("mask", "mask_path", "segmentation", "region"),
 }
 """What columns of tables are usually called."""
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A card that could be.
-
-    Attributes
-    ----------
-    card : str
-        TOML.
-    open : tuple of str
-        What is a guess, or could not be decided; empty when the card can be used as it is.
-    """
-
-    card: str
-    open: tuple[str, ...]
 
 
 def draft_card(path: Path, root: Path | None = None) -> Draft:
@@ -91,33 +64,37 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
     tables = [path / name for name in found.pop("table")]
     if len(tables) == 1 and _paths_in(tables[0]):
         return _of_table(tables[0], root)
-    kinds = sorted(filter(found.get, found), key=lambda kind: -len(found[kind]))
+    kinds = sorted(filter(found.get, found), key=lambda kind: (-len(found[kind]), kind == "folder"))
     if not kinds:
         raise DatasetError(
             f"{path} holds no image that can be read ({', '.join(FORMATS)}, DICOM, NIfTI); name "
             "the folder they are in"
         )
-    doubts = [
-        f"{len(found[other])} {WORDS[other]} beside {len(found[kinds[0]])} {WORDS[kinds[0]]} are "
-        "not of this card; move them away, or leave them out by a narrower pattern"
-        for other in kinds[1:]
-    ]
-    return _of_folder(kinds[0], path, root, found[kinds[0]], doubts)
+    return _of_folder(kinds[0], path, root, found, kinds[1:])
 
 
-def _of_folder(kind: str, path: Path, root: Path, names: Sequence[str], doubts: list[str]) -> Draft:
-    """Draft a card of a folder of files of one kind."""
-    found = sort_masks(names) if kind in MASKED else Sorted([*names], [])
+def _of_folder(
+    kind: str, path: Path, root: Path, scanned: Mapping[str, list[str]], others: Sequence[str]
+) -> Draft:
+    """Draft a card of a folder of files of one kind, beside which `others` lie."""
+    names, objects = scanned[kind], list[str]()
+    if kind == "dicom":
+        names, objects = sort_segmentations(path, names)
+    found = _sorted(kind, names, [] if objects else [x for one in others for x in scanned[one]])
     # DICOM says whose it is: a guess from paths would take a patient of two series for two
     layout = read_layout(found.images, path.name, persons=kind != "dicom")
-    masks = None
-    if found.masks:
-        above = f"{path.name}/" if layout.from_above else ""
-        masks = draft_masks(found, layout, above, partial(_alike, kind, path))
-        if masks is None:  # a class may be called so
-            layout = read_layout(names, path.name)
-        else:
-            names, doubts = found.images, [*doubts, masks.doubt]
+    above = f"{path.name}/" if layout.from_above else ""
+    alike = partial(_alike, kind, path)
+    masks = draft_masks(found, layout, above, alike, shared=kind == "dicom")
+    names = found.images if masks else names
+    if found.masks and not masks and kind != "dicom":  # a class may be called so
+        layout = read_layout(names, path.name)
+    doubts = [masks.doubt] if masks else []
+    doubts += [
+        f"{len(scanned[other])} {WORDS[other]} beside {len(scanned[kind])} {WORDS[kind]} are "
+        "not of this card; move them away, or leave them out by a narrower pattern"
+        for other in (() if masks and kind == "dicom" else others)
+    ]
     base = path.parent if layout.from_above else path
     stay_inside(base, root, str(base))
     doubts += layout.open
@@ -130,20 +107,45 @@ def _of_folder(kind: str, path: Path, root: Path, names: Sequence[str], doubts: 
         "unit": "person" if own or layout.person else None,
         "formats": _formats(names) if kind == "folder" else None,
         "masks": masks and masks.masks,
+        "axis": 2 if kind == "nifti" else None,
     }
-    if kind == "nifti":
-        doubts.append(SLICES)
-        if not layout.person:
-            doubts.append(
-                "each file is taken for another person; name {person} in pattern where one has more"
-            )
-        keys["axis"] = 2
+    doubts += ([SLICES] if layout.person else [SLICES, ALONE]) if kind == "nifti" else []
     looks, faults = look_at(kind, path, names)
-    return _written(path, keys, looks, faults, doubts)
+    lines = []
+    for drafted in _of_looks(kind, path, names, objects, looks):
+        keys |= drafted.keys
+        doubts += drafted.open
+        lines += drafted.lines
+    return write_draft(path, keys, looks, faults, doubts, lines=lines)
+
+
+def _sorted(kind: str, names: Sequence[str], beside: Sequence[str]) -> Sorted:
+    """Return which files of a kind are images, and which of them, or beside them, may be masks."""
+    return Sorted([*names], [*beside]) if kind == "dicom" else sort_masks(names)
+
+
+def _of_looks(
+    kind: str, path: Path, names: Sequence[str], objects: Sequence[str], looks: Sequence[Look]
+) -> Iterator[Drafted]:
+    """Yield what images say of their segmentations, and of volumes that they may be."""
+    if objects and looks:
+        yield draft_segmentations(path, objects, looks)
+    if kind == "dicom" and looks:
+        yield draft_slices(looks, names)
+    if kind == "nifti" and looks:
+        yield of_depths([look.sides[2] for look in looks], "in place of axis, ")
 
 
 def _alike(kind: str, folder: Path, image: str, mask: str) -> bool:
     """Return whether an image and its mask have one size; what cannot be read has none."""
+    if kind == "dicom":
+        from pipeline.datasets.dicom_beside import fits
+        from pipeline.datasets.dicom_files import known_by
+
+        try:
+            return fits(folder / mask, *known_by(folder / image))
+        except ImageError:
+            return False
     looks, _ = look_at(kind, folder, [image, mask])
     return len(looks) == 2 and looks[0].sides == looks[1].sides
 
@@ -189,7 +191,7 @@ def _of_table(path: Path, root: Path) -> Draft:
         "axis": 2 if kind == "nifti" else None,
     }
     looks, faults = look_at(kind, path.parent, images)
-    return _written(path, keys, looks, faults, doubts, own=own)
+    return write_draft(path, keys, looks, faults, doubts, own=own)
 
 
 def _kind_of_all(folder: Path, images: Sequence[str], doubts: list[str]) -> str:
@@ -224,55 +226,3 @@ def _formats(names: Sequence[str]) -> list[str] | None:
         kind for kind, ends in FORMATS.items() for name in names if name.lower().endswith(ends)
     }
     return None if found <= {"PNG", "JPEG"} else [kind for kind in FORMATS if kind in found]
-
-
-def _written(
-    path: Path,
-    keys: dict[str, object],
-    looks: Sequence[Look],
-    faults: Sequence[str],
-    doubts: list[str],
-    *,
-    own: bool = False,
-) -> Draft:
-    """Return a draft with what the images themselves say, and `own` ones of persons."""
-    if not looks:
-        raise DatasetError(f"none of the images can be read; the first: {faults[0]}")
-    if (own or keys["kind"] == "dicom") and not all(look.named for look in looks):
-        keys["unit"] = None
-        doubts.append(
-            'some files have no PatientID; unit = "person" needs {person} in pattern, or a column'
-        )
-    doubts += [f"{len(faults)} cannot be read; the first: {faults[0]}"] if faults else []
-    colours = {look.colour for look in looks}
-    if len(colours) > 1:
-        doubts.append("some images are gray and some in colour; choose channels, and what is left")
-    keys["channels"] = 3 if True in colours else 1
-    sides = {look.sides[:2] for look in looks}
-    shortest = min(min(each) for each in sides)
-    if len(sides) > 1:
-        size = next((size for size in SIZES if size <= shortest), shortest)
-        keys["size"] = size
-        doubts.append(
-            f"images have {len(sides)} sizes, from {_by(min(sides))} to {_by(max(sides))}; size = "
-            f"{size} makes them square by cropping, fit says otherwise"
-        )
-    lines = [f"# drafted from {len(looks)} of the files of {path.name}; keys: data/README.md"]
-    lines += [f"{key} = {_toml(keys[key])}" for key in ORDER if keys.get(key) is not None]
-    if len(sides) == 1:
-        lines.append(f"# all images have {_by(min(sides))} pixels")
-    if any(look.deep for look in looks):
-        lines.append('# window = [low, high]  # or "image", for values of more than 8 bits')
-        doubts.append("values have more than 8 bits: which of them become 0 and 255, say by window")
-    return Draft("\n".join(lines) + "\n", tuple(doubts))
-
-
-def _by(sides: tuple[int, ...]) -> str:
-    return " x ".join(map(str, sides))
-
-
-def _toml(value: object) -> str:
-    """Return a value as TOML: text, numbers, lists of them, and a flat table."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
-    return json.dumps(value, ensure_ascii=False)

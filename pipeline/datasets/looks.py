@@ -33,12 +33,19 @@ class Look:
         Whether its values need a window.
     named : bool
         Whether it says itself whose it is, where such files do.
+    image, series : str
+        SOPInstanceUID of a DICOM file, and its folder and SeriesInstanceUID.
+    slices : int
+        Frames of a DICOM file.
     """
 
     sides: tuple[int, ...]
     colour: bool
     deep: bool
     named: bool = True
+    image: str = ""
+    series: str = ""
+    slices: int = 1
 
 
 def scan(folder: Path) -> dict[str, list[str]]:
@@ -115,6 +122,7 @@ def _nifti(file: Path) -> Look:
 
 
 def _dicom(file: Path) -> Look:
+    from pipeline.datasets.dicom_elements import text
     from pipeline.datasets.dicom_header import read_header
 
     with open_regular(file) as stream:
@@ -122,7 +130,15 @@ def _dicom(file: Path) -> Look:
     if header is None:
         raise ImageError(f"{file} is no DICOM file; leave it out by a narrower pattern")
     deep = header.stored != 8 or header.signed or "RescaleSlope" in header.elements
-    return Look((header.rows, header.columns), header.samples == 3, deep, bool(header.person))
+    return Look(
+        (header.rows, header.columns),
+        header.samples == 3,
+        deep,
+        bool(header.person),
+        text(header.elements, "SOPInstanceUID"),
+        f"{file.parent}/{text(header.elements, 'SeriesInstanceUID')}",
+        header.frames,
+    )
 
 
 LOOKS: Mapping[str, Callable[[Path], Look]] = {

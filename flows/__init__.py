@@ -1,5 +1,10 @@
 """Flows: thin Prefect skins over `pipeline`, and the settings they run under.
 
+    launch, launch_release, launch_describe   how the command line starts them
+    experiments, release, describing          the flows; runners: where their tasks run
+    serve, deployed                           on a schedule; artifact: what a release leaves
+    server, guarded, attached                 Prefect's server, for one process
+
 Importing this package, before Prefect itself, makes it work offline and leave the user's own
 Prefect alone: state lives in the project's cache unless PREFECT_HOME is set, is the owner's alone,
 nothing is reported to anyone, and no result of a task is kept. Prefect never starts a server of its

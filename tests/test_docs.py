@@ -85,6 +85,19 @@ def test_files_and_functions_stay_short() -> None:
                     assert body <= 40, f"{path.name}: {node.name}"
 
 
+ROOMS = sorted(path.parent for path in (ROOT / "pipeline").glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("room", [*ROOMS, ROOT / "flows"], ids=lambda path: path.name)
+def test_the_map_of_a_room_names_all_its_files(room: Path) -> None:
+    """The docstring of a room has each of its modules, and no file that is not there."""
+    found = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    modules = {path.stem for path in room.glob("*.py")} - {"__init__", "__main__"}
+    assert modules - set(re.findall(r"\w+", found)) == set()
+    named = re.findall(r"``([\w/]+\.py)``", found)
+    assert [name for name in named if not (room / name).is_file()] == []
+
+
 def test_constraints_pin_versions_and_name_no_address() -> None:
     """constraints.txt holds NAME==VERSION lines and nothing else."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()

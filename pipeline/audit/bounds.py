@@ -2,7 +2,6 @@
 
 In: scores of independent outputs under P and under Q, the laws on two neighbouring data sets.
 Out: numbers that the true ε(δ) and μ exceed, except with a probability stated beforehand.
-Next on the path: ``mechanisms/neighbours.py``, which makes the scores.
 
 For any event S, (ε, δ)-DP says P(S) ≤ e^ε·Q(S) + δ, and μ-GDP says Φ⁻¹(P(S)) − Φ⁻¹(Q(S)) ≤ μ. So
 one event whose two probabilities are known within limits bounds both from below:

@@ -1,7 +1,6 @@
 """Streams broken on purpose, and how an attacker who knows the fault scores their transcripts.
 
-In: a sound stream. Out: one whose nights are not what was promised. Next on the path:
-``controls.py``.
+In: a sound stream. Out: one whose nights are not what was promised.
 """
 
 import math

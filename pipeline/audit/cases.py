@@ -1,7 +1,7 @@
 """What is audited: every mechanism, on every manifold, under every definition it is proven for.
 
 In: the registry of mechanisms. Out: `Case` records, and the claims that a budget makes about ε(δ)
-and μ. Next on the path: ``trials.py``.
+and μ.
 
 The manifolds are small on purpose. In d dimensions the loss of spherical noise comes close to its
 bound only on outputs that lie beyond the statistic in one direction, and their share falls quickly

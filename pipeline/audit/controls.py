@@ -1,7 +1,7 @@
 """Mechanisms broken on purpose: an audit that does not catch them is worth nothing.
 
 Each entry of `CONTROLS` is a case whose neighbours, score and claim are those of the sound
-mechanism, and whose draws are not. Next on the path: ``command.py``.
+mechanism, and whose draws are not.
 """
 
 from dataclasses import dataclass, replace

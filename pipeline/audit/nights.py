@@ -3,7 +3,7 @@
 In: nights of records, of which one is replaced. Out: transcripts, drawn by the code that releases
 a night. On either data set the law of a vector, given the nights before, is normal around the one
 that this data set gives when those nights are replayed: the log-likelihood ratio of a transcript
-is exact. Next on the path: ``cases.py``.
+is exact.
 """
 
 import math

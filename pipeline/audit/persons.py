@@ -2,7 +2,7 @@
 
 In: the descriptors of images, their classes and persons. Out: transcripts of the adaptive means of
 two classes, drawn from records that are formed as a release forms them. The person who is replaced
-is in both classes. Next on the path: ``cases.py``.
+is in both classes.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,6 @@
 In: a data set. Out: transcripts, all vectors that one private mean released, in order.
 On either data set the law of a step, given the steps before, is normal around the vector that this
 data set gives when those steps are replayed: the log-likelihood ratio of a transcript is exact.
-Next on the path: ``cases.py``.
 """
 
 import math

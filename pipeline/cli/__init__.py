@@ -1,7 +1,10 @@
 """The `covdp` command: every door a person or a scheduler comes in by.
 
-    commands      what it can do, and the modules with each
-    signals       Ctrl-C and SIGTERM
+    commands   what it can do, and the modules with each: experiments, catalogue, describing,
+               planning, releases with accounts, looking_back, several
+    options    what several commands share
+    signals    Ctrl-C and SIGTERM
+    version    which covdp this is
 
 Exit code 0 means done, 1 that an audit found a claim violated, 2 that something given was wrong
 and one line on stderr says what, 130 that it was interrupted. The commands take a second to import;

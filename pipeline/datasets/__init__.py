@@ -3,9 +3,20 @@
     data/NAME.toml ─► Card ─► fetch ─► a file or folder with the right digest ─► ImageSource
 
 A reader's order: ``cards`` (what every card may say), ``registry`` (names, kinds, `open_dataset`),
-``download`` (one file, whole and verified, or one clear error), ``source`` (what every dataset
-becomes), then one adapter per kind of source: ``tiles``, ``npz``, ``folder``, ``vision``.
-``medmnist`` writes the cards of MedMNIST from the installed package.
+``download`` with ``transfer`` (one file, whole and verified, or one clear error), ``source`` (what
+every dataset becomes) with ``reading``, ``shapes`` and ``persons``; then the adapters.
+
+    published   ``tiles``; ``npz`` with ``members``; ``vision`` with ``archives`` and ``extras``;
+                ``medmnist`` writes the cards of MedMNIST
+    one's own   ``own``; ``doors``, ``patterns``, ``listing``, ``excluded`` and ``classed`` find the
+                files, ``sifting`` tells those that cannot be used; ``intensities``, ``frames``
+    pictures    ``folder`` and ``table``, with ``columns``: ``pictures``, ``decoding``
+    NIfTI       ``nifti``, ``nifti_file``, ``nifti_planes``
+    DICOM       ``dicom``, ``dicom_files``, ``dicom_header``, ``dicom_elements``, ``dicom_pixels``,
+                ``dicom_apart``, ``dicom_scaling``; volumes of slices: ``dicom_planes``,
+                ``dicom_volumes``, ``stacks``; masks: ``dicom_masks``, ``dicom_named``,
+                ``dicom_beside``, ``dicom_regions``
+    drafts      of cards: ``drafts``, ``looks``, ``layouts``, ``drafted_masks``
 """
 
 from pipeline.datasets.cards import Card, may_be_empty

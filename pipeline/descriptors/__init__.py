@@ -1,7 +1,8 @@
 """Descriptors: images in, symmetric positive definite matrices and a proven bound on them out.
 
 Read `registry` (what there is), `describe` (images to matrices), `diameter` (how far apart two of
-them can be), `verify` (does that hold on these data); `kernels` and `volumes` are the engine room.
+them can be), `verify` (does that hold on these data), `terms` (what they say to a reader of
+images); `kernels` and `volumes` are the engine room.
 """
 
 from pipeline.descriptors.describe import describe

@@ -1,7 +1,7 @@
 """How compiled loops are made, and how they are spread over threads.
 
 A kernel ends in two arguments, start and stop, works on the tasks between them, writes into arrays
-given by the caller and returns True when it could. Next on the path: ``factoring.py``.
+given by the caller and returns True when it could.
 """
 
 from collections.abc import Callable

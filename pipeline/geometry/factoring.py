@@ -1,7 +1,7 @@
 """Compiled Cholesky factors of stacks of small matrices, refined in twice the working precision.
 
 In: contiguous float64 stacks ``(n, k, k)``; each matrix is worked on by one thread, in one fixed
-order of operations. Next on the path: ``loops.py``.
+order of operations.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The manifolds by name. Next on the path: ``mean.py``."""
+"""The manifolds by name."""
 
 from collections.abc import Callable
 from typing import cast

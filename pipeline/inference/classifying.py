@@ -8,7 +8,7 @@ priors, the discriminant of c is m_cᵀW⁻¹x − ½·m_cᵀW⁻¹m_c with
 p_c the share of class c among all records, Σ̂_c its raw covariance, 2τ_c where the spectrum of its
 noise ends, in the units of its vectors. Classes without a second moment add nothing to Σ_c. There
 are no quadratic discriminants: a covariance of one class is too noisy to be compared with
-another's. Next on the path: ``pooling.py``.
+another's.
 """
 
 from collections.abc import Sequence

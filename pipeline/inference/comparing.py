@@ -9,8 +9,6 @@ smaller p-value counts twice (Bonferroni). It holds for releases of different pe
 With records so few, or noise so wide, that there is no second moment, or that no region would be
 offered (`NOISY`, which is public), nothing is found different: there what clipping did is not
 known. Else up to a third of the pairs of one class of OCT2017 would be, one n·μ being 25.
-
-Next on the path: ``classifying.py``.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Several released classes in one set of coordinates. Next on the path: ``regions.py``."""
+"""Several released classes in one set of coordinates."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

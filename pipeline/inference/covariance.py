@@ -1,7 +1,7 @@
 """The covariance of the records of a class, estimated from its noised second moment.
 
 All of it is post-processing, in the units of the released vectors, where the noise is the same in
-all directions. Next on the path: ``coordinates.py``.
+all directions.
 """
 
 import math

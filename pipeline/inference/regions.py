@@ -22,7 +22,7 @@ often; μ-GDP lets no event be rarer by more than 2Φ(μ/2) − 1 for the record
 it holds both with probability 2 − 2α − 2Φ(μ/2): in 7 of 10 releases at 95 % and μ = 0.5. All these
 regions are as wide as one image can move the mean, though none may be empty.
 
-``covdp reproduce ours-regions`` measures the coverage on images. Next on the path: ``streams.py``.
+``covdp reproduce ours-regions`` measures the coverage on images.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""One class of a release, read: what a private mean returned, or its entry in a document.
-
-Next on the path: ``covariance.py``.
-"""
+"""One class of a release, read: what a private mean returned, or its entry in a document."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias

@@ -9,7 +9,7 @@ ones, the error is of covariance
 
 against the mean of all N units, and larger by Σ̂/N, as Σ G_i = Id, against that of the population.
 All of it follows from what the nights released. It stands in the document of each night, where
-`region` finds it. Next on the path: ``comparing.py``.
+`region` finds it.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the ledger takes and gives, as frozen records. Next on the path: ``book.py``."""
+"""What the ledger takes and gives, as frozen records."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

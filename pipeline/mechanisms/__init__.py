@@ -3,11 +3,12 @@
     mechanism = MECHANISMS["ewg"].calibrate(budget, sensitivity=…, manifold=…)
     draws = mechanism.sample(statistic, base=footpoint, size=1, rng=rng)
 
-Read in this order: ``family.py`` (what a mechanism is), ``wrapped.py``, ``riemannian_laplace.py``
-with its exact laws ``radial.py`` and ``spd_laplace.py``, ``kng.py``. ``embedded.py`` and
-``landmarks.py`` hold the baselines of the papers, ``mcmc.py`` their Markov chains,
-``positive_curvature.py`` the constants that curvature changes, ``noise.py`` the Gaussian noise of a
-release.
+Read in this order: ``family.py`` (what a mechanism is) with ``capabilities.py``, ``noise.py`` (the
+Gaussian noise of a release), ``wrapped.py``, ``generalized_gaussian.py``, ``riemannian_laplace.py``
+with its exact laws ``radial.py`` and ``spd_laplace.py`` and ``rejection.py``, ``kng.py``.
+``embedded.py`` and ``landmarks.py`` hold the baselines of the papers, ``mcmc.py`` and ``walk.py``
+their Markov chains, ``positive_curvature.py`` the constants that curvature changes,
+``neighbours.py`` the worst pairs of data sets, for audits.
 """
 
 from pipeline.mechanisms.embedded import (

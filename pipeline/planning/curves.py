@@ -2,7 +2,7 @@
 
 The noise of every step of a plan is 1/(n·μ) of what its records are clipped to, and all else that a
 plan decides follows from n·μ too (`mean.view.default_shares`): one curve serves all class sizes and
-budgets. Next on the path: ``nights.py``.
+budgets.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""What the numbers of a forecast mean, and where it was measured how true they are.
-
-Next on the path: ``forecast.py``.
-"""
+"""What the numbers of a forecast mean, and where it was measured how true they are."""
 
 from pipeline.descriptors.registry import Descriptor
 from pipeline.planning.nights import STREAMED

@@ -1,4 +1,4 @@
-"""The least budget whose error is small enough. Next on the path: ``told.py``."""
+"""The least budget whose error is small enough."""
 
 from collections.abc import Callable
 

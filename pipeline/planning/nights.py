@@ -1,7 +1,4 @@
-"""How far the mean of all units so far errs, night by night.
-
-Next on the path: ``forecast.py``.
-"""
+"""How far the mean of all units so far errs, night by night."""
 
 import math
 from bisect import bisect_left

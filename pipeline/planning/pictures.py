@@ -1,6 +1,6 @@
 """What is looked at in place of images that are not there: tiles of public pictures.
 
-They stand for how records of a class lie, not for what is on them. Next on the path: ``curves.py``.
+They stand for how records of a class lie, not for what is on them.
 """
 
 from functools import cache

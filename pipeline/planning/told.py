@@ -1,7 +1,4 @@
-"""What is asked of a forecast, and what it tells: public numbers all of them.
-
-Next on the path: ``forecast.py``.
-"""
+"""What is asked of a forecast, and what it tells: public numbers all of them."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""From one definition to another, where a proof exists. Next on the path: ``costs.py``.
+"""From one definition to another, where a proof exists.
 
 ``convert`` takes a guarantee and nothing else; the functions of ``costs.py`` know the noise and can
 say more. Every figure is rounded up.

@@ -1,4 +1,4 @@
-"""The definitions of privacy, as small frozen records. Next on the path: ``calibration.py``.
+"""The definitions of privacy, as small frozen records.
 
 A budget is one of these records: the numbers of one definition, checked when it is made. The same
 record says what a user allows, what a mechanism was calibrated to, and what a release has cost.

@@ -1,12 +1,18 @@
 """Publishing: from a ledger's account to files that hold private values and nothing else.
 
-    config   what a release is told, all of it public
-    document what the ledger commits: noised values and public facts
-    settle   digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
-    night    the same for one night of a stream: new units alone, paid when it was opened
-    ledgers  where the account is
-    files    those bytes as Parquet; `pipeline.report` makes the page from the same bytes
-    history  what all committed documents of a population say, in terms with bands
+    config     what a release is told, all of it public
+    ledgers    where the account is
+    document   what the ledger commits: noised values and public facts
+    settle     digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
+               (kept: its descriptors meanwhile; silence, withheld: what is not said)
+    committed  those bytes on disk; `pipeline.report` makes the page from the same bytes
+
+    night      the same for one night of a stream: new units alone, paid when it was opened
+               (arrivals, seen: who is new; earlier, sums, transcript: all before; night_document)
+
+    history    what all committed documents of a population say (readings: terms with bands;
+               night_means: night by night)
+    several    documents of several releases, side by side (foreign: checked; forests: as plots)
 
 Between `settle` and the rest only the committed bytes pass.
 

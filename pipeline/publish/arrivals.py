@@ -2,7 +2,7 @@
 
 An image is known by its pixels, wherever and under whatever name it lies, a person by the digest of
 who it is. Of equal images the first counts, in the card's order of classes, and no other: which of
-them that is changes no record. Next on the path: ``sums.py``.
+them that is changes no record.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 The sums come from the file of the last night. Where that was lost they are made again from the
 images, if those of all nights still lie there: each unit counts on the night on which it entered,
-so it is in one of them as before. Next on the path: ``night.py``.
+so it is in one of them as before.
 """
 
 import json

@@ -2,8 +2,7 @@
 
 Whoever wrote it may have erred, or mean harm: a number that is none of a release must not become a
 wrong p-value, a failure without a word, or a page that hangs. What is checked is form and size; who
-wrote a document, and whether it is as they released it, only its digest can tell. Next on the path:
-``several.py``.
+wrote a document, and whether it is as they released it, only its digest can tell.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ it is a night without units, which is released like any other.
 **Killed at any moment.** The sums of the night are in a file before its units are claimed, the
 units are claimed before noise is drawn, and only stored bytes are returned. So a night that was
 claimed is finished for the same units from its file, even if the images have gone; a later one is
-begun after that. Next on the path: ``committed.py``.
+begun after that.
 """
 
 import json

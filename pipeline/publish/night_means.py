@@ -1,7 +1,7 @@
 """The mean of all units so far, night by night, and of the last nights, from a stream's documents.
 
 What each night's document leaves to its predecessors, the covariance of the error, is computed from
-all of them. Next on the path: ``history.py``.
+all of them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

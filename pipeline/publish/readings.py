@@ -2,7 +2,7 @@
 
 A band is where a term of the mean lies that noise was put on, in about 9 of 10 releases. The
 error of the mean is Gaussian of covariance V in the manifold's coordinates; on a term's own scale
-it is gᵀVg to first order, g the gradient there. Next on the path: ``night_means.py``.
+it is gᵀVg to first order, g the gradient there.
 """
 
 import math

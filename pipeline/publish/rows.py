@@ -5,7 +5,7 @@ begins. It is added once its night is settled, when the next one is written. How
 rows count, and their digest, stands in the sealed file of that next night (``sums.py``): rows
 behind these, or the half of one, are of a night that was killed, and are written again. All rows
 are read each night, as its sums are weighted sums of all before it, and one is written. They are as
-private as the images. Next on the path: ``seen.py``.
+private as the images.
 """
 
 import hashlib

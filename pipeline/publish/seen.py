@@ -4,7 +4,7 @@ A file is known by its name, size and times, and by whose images the card says i
 decoded and described on a night depends on what is new, not on what lies there. What is known is
 looked at before the file is read, so one that changes meanwhile is read again. What is read is
 looked up among the claims, so no list makes an image enter twice; one that is lost, or was changed,
-is as good as empty, and costs one night of reading all. Next on the path: ``earlier.py``.
+is as good as empty, and costs one night of reading all.
 """
 
 import hmac

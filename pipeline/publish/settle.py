@@ -5,7 +5,7 @@
 
 The order is the safety: the budget is charged before noise exists, and only bytes that the ledger
 has stored are returned. Asked again for the same release, the ledger answers and nothing is drawn.
-What may be said of what goes wrong is in ``withheld.py``. Next on the path: ``night.py``.
+What may be said of what goes wrong is in ``withheld.py``.
 """
 
 import json

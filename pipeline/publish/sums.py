@@ -9,7 +9,7 @@ A file that was changed, or is of a ledger that went another way, is as good as 
 
 For SQLite the files lie in ``NAME.nights`` beside the ledger; for PostgreSQL on the machine that
 runs the nights, beside the marker. They are as private as the images, and belong into their
-backups. Next on the path: ``rows.py``.
+backups.
 """
 
 import hashlib

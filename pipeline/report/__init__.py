@@ -1,14 +1,19 @@
 """Report: what the experiments wrote, on HTML pages that open anywhere and call nobody.
 
-    sources    the files a report may read
-    findings   what was found, in sentences
-    content    from a run to what each reportlet shows
+    runs       what an experiment left on disk
+    evidence   what rows prove, with reasons and covering; claims, the paper beside us
+    findings   what was found, each a finding, in sentences
+    content    from a run to what each reportlet shows: with coverage, gaps, listed, usefulness
+    methods    what a paper says of it, with methods_of_experiment, methods_of_runs and
+               methods_of_release, from references
     page       sections, reportlets, templates
     standing   what became of each published statement
     site       the page of one experiment, or an index and a page each
-    release    the page of a release, from the committed document alone
-    history    the page of all releases of a population, from their committed documents alone
-    several    the pages of releases compared and combined, from their documents alone
+
+    release_page   of a release, from the committed document alone; release_parts, release_regions
+    night_page     of a night of a stream, likewise
+    history_page   of all releases of a population, from their documents alone; history_parts
+    several_page   of releases compared and combined, from their documents alone; several_parts
 
 Order and captions stand in ``reports/report.toml``, the looks in ``reports/templates`` and
 ``reports/style.css``.

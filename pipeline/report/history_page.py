@@ -1,7 +1,4 @@
-"""The page of a population's history: made from its committed documents and from nothing else.
-
-Next on the path: ``history_parts.py``, what each of its blocks shows.
-"""
+"""The page of a population's history: made from its committed documents and from nothing else."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 It is made from settings alone, those in the document of a release or in the record of an
 experiment, so it is true for every run that has them. The words for each name stand in
-``reports/methods.toml``. Next on the path: ``methods_of_release.py``.
+``reports/methods.toml``.
 """
 
 import re

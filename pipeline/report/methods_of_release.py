@@ -1,7 +1,7 @@
 """What the settings of a release say in the paragraph "Methods": one sentence a slot.
 
 Every setting that a result depends on is in one of them: a test changes each and sees the text
-change. Next on the path: ``methods_of_experiment.py``.
+change.
 """
 
 from collections.abc import Mapping, Sequence

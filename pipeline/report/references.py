@@ -1,7 +1,4 @@
-"""What a paper cites: entries of ``reports/references.bib``, in words and as BibTeX.
-
-Next on the path: ``methods.py``.
-"""
+"""What a paper cites: entries of ``reports/references.bib``, in words and as BibTeX."""
 
 import re
 from functools import cache

@@ -1,7 +1,4 @@
-"""The pages of `covdp compare` and `covdp combine`: made from documents of releases alone.
-
-Next on the path: ``several_parts.py``, what their blocks show.
-"""
+"""The pages of `covdp compare` and `covdp combine`: made from documents of releases alone."""
 
 import math
 from collections.abc import Mapping, Sequence

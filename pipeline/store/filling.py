@@ -1,6 +1,6 @@
 """The pass: shards that are not there are made, in one stream here, or each by a worker elsewhere.
 
-Which worker makes a shard, and when, changes no bit of it. Next on the path: ``stored.py``.
+Which worker makes a shard, and when, changes no bit of it.
 """
 
 import hashlib

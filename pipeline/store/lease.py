@@ -3,7 +3,7 @@
 A pass holds a lease as long as it works. On this machine that is a lock, which the system gives
 back when a process ends, however it does; elsewhere a file with the time, written anew while the
 pass works. What is half done, tasks and files that never took their place, is removed by a pass
-that finds itself alone: nobody else can be in need of it. Next on the path: ``filling.py``.
+that finds itself alone: nobody else can be in need of it.
 """
 
 import secrets

@@ -1,7 +1,7 @@
 """Where shards lie: a folder that is the owner's alone, or an address that fsspec knows.
 
 What is written is whole or absent: on this machine by a move, in object stores by their nature;
-elsewhere the digest in a shard's name tells. Next on the path: ``shard.py``.
+elsewhere the digest in a shard's name tells.
 """
 
 import os

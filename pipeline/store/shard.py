@@ -2,7 +2,7 @@
 
 Kept are, for each image, the lower triangle of its descriptor in doubles, exact, its unit, and a
 digest of its pixels. These are d = k(k + 1)/2 numbers, as many as coordinates in a chart, and good
-for every manifold: a logarithm is taken when it is read. Next on the path: ``making.py``.
+for every manifold: a logarithm is taken when it is read.
 """
 
 import hashlib

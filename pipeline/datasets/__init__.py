@@ -16,7 +16,8 @@ every dataset becomes) with ``reading``, ``shapes`` and ``persons``; then the ad
                 ``dicom_apart``, ``dicom_scaling``; volumes of slices: ``dicom_planes``,
                 ``dicom_volumes``, ``stacks``; masks: ``dicom_masks``, ``dicom_named``,
                 ``dicom_beside``, ``dicom_regions``
-    drafts      of cards: ``drafts``, ``looks``, ``layouts``, ``drafted_card``, ``drafted_masks``, ``drafted_dicom``
+    drafts      of cards: ``drafts``, ``looks``, ``layouts``, ``drafted_card``, ``drafted_masks``,
+                ``drafted_dicom``
 """
 
 from pipeline.datasets.cards import Card, may_be_empty

@@ -4,7 +4,8 @@ Read in this order: ``definitions.py`` (the records), ``calibration.py`` (budget
 ``composition.py`` (how budgets add up), ``groups.py`` (several records of one person),
 ``profiles.py`` (what they mean to an attacker), ``advantage.py`` (what they mean to one person),
 ``conversion.py`` and ``costs.py`` (from one definition, or from a scale, to another),
-``amplification.py``, ``pld.py``, ``statement.py``.
+``statement.py``. For who accounts for releases of their own, as no release here needs it:
+``amplification.py``, ``pld.py``, and `tradeoff` of ``profiles.py``.
 ``exact.py`` and ``normal.py`` hold the numerics that keep every figure on the private side.
 """
 

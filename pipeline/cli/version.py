@@ -10,7 +10,7 @@ from pipeline.files import project_root
 
 
 def version() -> str:
-    """Return ``0.2.0``, or ``0.2.0 (commit 1a2b3c4d5e6f)``."""
+    """Return ``0.3.0``, or ``0.3.0 (commit 1a2b3c4d5e6f)``."""
     found = commit()
     return f"{__version__} (commit {found})" if found else __version__
 

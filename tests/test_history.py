@@ -29,7 +29,7 @@ from pipeline.ledger import (
 )
 from pipeline.privacy import GDP
 from pipeline.publish.history import read_history
-from pipeline.report import build_history
+from pipeline.report import build_history, build_release_report
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 5, 6)]
 
@@ -166,6 +166,18 @@ def test_numbers_behind_marks_are_those_of_the_marks(page: Path) -> None:
     assert [row["run"] for row in contrast[::2]] == DAYS
     assert {row["class"] for row in contrast} == set(CLASSES)
     assert all(float(row["low"]) < float(row["value"]) < float(row["high"]) for row in contrast)
+
+
+def test_a_release_says_of_its_means_what_its_history_says(first: bytes, tmp_path: Path) -> None:
+    """Its page has the terms of its classes with the same values, bands and words."""
+    pages = [
+        build_release_report(json.loads(first), tmp_path / "release.html"),
+        build_history("ward", [first], tmp_path),
+    ]
+    shown = [re.findall("<td data-class=.*?</td>", page.read_text("utf-8")) for page in pages]
+    assert len(shown[0]) == 5 * len(CLASSES)
+    assert shown[0] == shown[1][: 5 * len(CLASSES)]  # a history has the regions besides
+    assert "sd(I)" in words(pages[0])
 
 
 def test_committed_bytes_lie_beside_the_page(page: Path, results: list[bytes]) -> None:

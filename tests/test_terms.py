@@ -165,6 +165,9 @@ def test_what_noise_drowns_is_not_said(images: np.ndarray) -> None:
     unknown = read_terms(terms, Mean(point, None), space)
     assert all(one.value is not None and one.low is None for one in unknown)
     assert all(one.value is None for one in read_terms(terms, Mean(None, None), space))
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 5)))[0]
+    noise = (turn * [1e20, 1.0, 1.0, 1.0, 1e-9]) @ turn.T  # no logarithm in double precision
+    assert all(one.value is None for one in read_terms(terms, Mean(noise, np.eye(15)), space))
 
 
 def test_every_term_says_its_formula_and_its_ends() -> None:

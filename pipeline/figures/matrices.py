@@ -8,6 +8,16 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.figures.style import Figure, finish, number
 
+WORDS = {
+    **dict.fromkeys(("x", "y"), "place in the image"),
+    "I": "gray level",
+    **dict.fromkeys(("R", "G", "B"), "red, green, blue"),
+    **dict.fromkeys(("|Ix|", "|Iy|"), "change of brightness to the right, downwards"),
+    "|Iz|": "the same from slice to slice",
+    **dict.fromkeys(("|Ixx|", "|Iyy|", "|Izz|"), "change of that change"),
+    **dict.fromkeys(("magnitude", "angle"), "of the steepest change"),
+}
+"""What a feature of pixels is."""
 _DARK = "luminance(scale('color', datum.value)) < 0.179"
 """Vega: whether white stands out more than black from a cell (equal contrast at √0.0525 − 0.05)."""
 
@@ -85,5 +95,15 @@ def _drawn(
         name="matrices",
         title="The released means",
         alt=f"Correlations of the features in the private mean of {', '.join(names)}.",
-        caption="Diagonal: standard deviation of the feature. Elsewhere: correlation, as colour.",
+        caption="Diagonal: standard deviation of the feature. Elsewhere: correlation, as colour. "
+        + _explained(order),
     )
+
+
+def _explained(features: Sequence[str]) -> str:
+    """Say what the features are, those that are alike together."""
+    told: dict[str, list[str]] = {}
+    for name in features:
+        told.setdefault(WORDS.get(name, ""), []).append(name)
+    known = (f"{', '.join(names)}: {words}" for words, names in told.items() if words)
+    return "".join(f"{text}. " for text in known).rstrip()

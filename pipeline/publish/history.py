@@ -174,6 +174,11 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
     return tuple(map(_series, every)), others
 
 
+def read_alone(document: Mapping[str, Any]) -> Series:
+    """Return a release as the only one of its series."""
+    return _series([_Found(1, b"", document)])
+
+
 def _document(content: bytes) -> Mapping[str, Any] | None:
     """Return the document of a release; None where the bytes are something else."""
     with suppress(ValueError, TypeError, KeyError, RecursionError):

@@ -15,6 +15,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import domain
 from pipeline.descriptors.terms import Term
+from pipeline.errors import DomainError
 from pipeline.geometry import Manifold
 from pipeline.mean import default_prior
 from pipeline.mean.frame import Frame, build_frame
@@ -84,7 +85,12 @@ def read_terms(
         return tuple(Reading(term, None, None, None) for term in terms)
     if mean.covariance is None:
         return tuple(Reading(term, float(term.value(mean.point)), None, None) for term in terms)
-    found = _on_scales(terms, mean.point, mean.covariance, mean.base, manifold)
+    try:
+        found = _on_scales(terms, mean.point, mean.covariance, mean.base, manifold)
+    except (
+        DomainError
+    ):  # noise of any size: positive definite but for rounding, without a logarithm
+        return tuple(Reading(term, None, None, None) for term in terms)
     return tuple(_reading(term, *seen, widest, wide) for term, seen in found)
 
 

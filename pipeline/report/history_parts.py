@@ -24,7 +24,15 @@ SAME = "nothing that is not the same for all"
 
 
 def latest(series: Series) -> dict[str, Any] | None:
-    """Return a line a term of the latest means, a column a class."""
+    """Return a line a term of the latest means, a column a class; and the regions of 95 %."""
+    found = in_terms(series)
+    if found:
+        found["lines"] += _region_line(series.runs[-1])
+    return found
+
+
+def in_terms(series: Series, *, formulas: bool = False) -> dict[str, Any] | None:
+    """Return a line a term of the latest means, a column a class; how each follows, if wanted."""
     if not series.terms:
         return None
     run = series.runs[-1]
@@ -34,12 +42,11 @@ def latest(series: Series) -> dict[str, Any] | None:
         "lines": [
             {
                 "title": term.title,
-                "unit": term.unit,
+                "unit": term.formula if formulas else term.unit,
                 "cells": [_said(one, place) for one in run.classes],
             }
             for place, term in enumerate(series.terms)
-        ]
-        + _region_line(run),
+        ],
     }
 
 

@@ -12,13 +12,13 @@ from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.privacy.statement import plainly
 from pipeline.report.page import Section
 from pipeline.report.release_parts import (
-    EXACT,
     cost_lines,
     digits,
     facts,
     of_blocks,
     promise_of,
     sentence,
+    told_exact,
     told_facts,
     unit_of,
 )
@@ -45,7 +45,7 @@ def night_section(document: Mapping[str, Any], words: Mapping[str, str]) -> Sect
         "lately": ("figure.html.j2", _lately(rows, settings)),
         "account": ("facts.html.j2", facts(_account(document))),
         "facts": ("facts.html.j2", facts(_told(document, words), settings)),
-        "exact": ("facts.html.j2", facts({words[f"{x}_label"]: words[x] for x in EXACT})),
+        "exact": ("facts.html.j2", facts(told_exact(words))),
         "costs": ("table.html.j2", cost_lines(rows) if any(r["costs"] for r in rows) else None),
     }
     return of_blocks(document, words, _key_numbers(document), blocks)

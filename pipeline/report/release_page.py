@@ -20,18 +20,20 @@ from pipeline.privacy import (
 )
 from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.privacy.statement import plainly
+from pipeline.publish.history import read_alone
+from pipeline.report.history_parts import in_terms
 from pipeline.report.methods import Methods, methods, words
 from pipeline.report.methods_of_release import of_release
 from pipeline.report.night_page import night_section
 from pipeline.report.page import Section, load_spec, render
 from pipeline.report.release_parts import (
-    EXACT,
     cost_lines,
     digits,
     facts,
     of_blocks,
     promise_of,
     sentence,
+    told_exact,
     told_facts,
     unit_of,
 )
@@ -96,10 +98,11 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
         "meaning": ("lines.html.j2", meaning(document)),
         "account": ("facts.html.j2", facts(account_facts(account)) if account else None),
         "means": ("figure.html.j2", figure),
+        "terms": ("readings.html.j2", in_terms(read_alone(document), formulas=True)),
         "errors": ("table.html.j2", _errors(rows, unit_of(settings))),
         "regions": ("table.html.j2", regions(rows, unit_of(settings))),
         "facts": ("facts.html.j2", facts(told_facts(settings, words), settings)),
-        "exact": ("facts.html.j2", facts({words[f"{x}_label"]: words[x] for x in EXACT})),
+        "exact": ("facts.html.j2", facts(told_exact(words, rows))),
         "costs": ("table.html.j2", cost_lines(rows)),
     }
     return of_blocks(document, words, _key_numbers(document), blocks)
@@ -109,8 +112,9 @@ def _key_numbers(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     settings, rows, unit = document["settings"], document["classes"], unit_of(document["settings"])
     promised = digits_up(main_parameter(promise_of(settings)), 6)
     numbers = [
+        (settings["run_key"], "run"),
         (f"{sum(row['n'] for row in rows):,}", f"{unit}s"),
-        (str(len(rows)), "classes"),
+        (str(len(rows)), f"class{'es' * (len(rows) != 1)}"),
         (f"{letter(settings['definition'])} = {promised}", f"for one {unit}"),
     ]
     if account := document.get("account"):

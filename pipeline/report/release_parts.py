@@ -63,6 +63,14 @@ def facts(pairs: Mapping[str, str], settings: Mapping[str, Any] | None = None) -
     return {"pairs": pairs, "url": "", "classes": [], "series": [], "notes": [], "config": config}
 
 
+def told_exact(words: Mapping[str, str], rows: Sequence[Mapping[str, Any]] = ()) -> dict[str, str]:
+    """Return what is noised, what follows from it, and what is exact."""
+    told = {words[f"{name}_label"]: words[name] for name in EXACT}
+    if any(row.get("observed") for row in rows):
+        told[words["noised_label"]] += words["noised_besides"]
+    return told
+
+
 def told_facts(settings: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, str]:
     """Return what was released, and how."""
     return {

@@ -130,7 +130,9 @@ def regions_of(
     decode = partial(_decode, card, (high, wide), each.faults, drawn.read)
     names = joined([drawn.names, packed(each.refused)])
     masks = InFiles(decode, names, each.file, each.place, shared=True)
-    return masks if isinstance(read, InFiles) else InStacks(masks, read.starts, _not_empty)
+    if isinstance(read, InFiles):
+        return masks
+    return InStacks(masks, read.starts, _not_empty, read.slabbed)
 
 
 @dataclass(eq=False)

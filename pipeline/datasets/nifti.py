@@ -4,7 +4,7 @@ Axes are i, j, k, as the file has them: a volume is (i, j, k), a slice across an
 two, in this order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -18,17 +18,21 @@ from pipeline.datasets.classed import Classed, check_card, sort_files
 from pipeline.datasets.decoding import fitted, fitted_mask
 from pipeline.datasets.frames import Frames, chosen_frames
 from pipeline.datasets.intensities import Window, to_uint8
-from pipeline.datasets.nifti_file import Volume, inside, read_slices, read_volume
+from pipeline.datasets.nifti_file import (
+    Volume,
+    each_plane,
+    inside,
+    read_mask_of,
+    read_slices,
+    read_volume,
+)
 from pipeline.datasets.own import OwnCard, check_slices, of_several_depths
 from pipeline.datasets.pictures import CROPPED
 from pipeline.datasets.reading import InFiles, Rows
-from pipeline.datasets.shapes import check_extent
+from pipeline.datasets.shapes import is_slabbed
 from pipeline.datasets.sifting import Sift, none_left
 from pipeline.datasets.source import ImageSource
 from pipeline.errors import DatasetError, ImageError
-
-NEAR = 0.05
-"""By how much, in voxels, a mask may lie beside its image: headers are rounded."""
 
 
 class NiftiCard(OwnCard):
@@ -104,20 +108,26 @@ def open_files(
     sides = (card.size, card.size) if card.size else _sides(card, first)
     if card.slices:
         sides = (*sides[:2], card.slices[1])
-    check_extent(sides, str(path))
+    slabbed = is_slabbed(sides, str(path), volumes=card.volumes, window=card.window)
     each = np.repeat(np.arange(len(frames)), [len(some) for some in frames])
     frame = np.array([index for some in frames for index in some], np.int64)
     masks = None
     if files.masks is not None:
         beside, decode = files.names, partial(_decode_mask, card)
-        masks = InFiles(decode, files.masks, each, frame, beside, alone=bool(card.slices))
+        planes = partial(_inside_planes, card) if slabbed else None
+        masks = InFiles(
+            decode, files.masks, each, frame, beside, alone=bool(card.slices), planes=planes
+        )
+    planes = partial(_shown_planes, card, first) if slabbed else None
+    decode = partial(_decode, card, first)
+    read = InFiles(decode, files.names, each, frame, alone=bool(card.slices), planes=planes)
     people = np.array(list(files.names), np.str_) if files.people is None else files.people
     return ImageSource(
         card,
         sides,
         files.label_of[each],
         files.split_of[each],
-        InFiles(partial(_decode, card, first), files.names, each, frame, alone=bool(card.slices)),
+        read,
         files.facts(card.exclude)
         + of_several_depths(card)
         + ((CROPPED,) if card.size and card.fit == "crop" else ()),
@@ -223,6 +233,25 @@ def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> Imag
     return found[place]
 
 
+def _shown_planes(card: NiftiCard, first: Volume, file: Path) -> Iterator[ImageArray]:
+    """Yield the slices of a whole volume across its last axis as 0..255, one by one."""
+    volume = read_volume(file)
+    _check_alike(card, first, volume)
+    for plane in each_plane(volume):
+        yield _shown(card, volume, plane)
+
+
+def _inside_planes(card: NiftiCard, file: Path, image: Path) -> Iterator[ImageArray]:
+    """Yield the same of a mask, 1 where it is not 0."""
+    mask, found = read_mask_of(file, read_volume(image)), False
+    for plane in each_plane(mask):
+        region = inside(mask, plane)
+        found = found or bool(region.any())
+        yield region.astype(np.uint8)
+    if not found:
+        raise _nothing_inside(card, file)
+
+
 def _inside(card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]) -> ImageArray:
     """Return some masks of a file as it has them, 1 where they are not 0.
 
@@ -231,17 +260,7 @@ def _inside(card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]) -
     ImageError
         When the mask has other voxels than its image, or values that are no numbers.
     """
-    mask = read_volume(file)
-    if mask.shape != image.shape:
-        raise ImageError(
-            f"{file}: a mask must have its image's size, {image.shape}, found {mask.shape}"
-        )
-    apart = np.abs(np.subtract(mask.affine, image.affine)).max()
-    if not apart <= NEAR * np.abs(np.reshape(image.affine, (3, 4))[:, :3]).max():
-        raise ImageError(
-            f"{file}: a mask must lie where its image does, found another affine (sform, qform), "
-            f"{apart:.4g} off; draw it on the image, or leave the image out with exclude"
-        )
+    mask = read_mask_of(file, image)
     return np.ascontiguousarray(inside(mask, _stored(card, mask, wanted))).astype(np.uint8)
 
 

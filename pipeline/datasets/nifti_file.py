@@ -21,6 +21,8 @@ from pipeline.errors import ImageError
 
 RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
+NEAR = 0.05
+"""By how much, in voxels, a mask may lie beside its image: headers are rounded."""
 PIECE = 1 << 20
 """Bytes that are unpacked at a time where only their sum is checked."""
 
@@ -111,6 +113,22 @@ def inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:
         )
     found: NDArray[np.bool_] = values != 0
     return found
+
+
+def read_mask_of(file: Path, image: Volume) -> Volume:
+    """Return what the header of a mask says; raise when it has other voxels than its image."""
+    mask = read_volume(file)
+    if mask.shape != image.shape:
+        raise ImageError(
+            f"{file}: a mask must have its image's size, {image.shape}, found {mask.shape}"
+        )
+    apart = np.abs(np.subtract(mask.affine, image.affine)).max()
+    if not apart <= NEAR * np.abs(np.reshape(image.affine, (3, 4))[:, :3]).max():
+        raise ImageError(
+            f"{file}: a mask must lie where its image does, found another affine (sform, qform), "
+            f"{apart:.4g} off; draw it on the image, or leave the image out with exclude"
+        )
+    return mask
 
 
 def read_affines(file: Path) -> list[NDArray[np.float64]]:

@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -140,6 +140,9 @@ class InFiles:
         Whether images have sizes of their own, so that each is yielded alone.
     shared : bool
         Whether an image of a file can be at fault and the others not, as masks that images share.
+    planes : callable, optional
+        From a file, and the one beside it, to the slices of a volume across its last axis, one by
+        one: of volumes that may be too large to be held, which are read by `slabs`.
     """
 
     decode: Decode
@@ -149,7 +152,27 @@ class InFiles:
     beside: FileNames | None = None
     alone: bool = False
     shared: bool = False
+    planes: Callable[..., Iterator[ImageArray]] | None = None
     sequential = False
+    axes = (2, 0, 1)
+
+    @property
+    def slabbed(self) -> bool:
+        """Whether images are volumes that may be too large to be held."""
+        return self.planes is not None
+
+    def slabs(self, row: int, size: int) -> Iterator[ImageArray]:
+        """Yield the slices of a volume, `size` at a time, its `axes` in the order of the file."""
+        return regroup((plane[np.newaxis] for plane in self._planes(row)), size)
+
+    def middle(self, row: int) -> ImageArray:
+        """Return the slice in the middle of the first axis of a volume."""
+        return np.stack([plane[len(plane) // 2] for plane in self._planes(row)], axis=-1)
+
+    def _planes(self, row: int) -> Iterator[ImageArray]:
+        index = int(self.file[row])
+        assert self.planes is not None
+        return self.planes(Path(self.names[index]), *self._beside(index))
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
         """See `Reader`."""
@@ -206,7 +229,10 @@ class InFiles:
 
     def _fault(self, rows: Rows, edges: NDArray[np.int64]) -> str | None:
         try:
-            self._decode(rows, edges)
+            if self.planes is None:
+                self._decode(rows, edges)
+            for row in () if self.planes is None else rows[edges[:-1]]:
+                deque(self._planes(row), maxlen=0)
         except DatasetError as error:
             return str(error)
         return None
@@ -228,7 +254,7 @@ class InFiles:
         wanted, file = np.unique(self.file[rows], return_inverse=True)
         names = [self.names[index] for index in wanted]
         beside = None if self.beside is None else [self.beside[index] for index in wanted]
-        return InFiles(self.decode, names, file, self.frame[rows], beside, self.alone, self.shared)
+        return replace(self, names=names, file=file, frame=self.frame[rows], beside=beside)
 
 
 def _joined(parts: list["Future[ImageArray]"]) -> ImageArray:

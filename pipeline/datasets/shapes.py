@@ -10,7 +10,35 @@ from pipeline.arrays import LabelArray, counting
 from pipeline.errors import DatasetError, MismatchError
 
 LARGEST = 1 << 27
-"""Bytes of the largest image: more pixels than any detector has."""
+"""Bytes of the largest image: more pixels than any detector has. Of one volume, what is held."""
+LONGEST = 1 << 31
+"""Voxels of the largest volume, of which some slices are held at a time: sums over more of them
+would leave 64 bits (`pipeline.descriptors.slabs`)."""
+
+
+def is_slabbed(shape: tuple[int, ...], where: str, *, volumes: bool, window: object = None) -> bool:
+    """Return whether images of `shape` are volumes that are read some slices at a time.
+
+    Raises
+    ------
+    MismatchError
+        When they are no volumes and too large to be held, or volumes too large for that too, or
+        have a window that all of their voxels decide.
+    """
+    if not volumes or math.prod(shape) <= LARGEST:
+        check_extent(shape, where)
+        return False
+    if math.prod(shape) > LONGEST:
+        raise MismatchError(
+            f"{where}: a volume must have up to {LONGEST:,} voxels, found {math.prod(shape):,}; "
+            "cut it to pieces, or resample it"
+        )
+    if window == "image":
+        raise MismatchError(
+            f'{where}: window = "image" is for volumes of up to {LARGEST:,} voxels, found '
+            f"{math.prod(shape):,}; give window = [low, high] in the card"
+        )
+    return True
 
 
 def check_extent(shape: tuple[int, ...], where: str) -> None:

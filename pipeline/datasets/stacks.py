@@ -1,16 +1,37 @@
-"""Volumes whose slices lie in files of their own, or are frames of files."""
+"""Volumes whose slices lie in files of their own, or are frames of files; or read in slabs."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.reading import InFiles, Rows
+from pipeline.datasets.reading import FEW, InFiles, Rows
 from pipeline.errors import DatasetError
+
+
+class Slabbed(Protocol):
+    """A reader of volumes, of which some slices are read at a time where it is `slabbed`.
+
+    Attributes
+    ----------
+    axes : tuple of int
+        Which axes of a volume those of its slabs are.
+    """
+
+    @property
+    def axes(self) -> tuple[int, int, int]: ...  # noqa: D102 (see above)
+    @property
+    def slabbed(self) -> bool: ...  # noqa: D102
+
+    def slabs(self, row: int, size: int) -> Iterator[ImageArray]:
+        """Yield the slices of a volume, `size` at a time, (m, h, w) uint8."""
+
+    def middle(self, row: int) -> ImageArray:
+        """Return the slice in the middle of the first axis of a volume."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +46,16 @@ class InStacks:
         Where the slices of each volume begin in these, and where the last one's end.
     shown : callable
         From the slices of a volume to 0..255.
+    slabbed : bool
+        Whether volumes may be too large to be held, so that they are read by `slabs`.
     """
 
     slices: InFiles
     starts: NDArray[np.int64]
     shown: Callable[[NDArray[Any]], ImageArray]
+    slabbed: bool = False
     sequential = False
+    axes = (0, 1, 2)
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
         """See `Reader`; while a volume is worked on, the slices of the next are decoded."""
@@ -46,6 +71,18 @@ class InStacks:
                 held = []
         if held:
             yield np.stack(held)
+
+    def slabs(self, row: int, size: int) -> Iterator[ImageArray]:
+        """Yield the slices of a volume, `size` at a time, of which none has a window of its own."""
+        rows = self._slices(np.array([row]))
+        return self.slices.runs(rows, range(0, len(rows), size))
+
+    def middle(self, row: int) -> ImageArray:
+        """Return the slice in the middle of the first axis of a volume."""
+        rows = self._slices(np.array([row]))
+        (found,) = self.slices(rows[len(rows) // 2 :][:1], 1)
+        slice_: ImageArray = found[0]
+        return slice_
 
     def _slices(self, rows: Rows) -> Rows:
         """Return the rows of the slices of some volumes."""
@@ -71,7 +108,9 @@ class InStacks:
         for row in rows.tolist():
             fault = None
             try:
-                for _ in self(np.array([row]), 1):
+                if self.slabbed:
+                    self.shown(np.array([slab.any() for slab in self.slabs(row, FEW)]))
+                for _ in () if self.slabbed else self(np.array([row]), 1):
                     pass
             except DatasetError as error:
                 fault = str(error)
@@ -84,4 +123,4 @@ class InStacks:
     def only(self, rows: Rows) -> "InStacks":
         """See `Reader`."""
         starts = np.cumsum([0, *np.diff(self.starts)[rows]])
-        return InStacks(self.slices.only(self._slices(rows)), starts, self.shown)
+        return replace(self, slices=self.slices.only(self._slices(rows)), starts=starts)

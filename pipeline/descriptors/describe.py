@@ -135,10 +135,25 @@ def _covariances(
     n, sides, order = len(images), images.shape[1:-1], spec.k + 1
     moments: NDArray[Any] = np.zeros((n, order, order), np.int64 if spec.exact else np.float64)
     spec.kernel(images, masks, moments)
-    units = np.array(spec.units(*sides[-2:]), dtype=np.float64)
     counts = np.full(n, math.prod(sides), np.int64)
     if len(masks):
         counts = np.count_nonzero(masks.reshape(n, -1), axis=1).astype(np.int64)
+    covariances_of_moments(moments, counts, sides, spec, eta, out)
+
+
+def covariances_of_moments(
+    moments: NDArray[Any],
+    counts: NDArray[np.int64],
+    sides: tuple[int, ...],
+    spec: Descriptor,
+    eta: float,
+    out: FloatArray,
+) -> None:
+    """Write the descriptors of images of some sides into `out` (n, k, k), from their moments.
+
+    `counts` are their pixels, or those inside their masks.
+    """
+    units = np.array(spec.units(*sides[-2:]), dtype=np.float64)
     if spec.exact and math.prod(sides) > spec.widest:
         _wide_covariances(moments, counts, units, eta, out)
     else:

@@ -21,7 +21,7 @@ else.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,22 @@ from pipeline.descriptors import kernels, volumes
 from pipeline.errors import ConfigError, DatasetError, MismatchError
 
 Kernel: TypeAlias = Callable[[ImageArray, ImageArray, NDArray[Any]], None]
+
+
+class Slabs(NamedTuple):
+    """How a descriptor of volumes is computed some slices at a time (`slabs`).
+
+    Attributes
+    ----------
+    reach : int
+        How many slices beside its own a feature looks at.
+    turned : callable
+        Axes ↦ features: which feature of a volume whose axes are these of another one is each
+        feature of that.
+    """
+
+    reach: int
+    turned: Callable[[tuple[int, int, int]], list[int]]
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,8 @@ class Descriptor:
         True if the kernel works in int64, with every feature within ±`reach` of a fixed number.
     reach : int
         That bound, in the kernel's units.
+    slabs : Slabs, optional
+        How it is computed some slices at a time; only if it is exact.
     grid : int
         2 if x = column/(w − 1) and y = row/(h − 1) lead the features, else 0.
     typical : tuple of float
@@ -80,6 +98,7 @@ class Descriptor:
     exact: bool
     reach: int = 4095
     dimensions: int = 2
+    slabs: Slabs | None = None
     grid: int = 0
     typical: tuple[float, ...] = ()
     correlations: tuple[tuple[int, int, float], ...] = ()
@@ -236,6 +255,7 @@ DESCRIPTORS: dict[str, Descriptor] = {
         kernel=volumes.vol7_moments,
         exact=True,
         reach=65280,
+        slabs=Slabs(2, volumes.turned),
     ),
     "grid9": Descriptor(
         name="grid9",

@@ -34,6 +34,17 @@ DIGIT = 32
 """A second derivative is DIGIT · (high + 2040) + low."""
 
 IntArray = NDArray[Any]
+
+
+def turned(axes: tuple[int, int, int]) -> list[int]:
+    """Return which feature of a volume, its axes in another order, is each feature as it was.
+
+    x, y, z run along the last axis, the one before and the first.
+    """
+    found = [2 - axes.index(axis) for axis in (2, 1, 0)]
+    return [0, *(1 + axis for axis in found), *(4 + axis for axis in found)]
+
+
 Triple = tuple[IntArray, IntArray, IntArray]
 Slices = tuple[IntArray, IntArray, IntArray, IntArray, IntArray]
 

@@ -3,8 +3,9 @@
 fetch ─► describe ─► verify
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import ImageArray
 from pipeline.datasets import Card, ImageSource, find_card, open_dataset
 from pipeline.datasets.source import Splits
+from pipeline.datasets.stacks import Slabbed
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe, domain_of, require
 from pipeline.errors import ConfigError
 from pipeline.experiments.montecarlo import Setting
@@ -150,13 +152,22 @@ def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
         wanted |= dict.fromkeys(rows[spread].tolist(), label)
     found = dict[int, list[ImageArray]]()
     order = sorted(wanted)
-    for row, image in zip(order, source.read(np.array(order), 1), strict=False):
+    for row, image in zip(order, _shown(source, order), strict=False):
         if source.card.volumes:
-            image = image[:, image.shape[1] // 2]
             wider = np.subtract(source.shape[1:], image.shape[1:])  # black where one has fewer
             image = np.pad(image, [(0, 0), *((0, more) for more in wider)])
         found.setdefault(wanted[row], []).append(image)
     return {label: np.concatenate(images) for label, images in found.items()}
+
+
+def _shown(source: ImageSource, rows: Sequence[int]) -> Iterator[ImageArray]:
+    """Yield some images, (1, *shape), of volumes their middle slices."""
+    if getattr(source.read, "slabbed", False):
+        for row in rows:
+            yield cast(Slabbed, source.read).middle(row)[np.newaxis]
+        return
+    for image in source.read(np.array(rows), 1):
+        yield image[:, image.shape[1] // 2] if source.card.volumes else image
 
 
 def verify_bound(run: Run) -> None:

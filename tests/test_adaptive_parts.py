@@ -739,6 +739,7 @@ def options(
     bins: tuple[LineBins | None, ShellBins],
     frame: Frame,
     sigma: float,
+    diameter: float,
 ) -> dict[tuple[float, float, float], float]:
     """Return the predicted squared error of every clip, record shares by record shares."""
     along, off = bins
@@ -757,8 +758,8 @@ def options(
                 over += share * max(min(along.start + reach, cuts[-1]) - high, 0.0)
         for k, radius in enumerate(off.cuts):
             near = shells[: off.far] @ off.above[: off.far, k]
-            far = shells[off.far :] @ off.above[off.far :, k]
-            rest = DIRECTIONS * frame.worth * near + frame.widest * far
+            far = shells[off.far :] @ np.minimum(frame.widest * off.above[off.far :, k], diameter)
+            rest = DIRECTIONS * frame.worth * near + far
             noise = sigma * (high - low + 2.0 * radius * math.sqrt(frame.others))
             found[low, high, radius] = under**2 + over**2 + rest**2 + noise**2
     return found
@@ -792,7 +793,7 @@ def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
             curvature=0.0,
             doubt=1.0,
         )
-        every = options(along, beyond, off, (line, shells), frame, sigma)
+        every = options(along, beyond, off, (line, shells), frame, sigma, 40.0)
         least, whole = min(every.values()), (sigma * 40.0 * math.sqrt(len(frame.into))) ** 2
         assert clip.error**2 == pytest.approx(min(least, whole), rel=1e-9)
         assert clip.whole == (least > whole)

@@ -32,7 +32,7 @@ from pipeline.inference.classifying import RIDGE
 from pipeline.inference.coordinates import slope
 from pipeline.inference.covariance import noise_edge, noisy_covariance
 from pipeline.inference.geodesics import noise_norm
-from pipeline.inference.regions import BIASES, CLIPPED, NOISY, likely_bias
+from pipeline.inference.regions import CLIPPED, NOISY
 from pipeline.mean import AdaptivePlan, Observed, Records, Release, SinglePlan, admit, mean
 from pipeline.mean.observed import as_values
 from pipeline.mean.second_moment import FACTOR
@@ -64,6 +64,9 @@ def observed(**fields: Any) -> Observed:
         "variance_rest": 0.002,
         "clipped": 0.0,
         "unnoticed": 0.0,
+        "lost_below": 0.0,
+        "lost_above": 0.0,
+        "lost_rest": 0.0,
     }
     return Observed(**{**known, **fields})
 
@@ -210,9 +213,18 @@ def test_regions_are_not_offered_where_nothing_is_known() -> None:
     assert not region(entry(observed(moment=None)), of="population").offered
 
 
+def test_documents_of_older_versions_are_read_on_the_safe_side() -> None:
+    """They told predicted biases: 0.6 of near lengths and all far ones off the line."""
+    row = entry(observed(bias_line=0.3, bias_rest=0.06, lost_above=0.9))
+    for name in ("lost_below", "lost_above", "lost_rest"):
+        del row["observed"][name]
+    seen = observed(lost_below=0.3, lost_rest=0.1)
+    np.testing.assert_allclose(region(row).covariance, seen.noise + seen.lost, rtol=1e-12)
+
+
 def test_a_region_is_the_ellipsoid_that_it_says() -> None:
     """Points just inside its half-axes are in it, just outside are not; radius and bias too."""
-    seen = observed(bias_line=0.3, bias_rest=0.2, unnoticed=0.4)
+    seen = observed(lost_below=0.1, lost_above=0.3, lost_rest=0.2, unnoticed=0.4)
     found = region(entry(seen), 0.9)
     values, vectors = np.linalg.eigh(found.covariance)
     ends = np.sqrt(chi2.ppf(0.9, D) * values) * vectors
@@ -222,10 +234,10 @@ def test_a_region_is_the_ellipsoid_that_it_says() -> None:
     assert found.radius == pytest.approx(np.sqrt(np.mean(np.sum(ends**2, axis=0))))
     assert found.unnoticed == 0.4
     line = seen.axes[0] / 4.0
-    bias = likely_bias(seen)
-    assert line @ bias @ line == pytest.approx(BIASES[0] * 0.09)
-    assert np.trace(bias) == pytest.approx(BIASES[0] * 0.09 + BIASES[1] * 0.04)
-    np.testing.assert_allclose(found.covariance, seen.noise + bias, rtol=1e-12)
+    lost = found.covariance - seen.noise
+    assert line @ lost @ line == pytest.approx(0.09)
+    assert np.trace(lost) == pytest.approx(0.09 + 0.04)
+    np.testing.assert_allclose(lost @ line, 0.09 * line, atol=1e-12)
 
 
 @pytest.mark.usefixtures("short_walks")

@@ -22,7 +22,7 @@ from pipeline.descriptors import describe, domain
 from pipeline.geometry import MANIFOLDS, Manifold, Point
 from pipeline.geometry.linalg import unvecd, vecd
 from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, admit, prepare, rounds, sums
-from pipeline.mean.bins import LineBins, line_bins, shell_bins
+from pipeline.mean.bins import AHEAD, LineBins, line_bins, shell_bins
 from pipeline.mean.choice import Clip
 from pipeline.mean.frame import build_frame
 from pipeline.mean.observed import Observed, as_values, from_values
@@ -238,7 +238,7 @@ def test_a_whole_region_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen.moment is None
     np.testing.assert_allclose(seen.noise, (seen.sigma * span) ** 2 * np.eye(3))
     np.testing.assert_allclose(seen.offset, seen.vector * span)
-    assert not seen.bias.any()
+    assert not seen.lost.any()
 
 
 @pytest.mark.usefixtures("short_walks")
@@ -271,19 +271,13 @@ def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
     prior, along, off, frame = bins_of("spd-log-euclidean")
     assert along is not None
     rng = np.random.default_rng(8)
-    low, high, radius = along.cuts[10], along.cuts[30], 3.1 * prior.least
+    low, high, radius = along.cuts[10], along.cuts[30], float(off.cuts[12])
     ends = np.concatenate([[prior.span[0]], along.edges, [prior.span[1]]])
     shells = np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     line, far = rng.dirichlet(np.ones(len(ends) - 1)), rng.dirichlet(np.ones(len(shells) - 1))
-    found = spread(
-        line,
-        2.0 * far,  # shares need not sum to 1
-        (along, off),
-        clip_of(float(low), float(high), radius),
-        frame,
-        prior.span,
-        0.01,
-    )
+    clip, none = clip_of(float(low), float(high), radius), np.zeros(len(off.edges) + 1 - off.far)
+    shares = line, none, 2.0 * far  # which need not sum to 1
+    found = spread(*shares, (along, off), clip, frame, prior.span, 0.01, 60.0)
     many = 10**6
     chosen, other = rng.choice(len(line), many, p=line), rng.choice(len(far), many, p=far)
     x = rng.uniform(ends[chosen], ends[chosen + 1]).clip(low, high)
@@ -294,6 +288,38 @@ def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
     farthest_end = max(low - prior.span[0], prior.span[1] - high)
     assert found.unnoticed == pytest.approx(2.0 * 0.01 * farthest_end)
     assert found.clipped == pytest.approx((r > radius).mean(), abs=6.0 * 0.5 / 1e3)
+
+
+def test_what_is_lost_is_the_mean_length_beyond_the_clip() -> None:
+    """To either side of the interval, and beyond the ball; no far record is beyond the region."""
+    prior, along, off, frame = bins_of("spd-log-euclidean")
+    assert along is not None
+    bins, noise, diameter = (along, off), 0.01, 60.0
+    low, high, radius = float(along.cuts[10]), float(along.cuts[30]), float(off.cuts[12])
+    clip, more = clip_of(low, high, radius), np.zeros(len(off.edges) + 1 - off.far)
+    line, shells = np.zeros(len(along.edges) + 1), np.zeros(len(off.edges) + 1)
+
+    def lost() -> tuple[float, float, float]:
+        found = spread(line, more, shells, bins, clip, frame, prior.span, noise, diameter)
+        return found.lost_below, found.lost_above, found.lost_rest
+
+    line[0], line[-1] = 0.1, 0.3  # in bins as wide as these records are taken to be at their ends
+    below, above = 0.1 * (low - prior.span[0]), 0.3 * (prior.span[1] - high)
+    assert lost() == pytest.approx((below, above, 0.0))
+    place = int(np.searchsorted(off.edges, 1.2 * radius))  # near, and beyond the ball
+    assert place < off.far
+    shells[place], ends = 0.2, np.concatenate([[0.0], off.edges])[place : place + 2]
+    assert ends[0] > radius
+    near = 0.2 * frame.worth * (ends.mean() - radius)
+    assert lost()[2] == pytest.approx(near)
+    shells[-1] = 0.4  # its bin ends beyond the region
+    assert lost()[2] == pytest.approx(near + 0.4 * diameter)
+    more[4] = 0.5  # far from the prior's centre: as far along the line, to either side
+    longest, start = AHEAD * off.edges[off.far + 4], along.start
+    assert start - longest < low
+    below += 0.5 * (low - max(start - longest, along.cuts[0]))
+    above += 0.5 * (min(start + longest, along.cuts[-1]) - high)
+    assert lost()[:2] == pytest.approx((below, above))
 
 
 def test_weights_are_those_of_vecd() -> None:

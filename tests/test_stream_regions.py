@@ -11,7 +11,6 @@ from pipeline.descriptors import describe, domain
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import covariance, region
-from pipeline.inference.regions import likely_bias
 from pipeline.inference.streams import certainty
 from pipeline.mean.pooling import pool
 from pipeline.mechanisms.noise import FloatNoise
@@ -87,7 +86,7 @@ def test_on_its_first_night_it_is_that_of_the_opening(stream: Stream, tissue: np
     told, seen = row(stream, history), history[-1].opened.observed  # type: ignore[union-attr]
     assert seen is not None
     found = region(told)
-    np.testing.assert_allclose(found.covariance, seen.noise + likely_bias(seen), rtol=1e-8)
+    np.testing.assert_allclose(found.covariance, seen.noise + seen.lost, rtol=1e-8)
     wide = region(told, of="population").covariance
     np.testing.assert_allclose(wide - found.covariance, covariance(seen) / seen.n, atol=1e-12)
     assert found.offered
@@ -107,7 +106,7 @@ def test_what_parts_leave_is_counted(stream: Stream, tissue: np.ndarray) -> None
     wide = np.average([covariance(one) for one in parts], axis=0, weights=[200, 400])
     expected = np.zeros((15, 15))
     for gain, one in zip(pool(*pooled).gains, parts, strict=True):
-        expected += gain @ (one.noise + likely_bias(one) + wide / one.n) @ gain.T
+        expected += gain @ (one.noise + one.lost + wide / one.n) @ gain.T
     told = row(stream, history)
     found = region(told, of="population").covariance
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)

@@ -18,7 +18,7 @@ import numpy as np
 
 from pipeline.inference.coordinates import placed
 from pipeline.inference.covariance import covariance
-from pipeline.inference.regions import NOISY, is_offered, likely_bias
+from pipeline.inference.regions import NOISY, is_offered
 from pipeline.inference.released import Released
 
 LEVEL = 0.95
@@ -78,7 +78,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
     whole = np.zeros((manifold.dim, manifold.dim))
     for one in both:
         seen = one.read.observed
-        whole += one.there(seen.noise + likely_bias(seen) + covariance(seen) / seen.n)
+        whole += one.there(seen.noise + seen.lost + covariance(seen) / seen.n)
     statistic = float(delta @ np.linalg.solve(whole, delta))
     p = float(chi2.sf(statistic, manifold.dim))
     axes, line, least = both[0].read.observed, math.nan, math.nan

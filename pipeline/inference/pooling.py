@@ -28,7 +28,7 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point
 from pipeline.inference.coordinates import Placed, placed, slope
 from pipeline.inference.covariance import covariance
-from pipeline.inference.regions import NOISY, Region, is_offered, likely_bias
+from pipeline.inference.regions import NOISY, Region, is_offered
 from pipeline.inference.released import Released
 from pipeline.mean.pooling import Part, pool
 
@@ -122,7 +122,7 @@ def _heterogeneity(
 
 def _part(one: Placed) -> Part:
     seen = one.read.observed
-    return Part(seen.n, one.unshrunk, one.there(seen.noise + likely_bias(seen)))
+    return Part(seen.n, one.unshrunk, one.there(seen.noise + seen.lost))
 
 
 def _spread(hospitals: Sequence[Placed]) -> FloatArray:

@@ -2,9 +2,14 @@
 
 **Region.** An ellipsoid around the released mean: {x : uᵀV⁻¹u ≤ q}, u = log(centre, x), q the
 quantile of χ²_d. For the mean of the very records of the release V = S + B: S is the covariance of
-the noise, exactly, B the square of what clipping may do to the mean, spread evenly along the line
-and evenly off it (`BIASES`). For the mean of the population that they were drawn from, each by
-itself, V = S + B + Σ̂/n, Σ̂ the estimated covariance of single records.
+the noise, exactly, B the square of what clipping may do to the mean, along the line and, spread
+evenly, off it. For the mean of the population that they were drawn from, each by itself,
+V = S + B + Σ̂/n, Σ̂ the estimated covariance of single records.
+
+B has no factor that was tried out. Along the line records that are cut above move the mean down by
+their mean length, and those below move it up: by the longer of both at most. Off the line all
+lengths count as if they pointed one way. Mostly they cancel to a third, but no release says so: the
+second moment tells how all records lie, and of a retina those that are clipped lie on one side.
 
 S belongs to the mean before it was shrunk. The released mean is nearer to the truth, by how much
 depends on the truth: the covariance that the shrinkage predicts makes regions far too small.
@@ -40,17 +45,13 @@ from pipeline.inference.coordinates import slope
 from pipeline.inference.covariance import covariance
 from pipeline.inference.released import Read, Released, manifold_of, read
 from pipeline.mean import Observed
-from pipeline.mean.choice import DIRECTIONS
 from pipeline.mean.observed import from_upper
 
-BIASES = (2.0, 1.0 / DIRECTIONS**2)
-"""What the predicted squared bias is multiplied with, along the line and off it.
-
-Off the line the prediction reckons that clipped lengths cancel in part; here none of them does.
-Along it 2 was taken for safety, on `tiles`, PneumoniaMNIST and BreastMNIST.
-"""
 CLIPPED = 1.0 / 3.0
-"""Largest share of records clipped off the line with which a region is offered; on the same."""
+"""Largest share of records clipped off the line with which a region is offered.
+
+On `tiles`, PneumoniaMNIST and BreastMNIST.
+"""
 NOISY = 0.02
 """Largest σ of the released vectors with which one is: n·μ of 62 with the usual shares.
 
@@ -147,7 +148,7 @@ class _Where(NamedTuple):
 
 def _of_release(found: Read, of: str) -> _Where:
     seen, manifold = found.observed, found.manifold
-    whole = seen.noise + likely_bias(seen)
+    whole = seen.noise + seen.lost
     if of == "population" and seen.moment is not None:
         whole = whole + covariance(seen) / seen.n
     place = manifold.log(seen.base, found.point)
@@ -191,12 +192,3 @@ def withheld(observed: Observed) -> str:
     if observed.clipped > CLIPPED:
         return f"{observed.clipped:.0%} of the records are estimated to be clipped"
     return ""
-
-
-def likely_bias(observed: Observed) -> FloatArray:
-    """Return B, (d, d), in coordinates at the base: the squared bias that a region reckons with."""
-    line, rest = BIASES
-    return observed._replace(
-        bias_line=math.sqrt(line) * observed.bias_line,
-        bias_rest=math.sqrt(rest) * observed.bias_rest,
-    ).bias

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.inference.covariance import covariance
-from pipeline.inference.regions import is_offered, likely_bias
+from pipeline.inference.regions import is_offered
 from pipeline.mean.observed import upper
 from pipeline.mean.pooling import pool
 from pipeline.stream import Night, Stream
@@ -44,7 +44,7 @@ def certainty(stream: Stream, nights: Sequence[Night]) -> dict[str, Any] | None:
     single = np.average([covariance(one) for one in wide], axis=0, weights=[one.n for one in wide])
     sample = np.zeros_like(single)
     for gain, one in zip(gains, seen, strict=True):
-        error = one.noise + likely_bias(one)
+        error = one.noise + one.lost
         rest = gain - one.n / n * np.eye(len(gain))
         sample += gain @ error @ gain.T + rest @ single @ rest.T / one.n
     return {

@@ -55,6 +55,46 @@ class Clip(NamedTuple):
     bend: float
 
 
+class Lengths(NamedTuple):
+    """Mean length, in distance, by which records reach beyond each possible cut.
+
+    Attributes
+    ----------
+    below, above : array, shape (c,)
+        Below and above each end that an interval may have; one 0 without a line.
+    near, far : array, shape (c',)
+        Beyond each radius that a ball may have, of near and of far records. No two places of the
+        region are farther apart than its diameter, so no far record is.
+    """
+
+    below: FloatArray
+    above: FloatArray
+    near: FloatArray
+    far: FloatArray
+
+
+def lengths(
+    line: FloatArray | None,
+    beyond: FloatArray,
+    shells: FloatArray,
+    bins: tuple[LineBins | None, ShellBins],
+    frame: Frame,
+    diameter: float,
+) -> Lengths:
+    """Return by how much records reach beyond cuts; see `choose`."""
+    along, off = bins
+    near = frame.worth * shells[: off.far] @ off.above[: off.far]
+    far = shells[off.far :] @ np.minimum(frame.widest * off.above[off.far :], diameter)
+    if along is None or line is None:
+        return Lengths(np.zeros(1), np.zeros(1), near, far)
+    cuts, ends = along.cuts, np.append(off.edges, off.cuts[-1])[off.far :, None]
+    low = np.maximum(along.start - AHEAD * ends, cuts[0])
+    high = np.minimum(along.start + AHEAD * ends, cuts[-1])
+    below = line @ along.below + beyond @ np.maximum(cuts - low, 0.0)
+    above = line @ along.above + beyond @ np.maximum(high - cuts, 0.0)
+    return Lengths(below, above, near, far)
+
+
 def choose(
     line: FloatArray | None,
     beyond: FloatArray,
@@ -101,20 +141,13 @@ def choose(
         How far off the line the mean is thought to be.
     """
     along, off = bins
-    near, far = shells[: off.far], shells[off.far :]
-    rest = DIRECTIONS * frame.worth * near @ off.above[: off.far]
-    rest += frame.widest * far @ off.above[off.far :]
+    below, above, near, far = lengths(line, beyond, shells, bins, frame, diameter)
+    rest = DIRECTIONS * near + far
     ends = np.append(off.edges, off.cuts[-1])[:, None]
     bent = stretch(math.sqrt(TYPICAL * curvature) * frame.worth * np.minimum(ends, off.cuts))
     hessian = shells @ bent / max(shells.sum(), 1e-9)
     gain, bend = 2.0 / (1.0 + hessian), (hessian - 1.0) / (hessian + 1.0)
-    cuts = below = above = np.zeros(1)
-    if along is not None and line is not None:
-        cuts = along.cuts
-        low = np.maximum(along.start - AHEAD * ends[off.far :], cuts[0])
-        high = np.minimum(along.start + AHEAD * ends[off.far :], cuts[-1])
-        below = line @ along.below + beyond @ np.maximum(cuts - low, 0.0)
-        above = line @ along.above + beyond @ np.maximum(high - cuts, 0.0)
+    cuts = np.zeros(1) if along is None or line is None else along.cuts
     price = 2.0 * math.sqrt(frame.others) * sigma * gain * off.cuts
     i, j, k, square = _least(cuts, below**2, above**2, rest**2 + (bend * doubt) ** 2, sigma, price)
     whole = sigma * diameter * math.sqrt(len(frame.into))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Point
-from pipeline.mean.choice import Clip
+from pipeline.mean.choice import DIRECTIONS, Clip
 from pipeline.mean.clipping import mean_units
 from pipeline.mean.frame import Frame
 from pipeline.mean.second_moment import second_moment
@@ -50,6 +50,9 @@ class Observed(NamedTuple):
     unnoticed : float
         How far clipping may move the mean when few records lie at the far end of the line, so few
         that the noise of the survey hides them; no part of the bias.
+    lost_below, lost_above, lost_rest : float
+        Mean length, in distance, by which records are clipped at the lower end of the interval, at
+        its upper end, and off the line, as the histograms say; curvature counts off the line, too.
     """
 
     n: int
@@ -67,6 +70,9 @@ class Observed(NamedTuple):
     variance_rest: float
     clipped: float
     unnoticed: float
+    lost_below: float
+    lost_above: float
+    lost_rest: float
 
     @property
     def steps(self) -> FloatArray:
@@ -84,13 +90,19 @@ class Observed(NamedTuple):
         return np.asarray((self.axes.T * (self.sigma * self.steps) ** 2) @ self.axes)
 
     @property
-    def bias(self) -> FloatArray:
-        """The predicted squared bias, (d, d): of one size along the line, of another off it."""
+    def lost(self) -> FloatArray:
+        """The square of how far clipping moves the mean at most, (d, d), if histograms are right.
+
+        Records cut above move it down, and those cut below up: along the line by the longer of both
+        at most. Off the line by all lengths, should they point one way: spread evenly.
+        """
         d = len(self.axes)
         axis = self.axes[: self.lines]
         along = axis.T @ axis / max(float(np.sum(axis**2)), 1e-300)
-        rest = self.bias_rest**2 / (d - self.lines)
-        return np.asarray(rest * np.eye(d) + (self.bias_line**2 - rest) * along)
+        rest = self.lost_rest**2 / (d - self.lines)
+        return np.asarray(
+            rest * np.eye(d) + (max(self.lost_below, self.lost_above) ** 2 - rest) * along
+        )
 
 
 def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float) -> Observed:
@@ -112,6 +124,9 @@ def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float)
         variance_rest=0.0,
         clipped=0.0,
         unnoticed=0.0,
+        lost_below=0.0,
+        lost_above=0.0,
+        lost_rest=0.0,
     )
 
 
@@ -131,6 +146,7 @@ def of_clip(
     units = mean_units(clip, frame)
     middle = ((clip.low + clip.high) / 2.0 - spot) * frame.back[:lines].sum(axis=0)
     off = (clip.gain * units * noised[:d])[lines:] @ frame.back[lines:]
+    bent = clip.bend * float(np.linalg.norm(off))
     return Observed(
         n=n,
         base=base,
@@ -142,11 +158,14 @@ def of_clip(
         gain=clip.gain,
         lines=lines,
         bias_line=clip.bias_line,
-        bias_rest=math.hypot(clip.bias_rest, clip.bend * float(np.linalg.norm(off))),
+        bias_rest=math.hypot(clip.bias_rest, bent),
         variance_line=spread.line / float(units[0]) ** 2,
         variance_rest=spread.rest / float(units[-1]) ** 2,
         clipped=spread.clipped,
         unnoticed=spread.unnoticed,
+        lost_below=spread.lost_below,
+        lost_above=spread.lost_above,
+        lost_rest=math.hypot(spread.lost_rest, bent),
     )
 
 
@@ -163,9 +182,12 @@ def as_values(observed: Observed) -> dict[str, Any]:
 
 def from_values(values: Mapping[str, Any]) -> Observed:
     """Return what `as_values` wrote."""
+    # older versions told the predicted biases alone
+    line, rest = values["bias_line"], values["bias_rest"] / DIRECTIONS
+    known = {"lost_below": line, "lost_above": line, "lost_rest": rest} | dict(values)
     found: dict[str, Any] = {
         name: np.array(value, dtype=np.float64) if isinstance(value, list) else value
-        for name, value in values.items()
+        for name, value in known.items()
         if name in Observed._fields
     }
     if found["moment"] is not None:

@@ -177,8 +177,9 @@ def _round(source: _Source, state: _State, step: int, survey: Surveyed) -> _Stat
     if clip.whole:
         mean = _whole_mean(source, state, step + 1)
     else:
-        noise = source.steps[0].sigma * ROOT
-        width = spread(survey.line, filled, view.bins, clip, frame, records.prior.span, noise)
+        noise, shares = source.steps[0].sigma * ROOT, (survey.line, survey.beyond, filled)
+        diameter, span = records.region.diameter, records.prior.span
+        width = spread(*shares, view.bins, clip, frame, span, noise, diameter)
         mean = _clipped_mean(source, state, step + 1, clip, width, seen, centre)
     moved, belief = shrink(mean.offset, mean.covariance, state.belief)
     moved *= min(1.0, records.region.diameter / max(float(np.linalg.norm(moved)), 1e-300))

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.mean.bins import LineBins, ShellBins
-from pipeline.mean.choice import Clip
+from pipeline.mean.choice import Clip, lengths
 from pipeline.mean.frame import Frame
 
 HIDDEN = 2.0
@@ -30,24 +30,31 @@ class Spread(NamedTuple):
     unnoticed : float
         How far the mean is moved by clipping records at the far end of the line, when they are so
         few that the noise of the survey hides them: two of its standard deviations.
+    lost_below, lost_above, lost_rest : float
+        Mean length by which records reach beyond the interval, to either side, and the ball.
     """
 
     line: float
     rest: float
     clipped: float
     unnoticed: float
+    lost_below: float
+    lost_above: float
+    lost_rest: float
 
 
 def spread(
     line: FloatArray | None,
+    beyond: FloatArray,
     shells: FloatArray,
     bins: tuple[LineBins | None, ShellBins],
     clip: Clip,
     frame: Frame,
     span: tuple[float, float],
     noise: float,
+    diameter: float,
 ) -> Spread:
-    """Return how wide records lie, of their estimated shares along the line and in the shells.
+    """Return how wide records lie, of their estimated shares; see `choose` for what they are of.
 
     Parameters
     ----------
@@ -55,17 +62,30 @@ def spread(
         Ends of the line.
     noise : float
         Standard deviation of the noise of a share along it.
+    diameter : float
+        Of the region.
     """
     along, off = bins
-    variance = unnoticed = 0.0
+    cut = lengths(line, beyond, shells, bins, frame, diameter)
+    variance = unnoticed = below = above = 0.0
     if along is not None and line is not None:
         ends = np.concatenate([span[:1], along.edges, span[1:]])
         first, second, _ = _clipped_moments(line, ends, clip.low, clip.high)
         variance = max(second - first**2, 0.0)
         unnoticed = HIDDEN * noise * max(clip.low - span[0], span[1] - clip.high, 0.0)
+        below = float(np.interp(clip.low, along.cuts, cut.below))
+        above = float(np.interp(clip.high, along.cuts, cut.above))
     ends = np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     _, square, inside = _clipped_moments(shells, ends, 0.0, clip.radius)
-    return Spread(variance, square / frame.others, 1.0 - inside, unnoticed)
+    return Spread(
+        line=variance,
+        rest=square / frame.others,
+        clipped=1.0 - inside,
+        unnoticed=unnoticed,
+        lost_below=below,
+        lost_above=above,
+        lost_rest=float(np.interp(clip.radius, off.cuts, cut.near + cut.far)),
+    )
 
 
 def _clipped_moments(

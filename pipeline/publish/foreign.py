@@ -86,6 +86,9 @@ class Seen(BaseModel):
     variance_rest: Size
     clipped: Annotated[float, Field(strict=True, ge=0, le=1)]
     unnoticed: Size
+    lost_below: Size = 0.0
+    lost_above: Size = 0.0
+    lost_rest: Size = 0.0
     belief: list[Numbers]
 
 

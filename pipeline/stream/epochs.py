@@ -94,14 +94,16 @@ def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
     steady = _steady(stream, last.epoch.centre)
     filled = merge(shells, survey.far, own / ROOT, noise / ROOT, steady)
     rows = last.w if last.moments is None else np.hstack([last.w, last.moments])
+    found = survey.line, survey.beyond, filled
+    diameter, bins, frame = stream.region.diameter, stream.bins, stream.frame
     return of_clip(
         last.n,
         last.epoch.centre,
         sum_of(stream, rows) / last.n,
         clip,
-        stream.frame,
+        frame,
         spot=stream.spot(last.epoch.centre),
-        spread=spread(survey.line, filled, stream.bins, clip, stream.frame, prior.span, noise),
+        spread=spread(*found, bins, clip, frame, prior.span, noise, diameter),
         sigma=stream.noise_of_sum(stream.steps[2].sigma, len(rows)) / last.n,
     )
 

@@ -9,11 +9,8 @@ from rich.table import Table
 
 from pipeline.cli.options import Printing, new_table, print_json, print_paths, show
 from pipeline.ledger import Entry, Ledger, PopulationRow, Stream, streams_of
-from pipeline.privacy import Budget, budget_from, main_parameter, second_parameter
+from pipeline.privacy import Budget, budget_from, letter, main_parameter, second_parameter
 from pipeline.privacy.exact import digits_down, digits_up
-
-LETTERS = {"gdp": "μ", "zcdp": "ρ"}
-"""Letter of an account's budget, by definition; ε for all others."""
 
 
 class AccountState(NamedTuple):
@@ -79,7 +76,7 @@ def _table(row: PopulationRow, digits: int) -> Table:
         table.add_column(head, justify="right", min_width=10, no_wrap=True)
     spent, left = (main_parameter(item) if item else 0.0 for item in (row.spent, row.left))
     lines = (
-        (LETTERS.get(row.budget.name, "ε"), spent, left, main_parameter(row.budget)),
+        (letter(row.budget.name), spent, left, main_parameter(row.budget)),
         (f"ε (δ = {row.delta:g})", row.epsilon_spent, row.epsilon_left, row.epsilon_budget),
     )
     for name, used, rest, whole in lines:
@@ -98,11 +95,8 @@ def _pace(account: AccountState, digits: int) -> str:
         paid += f", {row.unfinished} without a result yet"
     if account.cost is None or count is None:
         return f"{paid}; --budget X says for how many nights at X it lasts"
-    letter, each = (
-        LETTERS.get(row.budget.name, "ε"),
-        digits_up(main_parameter(account.cost), digits),
-    )
-    return f"{paid}; lasts {count:,} more night{'s' * (count != 1)} at {letter} = {each}"
+    each = f"{letter(row.budget.name)} = {digits_up(main_parameter(account.cost), digits)}"
+    return f"{paid}; lasts {count:,} more night{'s' * (count != 1)} at {each}"
 
 
 def read_streams(ledger: Ledger, population: str | None, name: str | None = None) -> list[Stream]:
@@ -150,9 +144,9 @@ def _what(entry: Entry, digits: int) -> str:
     """Return a line of the history in words."""
     if entry.cost is None or entry.kind != "charge":
         return entry.text
-    letter = LETTERS.get(entry.cost.name, "ε")
+    symbol = letter(entry.cost.name)
     paid = (
-        f"paid {letter} = {digits_up(main_parameter(entry.cost), digits)} for run {entry.run_key!r}"
+        f"paid {symbol} = {digits_up(main_parameter(entry.cost), digits)} for run {entry.run_key!r}"
     )
     paid += ", for whole persons" * (entry.group is None)
     if entry.committed is None:

@@ -110,7 +110,9 @@ def _account(population: str, address: str | None) -> tuple["Callable[[Budget], 
 
 def show_forecast(found: "Forecast", how: Printing) -> None:
     """Print a table of prices, one of errors by budget, one by night, and what was solved for."""
-    letter = _letter(found)
+    from pipeline.privacy import letter as letter_of
+
+    letter = letter_of(found.definition)
     title = f"{found.name}: {found.descriptor}, {found.manifold}, {found.dimension} numbers"
     show(
         f"\n[bold]{escape(title)}[/], no two {found.unit}s farther apart than "
@@ -125,12 +127,6 @@ def show_forecast(found: "Forecast", how: Printing) -> None:
         show(_by_night(found, letter), how)
     for line in _solved(found, letter):
         show(f" {escape(line)}\n", how)
-
-
-def _letter(found: "Forecast") -> str:
-    from pipeline.cli.accounts import LETTERS
-
-    return LETTERS[found.definition]
 
 
 def _prices(found: "Forecast", letter: str) -> Table:

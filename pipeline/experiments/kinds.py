@@ -48,6 +48,8 @@ class Work(NamedTuple):
         Whether it must have images: simulated records will not do.
     together : bool
         Whether a cell is of all classes, under the label of the first.
+    useful : bool
+        Whether it is asked what its private means are good for.
     """
 
     cells: Callable[[Any, Setting, Sequence[Cell], Callable[..., Any]], None]
@@ -55,10 +57,11 @@ class Work(NamedTuple):
     read: Callable[[Run, int], tuple[Any, Setting]] = read_class
     on_images: bool = False
     together: bool = False
+    useful: bool = False
 
 
 WORK: dict[str, Work] = {
-    "error": Work(run_cells),
+    "error": Work(run_cells, useful=True),
     # a clock read while another class draws would say nothing
     "timing": Work(time_cells, parallel=False),
     "nights": Work(run_nights),

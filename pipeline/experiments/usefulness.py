@@ -15,6 +15,7 @@ from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
 from pipeline.experiments.images import classes_of_images, image_setting
+from pipeline.experiments.kinds import WORK
 from pipeline.experiments.montecarlo import Setting, stream_seed
 from pipeline.experiments.persons import ClassData, budget_of, records_of
 from pipeline.experiments.run import Run
@@ -46,7 +47,8 @@ def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
     The best is the last adaptive one, else the last. Chains, and noise that leaves the manifold,
     are left out; so are published experiments, which ask something else.
     """
-    if config.kind != "error" or config.paper or not config.on_images:
+    drawn = config.kind in WORK and WORK[config.kind].useful
+    if not drawn or config.paper or not config.on_images:
         return ()
     sound = [
         one

@@ -27,12 +27,12 @@ from pipeline.figures.style import (
     Figure,
     digits,
     javascript,
-    letter,
     listing,
     number,
     own_ids,
 )
 from pipeline.figures.timelines import Scale, comparison, timeline
+from pipeline.privacy import letter
 
 __all__ = [
     "PALETTE",

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pipeline.figures.style import DEFINITIONS, letter, listing, number
+from pipeline.figures.style import DEFINITIONS, listing, number
+from pipeline.privacy import letter
 from pipeline.results import Table, unique
 
 BANDS: Mapping[str, str] = {
@@ -69,7 +70,7 @@ def _definitions(table: Table) -> str:
     words: dict[str, list[str]] = {}
     for name in unique(table["definition"])[0]:
         if name in DEFINITIONS:
-            symbol, text = DEFINITIONS[name]
+            symbol, text = letter(name), DEFINITIONS[name]
             words.setdefault(symbol, []).append(text.removesuffix(" differential privacy"))
     parts = [f"{key}: {listing(texts)} differential privacy" for key, texts in words.items()]
     return "; ".join(parts) + "." if parts else ""

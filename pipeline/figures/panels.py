@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.figures.style import firm, letter, number
+from pipeline.figures.style import firm, number
+from pipeline.privacy import letter
 from pipeline.results import Table, unique
 
 LETTER = 8.4

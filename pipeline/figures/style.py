@@ -35,17 +35,17 @@ SHAPES = (
 )
 INK, GRID = "#4b5563", "#e5e7eb"
 
-DEFINITIONS: Mapping[str, tuple[str, str]] = {
-    "pure": ("ε", "pure differential privacy"),
-    "approx": ("ε", "approximate differential privacy"),
-    "gdp": ("μ", "Gaussian differential privacy"),
-    "rdp": ("ε", "Rényi differential privacy"),
-    "zcdp": ("ρ", "zero-concentrated differential privacy"),
-    "rao": ("θ", "Rao differential privacy"),
-    "kl": ("α", "Kullback-Leibler differential privacy"),
-    "mcdp": ("μ", "mean-concentrated differential privacy"),
+DEFINITIONS: Mapping[str, str] = {
+    "pure": "pure differential privacy",
+    "approx": "approximate differential privacy",
+    "gdp": "Gaussian differential privacy",
+    "rdp": "Rényi differential privacy",
+    "zcdp": "zero-concentrated differential privacy",
+    "rao": "Rao differential privacy",
+    "kl": "Kullback-Leibler differential privacy",
+    "mcdp": "mean-concentrated differential privacy",
 }
-"""The letter of the budget in each definition, and the definition in words."""
+"""Each definition in words."""
 
 
 MARGIN = 20
@@ -188,11 +188,6 @@ def javascript() -> str:
         with suppress(OutputError), atomic_path(kept) as temporary:
             temporary.write_bytes(script.encode())
     return script
-
-
-def letter(definition: str) -> str:
-    """Return the letter of the budget in `definition`; "budget" where it is not known."""
-    return DEFINITIONS.get(definition, ("budget", ""))[0]
 
 
 def listing(words: Iterable[str], separator: str = ", ") -> str:

@@ -39,6 +39,7 @@ from pipeline.privacy.definitions import (
     PureDP,
     RaoDP,
     budget_from,
+    letter,
     main_parameter,
     second_parameter,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "generalized_gaussian_sigma",
     "laplace_cost",
     "laplace_sigma",
+    "letter",
     "main_parameter",
     "parallel",
     "pld_compose",

@@ -194,6 +194,8 @@ DEFINITIONS: dict[str, type[Budget]] = {kind.name: kind for kind in get_args(Bud
 """Name of a definition → its class."""
 SECOND = {"approx": "delta", "rdp": "alpha", "mcdp": "tau"}
 """Name of a definition of two parameters → the one that is not its main one."""
+GREEK = {"epsilon": "ε", "mu": "μ", "rho": "ρ", "theta": "θ", "alpha": "α"}
+"""Name of a main parameter → its letter."""
 
 
 def check_delta(delta: Any) -> float:
@@ -236,8 +238,7 @@ def budget_from(
         return kind(value)  # type: ignore[no-any-return]
     if given[second] is None:
         raise PrivacyError(f"definition {name!r} needs {second}, found none; give {second} too")
-    (main,) = {field.name for field in fields(kind)} - {second}
-    return kind(**{main: value, second: given[second]})  # type: ignore[no-any-return]
+    return kind(**{_main(name): value, second: given[second]})  # type: ignore[no-any-return]
 
 
 def second_parameter(budget: Budget) -> dict[str, float]:
@@ -248,14 +249,15 @@ def second_parameter(budget: Budget) -> dict[str, float]:
 
 def main_parameter(budget: Budget) -> float:
     """Return the number that stands for `budget` on axes and in tables (ε, μ, ρ, θ or α)."""
-    match budget:
-        case PureDP(epsilon) | ApproxDP(epsilon, _) | RDP(_, epsilon):
-            return epsilon
-        case GDP(mu) | MCDP(mu, _):
-            return mu
-        case ZCDP(rho):
-            return rho
-        case RaoDP(theta):
-            return theta
-        case KLDP(alpha):
-            return alpha
+    return float(getattr(budget, _main(budget.name)))
+
+
+def letter(definition: str) -> str:
+    """Return the letter of the main parameter in `definition`; "budget" where it is not known."""
+    return GREEK[_main(definition)] if definition in DEFINITIONS else "budget"
+
+
+def _main(definition: str) -> str:
+    """Return the name of the main parameter."""
+    (main,) = {field.name for field in fields(DEFINITIONS[definition])} - {SECOND.get(definition)}
+    return main

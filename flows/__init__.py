@@ -2,6 +2,7 @@
 
     launch, launch_release, launch_describe   how the command line starts them
     experiments, release, describing          the flows; runners: where their tasks run
+    quiet                                     what of a failure Prefect does not hear
     serve, deployed                           on a schedule; artifact: what a release leaves
     server, guarded, attached                 Prefect's server, for one process
 

@@ -2,7 +2,7 @@
 
 Each runs on all cores: its steps are those of `pipeline.experiments.steps`, every call of one a
 task, on the runner where labels may be worked on side by side. A task is never retried or cached:
-it may draw noise, and a download retries by itself.
+it may draw noise, and a download retries by itself. What is wrong with a file it does not hear.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from flows.launch import default_out
+from flows.quiet import accepted, refusing, words_of
 from flows.runners import in_share
 from pipeline import progress
 from pipeline.errors import CovdpError
@@ -48,7 +49,7 @@ def experiments(runs: Sequence[Run], out: Path, *, needs_data: bool = False) -> 
         except CovdpError as error:
             if not several:
                 raise
-            told = f"[red]✗[/] {run.name}: {escape(str(error))}"
+            told = f"[red]✗[/] {run.name}: {escape(words_of(error))}"
             Console(stderr=True).print(told, highlight=False)
             failed.append(error)
     with progress.step("report"):
@@ -70,16 +71,16 @@ def reproduce(
 
 def perform(run: Run, step: Step, *, shown: bool) -> None:
     """Do one step as tasks."""
-    work: Any = task(name=step.name, retries=0)(in_share(step.work))
+    work: Any = task(name=step.name, retries=0)(refusing(in_share(step.work)))
     with _shown(step.name, shown):
         if not step.parallel:
             for call in step.calls(run):
-                work(*call)
+                accepted(work(*call))
             return
         futures = [work.submit(*call) for call in step.calls(run)]
         with progress.counted(step.name, len(futures), "classes") as tick:
             for future in as_completed(futures):
-                future.result()
+                accepted(future.result())
                 tick(1)
 
 

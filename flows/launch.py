@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from rich.console import Console
 
+from flows.quiet import told
 from flows.runners import check_runner, task_runner
 from flows.server import start_server
 from pipeline.config import ExperimentConfig
@@ -60,7 +61,8 @@ def run_experiments(
 
             flow = experiments.with_options(task_runner=task_runner(runner))
             ready()
-            page = aside(lambda: flow(runs, folder, needs_data=needs_data))
+            with told():
+                page = aside(lambda: flow(runs, folder, needs_data=needs_data))
     return runs, page
 
 

@@ -4,12 +4,14 @@ import importlib
 import inspect
 import json
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from PIL import Image
 
 from pipeline.cli import main
 from pipeline.config import ExperimentConfig
@@ -118,6 +120,32 @@ def test_a_violated_bound_stops_the_run_before_any_noise(
     with pytest.raises(DomainError, match="radius"):
         run_experiment(run)
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.slow
+def test_prefect_hears_of_no_file(
+    prefect_server: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run on an image at fault names it on the terminal alone, not where Prefect keeps states."""
+    from prefect.client.orchestration import get_client
+
+    for label, number in product("ab", range(2)):
+        file = tmp_path / "ward" / label / f"benengeli-{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (9 - number * (label == "b"), 9), number).save(file)
+    card = tmp_path / "ward.toml"
+    card.write_text('kind = "folder"\nchannels = 1\npublic = true\nclasses = ["a", "b"]\n')
+    tokens = ["run", "--dataset", card, "--data-root", tmp_path, "--out", tmp_path / "out"]
+    assert main([str(token) for token in tokens]) == 2
+    said = capsys.readouterr().err
+    assert "b/benengeli-1.png: images must have one size, found (9, 9)" in said
+    with get_client(sync_client=True) as client:
+        runs = [*client.read_flow_runs(), *client.read_task_runs()]
+        logs = client.read_logs()
+    told = [run.model_dump_json() for run in runs] + [log.model_dump_json() for log in logs]
+    assert any("which one and why is withheld" in one for one in told)
+    assert not any("benengeli" in one for one in told)
+    assert not any("benengeli" in file.read_text() for file in tmp_path.rglob("*.json"))
 
 
 @pytest.mark.slow

@@ -259,18 +259,16 @@ def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
     ring = np.zeros((5, padded + 4), np.uint8)
     deep, filtered = aligned(4, padded + 4), aligned(6, size + 4)
     phi, smoothed = aligned(ROWS, size), aligned(1, size + 4)[0]
-    length = phi.shape[1]
     # made once: a view counts its references, which takes as long as some voxels
     mask, down, deeper = phi[0], filtered[4], filtered[5]
     across = (filtered[3], filtered[3, 2:], filtered[3, 4:])
     twice = (smoothed, smoothed[1:], smoothed[2:])
     highs, lows = (phi[5], phi[6], phi[7]), (phi[8], phi[9], phi[10])
-    everywhere = np.zeros((0, 0), np.uint8)
     for i in range(n):
         sums = np.zeros((ROWS, ROWS), np.int64)
         for top in range(0, height, rows):
             inside = min(rows, height - top)
-            mark_voxels(everywhere, top, inside, width, mask)
+            mark_voxels(np.zeros((0, 0), np.uint8), top, inside, width, mask)
             for z in range(-2, depth):
                 if z + 2 < depth:
                     plane = ring[(z + 2) % 5, :padded].reshape(rows + 4, step)
@@ -281,15 +279,14 @@ def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
                     mark_voxels(masks[i, z], top, inside, width, mask)
                 a, b = ring[mirror(z - 2, depth) % 5], ring[mirror(z - 1, depth) % 5]
                 d, e = ring[mirror(z + 1, depth) % 5], ring[mirror(z + 2, depth) % 5]
-                c = ring[z % 5]
-                filter_depth((a, b, c, d, e), deep, padded)
+                filter_depth((a, b, ring[z % 5], d, e), deep, padded)
                 filter_rows(deep, step, filtered, size + 4)
-                first_features(c[2 * step + 2 :], filtered, phi, size)
+                first_features(ring[z % 5, 2 * step + 2 :], filtered, phi, size)
                 absolute_digits(across, -2, mask, highs[0], lows[0], size)
                 smooth(down, 1, smoothed, size + 2)
                 absolute_digits(twice, 2, mask, highs[1], lows[1], size)
                 smooth(deeper, 1, smoothed, size + 2)
                 absolute_digits(twice, 2, mask, highs[2], lows[2], size)
-                for start in range(0, length, BLOCK):
-                    add_products(phi, start, min(start + BLOCK, length), sums)
+                for start in range(0, phi.shape[1], BLOCK):
+                    add_products(phi, start, min(start + BLOCK, phi.shape[1]), sums)
         join_digits(sums, moments[i])

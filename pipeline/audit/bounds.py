@@ -9,9 +9,10 @@ one event whose two probabilities are known within limits bounds both from below
     ε(δ) ≥ ln((p − δ)/q),   μ ≥ Φ⁻¹(p) − Φ⁻¹(q),   p a lower limit of P(S), q an upper one of Q(S).
 
 Events are half-lines of the score: {score ≥ t} is likely under P, {score < t} under Q; for the
-optimal score no other events are better. The first half of the draws picks one event for each
-bound, the second half counts it. As the event does not depend on the draws it is counted on, the
-counts are binomial, and the limits of Clopper and Pearson hold exactly, whatever the score is.
+optimal score no other events are better. One event is named before anything is drawn, score ≥ 0,
+and counted in all draws. Another is picked, for each bound, by the first half of the draws, and
+counted in the second. As no event depends on the draws it is counted on, the counts are binomial,
+and the limits of Clopper and Pearson hold exactly, whatever the score is.
 
 References: Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case
 of the binomial" (1934). Jagielski, Ullman and Oprea, "Auditing differentially private machine
@@ -81,6 +82,10 @@ def lower_bounds(
     more like P. Measures, `epsilon_shown` of some δ or `mu_shown`, rise in p and fall in q. Half of
     `alpha` goes to either limit; the bounds may depend on one another.
 
+    A bound is the larger of two, each wrong with probability at most ``alpha / 2``: that of {score
+    ≥ 0}, where a log-likelihood ratio tells P from Q best, and of its complement, whose limits are
+    the same two; and that of the event picked by the first half.
+
     Raises
     ------
     ConfigError
@@ -93,16 +98,18 @@ def lower_bounds(
         )
     if not (np.isfinite(left).all() and np.isfinite(right).all()):
         raise ConfigError("scores must be finite, found NaN or infinity; check the score")
+    before = _limits(_count(left, right, np.zeros(1)), alpha / 2.0)
     half = len(left) // 2
     thresholds = np.quantile(np.concatenate([left[:half], right[:half]]), _LEVELS)
     first = _count(left[:half], right[:half], thresholds)
     second = _count(left[half:], right[half:], thresholds)
-    guess = _limits(first, alpha)
+    guess = _limits(first, alpha / 2.0)
     bounds = []
     for measure in measures:
         best = int(np.argmax(measure(*guess)))
         chosen = Counts(second.likely[[best]], second.rare[[best]], second.total)
-        bounds.append(float(measure(*_limits(chosen, alpha))[0]))
+        after = measure(*_limits(chosen, alpha / 2.0))
+        bounds.append(float(max(*measure(*before), *after)))
     return bounds
 
 

@@ -21,7 +21,7 @@ they are; with NumPy's it is idealised.
 """
 
 import math
-from collections.abc import Sequence
+from functools import lru_cache
 
 from pipeline.errors import PrivacyError
 from pipeline.mean.plan import Shares
@@ -54,8 +54,9 @@ def step_costs(budget: Budget, n: int, shares: Shares, *, dim: int) -> tuple[Ste
     return gaussian_steps(budget, shares.names, shares.all, mean_sensitivity(n, dim))
 
 
+@lru_cache(maxsize=256)
 def gaussian_steps(
-    budget: Budget, names: Sequence[str], shares: Sequence[float], delta: float
+    budget: Budget, names: tuple[str, ...], shares: tuple[float, ...], delta: float
 ) -> tuple[Step, ...]:
     """Return one step of Gaussian noise a share, each of sensitivity `delta`.
 

@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import tempfile
-from multiprocessing import get_context
+import threading
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 OURS = {"pipeline", "flows", "tests"}
@@ -45,6 +46,7 @@ def run_forked(
 def _pytest(options: list[str], root: Path, told: dict[str, str], place: str) -> None:
     """Be what ``python -m pytest`` is in `root`, its words and its exit code written to `place`."""
     os.setsid()
+    threading.Thread(target=_end_with_starter, daemon=True).start()
     words = os.open(Path(place, "words"), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.dup2(words, 1)
     os.dup2(words, 2)
@@ -62,3 +64,11 @@ def _pytest(options: list[str], root: Path, told: dict[str, str], place: str) ->
 
     code = pytest.main(options)
     Path(place, "code").write_text(str(int(code)))
+
+
+def _end_with_starter() -> None:
+    """Wait until the process that asked for the fork is gone, then end with all that was begun."""
+    starter = parent_process()
+    assert starter is not None
+    starter.join()
+    os.killpg(0, signal.SIGKILL)

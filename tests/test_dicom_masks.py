@@ -239,6 +239,18 @@ def test_a_mask_that_does_not_fit_is_one_line(root: Path, spoil: Spoil, reason: 
         assert len(kept) == 5
 
 
+def test_images_that_are_known_alike(root: Path) -> None:
+    """Of two with one SOPInstanceUID none is known to be drawn on: both are refused, and listed."""
+    scan(root, "ill", 1, SOPInstanceUID=uid("ill", 2))
+    source = ward(root)
+    with pytest.raises(DatasetError, match=r"another image has its SOPInstanceUID \(0008,0018\)"):
+        regions(source)
+    assert [fault.file for fault in check(source, root / "ward")] == ["ill/IM1", "ill/IM2"]
+    (root / "ward/out.txt").write_text("ill/IM1\n")
+    kept = regions(ward(root, 'exclude = "out.txt"\n'))
+    np.testing.assert_array_equal(kept, WHOLE[[0, 1, 2, 3, 5]])
+
+
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "fractional": (
         {"SegmentationType": "FRACTIONAL"}, r"\(0062,0001\) must be BINARY, .* found 'FRACTIONAL'"

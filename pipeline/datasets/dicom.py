@@ -133,7 +133,7 @@ def open_files(
     named = files.people is None and card.unit == "person"
     marked = card.objects is not None or any(map(of_slices, files.masks or ()))
     kept, seen = look_at_all(partial(look, card, named, others, marked), files, sift)
-    drawn = find_named(card, path, sift) if card.objects else None
+    drawn = find_named(card, path, seen, sift) if card.objects else None
     if files.masks is not None:
         drawn = drawn_beside(files)
     if drawn and card.frames == "masked":

@@ -4,6 +4,7 @@ A region must have the size of its image and lie where that lies. Next on the pa
 `dicom_regions`, which reads one segmentation.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -34,14 +35,18 @@ SCALED = 0.01
 
 
 class Found(NamedTuple):
-    """The segmentations of a dataset: files, what they say, and for each image which they are."""
+    """The segmentations of a dataset: files, what they say, and for each image which they are.
+
+    And how often images are known by the same: more than once, none is known.
+    """
 
     names: list[str]
     regions: list[Regions]
     of: dict[tuple[str, int], list[Place]]
+    known: Counter[tuple[str, int]]
 
 
-def find_named(card: "DicomCard", path: Path, sift: Sift | None) -> Drawn:
+def find_named(card: "DicomCard", path: Path, seen: Sequence[Seen], sift: Sift | None) -> Drawn:
     """Return the masks at the card's `masks`; files there that are no segmentations are passed by.
 
     Raises
@@ -50,7 +55,8 @@ def find_named(card: "DicomCard", path: Path, sift: Sift | None) -> Drawn:
         When there is none, or one cannot be read (told to `sift` instead if there is one).
     """
     assert card.masks is not None
-    skip, found = excluded(card.exclude, path), Found([], [], {})
+    known = Counter((mark.uid, mark.frame) for one in seen for mark in one.marks)
+    skip, found = excluded(card.exclude, path), Found([], [], {}, known)
     for one in find_files(path, fill(card.masks, {}), root_of(card, path), sift):
         if one.folder or is_left_out(skip, one.relative, one.path, path):
             continue
@@ -89,6 +95,11 @@ def _find(found: Found, index: int, one: Seen, frame: int) -> Place | str | None
         return f" is in several segmentations, {both}; leave some out, by masks or with exclude"
     if not there:
         return None
+    if found.known[mark.uid, mark.frame] > 1:
+        return (
+            ": another image has its SOPInstanceUID (0008,0018) too, so which one was drawn on is "
+            "not known; give each its own, or leave one out with exclude"
+        )
     file, place = there[0]
     regions, name = found.regions[file], Path(found.names[file]).name
     if regions.sides != one.sides:

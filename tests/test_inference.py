@@ -320,6 +320,33 @@ def test_differences_are_found() -> None:
         assert found.distance == pytest.approx(9.0 * np.sqrt(step @ both @ step))
 
 
+def test_what_is_clipped_of_both_hides_no_difference() -> None:
+    """What is cut of one sample alone counts, and by how far the clipped go with their centre."""
+    true = observed()
+    moved = true._replace(middle=0.3 * true.axes[2])
+    plain = two_sample(entry(true), entry(moved))
+    cut = {"lost_below": 3.0, "lost_above": 2.0, "lost_rest": 5.0}
+    alike = two_sample(entry(true._replace(**cut)), entry(moved._replace(**cut)))
+    assert alike.statistic == pytest.approx(plain.statistic)
+    assert alike.line == pytest.approx(plain.line, abs=1e-12)
+    assert alike.radius > 5.0 > plain.radius  # a region of the difference knows of no common law
+    once = covariance(true) / true.n * 2.0 + 2.0 * true.noise
+    along = true.axes[0] / 4.0
+    for other, line, rest in (
+        (moved._replace(lost_below=3.5, lost_above=1.8, lost_rest=5.2), 0.7, 0.2),
+        (moved._replace(**cut, base=FLAT.exp(true.base, 2.0 * true.axes[3])), 0.0, 0.4 * 4.0),
+        (moved._replace(**cut, base=FLAT.exp(true.base, along)), 0.0, 0.0),
+    ):
+        rest /= np.sqrt(D - 1.0) if other.base is not moved.base else 1.0
+        first, second = true._replace(**cut, clipped=0.2), other._replace(clipped=0.4)
+        lost = true._replace(lost_below=line, lost_rest=rest).lost
+        delta = FLAT.log(true.base, second.base) + second.offset - first.offset
+        expected = delta @ np.linalg.solve(once + lost, delta)
+        for pair in ((first, second), (second, first)):
+            found = two_sample(*map(entry, pair))
+            assert found.statistic == pytest.approx(expected, rel=1e-6)
+
+
 def test_nothing_is_found_in_noise_too_wide_for_regions() -> None:
     """A large difference is one up to the limit of a region, in either order, and none above it."""
     for sigma, other, found in ((NOISY, 0.01, True), (NOISY + 1e-9, 0.01, False)):

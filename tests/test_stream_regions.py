@@ -1,6 +1,7 @@
 """Regions of the mean of all units of a stream, from what a night's document says."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,12 +10,14 @@ from scipy.stats import binom
 from pipeline import open_dataset
 from pipeline.descriptors import describe, domain
 from pipeline.errors import ConfigError
+from pipeline.figures import number
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import covariance, region
 from pipeline.inference.streams import certainty
 from pipeline.mean.pooling import pool
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
+from pipeline.report.release_regions import regions
 from pipeline.stream import Night, Stream, StreamPlan, cumulative, nothing, release_night
 from pipeline.stream.epochs import observed_parts
 from pipeline.stream.estimates import pooled_parts
@@ -48,11 +51,11 @@ def nights_of(stream: Stream, batches: list[np.ndarray], seed: int) -> list[Nigh
     return history
 
 
-def row(stream: Stream, history: list[Night]) -> dict[str, object]:
+def row(stream: Stream, history: list[Night]) -> dict[str, Any]:
     """Return what a document says of the mean so far, written and read."""
     found = cumulative(stream, history)
     point = None if found is None else found.point.tolist()
-    told: dict[str, object] = json.loads(
+    told: dict[str, Any] = json.loads(
         json.dumps({"point": point, "certainty": certainty(stream, history)})
     )
     return told
@@ -84,6 +87,7 @@ def test_on_its_first_night_it_is_that_of_the_opening(stream: Stream, tissue: np
     """One part alone: noise and bias of its mean before it was shrunk; before it nothing."""
     history = nights_of(stream, [tissue[:100], tissue[100:300]], 1)
     told, seen = row(stream, history), history[-1].opened.observed  # type: ignore[union-attr]
+    certain = told["certainty"]
     assert seen is not None
     found = region(told)
     np.testing.assert_allclose(found.covariance, seen.noise + seen.lost, rtol=1e-8)
@@ -91,6 +95,17 @@ def test_on_its_first_night_it_is_that_of_the_opening(stream: Stream, tissue: np
     np.testing.assert_allclose(wide - found.covariance, covariance(seen) / seen.n, atol=1e-12)
     assert found.offered
     assert found.unnoticed == seen.unnoticed
+    shown = regions([told | {"class_name": "tissue"}], "image")
+    radii = found.radius, region(told, of="population").radius, found.unnoticed
+    assert shown is not None
+    assert shown["lines"][0][2:] == [number(x) for x in radii]
+    loud = {
+        "class_name": "loud",
+        "certainty": {**certain, "offered": False},
+    }  # its point is not read
+    withheld = regions([loud], "image")
+    assert withheld is not None
+    assert withheld["lines"][0][1].startswith("Not offered: the mean of its opening was too noisy")
     with pytest.raises(ConfigError, match="before the opening of its class nothing is released"):
         region(row(stream, history[:1]))
 

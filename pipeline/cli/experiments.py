@@ -81,7 +81,7 @@ def reproduce(
     changes: Changes = AS_IT_IS,
     how: Printing = PLAIN,
 ) -> None:
-    """Run experiments by name or file, or all the papers' ones, and write Parquet and a report.
+    """Run experiments by name or file, or all, the papers' and ours; write Parquet and a report.
 
     The report of several is an index of what holds and what does not, and a page each.
     What was interrupted goes on where it stopped. A dataset that cannot be had is neither done nor

@@ -1,4 +1,4 @@
-"""Names: which published experiments there are; and the loader of these and of one's own files."""
+"""Names: which experiments there are, the papers' and ours; the loader of these and of files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ MAIN = Path(__file__).with_name("main.toml")
 EXPERIMENTS: Mapping[str, Path] = {
     path.stem: path for path in sorted(MAIN.parent.glob("*.toml")) if path != MAIN
 }
-"""Every published experiment and its file."""
+"""Every experiment, the papers' and our own, and its file."""
 
 
 def load_experiments(

@@ -126,11 +126,14 @@ def _last(nights: int) -> str:
 
 def windows(series: Series) -> Figure | None:
     """Return the chart of the last nights of a stream, beside all of them."""
+    classes = series.runs[-1].classes
+    reaching = {ALL, *(when for one in classes for when in _reaching(one))}
     records = [
         {"term": term.title, "class": one.name, "nights": when, "n": n, **_numbers(found[place])}
         for place, term in enumerate(series.terms)
-        for one in series.runs[-1].classes
+        for one in classes
         for when, n, found in _spans(one)
+        if when in reaching
     ]
     named = list(dict.fromkeys(str(record["nights"]) for record in records))
     if len(named) < 2:
@@ -147,6 +150,13 @@ def windows(series: Series) -> Figure | None:
         "did is predicted. None is drawn where that is more than a factor of 2. Windows that end "
         "on one night share noise.",
     )
+
+
+def _reaching(one: ClassRun) -> Iterator[str]:
+    """Yield the windows of a class that have more units than those before them."""
+    for place, (nights, n, _) in enumerate(one.windows):
+        if n > (one.windows[place - 1].n if place else -1):
+            yield _last(nights)
 
 
 def _spans(one: ClassRun) -> Iterator[tuple[str, int, tuple[Reading, ...]]]:

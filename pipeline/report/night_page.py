@@ -22,6 +22,7 @@ from pipeline.report.release_parts import (
     told_facts,
     unit_of,
 )
+from pipeline.report.release_regions import regions
 
 SQUARES = 12
 """Most matrices of windows that are drawn; of more, those of the longest alone."""
@@ -40,6 +41,7 @@ def night_section(document: Mapping[str, Any], words: Mapping[str, str]) -> Sect
             [f"{row['class_name']}: {row['no_point']}." for row in rows if row["no_point"]],
         ),
         "means": ("figure.html.j2", _means(known, settings)),
+        "regions": ("table.html.j2", regions(known, unit_of(settings))),
         "joined": ("figure.html.j2", _joined(rows, settings)),
         "windows": ("table.html.j2", _windows(document)),
         "lately": ("figure.html.j2", _lately(rows, settings)),

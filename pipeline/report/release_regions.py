@@ -1,15 +1,12 @@
-"""Where the true mean of each class lies: the regions of a release, with their radius in words."""
+"""Where the true mean of each class lies: regions of releases and nights, their radius in words."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from pipeline.figures import number
 from pipeline.geometry import Manifold, Point
 from pipeline.inference import Region, region
-from pipeline.inference.coordinates import placed
 from pipeline.inference.regions import withheld
 from pipeline.inference.released import read
 
@@ -18,14 +15,14 @@ LEVEL = 0.95
 
 
 def regions(rows: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any] | None:
-    """Return a line a class; None where no class says what regions are made of."""
-    known = [row for row in rows if row.get("observed")]
-    if not known:
+    """Return a line a class of a release or a night; None where none says what they are made of."""
+    if not any(map(_is_told, rows)):
         return None
-    apart = _nearest([row for row in known if not withheld(read(row).observed)])
+    found = {row["class_name"]: radius_of(row) for row in rows if _is_told(row)}
+    apart = _nearest({name: where for name, (_, where) in found.items() if where is not None})
     lines = [
-        [row["class_name"], *_cells(row, apart.get(row["class_name"]))]
-        if row.get("observed")
+        [row["class_name"], *_cells(row, *found[row["class_name"]], apart)]
+        if row["class_name"] in found
         else [row["class_name"], "Not known.", "", "", ""]
         for row in rows
     ]
@@ -33,13 +30,22 @@ def regions(rows: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any] | No
     return {"heads": heads, "lines": lines, "text": 2, "long": 1}
 
 
-def _cells(row: Mapping[str, Any], nearest: tuple[str, float] | None) -> list[str]:
+def _is_told(row: Mapping[str, Any]) -> bool:
+    """Tell whether a class says what its region is made of."""
+    return bool(row.get("certainty") or row.get("observed"))
+
+
+def _cells(
+    row: Mapping[str, Any],
+    words: str,
+    here: Region | None,
+    apart: Mapping[str, tuple[str, float]],
+) -> list[str]:
     """Return the radii for the sample and the population, and the former in words."""
-    words, here = radius_of(row)
     if here is None:
         return [words, "–", "–", "–"]
-    if nearest is not None:
-        name, distance = nearest
+    if row["class_name"] in apart:
+        name, distance = apart[row["class_name"]]
         words += f"; {_share(here.radius / distance)} of the distance to {name}, the nearest class"
     beyond = region(row, LEVEL, of="population")
     return [f"{words}.", *map(number, (here.radius, beyond.radius, here.unnoticed))]
@@ -47,12 +53,24 @@ def _cells(row: Mapping[str, Any], nearest: tuple[str, float] | None) -> list[st
 
 def radius_of(row: Mapping[str, Any]) -> tuple[str, Region | None]:
     """Return the region for the mean of the records of a class, and its radius in words."""
-    found = read(row)
-    if reason := withheld(found.observed):
+    if reason := _withheld(row):
         return f"Not offered: {reason}.", None
     where = region(row, LEVEL, of="sample")
-    percent = 100.0 * (as_gain(found.manifold, found.point, where.radius) - 1.0)
+    percent = 100.0 * (as_gain(where.manifold, where.centre, where.radius) - 1.0)
     return f"As far as a gain that makes all standard deviations {percent:.2g}\u00a0% larger", where
+
+
+def _withheld(row: Mapping[str, Any]) -> str:
+    """Return why a class has no region; "" where it has one.
+
+    That is asked first: a mean without one may be noise of any size, which has no logarithm in
+    double precision.
+    """
+    told = row.get("certainty")
+    if told is None:
+        return withheld(read(row).observed)
+    opened = "the mean of its opening was too noisy for one"
+    return "" if told["offered"] else f"{opened}, and all later ones lean on it"
 
 
 def as_gain(manifold: Manifold, point: Point, distance: float) -> float:
@@ -72,19 +90,16 @@ def _share(share: float) -> str:
     return f"{100 * share:.2g}\u00a0%" if share < 1 else f"{share:.2g} times"
 
 
-def _nearest(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, float]]:
-    """Return for each class with a region whose mean lies nearest to its own, and how far.
-
-    Means without a region may be noise of any size, which has no logarithm in double precision.
-    """
-    if len(rows) < 2:
-        return {}
-    _, _, classes = placed(rows, least=2)
-    means = np.stack([one.mean for one in classes])
-    apart = np.linalg.norm(means[:, np.newaxis] - means, axis=-1)
-    np.fill_diagonal(apart, np.inf)
-    names = [str(row["class_name"]) for row in rows]
-    return {
-        name: (names[int(np.argmin(line))], float(line.min()))
-        for name, line in zip(names, apart, strict=True)
-    }
+def _nearest(regions: Mapping[str, Region]) -> dict[str, tuple[str, float]]:
+    """Return for each of several means which lies nearest to it, and how far."""
+    found = {}
+    for name, here in regions.items():
+        apart = {
+            other: float(here.manifold.dist(here.centre, where.centre))
+            for other, where in regions.items()
+            if other != name
+        }
+        if apart:
+            nearest = min(apart, key=lambda other: apart[other])
+            found[name] = nearest, apart[nearest]
+    return found

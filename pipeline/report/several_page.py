@@ -129,7 +129,7 @@ def _verdict(together: float, found: Mapping[str, Comparison], sound: bool) -> F
             warning=not sound,
         )
     return Finding(
-        f"No difference is told {told}. That is no proof that there is none: the bands say what "
+        f"No difference is found {told}. That is no proof that there is none: the bands say what "
         f"would not have been noticed.{unsound}",
         warning=not sound,
     )
@@ -227,7 +227,7 @@ def _write(
     section = Section(
         id=name,
         title=words["headline"],
-        subtitle=listing(several.names, "; "),
+        subtitle=listing(several.names),
         key_numbers=key,
         headline=headline,
         reportlets=reportlets({**blocks, "documents": ("documents.html.j2", files)}, words),

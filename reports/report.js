@@ -43,6 +43,7 @@ function fit(spec, width) {
   }
   for (const { encoding } of layers) {
     if (encoding.x?.axis?.tickCount) encoding.x.axis.tickCount = 3;
+    if (encoding.x?.axis?.values) encoding.x.axis.labelSeparation = 12;
     if (named && encoding.y) encoding.y.axis = { ...encoding.y.axis, labelExpr: labels(out, encoding.y.field, 18) };
   }
   return out;

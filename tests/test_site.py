@@ -58,7 +58,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     first = {"paper": PAPER_NAME, "claims": claims}
     late = {"started": "2027-01-01T00:00:00Z"}  # run again last, and still the first to be read
     change(out, "first-a", config=first, **late)
-    gone = late | {
+    gone = {
+        "started": "2026-01-01T00:00:00Z",  # asked for first, and still told last
         "status": "data not available",
         "title": "First",
         "command": "covdp reproduce first",

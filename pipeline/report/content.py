@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -195,11 +196,17 @@ def reproduction(run: FinishedRun) -> Mapping[str, Any]:
         "pairs": {
             "Seed": str(record.seed) if run.rows is not None else "",
             "Machine": ", ".join(machine_words(record.machine)),
-            "Started": record.started,
-            "Finished": record.finished,
+            "Started": _moment(record.started),
+            "Finished": _moment(record.finished),
         },
         "versions": record.versions,
     }
+
+
+def _moment(written: str) -> str:
+    """Return a time as a person reads it, to the second."""
+    found = datetime.fromisoformat(written).astimezone(UTC)
+    return f"{found:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def machine_words(machine: Mapping[str, Any]) -> list[str]:

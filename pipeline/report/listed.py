@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.figures import letter, number
+from pipeline.figures import digits, letter, number
 from pipeline.report.reasons import printed
 from pipeline.report.runs import FinishedRun
 from pipeline.results import summarise
@@ -35,8 +35,8 @@ def published(run: FinishedRun) -> list[dict[str, str]]:
             {
                 "quantity": line["quantity"],
                 "paper": number(line["paper"]) + unit,
-                "ours": number(ours) + unit if np.isfinite(ours) else "not run",
-                "ratio": number(line["paper"] / ours) if ours > 0 else "–",
+                "ours": digits(ours) + unit if np.isfinite(ours) else "not run",
+                "ratio": digits(line["paper"] / ours) if ours > 0 else "–",
             }
         )
     return lines

@@ -48,7 +48,7 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
         When ``reports/report.toml`` names a reportlet that does not exist.
     """
     spec = load_spec(resource("reports", "report.toml"))
-    runs = load_runs(out)
+    runs = sorted(load_runs(out), key=lambda run: run.record.status != "ok")  # without data: last
     path = target or out / "report.html"
     experiments: dict[str, list[FinishedRun]] = {}
     for run in runs:

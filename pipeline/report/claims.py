@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.figures import letter, listing, number
+from pipeline.figures.style import DEFINITIONS
 from pipeline.report.covering import JUDGED, NEEDED, judge
 from pipeline.report.evidence import (
     STATED,
@@ -266,7 +267,8 @@ def _rules(run: FinishedRun) -> list[Verdict]:
         ]
         text = f" (Table 1). So in all {mine.sum()} rows, up to rounding."
         text = text if same else " (Table 1). Our totals are others."
-        out.append(Verdict(AGREES if same else AGAINST, f"{name}: {listing(rules)}", text))
+        says = f"{DEFINITIONS[str(name)]}: m budgets make {listing(rules)}"
+        out.append(Verdict(AGREES if same else AGAINST, says, text))
     return out
 
 

@@ -204,7 +204,9 @@ def reproduction(run: FinishedRun) -> Mapping[str, Any]:
 
 
 def _moment(written: str) -> str:
-    """Return a time as a person reads it, to the second."""
+    """Return a time as a person reads it, to the second; old records may have none."""
+    if not written:
+        return ""
     found = datetime.fromisoformat(written).astimezone(UTC)
     return f"{found:%Y-%m-%d %H:%M:%S} UTC"
 

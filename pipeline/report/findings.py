@@ -164,7 +164,8 @@ def _disagreements(table: Table, checked: Checked) -> list[Finding]:
         worst = int(rows[np.argmax(checked.score[rows])])
         names = listing(unique(table["class_name"][rows])[0])
         text = disagreement(table, checked, worst)
-        text = f"{text[0].upper()}{text[1:]}. So in {len(rows)} cell{'s' * (len(rows) > 1)} ({names})"
+        cells = f"{len(rows)} cell{'s' * (len(rows) > 1)}"
+        text = f"{text[0].upper()}{text[1:]}. So in {cells} ({names})"
         if (table["mean"][rows] < checked.reference[rows]).any():
             text += "; with less noise than the law asks for it is less private than its budget"
         out.append(Finding(f"{text}. Nothing here rests on them.", warning=True))

@@ -75,6 +75,7 @@ def test_tables_list_every_member(capsys: pytest.CaptureFixture[str]) -> None:
         (("run", "--seed", "-1"), "seed"),
         (("rum",), "rum"),
         (("report", "nowhere"), "nowhere"),
+        (("history", "ward", "--out", "out"), "ward has no place here; give it with an option"),
     ],
 )
 def test_bad_input_is_one_line(

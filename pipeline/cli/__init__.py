@@ -21,12 +21,17 @@ from pipeline.errors import CovdpError, one_line
 def main(tokens: list[str] | None = None) -> int:
     """Run the command line; errors of the user become one line and exit code 2."""
     with answered():
-        from cyclopts import CycloptsError
+        from cyclopts import CycloptsError, UnusedCliTokensError
 
         from pipeline.cli.commands import app
 
         try:
             app(tokens, exit_on_error=False, print_error=False, result_action="return_none")
+        except UnusedCliTokensError as error:
+            unused = one_line(" ".join(error.unused_tokens or ()))
+            way = "give it with an option: --help after the command lists them"
+            print(f"covdp: {unused} has no place here; {way}", file=sys.stderr)
+            return 2
         except (CovdpError, CycloptsError) as error:
             print(f"covdp: {one_line(error)}", file=sys.stderr)
             return 2

@@ -146,7 +146,7 @@ def test_nothing_rests_on_a_chain_that_has_not_mixed(tmp_path: Path) -> None:
     assert found.word == "Cannot be judged"
     assert "So in 1 of 1 comparisons; 1 more cannot be judged: “a” has not mixed" in found.found
     told = [item for item in findings(run) if item.warning]
-    assert any("times too little noise. So in 1 cells (k = 30)" in item.text for item in told)
+    assert any("times too little noise. So in 1 cell (k = 30)" in item.text for item in told)
     alone = {name: column[rows["label"] == 30] for name, column in rows.items()}
     (found,) = verdicts(replace(run, rows=alone))
     assert found.word == "Cannot be judged"

@@ -3,11 +3,15 @@
 A header may claim any number of rows, and a few megabytes of a zip unpack to gigabytes. So the
 member that a header stands in must have exactly the bytes that it claims; the archive must have the
 compressed bytes that the member claims; and deflate expands at most 1032 times.
+
+Python's own reader of zips reads; inflating, which is most of the work, is done by ISA-L, in half
+the time of zlib.
 """
 
 import io
 import math
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
+from isal import isal_zlib
 from numpy.typing import NDArray
 
 from pipeline.datasets.doors import open_regular
@@ -76,6 +81,9 @@ class Members:
         """Open an array at its content, its header checked against the file."""
         info = self._info(name)
         with cast(zipfile.ZipExtFile, self.archive.open(info)) as stream:
+            if info.compress_type == zipfile.ZIP_DEFLATED:
+                inflater = isal_zlib.decompressobj(-zlib.MAX_WBITS)  # as zlib's, without a header
+                stream._decompressor = inflater  # type: ignore[attr-defined]
             found = _header(stream, name)
             claimed = found.dtype.itemsize * math.prod(found.shape)
             if info.file_size - found.start != claimed:

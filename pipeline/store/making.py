@@ -134,8 +134,10 @@ def _work(
     """Return descriptors and digests of a few images."""
     regions: dict[str, Any] = {} if masks is None else {"masks": masks}
     points = describe(images, part.descriptor, part.eta, **regions)
-    flat = np.ascontiguousarray(images).reshape(len(images), -1)
-    digests = [hashlib.sha256(image.data) for image in flat]  # in hardware mostly
+    pixels = memoryview(np.ascontiguousarray(images)).cast("B")
+    size = len(pixels) // len(images)
+    starts = range(0, len(pixels), size)
+    digests = [hashlib.sha256(pixels[at : at + size]) for at in starts]  # in hardware mostly
     if masks is not None:
         for digest, mask in zip(digests, masks, strict=True):
             digest.update(mask.tobytes())

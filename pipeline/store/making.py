@@ -134,7 +134,7 @@ def _work(
     """Return descriptors and digests of a few images."""
     regions: dict[str, Any] = {} if masks is None else {"masks": masks}
     points = describe(images, part.descriptor, part.eta, **regions)
-    pixels = memoryview(np.ascontiguousarray(images)).cast("B")
+    pixels = np.ascontiguousarray(images).data.cast("B")
     size = len(pixels) // len(images)
     starts = range(0, len(pixels), size)
     digests = [hashlib.sha256(pixels[at : at + size]) for at in starts]  # in hardware mostly

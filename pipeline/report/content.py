@@ -213,7 +213,9 @@ def _moment(written: str) -> str:
 
 def machine_words(machine: Mapping[str, Any]) -> list[str]:
     """Return what a machine is, in words: processor, cores, platform."""
-    return [f"{value} cores" if name == "cores" else str(value) for name, value in machine.items()]
+    cores = machine.get("cores")
+    told = machine | ({"cores": f"{cores} core{'s' * (cores != 1)}"} if cores else {})
+    return [str(value) for value in told.values()]
 
 
 def summary(run: FinishedRun) -> list[Any]:

@@ -94,7 +94,7 @@ def _drawn(
         chart,
         name="matrices",
         title="The released means",
-        alt=f"Correlations of the features in the private mean of {', '.join(names)}.",
+        alt=f"Correlations of the features in the mean of {', '.join(names)}.",
         caption="Diagonal: standard deviation of the feature. Elsewhere: correlation, as colour. "
         + _explained(order),
     )

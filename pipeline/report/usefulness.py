@@ -1,6 +1,7 @@
 """What the private means of a run are good for: its four blocks, from ``use.json`` and the rows."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,8 @@ def beside_true(run: FinishedRun) -> Figure | None:
         for what, point in (("without noise", true), (private, noised))
     }
     features = DESCRIPTORS[run.record.config["descriptor"]].features
-    return matrices(list(squares), np.array(list(squares.values())), features, across=2)
+    drawn = matrices(list(squares), np.array(list(squares.values())), features, across=2)
+    return replace(drawn, title="A private mean beside the true one")
 
 
 def in_words(run: FinishedRun) -> Mapping[str, Any] | None:

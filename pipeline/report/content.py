@@ -214,8 +214,8 @@ def _moment(written: str) -> str:
 def machine_words(machine: Mapping[str, Any]) -> list[str]:
     """Return what a machine is, in words: processor, cores, platform."""
     cores = machine.get("cores")
-    told = machine | ({"cores": f"{cores} core{'s' * (cores != 1)}"} if cores else {})
-    return [str(value) for value in told.values()]
+    counted = {"cores": f"{cores} core{'s' * (cores != 1)}"} if cores else {}
+    return [str(value) for value in {**machine, **counted}.values()]
 
 
 def summary(run: FinishedRun) -> list[Any]:

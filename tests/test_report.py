@@ -14,6 +14,7 @@ from pipeline.experiments.registry import load_experiments
 from pipeline.figures import digits, number
 from pipeline.files import resource
 from pipeline.report import build_release_report, build_report
+from pipeline.report.content import machine_words
 from pipeline.report.findings import findings
 from pipeline.report.gaps import gaps
 from pipeline.report.page import build_section, load_spec
@@ -132,6 +133,15 @@ def test_page_has_its_sections(sample: tuple[Path, RunRecord, str]) -> None:
         assert text in page.text
     for name, version in record.versions.items():
         assert f"{name}\xa0{version}" in page.text
+
+
+def test_times_and_machines_are_said_as_people_say_them(
+    sample: tuple[Path, RunRecord, str],
+) -> None:
+    """To the second, in UTC; one core is no cores."""
+    assert "<dd>2026-03-01 12:00:00 UTC</dd>" in sample[2]
+    assert machine_words({"processor": "p", "cores": 1}) == ["p", "1 core"]
+    assert machine_words({"cores": 2}) == ["2 cores"]
 
 
 def test_numbers_are_the_means_of_the_rows(sample: tuple[Path, RunRecord, str]) -> None:

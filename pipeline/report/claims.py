@@ -33,10 +33,10 @@ OPEN, VOID, UNRUN = "Not decided", "Cannot be judged", "Not checked"
 LEFT = {OPEN: "differences within the noise", UNRUN: "series that were not run"}
 """Why a statement is left open, in the headline."""
 HOW = {
-    "error": "Each statement is decided by tests on the means in all its comparisons together: "
-    f"{STATED}, over all of them. A difference within that is not decided, and what rests on "
+    "error": "Each statement on errors is decided by tests on the means in all its comparisons "
+    f"together: {STATED}, over all of them. A difference within that is not decided, and what rests on "
     "means that are not those of their law cannot be judged; neither counts, for or against.",
-    "seconds": "Each statement is decided by exact tests on the ranks of the times in all its "
+    "seconds": "Each statement on times is decided by exact tests on their ranks in all its "
     f"comparisons together: {STATED}, over all of them. A difference within that is not decided "
     "and does not count, for or against.",
 }

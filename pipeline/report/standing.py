@@ -21,6 +21,8 @@ from pipeline.report.page import where
 from pipeline.report.runs import FinishedRun
 
 GONE = "Data not at hand"
+PLACE = re.compile(r"^[;. ]*\((?:[^()]|\([^()]*\))*\)[;. ]*")
+"""Where a paper makes a statement, as a verdict begins: a figure may have a part (b)."""
 MARKS: Mapping[str, str] = {
     AGREES: "holds",
     PART: "fails",
@@ -159,7 +161,7 @@ def _reason(item: Verdict) -> str:
     """
     if item.word in (AGREES, OPEN, UNRUN, GONE):
         return ""
-    text = item.why or re.sub(r"^[;. ]*\([^)]*\)[;. ]*", "", item.found).rstrip(".")
+    text = item.why or PLACE.sub("", item.found).rstrip(".")
     return f"{text[:1].upper()}{text[1:]}."
 
 

@@ -34,8 +34,9 @@ LEFT = {OPEN: "differences within the noise", UNRUN: "series that were not run"}
 """Why a statement is left open, in the headline."""
 HOW = {
     "error": "Each statement on errors is decided by tests on the means in all its comparisons "
-    f"together: {STATED}, over all of them. A difference within that is not decided, and what rests on "
-    "means that are not those of their law cannot be judged; neither counts, for or against.",
+    f"together: {STATED}, over all of them. A difference within that is not decided, and what "
+    "rests on means that are not those of their law cannot be judged; neither counts, for or "
+    "against.",
     "seconds": "Each statement on times is decided by exact tests on their ranks in all its "
     f"comparisons together: {STATED}, over all of them. A difference within that is not decided "
     "and does not count, for or against.",

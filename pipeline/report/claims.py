@@ -37,9 +37,9 @@ HOW = {
     f"together: {STATED}, over all of them. A difference within that is not decided, and what "
     "rests on means that are not those of their law cannot be judged; neither counts, for or "
     "against.",
-    "seconds": "Each statement on times is decided by exact tests on their ranks in all its "
-    f"comparisons together: {STATED}, over all of them. A difference within that is not decided "
-    "and does not count, for or against.",
+    "seconds": "Each statement on times is decided by exact tests on the ranks of the times in "
+    f"all its comparisons together: {STATED}, over all of them. A difference within that is not "
+    "decided and does not count, for or against.",
 }
 """How statements on a column are judged; on the bound there is nothing random."""
 

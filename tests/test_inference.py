@@ -36,7 +36,7 @@ from pipeline.inference.regions import CLIPPED, NOISY
 from pipeline.mean import AdaptivePlan, Observed, Records, Release, SinglePlan, admit, mean
 from pipeline.mean.observed import as_values
 from pipeline.mean.second_moment import FACTOR
-from pipeline.mechanisms.noise import LATTICE, FloatNoise
+from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.document import observed_values
 
@@ -243,10 +243,14 @@ def test_a_region_is_the_ellipsoid_that_it_says() -> None:
 @pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"])
 def test_documents_say_what_releases_say(name: str) -> None:
-    """The same regions, tests and classifiers from JSON as from a release, on every metric."""
+    """The same regions, tests and classifiers from JSON as from a release, on every metric.
+
+    About one draw in sixty looks like far records, and tells nothing apart: the noise is seeded.
+    """
     manifold, facts = MANIFOLDS[name](k=5), domain("oct5", height=28, width=28, manifold=name)
+    noise = FloatNoise(np.random.default_rng(4))
     releases = [
-        mean(points[:300], GDP(3.0), domain=facts, manifold=manifold, plan="auto", noise=LATTICE)
+        mean(points[:300], GDP(3.0), domain=facts, manifold=manifold, plan="auto", noise=noise)
         for points in (tissue(), cells())
     ]
     rows = [

@@ -1,6 +1,7 @@
 """What cannot be used is listed to the last file, and what is left out stated if it is public."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,21 @@ def test_a_table_is_checked_to_its_end(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "excluded.txt").write_text("images/66.png\n")
     with pytest.raises(DatasetError, match=r"leaves out 'images/66.png', which is not in"):
         open_dataset(tmp_path / "ward.toml", tmp_path)
+
+
+def test_nobody_hears_what_a_library_says_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Libraries warn of elements that are none, in words that may be a header's: no word is told."""
+    for label in ("well", "ill"):
+        write_dicom(tmp_path / f"ward/{label}/1", np.zeros((5, 4), np.uint8))
+    broken = b"\0" * 128 + b"DICM\x02\0\x10\0" + b"miller 17" * 30
+    (tmp_path / "ward/ill/2").write_bytes(broken)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        found = checked(tmp_path, FOLDER.replace("folder", "dicom"), capsys)
+    assert set(found) == {"ill/2"}
+    assert ([str(one.message) for one in heard], caplog.text) == ([], "")
 
 
 RELEASE = """\

@@ -11,8 +11,10 @@ and one line on stderr says what, 130 that it was interrupted. The commands take
 that too can be interrupted, so `main` does it.
 """
 
+import logging
 import os
 import sys
+import warnings
 
 from pipeline.cli.signals import answered
 from pipeline.errors import CovdpError, one_line
@@ -20,6 +22,8 @@ from pipeline.errors import CovdpError, one_line
 
 def main(tokens: list[str] | None = None) -> int:
     """Run the command line; errors of the user become one line and exit code 2."""
+    warnings.filterwarnings("ignore", module="pydicom")  # which may quote a header
+    logging.getLogger("pydicom").setLevel(logging.CRITICAL)
     with answered():
         from cyclopts import CycloptsError, UnusedCliTokensError
 

@@ -140,7 +140,7 @@ def test_a_table_is_checked_to_its_end(tmp_path: Path, capsys: pytest.CaptureFix
 def test_nobody_hears_what_a_library_says_of_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Libraries warn of elements that are none, in words that may be a header's: no word is told."""
+    """Libraries warn of damage in words that may be a header's: none of them are told."""
     for label in ("well", "ill"):
         write_dicom(tmp_path / f"ward/{label}/1", np.zeros((5, 4), np.uint8))
     broken = b"\0" * 128 + b"DICM\x02\0\x10\0" + b"miller 17" * 30

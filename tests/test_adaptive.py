@@ -37,6 +37,8 @@ from pipeline.mean import (
 )
 from pipeline.mean.choice import Clip, choose
 from pipeline.mean.clipping import mean_units, shell_counts, survey_counts
+from pipeline.mean.frame import Frame, build_frame
+from pipeline.mean.observed import Observed
 from pipeline.mean.sums import BLOCK, PER_UNIT, Clipping, clipped_mean, clipped_sum, sizes
 from pipeline.mean.view import UNSURVEYED
 from pipeline.mechanisms.noise import LATTICE, Noised
@@ -289,6 +291,49 @@ def test_forced_clips_move_by_at_most_the_sensitivity(
         forced(monkeypatch, clip_of(low, low + length, radius))
         found = moves(classes, SCRIPTS["noise"], 1.0)
         assert (found <= 1.0).all()
+
+
+def any_axes(monkeypatch: pytest.MonkeyPatch) -> list[Frame]:
+    """Let later rounds have axes of scales 1 to 100, and return those that were made."""
+    made: list[Frame] = []
+
+    def turned(frame: Frame, _: Observed) -> Frame:
+        d = len(frame.into)
+        basis = np.linalg.qr(np.random.default_rng(0).standard_normal((d, d)))[0]
+        shape = (basis * np.geomspace(1.0, 100.0, d)) @ basis.T
+        made.append(build_frame(frame.into[:, 0] if frame.lines else None, shape))
+        return made[-1]
+
+    monkeypatch.setattr(rounds, "reshaped", turned)
+    return made
+
+
+@pytest.mark.usefixtures("short_walks")
+@pytest.mark.parametrize("name", WALKED)
+def test_in_any_axes_a_step_moves_by_at_most_its_sensitivity(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was made of released values: ‖v(x) − v(x')‖ ≤ Δ in later rounds too."""
+    manifold, facts, candidates = setting(name)
+    classes, made = neighbours(candidates[:1], candidates, manifold, facts), any_axes(monkeypatch)
+    forced(monkeypatch, clip_of(-9.0, -7.0, 0.2))
+    found = moves(classes, still, 1.0)
+    assert made
+    assert (found <= 1.0).all()
+
+
+@pytest.mark.parametrize("name", SPD[:2])
+def test_in_any_axes_the_mean_is_the_mean(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is clipped and no noise added, what is seen in a round's axes is the mean."""
+    manifold, facts, candidates = setting(name)
+    made = any_axes(monkeypatch)
+    forced(monkeypatch, clip_of(-1e5, 1e5, 1e6))
+    ready = adaptive(candidates, domain=facts, manifold=manifold)
+    seen = drawn(ready, GDP(1e9), 5).told[0].observed
+    assert len(made) == len(Shares().means) - 1
+    np.testing.assert_allclose(seen.base + seen.offset, ready.records.frechet.point, atol=1e-2)
+    used, back = seen.axes[1:], made[-1].back[1:]
+    np.testing.assert_allclose(used / np.linalg.norm(used), back / np.linalg.norm(back), atol=1e-12)
 
 
 def across(ready: Prepared, far: float) -> Point:

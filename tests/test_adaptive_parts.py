@@ -362,12 +362,17 @@ def random_prior(seed: int, d: int, *, lines: int) -> Prior:
     )
 
 
+def frame_of(prior: Prior) -> Frame:
+    """Return the axes of a prior."""
+    return build_frame(prior.line, prior.shape)
+
+
 @pytest.mark.parametrize("lines", [0, 1])
 def test_frames_turn_and_scale(lines: int) -> None:
     """`into` and `back` are inverse, the line is kept, the scales off it have mean square 1."""
     for seed in range(10):
         prior = random_prior(seed, 6, lines=lines)
-        frame = build_frame(prior)
+        frame = frame_of(prior)
         np.testing.assert_allclose(frame.into @ frame.back, np.eye(6), atol=1e-9)
         assert frame.others == 6 - lines
         scales = np.linalg.svd(frame.back[lines:], compute_uv=False)
@@ -385,7 +390,7 @@ def test_frames_turn_and_scale(lines: int) -> None:
 def test_covariances_of_the_frame(lines: int) -> None:
     """`isotropic`, `belief` and `off_line` are what their formulas say, along the line and off."""
     prior = random_prior(3, 6, lines=lines)
-    frame = build_frame(prior)
+    frame = frame_of(prior)
     rng = np.random.default_rng(4)
     off = np.eye(6)
     if prior.line is not None:
@@ -406,7 +411,7 @@ def test_covariances_of_the_frame(lines: int) -> None:
 
 def test_worth_is_the_root_mean_square_of_a_unit_of_expected_records() -> None:
     """Records z with covariance scale² are, per unit of root mean square, `worth` long."""
-    frame = build_frame(random_prior(5, 6, lines=1))
+    frame = frame_of(random_prior(5, 6, lines=1))
     scales = np.linalg.svd(frame.back[1:], compute_uv=False)
     # records of covariance scale⁴ in distance have covariance scale² in the frame
     expected = math.sqrt(np.sum(scales**4) / np.sum(scales**2))
@@ -575,7 +580,7 @@ def bins_of(name: str) -> tuple[Prior, Frame, LineBins | None, ShellBins, float]
     space, area = setting(name)
     facts = Ball(2.0, "hyperbolic") if name == "hyperbolic" else facts_of(name)
     prior = default_prior(facts, space)
-    frame = build_frame(prior)
+    frame = frame_of(prior)
     start = float(prior.centre @ frame.into[:, 0])
     line = line_bins(prior, prior.span, start) if frame.lines else None
     return prior, frame, line, shell_bins(prior, frame, area.diameter), start
@@ -680,7 +685,7 @@ def test_clipped_sums_are_the_plain_formula(lines: int) -> None:
 @pytest.mark.parametrize("lines", [0, 1])
 def test_clipped_vectors_form_a_set_of_diameter_one(lines: int) -> None:
     """In the released units one record has norm ≤ ½, so two are at most 1 apart; it is reached."""
-    frame = build_frame(random_prior(6, 6, lines=lines))
+    frame = frame_of(random_prior(6, 6, lines=lines))
     rng = np.random.default_rng(3)
     for _ in range(20):
         low = float(rng.normal(0.0, 5.0))
@@ -698,7 +703,7 @@ def test_clipped_vectors_form_a_set_of_diameter_one(lines: int) -> None:
 
 def test_the_amplitude_is_the_best_one() -> None:
     """The noise is σ(L + 2C√m) in root mean square, and more for any other weight of the line."""
-    frame = build_frame(random_prior(6, 6, lines=1))
+    frame = frame_of(random_prior(6, 6, lines=1))
     for length, radius in [(3.0, 0.5), (0.1, 7.0), (40.0, 40.0)]:
         rest, line = amplitude(clip_of(1.0, 1.0 + length, radius), frame)
         assert math.sqrt(line**2 + 5 * rest**2) == pytest.approx(
@@ -707,7 +712,7 @@ def test_the_amplitude_is_the_best_one() -> None:
         for weight in np.geomspace(0.01, 100.0, 60):
             whole = (weight * length) ** 2 + (2.0 * radius) ** 2
             assert whole * (1.0 / weight**2 + 5.0) >= (line**2 + 5 * rest**2) * (1.0 - 1e-12)
-    frame = build_frame(random_prior(6, 6, lines=0))
+    frame = frame_of(random_prior(6, 6, lines=0))
     assert np.array_equal(mean_units(clip_of(0.0, 0.0, 1.5), frame), np.full(6, 3.0))
 
 

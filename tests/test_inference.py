@@ -30,11 +30,10 @@ from pipeline.inference import (
 )
 from pipeline.inference.classifying import RIDGE
 from pipeline.inference.coordinates import slope
-from pipeline.inference.covariance import noise_edge, noisy_covariance
 from pipeline.inference.geodesics import noise_norm
 from pipeline.inference.regions import CLIPPED, NOISY
 from pipeline.mean import AdaptivePlan, Observed, Records, Release, SinglePlan, admit, mean
-from pipeline.mean.observed import as_values
+from pipeline.mean.observed import as_values, noise_edge, noisy_covariance
 from pipeline.mean.second_moment import FACTOR
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP

@@ -26,7 +26,7 @@ def expected(name: str) -> tuple[Prior, Frame, LineBins, ShellBins, float]:
     space = flat_chart(MANIFOLDS[name](k=5))
     facts = domain("oct5", height=28, width=28, manifold=name)
     prior = default_prior(facts, space)
-    frame = build_frame(prior)
+    frame = build_frame(prior.line, prior.shape)
     start = float(prior.centre @ frame.into[:, 0])
     line = line_bins(prior, prior.span, start)
     return prior, frame, line, shell_bins(prior, frame, facts.diameter), start

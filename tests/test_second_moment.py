@@ -262,7 +262,7 @@ def bins_of(name: str) -> tuple[Any, LineBins | None, Any, Any]:
     """Return the prior, bins and frame of descriptors."""
     paired, _, _, _ = sample(name)
     prior = paired.records.prior
-    frame = build_frame(prior)
+    frame = build_frame(prior.line, prior.shape)
     return prior, line_bins(prior, prior.span, 0.0), shell_bins(prior, frame, 60.0), frame
 
 

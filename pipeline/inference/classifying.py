@@ -21,8 +21,9 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point
 from pipeline.inference.coordinates import placed
-from pipeline.inference.covariance import in_coordinates, noise_edge, raw_covariance
+from pipeline.inference.covariance import in_coordinates, raw_covariance
 from pipeline.inference.released import Released
+from pipeline.mean.observed import noise_edge
 
 RIDGE = 0.3
 """Ridge, over the edge of the noise: on PneumoniaMNIST and BreastMNIST; see ours-classify."""

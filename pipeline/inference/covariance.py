@@ -4,42 +4,11 @@ All of it is post-processing, in the units of the released vectors, where the no
 all directions.
 """
 
-import math
-
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
 from pipeline.mean import Observed
-from pipeline.mean.second_moment import FACTOR
-
-
-def noisy_covariance(observed: Observed) -> FloatArray:
-    """Return A = M − v·vᵀ + σ²·Id, (d, d), in units of the vectors: unbiased, not definite.
-
-    v and M are released with noise, so v·vᵀ is on average too large by σ²·Id.
-
-    Raises
-    ------
-    ConfigError
-        Where no second moment was released.
-    """
-    if observed.moment is None:
-        raise ConfigError(
-            "this class was released without a second moment: n·μ being small, its noise covered "
-            "the whole region; release with a larger budget, or more records"
-        )
-    d, v = len(observed.vector), observed.vector
-    return np.asarray(observed.moment - np.outer(v, v) + observed.sigma**2 * np.eye(d))
-
-
-def noise_edge(observed: Observed) -> float:
-    """Return 2τ, where the spectrum of the noise of A ends.
-
-    The noise is symmetric, of standard deviation s = σ/λ on the diagonal and s/√2 off it: its
-    eigenvalues fill a semicircle of radius 2·√d·s/√2 (Wigner).
-    """
-    return math.sqrt(2.0 * len(observed.vector)) * observed.sigma / FACTOR
+from pipeline.mean.observed import noise_edge, noisy_covariance
 
 
 def raw_covariance(observed: Observed) -> FloatArray:

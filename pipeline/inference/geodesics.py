@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
 from pipeline.inference.coordinates import slope
-from pipeline.inference.covariance import noisy_covariance, raw_covariance
+from pipeline.inference.covariance import raw_covariance
 from pipeline.inference.released import Released, read
 from pipeline.mean import Observed
+from pipeline.mean.observed import noisy_covariance
 from pipeline.mean.second_moment import FACTOR
 
 DRAWS, QUANTILE, LEAN = 200, 0.95, 0.5

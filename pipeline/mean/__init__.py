@@ -9,7 +9,7 @@
 ``sensitivity.py`` and ``single.py``. The adaptive mean, noise as wide as the records of a class lie
 and not as any two images could: ``frame.py``, ``bins.py``, ``smoothing.py``, ``survey.py``,
 ``choice.py``, ``clipping.py``, ``view.py``, ``second_moment.py``, ``spread.py``, ``observed.py``,
-``pooling.py``, ``shrinkage.py``, ``rounds.py``.
+``pooling.py``, ``shrinkage.py``, ``reshaping.py``, ``rounds.py``.
 """
 
 from pipeline.mean.domain import Ball, CovarianceDomain, Domain

@@ -114,7 +114,9 @@ def draw(prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1) -> 
     started = time.perf_counter()
     seen = prepared.view or view(records)
     shares = plan.shares or default_shares(records.prior)
-    drawn = draw_rounds(seen, budget, shares, moment=plan.moment, noise=noise, size=size)
+    drawn = draw_rounds(
+        seen, budget, shares, moment=plan.moment, reshape=plan.reshape, noise=noise, size=size
+    )
     release = Release(
         outputs=drawn.points,
         manifold=records.manifold,

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.mean.prior import Prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,16 +59,27 @@ class Frame:
         return np.asarray(rest * shape @ shape + line * axis @ axis.T)
 
 
-def build_frame(prior: Prior) -> Frame:
-    """Return the axes of `prior`, scaled so that the mean square of the scales is 1."""
-    d = len(prior.shape)
-    lines = 0 if prior.line is None else 1
+def build_frame(line: FloatArray | None, shape: FloatArray) -> Frame:
+    """Return the axes of a line and of scales off it, of which the mean square is made 1.
+
+    Parameters
+    ----------
+    line : array, shape (d,), or None
+        Unit vector.
+    shape : array, shape (d, d)
+        Symmetric, positive definite off the line. Best is the fourth root of the covariance Σ of
+        the records. For with scales A the clip has a radius near √tr(A⁻²Σ), and the noise of the
+        mean is as large as twice that, times √tr(A²): by Cauchy and Schwarz 2·tr(Σ^½) or more,
+        with equality for A² ∝ Σ^½.
+    """
+    d = len(shape)
+    lines = 0 if line is None else 1
     basis = np.eye(d)
-    if prior.line is not None:
-        basis = np.linalg.qr(np.column_stack([prior.line, np.eye(d)]))[0]
-        basis[:, 0] = prior.line
+    if line is not None:
+        basis = np.linalg.qr(np.column_stack([line, np.eye(d)]))[0]
+        basis[:, 0] = line
     rest = basis[:, lines:]
-    shape = rest.T @ prior.shape @ rest
+    shape = rest.T @ shape @ rest
     shape *= math.sqrt((d - lines) / np.sum(shape**2))
     into, back = basis.copy(), basis.T.copy()
     into[:, lines:] = rest @ np.linalg.inv(shape)

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
 from pipeline.geometry import Point
 from pipeline.mean.choice import DIRECTIONS, Clip
 from pipeline.mean.clipping import mean_units
 from pipeline.mean.frame import Frame
-from pipeline.mean.second_moment import second_moment
+from pipeline.mean.second_moment import FACTOR, second_moment
 from pipeline.mean.spread import Spread
 
 
@@ -167,6 +168,34 @@ def of_clip(
         lost_above=spread.lost_above,
         lost_rest=math.hypot(spread.lost_rest, bent),
     )
+
+
+def noisy_covariance(observed: Observed) -> FloatArray:
+    """Return A = M − v·vᵀ + σ²·Id, (d, d), in units of the vectors: unbiased, not definite.
+
+    v and M are released with noise, so v·vᵀ is on average too large by σ²·Id.
+
+    Raises
+    ------
+    ConfigError
+        Where no second moment was released.
+    """
+    if observed.moment is None:
+        raise ConfigError(
+            "this class was released without a second moment: n·μ being small, its noise covered "
+            "the whole region; release with a larger budget, or more records"
+        )
+    d, v = len(observed.vector), observed.vector
+    return np.asarray(observed.moment - np.outer(v, v) + observed.sigma**2 * np.eye(d))
+
+
+def noise_edge(observed: Observed) -> float:
+    """Return 2τ, where the spectrum of the noise of A ends.
+
+    The noise is symmetric, of standard deviation s = σ/λ on the diagonal and s/√2 off it: its
+    eigenvalues fill a semicircle of radius 2·√d·s/√2 (Wigner).
+    """
+    return math.sqrt(2.0 * len(observed.vector)) * observed.sigma / FACTOR
 
 
 def as_values(observed: Observed) -> dict[str, Any]:

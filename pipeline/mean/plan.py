@@ -87,10 +87,13 @@ class AdaptivePlan:
     moment : bool
         Whether the second moment rides along in the last round. It costs no privacy and the mean
         stays as it is, but it takes time, which repetitions of one experiment may spare.
+    reshape : bool
+        Whether the second moments of earlier rounds shape the axes of later ones.
     """
 
     shares: "Shares | None" = None
     moment: bool = True
+    reshape: bool = True
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -117,9 +120,9 @@ class Shares:
         Unless all are positive, sum to 1 within 1e-9, and each round has both.
     """
 
-    survey: float = 0.14
+    survey: float = 0.12
     shells: tuple[float, ...] = (0.02, 0.02, 0.02)
-    means: tuple[float, ...] = (0.03, 0.1, 0.67)
+    means: tuple[float, ...] = (0.02, 0.25, 0.55)
 
     def __post_init__(self) -> None:
         if len(self.shells) != len(self.means) or not self.means:

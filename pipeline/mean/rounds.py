@@ -1,17 +1,18 @@
 """The adaptive private mean: survey, then rounds of shells and clipped mean, each nearer and finer.
 
     survey ─► interval ┐
-    shells ─► radius ──┴► clipped mean + noise ─► shrink ─► project ─► next round's centre
+    shells ─► radius ──┴► clipped mean + noise ─┬► shrink ─► project ─► next round's centre
+                          second moment + noise ─┴► next round's axes
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
 diameter 1 (``clipping.py``) with Gaussian noise for Δ and its share of the budget
 (``vector_mean.py``); the sets depend on earlier releases only. The shares add up to the budget, and
 adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem 3.2), zCDP and Rényi DP alike. All
-the rest, estimating from noisy histograms, choosing what to clip, shrinking, projecting, is
+the rest, estimating from noisy histograms, choosing axes and clip, shrinking, projecting, is
 post-processing of released vectors. The number of steps and their noise are functions of n, domain
-and budget alone, and no convergence of an iteration is relied on, on no manifold. In the last round
-the vector of a record may be the pair of its clipped coordinates and their products, which form a
-set of diameter 1 as well (``second_moment.py``).
+and budget alone, and no convergence of an iteration is relied on, on no manifold. The vector of a
+record may be the pair of its clipped coordinates and their products, which form a set of diameter 1
+as well (``second_moment.py``); in whatever axes, as it is there that they are clipped.
 
 **Utility.** The scale of the noise is set by how wide the records of one class lie, not by how wide
 any two images could. Related: CoinPress (Biswas, Dong, Kamath and Ullman 2020), instance-optimal
@@ -35,6 +36,7 @@ from pipeline.mean.parts import Parts
 from pipeline.mean.plan import Shares
 from pipeline.mean.records import Records
 from pipeline.mean.release import Step, Told
+from pipeline.mean.reshaping import reshaped
 from pipeline.mean.second_moment import paired_mean
 from pipeline.mean.shrinkage import shrink
 from pipeline.mean.spread import Spread, spread
@@ -81,9 +83,10 @@ class Rounds(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Where a repetition stands: the private centre, how sure it is, what has been certified."""
+    """Where a repetition stands: its centre and axes, how sure it is, what has been certified."""
 
     point: Point
+    frame: Frame
     belief: FloatArray
     rhos: tuple[float, ...]
     shells: FloatArray
@@ -106,7 +109,12 @@ class _Source(NamedTuple):
     view: View
     steps: tuple[Step, ...]
     moment: bool
+    reshape: bool
     noise: Noise
+
+    def last(self, step: int) -> bool:
+        """Tell whether a step is the last."""
+        return step + 1 == len(self.steps)
 
     def release(self, step: int, vector: FloatArray) -> Noised:
         """Return the mean `vector` of vectors from a set of diameter 1, with the step's noise."""
@@ -115,9 +123,18 @@ class _Source(NamedTuple):
 
 
 def draw_rounds(
-    view: View, budget: Budget, shares: Shares, *, moment: bool, noise: Noise, size: int
+    view: View,
+    budget: Budget,
+    shares: Shares,
+    *,
+    moment: bool,
+    reshape: bool,
+    noise: Noise,
+    size: int,
 ) -> Rounds:
     """Draw `size` private means of one class; each alone costs `budget`, with `moment` or without.
+
+    With `reshape` each round clips in axes as wide as the one before found the records.
 
     Raises
     ------
@@ -127,7 +144,7 @@ def draw_rounds(
     steps = step_costs(budget, view.records.n, shares, dim=view.records.space.dim)
     draws, told = list[_State](), list[Told]()
     for _ in range(size):
-        survey, draw = _draw(_Source(view, steps, moment, noise))
+        survey, draw = _draw(_Source(view, steps, moment, reshape, noise))
         draws.append(draw)
         assert draw.observed is not None  # there is a round
         told.append(Told(survey, draw.shells, draw.belief, draw.observed))
@@ -148,7 +165,7 @@ def _draw(source: _Source) -> tuple[FloatArray, _State]:
     shares, spread = survey.vector * ROOT, source.steps[0].sigma * ROOT
     found = read_survey(shares, spread, view.bins)
     belief = view.frame.belief((ALONG * prior.step) ** 2, prior.doubt**2)
-    state = _State(records.centre, belief, (survey.rho,), np.empty(0), math.inf, None)
+    state = _State(records.centre, view.frame, belief, (survey.rho,), np.empty(0), math.inf, None)
     for step in range(1, len(source.steps), 2):
         state = _round(source, state, step, found)
     return shares, state
@@ -157,8 +174,8 @@ def _draw(source: _Source) -> tuple[FloatArray, _State]:
 def _round(source: _Source, state: _State, step: int, survey: Surveyed) -> _State:
     """Return the state after one round: shells, then the mean."""
     view, records = source.view, source.view.records
-    frame, space = view.frame, records.space
-    seen, centre = view.around(state.point)
+    frame, space = state.frame, records.space
+    seen, centre = view.around(state.point, frame)
     counts = np.sum([shell_counts(size, view.bins[1]) for _, size in seen], axis=0)
     shells = source.release(step, counts / (records.n * ROOT))
     noises = source.steps[step].sigma, source.steps[0].sigma
@@ -185,7 +202,8 @@ def _round(source: _Source, state: _State, step: int, survey: Surveyed) -> _Stat
     moved *= min(1.0, records.region.diameter / max(float(np.linalg.norm(moved)), 1e-300))
     point = _end(records, state.point, moved)
     rhos = (*state.rhos, shells.rho, mean.rho)
-    return _State(point, belief, rhos, shells.vector * ROOT, clip.error, mean.observed)
+    axes = frame if source.last(step + 1) or not source.reshape else reshaped(frame, mean.observed)
+    return _State(point, axes, belief, rhos, shells.vector * ROOT, clip.error, mean.observed)
 
 
 def _end(records: Records, point: Point, moved: FloatArray) -> Point:
@@ -219,10 +237,10 @@ def _clipped_mean(
     seen: Parts[Sized],
     centre: FloatArray,
 ) -> _Seen:
-    """Observe the mean of clipped records, in the last round with their second moment."""
-    records, frame, sigma = source.view.records, source.view.frame, source.steps[step].sigma
+    """Observe the mean of clipped records, with their second moment where anything reads it."""
+    records, frame, sigma = source.view.records, state.frame, source.steps[step].sigma
     to = clipping(clip, frame, centre)
-    paired = source.moment and step + 1 == len(source.steps)
+    paired = source.moment if source.last(step) else source.reshape
     averaged = paired_mean if paired else clipped_mean
     mean = source.release(step, averaged(seen, records.n, to))
     vector, spot = mean.vector[: len(to.units)], place(records.space, frame, state.point)

@@ -49,7 +49,7 @@ LINE = Chain(first=0.12, rise=0.04, drop=0.2)
 The histograms of `tiles`, PneumoniaMNIST and BreastMNIST rise with 0.07 to 0.09, drop with 0.19 to
 0.33, where 1 % of the records fill a bin.
 """
-SHELLS = Chain(first=0.5, rise=0.02, drop=0.2)
+SHELLS = Chain(first=0.5, rise=0.01, drop=0.2)
 """Outwards from the centre; there 0 to 0.09 and 0.15 to 0.18."""
 
 

@@ -37,7 +37,7 @@ class View:
     records : Records
         Who is seen.
     frame : Frame
-        The axes.
+        The axes that the prior expects.
     bins : (LineBins or None, ShellBins)
         The histograms.
     parts : Parts
@@ -52,10 +52,10 @@ class View:
     parts: Parts[FloatArray]
     counts: NDArray[np.int64]
 
-    def around(self, point: Point) -> tuple[Parts[Sized], FloatArray]:
-        """Return the records in the axes with ‖z − c‖, and c, where `point` is in the axes."""
-        records, frame = self.records, self.frame
-        if records.space.flat:
+    def around(self, point: Point, frame: Frame) -> tuple[Parts[Sized], FloatArray]:
+        """Return the records in some axes with ‖z − c‖, and c, where `point` is in the axes."""
+        records = self.records
+        if records.space.flat and frame is self.frame:
             parts, centre = self.parts, (point - records.centre) @ frame.into
         else:
             parts = records.parts.map(partial(see, records.space, frame, point))
@@ -113,7 +113,7 @@ def view(records: Records) -> View:
             "positive curvature; use a mechanism made for it"
         )
     records.check_walk()  # the whole region may be covered
-    frame = build_frame(prior)
+    frame = build_frame(prior.line, prior.shape)
     line, shells = bins_of(space, prior, frame, records.centre, records.region.diameter)
     start = place(space, frame, records.centre)
     parts = records.parts.map(partial(see, space, frame, records.centre))
@@ -136,7 +136,7 @@ def default_shares(prior: Prior) -> Shares:
     All numbers scale with n·μ: to 1/(n·μ) scales the noise, and by it the histograms decide how
     much clipping is worth. At small n·μ they say nothing, the prior decides, and the answer stays
     near it. Where clipping is predicted to cost more, the whole region is covered: that is the
-    single release with the share of the last mean, 0.67 where a line is surveyed and D is smaller
+    single release with the share of the last mean, 0.55 where a line is surveyed and D is smaller
     than 2r, 0.80 without a line.
     """
     return UNSURVEYED if prior.line is None else SURVEYED

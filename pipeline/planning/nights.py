@@ -72,7 +72,7 @@ class StreamCurves:
             return first
         squares = np.cumsum(coefficients(plan.horizon) ** 2)
         norm = math.sqrt(squares[-1] * squares[night - opened - 1])
-        own = default_shares(self.later.sets[0].records.prior).means[-1]
+        own = sum(default_shares(self.later.sets[0].records.prior).means)
         later = self.later.ends((n - held) * plan.mu * math.sqrt(SHARES[-1] / own) / norm)
         low, high = (
             factor * min(a, math.hypot(a * held / n, b * (n - held) / n))

@@ -212,4 +212,5 @@ def axes_of(settings: Mapping[str, Any], manifold: Manifold) -> Frame:
         manifold=settings["manifold"],
         masked=settings.get("masked", False),
     )
-    return build_frame(default_prior(known, manifold))
+    prior = default_prior(known, manifold)
+    return build_frame(prior.line, prior.shape)

@@ -57,8 +57,8 @@ class Stream:
 
     @cached_property
     def opening(self) -> AdaptivePlan:
-        """How the opening spends the budget."""
-        return AdaptivePlan(UNSURVEYED if self.prior.line is None else OPENED)
+        """How the opening spends the budget; its shells are those of all later nights."""
+        return AdaptivePlan(UNSURVEYED if self.prior.line is None else OPENED, reshape=False)
 
     space = cached_property(space_of)
     region = cached_property(region_of)
@@ -68,7 +68,7 @@ class Stream:
     @cached_property
     def frame(self) -> Frame:
         """The axes."""
-        return build_frame(self.prior)
+        return build_frame(self.prior.line, self.prior.shape)
 
     @cached_property
     def bins(self) -> tuple[LineBins | None, ShellBins]:

@@ -15,7 +15,17 @@ from typing import Any, NamedTuple
 
 import pipeline.mean
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.mean import Shares, bins, choice, prior, rounds, smoothing, survey, view
+from pipeline.mean import (
+    Shares,
+    bins,
+    choice,
+    prior,
+    reshaping,
+    rounds,
+    smoothing,
+    survey,
+    view,
+)
 
 MODULES = tuple(
     import_module(f"pipeline.mean.{found.name}") for found in iter_modules(pipeline.mean.__path__)
@@ -172,6 +182,7 @@ NUMBERS = (
     _plain(choice, "DIRECTIONS"),
     _plain(choice, "TYPICAL", case="curved"),
     _plain(rounds, "CAUTION"),
+    _plain(reshaping, "REACH", 1.5, 3.0, 30.0),
     _plain(survey, "SURPRISE"),
     _plain(rounds, "ALONG"),
     *(_share("SURVEYED", which) for which in range(6)),

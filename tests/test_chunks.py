@@ -28,6 +28,7 @@ from pipeline.mean import (
     private_mean,
     release_plan,
 )
+from pipeline.mean.frame import build_frame
 from pipeline.mean.view import view
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP, PureDP
@@ -109,7 +110,7 @@ def test_chunks_and_order_do_not_change_a_bit(name: str, data: st.DataObject) ->
 
 @pytest.mark.parametrize("name", [*SPACES, "ball"])
 def test_a_record_alone_is_what_it_is_among_others(name: str) -> None:
-    """In the axes, from the prior's centre and from elsewhere, to the last bit; in high dimension.
+    """In any axes, from the prior's centre and from elsewhere, to the last bit; in high dimension.
 
     Sums of eight terms and more are where a library's order of adding may depend on the layout.
     """
@@ -131,9 +132,17 @@ def test_a_record_alone_is_what_it_is_among_others(name: str) -> None:
         for one in (points, Cut(points, tuple(range(1, 30))))
     )
     centre, working = together.records.centre, together.records.space
-    for place in (centre, working.exp(centre, np.full(working.dim, 0.2))):
-        (seen, size), here = next(iter(together.around(place)[0])), together.around(place)[1]
-        found, there = alone.around(place)
+    usual, factor = together.frame, rng.standard_normal((working.dim, working.dim))
+    other = build_frame(usual.into[:, 0] if usual.lines else None, factor @ factor.T)
+    elsewhere = working.exp(centre, np.full(working.dim, 0.2))
+    for place, one, same in (
+        (centre, usual, alone.frame),
+        (elsewhere, usual, alone.frame),
+        (elsewhere, other, other),
+    ):
+        parts, here = together.around(place, one)
+        ((seen, size),) = parts
+        found, there = alone.around(place, same)
         assert np.array_equal(np.concatenate([part for part, _ in found]), seen)
         assert np.array_equal(np.concatenate([length for _, length in found]), size)
         assert np.array_equal(here, there)

@@ -24,6 +24,7 @@ from pipeline.mean import (
     draw,
     prepare,
     prior,
+    reshaping,
     rounds,
     smoothing,
     survey,
@@ -94,7 +95,9 @@ def test_trials_lie_on_both_sides_and_can_be_put(number: Number) -> None:
     assert min(number.trials) < number.value < max(number.trials)
 
 
-@pytest.mark.parametrize("module", [bins, choice, prior, rounds, smoothing, survey, view])
+@pytest.mark.parametrize(
+    "module", [bins, choice, prior, reshaping, rounds, smoothing, survey, view]
+)
 def test_every_tuned_number_is_tried(module: ModuleType) -> None:
     """A constant that one of these modules gets is tried too, or named as no tuned one."""
     tree = ast.parse(inspect.getsource(module))

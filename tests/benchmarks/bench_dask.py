@@ -1,0 +1,84 @@
+"""A pass by two single-threaded workers of Dask, against one: shards as tasks under Prefect."""
+
+import statistics
+import tempfile
+import time
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from distributed import LocalCluster
+from PIL import Image
+
+from flows.launch import aside, prefect
+from pipeline.datasets import ImageSource, open_dataset
+from pipeline.store import fill, find_place, make_plan, plan
+from tests.benchmarks.bench_store import CARD, patches
+
+ROUNDS = 2
+SHARDS, SIDE = 8, 896
+"""Whole shards of a pass, and the side of its images: some seconds of work a shard."""
+IMAGES = SHARDS * (plan.PIXELS // SIDE**2)
+DIFFERENT = 40
+"""Files that differ; all others are links to them."""
+
+
+def ward(root: Path, count: int) -> ImageSource:
+    """Write a folder of `count` JPEGs and open it."""
+    root.mkdir()
+    for number, image in enumerate(patches(DIFFERENT, SIDE, rng=np.random.default_rng(0))):
+        Image.fromarray(image).save(root / f"{number}.jpg", quality=90)
+    for number in range(count):
+        place = root / "ward" / ("one" if number % 2 else "two")
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{number}.jpg").hardlink_to(root / f"{number % DIFFERENT}.jpg")
+    (root / "ward.toml").write_text(f'kind = "folder"\n{CARD}')
+    return open_dataset(root / "ward.toml", root)
+
+
+def run() -> list[dict[str, Any]]:
+    """Measure in turns, all workers, schedulers and Prefect's server being there: medians."""
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    with ExitStack() as stack:
+        clusters = {
+            count: stack.enter_context(
+                LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
+            )
+            for count in seconds
+        }
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        ready = stack.enter_context(prefect())
+        from flows.describing import hand_out_by
+        from flows.runners import task_runner
+
+        ready()
+        with patch.object(plan, "IMAGES", 1):  # shards for all workers, to import and compile
+            few = make_plan(ward(root / "few", 8), descriptor="oct5")
+        many = make_plan(ward(root / "many", IMAGES), descriptor="oct5")
+        for turn, made in enumerate([few, *[many] * ROUNDS]):
+            for count, cluster in clusters.items():
+                place = find_place(root / f"store {turn} {count}")
+                work = hand_out_by(task_runner(cluster.scheduler_address), lambda: None)
+                start = time.perf_counter()
+                aside(partial(fill, made, place, work))
+                if turn:
+                    seconds[count].append(time.perf_counter() - start)
+    one, two = (IMAGES / statistics.median(taken) for taken in seconds.values())
+    return [
+        {
+            "name": f"{IMAGES:,} JPEGs {SIDE}×{SIDE} in {SHARDS} shards: two Dask workers, and one",
+            "ours": two,
+            "peer": one,
+            "unit": "images/s",
+            "ratio": two / one,
+            "target": 1.8,
+        }
+    ]
+
+
+if __name__ == "__main__":
+    for line in run():
+        print(line)

@@ -22,6 +22,8 @@ from test_ledger_faults import in_child
 
 from pipeline.cli import main
 from pipeline.datasets import open_dataset
+from pipeline.datasets.listing import packed
+from pipeline.datasets.reading import InFiles
 from pipeline.descriptors import domain
 from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError, OutputError
 from pipeline.geometry import MANIFOLDS
@@ -329,6 +331,20 @@ def test_a_night_reads_what_is_new(ward: Ward, monkeypatch: pytest.MonkeyPatch, 
     assert read[14:] == [1]
 
 
+def test_stamps_are_those_of_each_file_alone(tmp_path: Path) -> None:
+    """In whatever order the rows have them, several images in one, with files beside them."""
+    paths = [str(tmp_path / name) for name in "abcde"]
+    for path in paths:
+        Path(path).write_text(path)
+    files, frames = np.array([0, 0, 3, 1, 4, 4, 2]), np.array([0, 1, 0, 0, 1, 0, 0])
+    for beside in (None, paths[::-1]):
+        read = InFiles(lambda *_: np.empty(0, np.uint8), packed(paths), files, frames, beside)
+        for rows in (np.arange(7), np.array([1, 2, 6]), np.array([4])):
+            one = [read.stamp(rows[place : place + 1]) for place in range(len(rows))]
+            assert list(read.stamps(rows)) == one
+            assert len(set(one)) == len(rows)
+
+
 @pytest.mark.parametrize("kind", ["table", "dicom", "nifti"])
 def test_nothing_of_any_kind_is_a_night(ward: Ward, kind: str) -> None:
     """A table without a row, folders without a file: no image, so no fault, where one is open."""
@@ -386,6 +402,34 @@ def test_another_setting_is_another_stream(ward: Ward) -> None:
     ward.night(4)
     with pytest.raises(LedgerError, match="check the clock"):
         ward.settle(3)
+
+
+def test_a_card_that_makes_other_images_of_files_is_refused(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before they are read, even to finish a night; where the images lie may change."""
+    ward.write(CARD + "window = [0, 250]\n")
+    ward.put(well=5, ill=5)
+    first = ward.night(1)
+    ward.write(CARD + "window = [0, 200]\n")
+    assert ward.night(1) == first
+    ward.put(well=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(settling, "fetched", None)
+        reason = r"had window = \[0.0, 250.0\] when .*found window = \[0.0, 200.0\] in .*ward.toml"
+        with pytest.raises(MismatchError, match=reason):
+            ward.settle(2)
+    (ward.folder / "ward").rename(ward.folder / "elsewhere")
+    ward.write(CARD.replace('"ward"', '"elsewhere"') + "window = [0, 250]\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(settling, "commit_night", None)
+        with pytest.raises(TypeError):
+            ward.settle(2)
+    ward.write(CARD.replace('"ward"', '"elsewhere"'))
+    with pytest.raises(MismatchError, match=r"had window .*found no window in"):
+        ward.settle(2)
+    ward.write(CARD.replace('"ward"', '"elsewhere"') + "window = [0, 250]\n")
+    assert tonight(ward.night(2)) == [1, 0]
 
 
 def test_all_images_of_a_person_are_paid_for(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ every dataset becomes) with ``reading``, ``shapes`` and ``persons``; then the ad
 
 from pipeline.datasets.cards import Card, may_be_empty
 from pipeline.datasets.download import data_root
-from pipeline.datasets.own import classes_per_person
+from pipeline.datasets.own import classes_per_person, shown_as
 from pipeline.datasets.registry import (
     DATASETS,
     beside,
@@ -53,5 +53,6 @@ __all__ = [
     "open_fetched",
     "origin",
     "overview",
+    "shown_as",
     "sift",
 ]

@@ -3,7 +3,7 @@
 Next on the path: `folder`, `table`, `dicom` and `nifti`, which read them.
 """
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, FiniteFloat
 from pydantic import model_validator as check
@@ -95,6 +95,15 @@ def of_several_depths(card: Card) -> tuple[str, ...]:
         return ()
     fewest, most = card.slices
     return (f"Volumes have {fewest} to {most} slices; the size told is that of the largest.",)
+
+
+SHOWN = frozenset({"window", "fit", "slices", "axis", "frames", "masks", "segments"})
+"""Keys that say what becomes of the pixels of a file, but for the size of what comes of them."""
+
+
+def shown_as(card: Card) -> dict[str, Any]:
+    """Return what a card says of how files become images, as JSON values; defaults left out."""
+    return card.model_dump(mode="json", include=set(SHOWN), exclude_defaults=True)
 
 
 def classes_per_person(card: Card) -> int | None:

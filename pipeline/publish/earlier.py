@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.datasets import find_card, shown_as
 from pipeline.errors import LedgerError, MismatchError
 from pipeline.ledger import Ledger, Standing, Stream, standing, stored_nights, stream_named
 from pipeline.publish.arrivals import Arrivals
@@ -30,7 +31,7 @@ from pipeline.stream import Stream as Ground
 
 SHARED = frozenset(
     {"descriptor", "eta", "manifold", "image_height", "image_width", "image_depth", "masked"}
-    | {"classes"}
+    | {"classes", "shown"}
 )
 """What a stream has in common with the one that it follows, whose mean goes on in it."""
 
@@ -53,10 +54,32 @@ def how_far(config: ReleaseConfig, ledger: Ledger) -> Standing | None:
         The account cannot pay for a new stream, or the horizon is reached.
     LedgerError
         No account, a stream that has ended, or a run key that is no date.
+    MismatchError
+        The card makes other images of files than it did when the stream was opened.
     """
     assert config.stream is not None
     cost = None if config.stream.follows else config.charge
-    return standing(ledger, config.population, config.name, str(config.run_key), cost=cost)
+    now = standing(ledger, config.population, config.name, str(config.run_key), cost=cost)
+    if now and not now.tonight:
+        _check_shown(config, json.loads(now.stream.query).get("shown", {}))
+    return now
+
+
+def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
+    """Raise unless the card makes images of files as it did when the stream was opened."""
+    found = shown_as(find_card(config.dataset))
+    for key in sorted(found.keys() | then.keys()):
+        if found.get(key) != then.get(key):
+            told = [
+                f"{key} = {json.dumps(one[key])}" if key in one else f"no {key}"
+                for one in (then, found)
+            ]
+            raise MismatchError(
+                f"all nights of a stream add up images that were made of files alike: the card of "
+                f"{config.name!r} had {told[0]} when it was opened, found {told[1]} in "
+                f"{config.dataset}; set it back, or give the config another name: that is another "
+                "stream, and is charged"
+            )
 
 
 def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:

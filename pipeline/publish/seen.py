@@ -8,12 +8,14 @@ is as good as empty, and costs one night of reading all.
 """
 
 import hmac
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.datasets import ImageSource, Splits
+from pipeline.datasets.reading import Rows
 from pipeline.errors import OutputError
 from pipeline.files import atomic_path, private_folder
 from pipeline.ledger import Ledger, Stream
@@ -46,7 +48,7 @@ def rest_of(
     if source.read.sequential:
         return Rest(source)
     rows = np.sort(source.select(splits).rows)
-    stamps = [_stamp(source, ledger, int(row)) for row in rows]
+    stamps = _stamps(source, ledger, rows)
     seen = frozenset[bytes]() if everything else _read_seen(ledger, stream)
     kept = rows[[stamp not in seen for stamp in stamps]]
     if len(kept) < len(source.label_of):
@@ -59,7 +61,7 @@ def write_seen(ledger: Ledger, stream: Stream, stamps: frozenset[bytes]) -> None
 
     A list that cannot be written is none: the night is settled, and is not to fail for it.
     """
-    content = stream.identity.encode() + b"".join(sorted(stamps))
+    content = stream.identity.encode() + b"".join(stamps)
     with suppress(OutputError):
         folder = private_folder(sums_folder(ledger, stream))
         with atomic_path(folder / NAME, mode=0o600) as temporary:
@@ -81,15 +83,15 @@ def _read_seen(ledger: Ledger, stream: Stream) -> frozenset[bytes]:
     return frozenset(rest[at : at + BYTES] for at in range(0, len(rest), BYTES))
 
 
-def _stamp(source: ImageSource, ledger: Ledger, row: int) -> bytes:
-    """Return what the file of an image is known by, with that of its mask, and whose it is.
+def _stamps(source: ImageSource, ledger: Ledger, rows: Rows) -> list[bytes]:
+    """Return what the file of each image is known by, with that of its mask, and whose it is.
 
     Under the ledger's key, since names of files may be those of patients, and can be guessed.
     """
-    one = np.array([row], np.int64)
-    known = source.read.stamp(one)
+    parts: list[Iterable[bytes]] = [source.read.stamps(rows)]
     if source.masks is not None:
-        known += source.masks.stamp(one)
+        parts.append(source.masks.stamps(rows))
     if source.people is not None:
-        known += bytes(source.people[row])
-    return hmac.digest(ledger.key, b"file\0" + known, "sha256")[:BYTES]
+        parts.append(map(bytes, source.people[rows]))
+    known = map(b"".join, zip(*parts, strict=True))
+    return [hmac.digest(ledger.key, b"file\0" + one, "sha256")[:BYTES] for one in known]

@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import nibabel
 import numpy as np
 import pytest
 from prefect.client.schemas.objects import State
@@ -348,15 +349,21 @@ def test_stamps_are_those_of_each_file_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["table", "dicom", "nifti"])
 def test_nothing_of_any_kind_is_a_night(ward: Ward, kind: str) -> None:
     """A table without a row, folders without a file: no image, so no fault, where one is open."""
-    ward.put(well=4)
-    ward.night(1)
     cards = {
         "table": 'kind = "table"\npath = "t.csv"\ncolumns = { path = "f", class = "c" }\n',
         "dicom": 'kind = "dicom"\npath = "ward"\npattern = "{class}/*.dcm"\nwindow = [0, 255]\n',
         "nifti": 'kind = "nifti"\npath = "ward"\npattern = "{class}/*.nii"\naxis = 0\n',
     }
     (ward.folder / "t.csv").write_text("f,c\n")
-    ward.write(cards[kind] + 'channels = 1\nclasses = ["well", "ill"]\n')
+    card = cards[kind] + 'channels = 1\nclasses = ["well", "ill"]\n'
+    ward.write(card if kind == "nifti" else CARD + "window = [0, 255]\n" * (kind == "dicom"))
+    ward.put(well=4 * (kind != "nifti"))
+    if kind == "nifti":
+        slices = np.random.default_rng(0).integers(0, 256, (4, 28, 28), dtype=np.uint8)
+        nibabel.save(nibabel.Nifti1Image(slices, np.eye(4)), ward.folder / "ward/well/0.nii")
+    assert tonight(ward.night(1)) == [4, 0]
+    (ward.folder / "ward/well/0.nii").unlink(missing_ok=True)
+    ward.write(card)
     assert tonight(ward.night(2)) == [0, 0]
     with pytest.raises(MismatchError):
         open_dataset(ward.folder / "ward.toml", ward.folder)

@@ -4,7 +4,7 @@
 
 A reader's order: ``cards`` (what every card may say), ``registry`` (names, kinds, `open_dataset`),
 ``download`` with ``transfer`` (one file, whole and verified, or one clear error), ``source`` (what
-every dataset becomes) with ``reading``, ``shapes`` and ``persons``; then the adapters.
+every dataset becomes) with ``reading``, ``stamps``, ``shapes`` and ``persons``; then the adapters.
 
     published   ``tiles``; ``npz`` with ``members``; ``vision`` with ``archives`` and ``extras``;
                 ``medmnist`` writes the cards of MedMNIST

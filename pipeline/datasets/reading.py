@@ -63,9 +63,6 @@ class Reader(Protocol):
     def stamp(self, rows: Rows) -> bytes:
         """Return a digest that changes when what these rows are read from does."""
 
-    def stamps(self, rows: Rows) -> Iterator[bytes]:
-        """Yield the digest of each of some ascending rows alone."""
-
     def only(self, rows: Rows) -> "Reader":
         """Return a reader of these rows alone, which are 0, 1, … there; it can be pickled."""
 
@@ -85,10 +82,6 @@ class InMemory:
     def stamp(self, rows: Rows) -> bytes:
         """See `Reader`."""
         return hashlib.sha256(self.images[rows].tobytes()).digest()
-
-    def stamps(self, rows: Rows) -> Iterator[bytes]:
-        """See `Reader`."""
-        return map(self.stamp, rows[:, np.newaxis])
 
     def only(self, rows: Rows) -> "InMemory":
         """See `Reader`."""
@@ -124,10 +117,6 @@ class InOneStream:
         kept = rows if self.kept is None else self.kept[rows]
         digest.update(kept.astype(np.int64).tobytes())
         return digest.digest()
-
-    def stamps(self, rows: Rows) -> Iterator[bytes]:
-        """See `Reader`."""
-        return map(self.stamp, rows[:, np.newaxis])
 
     def only(self, rows: Rows) -> "InOneStream":
         """See `Reader`."""
@@ -261,18 +250,6 @@ class InFiles:
                 digest.update(state(name))
         digest.update(self.frame[rows].astype(np.int64).tobytes())
         return digest.digest()
-
-    def stamps(self, rows: Rows) -> Iterator[bytes]:
-        """See `Reader`; a night looks at all files, however many were there before."""
-        frames, last, known = self.frame[rows].astype(np.int64).tobytes(), -1, b""
-        ahead, start = iter(self.names), 0  # one after another, they are unpacked once
-        for place, index in enumerate(self.file[rows].tolist()):
-            if index != last:
-                later = index >= start
-                name = next(itertools.islice(ahead, index - start, None)) if later else None
-                names = name or self.names[index], *map(str, self._beside(index))
-                last, known, start = index, b"".join(map(state, names)), max(start, index + 1)
-            yield hashlib.sha256(known + frames[8 * place : 8 * place + 8]).digest()
 
     def only(self, rows: Rows) -> "InFiles":
         """See `Reader`."""

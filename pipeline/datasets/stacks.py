@@ -120,10 +120,6 @@ class InStacks:
         """See `Reader`."""
         return self.slices.stamp(self._slices(rows))
 
-    def stamps(self, rows: Rows) -> Iterator[bytes]:
-        """See `Reader`."""
-        return map(self.stamp, rows[:, np.newaxis])
-
     def only(self, rows: Rows) -> "InStacks":
         """See `Reader`."""
         starts = np.cumsum([0, *np.diff(self.starts)[rows]])

@@ -12,30 +12,48 @@ All of it follows from what the nights released. It stands in the document of ea
 `region` finds it.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeline.arrays import FloatArray
 from pipeline.inference.covariance import covariance
 from pipeline.inference.regions import is_offered
+from pipeline.mean import Observed
 from pipeline.mean.observed import upper
 from pipeline.mean.pooling import pool
 from pipeline.stream import Night, Stream
 from pipeline.stream.epochs import observed_parts
 from pipeline.stream.estimates import pooled_parts
-from pipeline.stream.history import parts_of
+from pipeline.stream.history import Past, parts_of
 
 
-def certainty(stream: Stream, nights: Sequence[Night]) -> dict[str, Any] | None:
-    """Return what a region reads, as JSON values; None before the opening.
+class Error(NamedTuple):
+    """Of the mean of all units so far.
 
-    Of covariances the upper triangle stands there, row by row, in coordinates of the manifold, the
-    same at every base. A region is offered where the opening alone would have one.
+    Attributes
+    ----------
+    seen : tuple of Observed
+        What each part says of its own units, the opening first.
+    sample : array, shape (d, d)
+        Covariance of the error, against the mean of these very units.
+    units : array, shape (d, d)
+        What comes to it against that of the population.
     """
-    past = parts_of(nights)
+
+    seen: tuple[Observed, ...]
+    sample: FloatArray
+    units: FloatArray
+
+
+def error_of(stream: Stream, past: Past, bias: Callable[[Observed], FloatArray]) -> Error | None:
+    """Return how the mean of all units so far errs; None where the nights do not say.
+
+    `bias` is what clipping may do to a part, as a covariance.
+    """
     pooled = pooled_parts(stream, past)
-    seen = [one for one in observed_parts(stream, past) if one is not None]
+    seen = tuple(one for one in observed_parts(stream, past) if one is not None)
     wide = [one for one in seen if one.moment is not None]
     if pooled is None or len(seen) < len(pooled[0]) or not wide:
         return None
@@ -44,13 +62,25 @@ def certainty(stream: Stream, nights: Sequence[Night]) -> dict[str, Any] | None:
     single = np.average([covariance(one) for one in wide], axis=0, weights=[one.n for one in wide])
     sample = np.zeros_like(single)
     for gain, one in zip(gains, seen, strict=True):
-        error = one.noise + one.lost
         rest = gain - one.n / n * np.eye(len(gain))
+        error = one.noise + bias(one)
         sample += gain @ error @ gain.T + rest @ single @ rest.T / one.n
+    return Error(seen, sample, single / n)
+
+
+def certainty(stream: Stream, nights: Sequence[Night]) -> dict[str, Any] | None:
+    """Return what a region reads, as JSON values; None before the opening.
+
+    Of covariances the upper triangle stands there, row by row, in coordinates of the manifold, the
+    same at every base. A region is offered where the opening alone would have one.
+    """
+    found = error_of(stream, parts_of(nights), lambda one: one.lost)
+    if found is None:
+        return None
     return {
         "manifold": stream.manifold.name,
-        "offered": is_offered(seen[0]),
-        "unnoticed": max(one.unnoticed for one in seen),
-        "sample": upper(sample).tolist(),
-        "population": upper(sample + single / n).tolist(),
+        "offered": is_offered(found.seen[0]),
+        "unnoticed": max(one.unnoticed for one in found.seen),
+        "sample": upper(found.sample).tolist(),
+        "population": upper(found.sample + found.units).tolist(),
     }

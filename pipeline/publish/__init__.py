@@ -8,7 +8,8 @@
     committed  those bytes on disk; `pipeline.report` makes the page from the same bytes
 
     night      the same for one night of a stream: new units alone, paid when it was opened
-               (arrivals, seen: who is new; earlier, sums, transcript: all before; night_document)
+               (arrivals, seen: who is new; earlier, sums, rows, transcript: all before;
+               night_document)
 
     history    what all committed documents of a population say (readings: terms with bands;
                night_means: night by night)

@@ -16,6 +16,7 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term, terms_of
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS
+from pipeline.inference.changes import Change
 from pipeline.mean.frame import Frame
 from pipeline.publish.night_means import night_means, window_means
 from pipeline.publish.readings import Mean, Reading, axes_of, mean_of, read_terms
@@ -53,6 +54,8 @@ class ClassRun:
         What the terms say of it.
     windows : tuple of WindowReadings
         And of the last nights.
+    changes : tuple of Change
+        Whether their units differ from those before; of the last run alone.
     """
 
     name: str
@@ -60,6 +63,7 @@ class ClassRun:
     mean: Mean | None = None
     readings: tuple[Reading, ...] = ()
     windows: tuple[WindowReadings, ...] = ()
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,8 +256,9 @@ def _nights(
                 read(mean),
                 tuple(
                     WindowReadings(one.nights, one.n, read(one.mean, widest=NARROWER))
-                    for one in window_means(document, row, bias)
+                    for one in window_means(document, row, bias, mean.point)
                 ),
+                changes,
             )
-            for row, (n, mean, bias) in zip(rows, means[night], strict=True)
+            for row, (n, mean, bias, changes) in zip(rows, means[night], strict=True)
         ]

@@ -12,10 +12,12 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import OutputError
+from pipeline.inference.changes import Change, change
+from pipeline.inference.streams import error_of
 from pipeline.mean.frame import Frame
-from pipeline.publish.readings import Mean, mean_of, of_bias
+from pipeline.publish.readings import CLIPPED, Mean, mean_of, of_bias, stated_bias
 from pipeline.publish.transcript import ClassHistory, read_estimate, read_histories
-from pipeline.stream import Stream
+from pipeline.stream import WINDOWS, Stream
 from pipeline.stream.estimates import cumulative_of
 from pipeline.stream.history import Past, parts_of
 
@@ -23,12 +25,14 @@ from pipeline.stream.history import Past, parts_of
 class NightMean(NamedTuple):
     """The mean of all units of a class up to a night, how many they are, and what clipping may do.
 
-    `bias` is a covariance, (d, d), and part of that of the mean.
+    `bias` is a covariance, (d, d), and part of that of the mean. `changes` are of the last night
+    alone: its windows against the nights before them.
     """
 
     n: int
     mean: Mean
     bias: FloatArray
+    changes: tuple[Change, ...] = ()
 
 
 class WindowMean(NamedTuple):
@@ -57,7 +61,7 @@ def night_means(
     with suppress(OutputError):
         histories = read_histories(documents)
         pasts = [parts_of(found.nights) for found in histories]
-        return {
+        known = {
             night: tuple(
                 class_mean(found, past, night, row)
                 for found, past, row in zip(
@@ -66,6 +70,12 @@ def night_means(
             )
             for night in nights
         }
+        if (end := len(documents)) in known:
+            known[end] = tuple(
+                one._replace(changes=_changes(found, past))
+                for one, found, past in zip(known[end], histories, pasts, strict=True)
+            )
+        return known
     return {
         night: tuple(
             NightMean(row["n"], mean_of(row, axes), np.zeros_like(axes.into))
@@ -75,19 +85,31 @@ def night_means(
     }
 
 
+def _changes(found: ClassHistory, past: Past) -> tuple[Change, ...]:
+    return tuple(change(found.stream, found.nights, past, nights) for nights in WINDOWS)
+
+
 def window_means(
-    document: Mapping[str, Any], row: Mapping[str, Any], bias: FloatArray
+    document: Mapping[str, Any],
+    row: Mapping[str, Any],
+    bias: FloatArray,
+    near: FloatArray | None = None,
 ) -> tuple[WindowMean, ...]:
     """Return the windows that a night states of a class.
 
-    Their noise is known exactly; `bias` is what clipping may do besides.
+    Their noise is known exactly; `bias` is what clipping may do besides, `near` the mean of all,
+    which has less of it.
     """
     axes = np.array(document["axes"])
     return tuple(
         WindowMean(
             told["nights"],
             told["n"],
-            Mean(np.array(told["point"]), (axes.T * np.array(told["variances"])) @ axes + bias),
+            Mean(
+                np.array(told["point"]),
+                (axes.T * np.array(told["variances"])) @ axes + bias,
+                near=near,
+            ),
         )
         for told in row["windows"]
     )
@@ -106,6 +128,13 @@ def class_mean(found: ClassHistory, past: Past, night: int, row: Mapping[str, An
     )
     if estimate is None:
         return NightMean(row["n"], Mean(None, None), bias)
+    if not joint:
+        error = error_of(found.stream, until, stated_bias)
+        if error is not None:
+            hidden = any(one.clipped > CLIPPED for one in error.seen)
+            return NightMean(
+                estimate.n, Mean(estimate.point, None if hidden else error.sample), bias
+            )
     return NightMean(estimate.n, Mean(estimate.point, estimate.covariance + bias), bias)
 
 

@@ -53,11 +53,15 @@ class Mean:
         Of its error, in the manifold's coordinates; None where nothing is known of it.
     base : array, shape (k, k), or None
         Where these coordinates are taken, of a curved manifold; None at the point itself.
+    near : array, shape (k, k), or None
+        A mean with less noise, at which terms have their gradients; None at the point itself. At a
+        noisy one they are noise too, and bands are offered where they happen to be small.
     """
 
     point: FloatArray | None
     covariance: FloatArray | None
     base: FloatArray | None = None
+    near: FloatArray | None = None
 
 
 class Reading(NamedTuple):
@@ -86,7 +90,7 @@ def read_terms(
     if mean.covariance is None:
         return tuple(Reading(term, float(term.value(mean.point)), None, None) for term in terms)
     try:
-        found = _on_scales(terms, mean.point, mean.covariance, mean.base, manifold)
+        found = _on_scales(terms, mean.point, mean.covariance, mean.base, manifold, mean.near)
     except (
         DomainError
     ):  # noise of any size: positive definite but for rounding, without a logarithm
@@ -119,11 +123,13 @@ def _on_scales(
     covariance: FloatArray,
     base: FloatArray | None,
     manifold: Manifold,
+    near: FloatArray | None = None,
 ) -> list[tuple[Term, tuple[float, float]]]:
     """Return each term of a mean on the term's own scale, and the standard deviation there."""
-    start = point if base is None or manifold.flat else base
+    place = point if near is None else near
+    start = place if base is None or manifold.flat else base
     steps = STEP * np.eye(manifold.dim)
-    around = manifold.exp(start, manifold.log(start, point) + np.stack([steps, -steps]))
+    around = manifold.exp(start, manifold.log(start, place) + np.stack([steps, -steps]))
     found = []
     for term in terms:
         ahead, behind = term.scaled(around)
@@ -167,7 +173,12 @@ def _stated(seen: Observed) -> FloatArray | None:
     """Return the covariance of noise and bias; None where too many records are clipped."""
     if seen.clipped > CLIPPED:
         return None
-    return np.asarray(seen.noise + of_bias(seen.bias_line, seen.bias_rest, seen.axes, seen.lines))
+    return np.asarray(seen.noise + stated_bias(seen))
+
+
+def stated_bias(seen: Observed) -> FloatArray:
+    """Return what clipping may do to the mean of a class, as a covariance; see `of_bias`."""
+    return of_bias(seen.bias_line, seen.bias_rest, seen.axes, seen.lines)
 
 
 def of_bias(line: float, rest: float, axes: FloatArray, lines: int) -> FloatArray:

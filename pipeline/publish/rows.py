@@ -64,8 +64,10 @@ def rows_of(
         own["units"] = [*(night.units for night in found.nights[first:]), units[label]]
         for name in RELEASED:
             own[name] = np.nan
-            for place, night in enumerate(found.nights[first:]):
-                if (released := getattr(night, name)) is not None:
+        for place, night in enumerate(found.nights[first:]):
+            told = zip(RELEASED, (night.survey, night.shells, night.w, night.moment), strict=True)
+            for name, released in told:
+                if released is not None:
                     own[name][place] = released
         series = zip(SUMS, (private.survey, private.shells, private.means), strict=True)
         for name, sums in series:

@@ -16,6 +16,7 @@ import numpy as np
 
 from pipeline.datasets import ImageSource, Splits
 from pipeline.datasets.reading import Rows
+from pipeline.datasets.stamps import stamps_of
 from pipeline.errors import OutputError
 from pipeline.files import atomic_path, private_folder
 from pipeline.ledger import Ledger, Stream
@@ -88,9 +89,9 @@ def _stamps(source: ImageSource, ledger: Ledger, rows: Rows) -> list[bytes]:
 
     Under the ledger's key, since names of files may be those of patients, and can be guessed.
     """
-    parts: list[Iterable[bytes]] = [source.read.stamps(rows)]
+    parts: list[Iterable[bytes]] = [stamps_of(source.read, rows)]
     if source.masks is not None:
-        parts.append(source.masks.stamps(rows))
+        parts.append(stamps_of(source.masks, rows))
     if source.people is not None:
         parts.append(map(bytes, source.people[rows]))
     known = map(b"".join, zip(*parts, strict=True))

@@ -12,6 +12,7 @@ from pipeline.publish.committed import write_document
 from pipeline.publish.history import Series, read_history
 from pipeline.report.finding import Finding
 from pipeline.report.history_parts import (
+    changes,
     committed,
     correlations,
     key_numbers,
@@ -29,6 +30,8 @@ from pipeline.report.release_page import section_of, words_of
 
 ABOUT, PAID = ("waiting", "facts"), ("meaning", "account")
 """Blocks of the page of the latest release, and those that are about all releases so far."""
+LATELY = ("windows", "changes", "means")
+"""Blocks of the last nights, and of the latest means."""
 
 
 def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
@@ -122,6 +125,7 @@ def _section(
             for term in series.terms
         },
         "windows": ("figure.html.j2", windows(series)),
+        "changes": ("table.html.j2", changes(series)),
         "means": ("figure.html.j2", correlations(series)),
         "runs": ("committed.html.j2", committed(series, files)),
         "statements": ("statements.html.j2", statements(series)),
@@ -140,7 +144,7 @@ def _section(
     ]
     about = _of_latest(series, spec, (*ABOUT, *(PAID if first else ())))
     blocks = {one.name: one for one in (*own, *about)}
-    order = ["latest", "waiting", *titles, "windows", "means", *PAID, "runs", "statements", "facts"]
+    order = ["latest", "waiting", *titles, *LATELY, *PAID, "runs", "statements", "facts"]
     return Section(
         id=name,
         title=str(series.runs[-1].document["title"]),

@@ -10,11 +10,13 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term
 from pipeline.figures import Figure, Scale, comparison, digits, letter, matrices, number, timeline
 from pipeline.inference import region
+from pipeline.inference.changes import Change, holm
+from pipeline.inference.comparing import ALPHA
 from pipeline.privacy import budget_from, main_parameter, repeat
 from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.publish.history import ClassRun, Run, Series
 from pipeline.publish.readings import Reading
-from pipeline.report.release_regions import as_gain
+from pipeline.report.release_regions import as_gain, is_told
 
 ALL = "all nights so far"
 MONTH = 30
@@ -53,13 +55,13 @@ def in_terms(series: Series, *, formulas: bool = False) -> dict[str, Any] | None
 def _region_line(run: Run) -> list[dict[str, Any]]:
     """Return the radius of each class's region, where releases say what it is made of."""
     rows = run.document["classes"]
-    if not any(row.get("observed") for row in rows):
+    if not any(map(is_told, rows)):
         return []
     return [{"title": "Region of 95 %", "unit": "radius", "cells": [_radius(row) for row in rows]}]
 
 
 def _radius(row: Mapping[str, Any]) -> dict[str, str]:
-    if not row.get("observed"):
+    if not is_told(row):
         return {"value": "", "band": "not known", "word": ""}
     where = region(row)
     if not where.offered:
@@ -164,6 +166,28 @@ def _spans(one: ClassRun) -> Iterator[tuple[str, int, tuple[Reading, ...]]]:
     for nights, n, found in one.windows:
         yield _last(nights), n, found
     yield ALL, one.n, one.readings
+
+
+def changes(series: Series) -> dict[str, Any] | None:
+    """Return a line a class and window: whether its units differ from those of nights before it."""
+    known = [(one, seen) for one in series.runs[-1].classes for seen in one.changes]
+    tested = {id(seen): seen.p_value for _, seen in known if seen.p_value is not None}
+    together = dict(zip(tested, holm(list(tested.values())), strict=True))
+    lines = [
+        [one.name, _last(seen.nights), *_changed(seen, together.get(id(seen)))]
+        for one, seen in known
+    ]
+    heads = ["Class", "Nights", "In words", _units(series), "Before", "p", "Holm's"]
+    return {"heads": heads, "lines": lines, "text": 3, "long": 2} if tested else None
+
+
+def _changed(seen: Change, together: float | None) -> list[str]:
+    if seen.p_value is None or together is None:
+        return [f"Not tested: {seen.reason}.", "–", "–", "–", "–"]
+    differs = f"Unlike those from night {seen.since} on"
+    words = differs if together <= ALPHA else "Noise and chance may explain all differences"
+    p_values = [f"{digits_up(p, 2)}" for p in (seen.p_value, together)]
+    return [f"{words}.", f"{seen.n:,}", f"{seen.before:,}", *p_values]
 
 
 def correlations(series: Series) -> Figure | None:

@@ -16,9 +16,9 @@ LEVEL = 0.95
 
 def regions(rows: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any] | None:
     """Return a line a class of a release or a night; None where none says what they are made of."""
-    if not any(map(_is_told, rows)):
+    if not any(map(is_told, rows)):
         return None
-    found = {row["class_name"]: radius_of(row) for row in rows if _is_told(row)}
+    found = {row["class_name"]: radius_of(row) for row in rows if is_told(row)}
     apart = _nearest({name: where for name, (_, where) in found.items() if where is not None})
     lines = [
         [row["class_name"], *_cells(row, *found[row["class_name"]], apart)]
@@ -30,7 +30,7 @@ def regions(rows: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any] | No
     return {"heads": heads, "lines": lines, "text": 2, "long": 1}
 
 
-def _is_told(row: Mapping[str, Any]) -> bool:
+def is_told(row: Mapping[str, Any]) -> bool:
     """Tell whether a class says what its region is made of."""
     return bool(row.get("certainty") or row.get("observed"))
 

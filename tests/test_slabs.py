@@ -35,7 +35,7 @@ def cut(volume: NDArray[Any], mask: NDArray[Any] | None, sizes: list[int]) -> It
         start, place = stop, place + 1
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     st.tuples(st.integers(1, 12), st.integers(1, 9), st.integers(1, 9)),
     st.lists(st.integers(1, 6), min_size=1, max_size=4),

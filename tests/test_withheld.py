@@ -281,11 +281,8 @@ def test_no_region_of_a_scan_is_told_of(
 
 BESIDE: dict[str, tuple[str, Callable[[Path], object]]] = {
     "nothing inside": ("png", lambda file: Image.new("L", (28, 28)).save(file)),
-    "size": ("png", lambda file: Image.new("L", (9, 28), 255).save(file)),
     "no picture": ("png", Path.unlink),
     "elsewhere": ("nii", lambda file: save_region(file, 28, 28, 1, moved=9.0)),
-    "other voxels": ("nii", lambda file: save_region(file, 28, 27, 1)),
-    "no number": ("nii", lambda file: save_region(file, 28, 28, 1, inside=np.nan)),
     "no volume": ("nii", lambda file: file.write_bytes(NAME.encode() * 99)),
 }
 

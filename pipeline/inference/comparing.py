@@ -11,7 +11,9 @@ same, and only what it does to one and not to the other moves δ. Of two balls a
 wider cuts less, by the difference of the mean lengths that are cut; of two intervals the same holds
 at either end. If the centres lie Δ apart, off the line, the share p that is clipped goes along by
 no more than p·‖Δ‖, were all of it cut in the direction of Δ; as Δ is noise, of m directions in one,
-p·‖Δ‖/√m counts. B is the square of the sum (`_clipping`). With B of two regions, as if nothing were
+p·‖Δ‖/√m counts. That axes differ, too, as each release has its own, is not reckoned with: of retina
+and cells, 8 pairs of sizes and μ each, 4 % of 120 pairs of one class seem two, and never above 9 %.
+B is the square of the sum (`_clipping`). With B of two regions, as if nothing were
 in common, the classes of BreastMNIST were told apart in 15 of 20 pairs at n = 200 and μ = 0.5, so
 they are in 17.
 

@@ -35,8 +35,9 @@ LANES = 16
 BLOCK = 4096
 """Voxels whose products are summed before the sum is widened: a lane holds 2·BLOCK/LANES of them,
 each within 2043², and int32 holds their sum."""
-STRIP = 896
-"""Voxels of a slice of a strip, about: all buffers nearly fit the first-level cache."""
+STRIP = 1100
+"""Voxels of a slice of a strip, about: longer ones leave the first-level cache, and shorter ones
+filter more rows twice. Strips of 28×28 have all rows, strips of 64×64 a quarter."""
 DIGIT = 32
 """A second derivative is DIGIT · (high + 2040) + low."""
 ROWS, TILE = 11, 4

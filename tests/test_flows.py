@@ -6,7 +6,7 @@ import json
 import re
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -146,6 +146,22 @@ def test_prefect_hears_of_no_file(
     assert any("which one and why is withheld" in one for one in told)
     assert not any("benengeli" in one for one in told)
     assert not any("benengeli" in file.read_text() for file in tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize("protocol", ["tls", "tcp"])
+def test_a_cluster_of_ours_takes_work_from_nobody_else(protocol: str) -> None:
+    """A client without the certificate that was made for the cluster does not get in."""
+    from distributed import Client, LocalCluster
+
+    from flows.runners import task_runner
+
+    asked = {**cast(Any, task_runner("dask")).cluster_kwargs, "n_workers": 0}
+    with LocalCluster(**asked) as cluster:
+        address = re.sub("^tls", protocol, cluster.scheduler_address)
+        with pytest.raises((OSError, RuntimeError, TypeError)):
+            Client(address, timeout="2s")
+        with Client(cluster) as ours:
+            assert ours.scheduler_info()["workers"] == {}
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def run() -> list[dict[str, Any]]:
     with ExitStack() as stack:
         clusters = {
             count: stack.enter_context(
-                LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
+                LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address="127.0.0.1:0")
             )
             for count in seconds
         }

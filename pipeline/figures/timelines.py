@@ -111,11 +111,10 @@ def _layers(
     base = chart.encode(along, colour)
     layers = [] if scale.middle is None else [_middle(scale.middle)]
     if len(runs) > 1:
-        area = base.mark_area(fillOpacity=0.16, clip=True, line=False)
-        layers.append(area.encode(alt.Y("low:Q", **up), alt.Y2("high")))
+        layers.append(_bands(base.mark_area(fillOpacity=0.16, clip=True, line=False), up))
         layers.append(base.mark_line(strokeWidth=1.8, clip=True).encode(alt.Y("value:Q", **up)))
     else:
-        layers.append(_bars(base, up))
+        layers.append(_bands(base.mark_rule(strokeWidth=2), up))
     dots = base.mark_point(filled=True, opacity=1, size=14 if len(runs) > MANY else 44)
     layers.append(dots.encode(alt.Y("value:Q", **up), shape, tooltip=_tips("run")))
     return alt.layer(*layers).properties(width=800, height=240)
@@ -269,11 +268,18 @@ def _middle(value: float) -> Any:
     return once.mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1).encode(y=alt.datum(value))
 
 
-def _bars(base: Any, up: Mapping[str, Any]) -> Any:
-    """Return bands as upright strokes."""
+def _bands(mark: Any, up: Mapping[str, Any]) -> Any:
+    """Return bands, drawn by `mark`, with a gap where one is missing; of no height where all are.
+
+    An axis of no numbers at all would be a warning in the console of whoever reads the page.
+    """
     import altair as alt
 
-    return base.mark_rule(strokeWidth=2).encode(alt.Y("low:Q", **up), alt.Y2("high"))
+    found = mark.transform_joinaggregate(bands="valid(low)").transform_calculate(
+        bottom="datum.bands > 0 ? datum.low : datum.value",
+        top="datum.bands > 0 ? datum.high : datum.value",
+    )
+    return found.encode(alt.Y("bottom:Q", **up), alt.Y2("top"))
 
 
 def _tips(first: str) -> list[Any]:

@@ -90,8 +90,8 @@ def task_runner(name: str) -> "TaskRunner[Any]":
         cluster = {
             "n_workers": workers,
             "threads_per_worker": 1,
-            "dashboard_address": "127.0.0.1:0",  # any free port; None would ask for one that is fixed
-            "security": True,  # certificates of its own: whoever reaches a scheduler runs code on it
+            "dashboard_address": "127.0.0.1:0",  # any free port; with None, 8787
+            "security": True,  # its own certificates: who reaches a scheduler runs code on it
         }
         return DaskTaskRunner(cluster_kwargs=cluster)
     return DaskTaskRunner(address=name)

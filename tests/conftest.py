@@ -3,12 +3,15 @@
 import flows  # noqa: F401  (its settings come before Prefect)
 
 # isort: split
+import json
 import os
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import prefect.main  # noqa: F401  (see below)
 import pytest
@@ -21,7 +24,6 @@ from skips import (  # noqa: F401  (hooks)
     pytest_sessionfinish,
 )
 
-from flows.attached import start_attached
 from pipeline.geometry import inductive
 
 # Prefect configures logging when it is first imported, which shuts the handlers that exist; absl's,
@@ -74,65 +76,96 @@ def volumes() -> Path:
     return images(VOLUMES) or pytest.skip(NO_VOLUMES)
 
 
+class Server(NamedTuple):
+    """A new database of Prefect's, and the variables that lead to the server that made it."""
+
+    new: Path
+    told: dict[str, str]
+
+
 @pytest.fixture(scope="session")
-def prefect_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a new database of Prefect's, which takes 5 s to make: once for all processes."""
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server of Prefect's for all processes, which takes seconds to start.
+
+    It ends when its pipe does, into which each process that uses it holds an end. Should all others
+    have ended before, a process starts another one.
+    """
     place = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         place = place.parent  # of the folders of all processes
-    home = place / "prefect"
-    with FileLock(place / "prefect.lock"):
-        if not home.exists():
-            making = place / "making"
-            making.mkdir()
-            with running_server(making):
-                pass
-            making.rename(home)
-    return home / "prefect.db"
+    with FileLock(place / "server.lock"):
+        number = len(list(place.glob("server-*")))
+        home = place / f"server-{number - 1}"
+        try:
+            end = os.open(home / "pipe", os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # no such pipe, or nobody reads it
+            home = place / f"server-{number}"
+            home.mkdir()
+            end = _serve(home)
+    try:
+        told = json.loads((home / "told.json").read_text())
+        yield Server(home / "new.db", told)
+    finally:
+        os.close(end)
 
 
-@contextmanager
-def running_server(home: Path) -> Iterator[dict[str, str]]:
-    """Run a server with its state in `home`, and give the variables that lead to it."""
+def _serve(home: Path) -> int:
+    """Start a server with its state in `home`, keep its database as it is new, give the pipe."""
+    os.mkfifo(home / "pipe", 0o600)
+    reading = os.open(home / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    end = os.open(home / "pipe", os.O_WRONLY)
+    os.set_blocking(reading, True)
     secret = "covdp:the secret of the suite"
     told = {"PREFECT_HOME": str(home), "PREFECT_SERVER_API_AUTH_STRING": secret}
-    with start_attached("flows.guarded", environment=told, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        port = int(process.stdout.readline())
-        assert process.stdout.readline() == b"ready\n"
-        address = f"http://127.0.0.1:{port}/api"
-        yield {"PREFECT_API_URL": address, "PREFECT_API_AUTH_STRING": secret}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.guarded"],
+        stdin=reading,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **told},
+        start_new_session=True,
+    )
+    os.close(reading)
+    assert process.stdout is not None
+    with process.stdout as said:
+        port = int(said.readline())
+        assert said.readline() == b"ready\n"
+    process.returncode = 0  # it is not waited for: others may use it when this process has ended
+    address = f"http://127.0.0.1:{port}/api"
+    ways = {"PREFECT_API_URL": address, "PREFECT_API_AUTH_STRING": secret}
+    (home / "told.json").write_text(json.dumps(ways))
+    copy_database(home / "prefect.db", home / "new.db")
+    return end
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy a database that others may be writing to."""
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
 
 
 @pytest.fixture(scope="session")
-def copy_prefect(prefect_database: Path) -> Callable[[Path], Path]:
+def copy_prefect(shared_server: Server) -> Callable[[Path], Path]:
     """Give a function that makes a Prefect folder, its database made already, and returns it."""
 
     def copy(folder: Path) -> Path:
         folder.mkdir(parents=True)
-        with (
-            closing(sqlite3.connect(prefect_database)) as source,
-            closing(sqlite3.connect(folder / "prefect.db")) as target,
-        ):
-            source.backup(target)
+        copy_database(shared_server.new, folder / "prefect.db")
         return folder
 
     return copy
 
 
 @pytest.fixture(scope="session")
-def prefect_server(
-    copy_prefect: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, str]]:
-    """One server for the flows and the commands of a process; the variables that lead to it."""
+def prefect_server(shared_server: Server) -> Iterator[dict[str, str]]:
+    """Lead the flows and the commands of a process to the server; the variables that do."""
     from prefect.settings import (
         PREFECT_API_AUTH_STRING,
         PREFECT_API_URL,
         temporary_settings,
     )
 
+    told = shared_server.told
     with (
-        running_server(copy_prefect(tmp_path_factory.mktemp("server") / "prefect")) as told,
         pytest.MonkeyPatch.context() as patch,
         temporary_settings(
             {

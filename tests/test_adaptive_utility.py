@@ -25,7 +25,7 @@ from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain
 from pipeline.errors import DomainError
 from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point
-from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, prepare
+from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, admit, prepare
 from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import GDP
 from tests.sample_means import adaptive, drawn
@@ -81,10 +81,15 @@ def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
     return float(np.mean(errors)), float(np.std(errors, ddof=1)) / math.sqrt(len(errors))
 
 
+def errors_of(ready: Prepared, mu: float, seed: int, *, size: int) -> FloatArray:
+    """Return how far `size` means are from the exact one."""
+    draws = drawn(ready, GDP(mu), seed, size=size)
+    return ready.records.space.dist(ready.records.inductive.point, draws.outputs)
+
+
 def trial(ready: Prepared, radius: float, mu: float, *, size: int, seed: int = 1) -> Trial:
     """Draw `size` means and measure how far they are from the exact one."""
-    draws = drawn(ready, GDP(mu), seed, size=size)
-    errors = ready.records.space.dist(ready.records.inductive.point, draws.outputs)
+    errors = errors_of(ready, mu, seed, size=size)
     own = float(errors.std(ddof=1)) / math.sqrt(size)
     paper, spread = papers(ready, radius, mu)
     return Trial(float(errors.mean()), math.hypot(own, spread), paper)
@@ -151,19 +156,26 @@ def test_five_times_nearer_on_real_classes(
 ) -> None:
     """At n·μ ≥ 300 and μ ≤ 0.5 the error is at most a fifth of the papers', 3 standard errors off.
 
-    BreastMNIST has too few images for n·μ = 300 at μ ≤ 0.5. False alarms: the closest ratio, 5.2 at
-    4000 of `retina`, is 5 standard errors from 5, of which it must show 3: one run in 40 with
-    another seed would not.
+    BreastMNIST has too few images for n·μ = 300 at μ ≤ 0.5. Draws are added until that is shown,
+    100 at first and 1600 at most, twice as many each time. False alarms: the closest ratio, 5.2 at
+    4000 of `retina`, is 5.8 standard errors from 5 in the end: one run in 400 with another seed. A
+    ratio of 5 would pass one of the five looks in less than one run in 150.
     """
     manifold, facts = spd("spd-log-euclidean")
     points = points_of(images_of(name, label, request), manifold)
-    ready = adaptive(points, domain=facts, manifold=manifold)
-    cells = [(300, 200), (1000, 300), (2000, 400), (4000, 1200)]
-    cells = [cell for cell in cells if cell[0] <= ready.records.n / 2]
+    records = admit(points, domain=facts, manifold=manifold)
+    ready = prepare(records, AdaptivePlan(moment=False), rng=None)
+    cells = [information for information in (300, 1000, 2000, 4000) if information <= records.n / 2]
     assert cells
-    for information, size in cells:
-        found = trial(ready, facts.radius, information / ready.records.n, size=size)
-        assert 5.0 * (found.error + 3.0 * found.spread) <= found.paper
+    for information in cells:
+        mu, errors = information / records.n, np.empty(0)
+        paper, _ = papers(ready, facts.radius, mu)
+        for seed, size in enumerate((100, 100, 200, 400, 800)):
+            errors = np.append(errors, errors_of(ready, mu, seed, size=size))
+            surely = errors.mean() + 3.0 * errors.std(ddof=1) / math.sqrt(len(errors))
+            if 5.0 * surely <= paper:
+                break
+        assert 5.0 * surely <= paper, information
 
 
 @pytest.mark.parametrize(("name", "label"), CLASSES)

@@ -128,6 +128,7 @@ def test_prefect_hears_of_no_file(
 ) -> None:
     """A run on an image at fault names it on the terminal alone, not where Prefect keeps states."""
     from prefect.client.orchestration import get_client
+    from prefect.client.schemas.sorting import FlowRunSort, LogSort, TaskRunSort
 
     for label, number in product("ab", range(2)):
         file = tmp_path / "ward" / label / f"benengeli-{number}.png"
@@ -140,8 +141,11 @@ def test_prefect_hears_of_no_file(
     said = capsys.readouterr().err
     assert "b/benengeli-1.png: images must have one size, found (9, 9)" in said
     with get_client(sync_client=True) as client:
-        runs = [*client.read_flow_runs(), *client.read_task_runs()]
-        logs = client.read_logs()
+        runs = [
+            *client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC),
+            *client.read_task_runs(sort=TaskRunSort.END_TIME_DESC),
+        ]
+        logs = client.read_logs(sort=LogSort.TIMESTAMP_DESC)
     told = [run.model_dump_json() for run in runs] + [log.model_dump_json() for log in logs]
     assert any("which one and why is withheld" in one for one in told)
     assert not any("benengeli" in one for one in told)

@@ -180,8 +180,11 @@ class Spectral:
         def inside(coordinates: FloatArray) -> FloatArray:
             values, vectors = sym_eig(unvecd(coordinates))
             fitted = fit_spectrum(values, low, total)
-            moved = (np.abs(fitted - values) > TOLERANCE).any(axis=-1, keepdims=True)
-            return np.where(moved, vecd(assemble(vectors, fitted)), coordinates)
+            moved = (np.abs(fitted - values) > TOLERANCE).any(axis=-1)
+            out = np.array(coordinates)
+            if moved.any():
+                out[moved] = vecd(assemble(vectors[moved], fitted[moved]))
+            return out
 
         return Place(inside, 2.0 * math.sqrt(k) * TOLERANCE, total / facts.eta)
 

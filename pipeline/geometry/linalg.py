@@ -51,10 +51,14 @@ def unvecd(coordinates: FloatArray) -> FloatArray:
     if k < 1 or k * (k + 1) // 2 != length:
         raise DomainError(f"coordinates must have length k(k+1)/2 (1, 3, 6, 10, …), found {length}")
     rows, columns = _above(k)
-    matrices = np.zeros((*coordinates.shape[:-1], k, k))
-    matrices[..., range(k), range(k)] = coordinates[..., :k]
-    matrices[..., rows, columns] = coordinates[..., k:] / math.sqrt(2.0)
-    matrices[..., columns, rows] = matrices[..., rows, columns]
+    matrices = np.empty((*coordinates.shape[:-1], k, k))
+    flat, others = (
+        matrices.reshape(*matrices.shape[:-2], k * k),
+        coordinates[..., k:] / math.sqrt(2.0),
+    )
+    flat[..., :: k + 1] = coordinates[..., :k]
+    flat[..., rows * k + columns] = others
+    flat[..., columns * k + rows] = others
     return matrices
 
 

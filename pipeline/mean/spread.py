@@ -93,11 +93,12 @@ def _clipped_moments(
 ) -> tuple[float, float, float]:
     """Return E x, E x² and the share inside, for x clipped to [low, high]; bins end at `ends`."""
     weights = shares / max(float(shares.sum()), 1e-12)
-    begin, end = np.clip(ends[:-1], low, high), np.clip(ends[1:], low, high)
+    cut = np.minimum(np.maximum(ends, low), high)
+    begin, end = cut[:-1], cut[1:]
     length = np.diff(ends)
     inside = (end - begin) / length
-    below = np.clip((low - ends[:-1]) / length, 0.0, 1.0)
-    above = np.clip((ends[1:] - high) / length, 0.0, 1.0)
+    below = np.minimum(np.maximum((low - ends[:-1]) / length, 0.0), 1.0)
+    above = np.minimum(np.maximum((ends[1:] - high) / length, 0.0), 1.0)
     first = inside * (begin + end) / 2.0 + below * low + above * high
     second = inside * (begin**2 + begin * end + end**2) / 3.0 + below * low**2 + above * high**2
     return float(weights @ first), float(weights @ second), float(weights @ inside)

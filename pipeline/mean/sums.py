@@ -10,12 +10,14 @@ said in ``vector_mean.py``.
 Sums of the products v·vᵀ, of the very same lattice vectors, are as exact. A product has twice the
 digits of a coordinate, so each coordinate is split, v·2⁴⁰ = 2²⁰·upper + lower, both at most 2²⁰ in
 size, and one matrix product in doubles adds the products of the halves: whole numbers of at most
-2⁴⁰, so that sums of 2¹² of them stay below 2⁵³ and no order of adding them rounds. Next on the
+2⁴⁰, so that sums of 2¹² of them stay below 2⁵³ and no order of adding them rounds. These sums are
+added in 64 bits in the same blocks, where they stay below 2⁶¹, two of them below 2⁶². Next on the
 path: ``second_moment.py``.
 """
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -67,8 +69,8 @@ def clipped_sum(
 ) -> NDArray[np.int64]:
     """Return Σ 2⁴⁰·(clip(x) − (low + high)/2, clip(z − centre))/units, (d,), each term rounded.
 
-    No number counts as 0. At most `BLOCK` records. Where zeros (n, 2d) are given, the upper halves
-    of all terms are written into them, then the lower ones.
+    No number counts as 0. At most `BLOCK` records. Where `halves`, (n, 2d), are given, the upper
+    halves of all terms are written into them, then the lower ones.
     """
     out = np.zeros(seen.shape[1], np.int64)
     middle, per = 0.5 * (low + high), PER_UNIT / units
@@ -94,6 +96,9 @@ def clipped_sum(
                 if halves is not None:
                     upper = (term + rounding) >> HALF
                     halves[n, lines + i], halves[n, lines + d + i] = upper, term - (upper << HALF)
+        elif halves is not None:
+            for i in range(lines, d):
+                halves[n, i], halves[n, d + i] = 0.0, 0.0
     return out
 
 
@@ -140,24 +145,42 @@ def clipped_totals(parts: Iterable[Sized], to: Clipping) -> tuple[list[int], lis
     halves = np.empty((PRODUCTS, 2 * d))
     first, second = [0] * d, [0] * (d * (d + 1) // 2)
     for seen, size in parts:
-        for start in range(0, len(seen), PRODUCTS):
-            block = slice(start, start + PRODUCTS)
-            own = halves[: len(seen[block])]
-            own.fill(0.0)
-            found = clipped_sum(seen[block], size[block], *to, own).tolist()
-            first = [one + other for one, other in zip(first, found, strict=True)]
-            second = [one + other for one, other in zip(second, _products(own), strict=True)]
+        for start in range(0, len(seen), BLOCK):
+            block = slice(start, start + BLOCK)
+            total, products = _block_sums(seen[block], size[block], to, halves)
+            first = [one + other for one, other in zip(first, total.tolist(), strict=True)]
+            second = [one + other for one, other in zip(second, _whole(products), strict=True)]
     return first, second
 
 
-def _products(halves: FloatArray) -> list[int]:
-    """Return Σ v·vᵀ of at most `PRODUCTS` vectors in halves, (n, 2d), exactly."""
-    d = halves.shape[1] // 2
-    sums = (halves.T @ halves).astype(np.int64)
-    pairs = tuple(map(np.append, np.diag_indices(d), np.triu_indices(d, 1)))
-    blocks = sums[:d, :d], sums[:d, d:] + sums[d:, :d], sums[d:, d:]
+def _block_sums(
+    seen: FloatArray, size: FloatArray, to: Clipping, halves: FloatArray
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return `clipped_sum` of at most `BLOCK` records, and the products of all halves, (2d, 2d)."""
+    total, products = np.zeros(len(to.units), np.int64), np.zeros((halves.shape[1],) * 2, np.int64)
+    for start in range(0, len(seen), PRODUCTS):
+        few = slice(start, start + PRODUCTS)
+        own = halves[: len(seen[few])]
+        total += clipped_sum(seen[few], size[few], *to, own)
+        products += (own.T @ own).astype(np.int64)
+    return total, products
+
+
+def _whole(products: NDArray[np.int64]) -> list[int]:
+    """Return Σ v·vᵀ of the products of halves, (2d, 2d), exactly."""
+    d = len(products) // 2
+    pairs = _pairs(d)
+    middle = products[:d, d:] + products[d:, :d]
+    blocks = products[:d, :d], middle, products[d:, d:]
     places = zip(*(block[pairs].tolist() for block in blocks), strict=True)
     return [(high << 2 * HALF) + (middle << HALF) + low for high, middle, low in places]
+
+
+@lru_cache(maxsize=64)
+def _pairs(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and columns of the diagonal, then of the strict upper triangle, row by row."""
+    (rows, columns), (above, beside) = np.diag_indices(d), np.triu_indices(d, 1)
+    return np.append(rows, above), np.append(columns, beside)
 
 
 def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:

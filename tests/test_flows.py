@@ -169,8 +169,11 @@ def test_a_cluster_of_ours_takes_work_from_nobody_else(protocol: str) -> None:
 
 
 @pytest.mark.slow
-def test_dask_gives_the_same_numbers_as_threads(tmp_path: Path, tiles_run: Path) -> None:
-    """A run on a real Dask cluster of this machine writes the errors that threads wrote."""
+def test_dask_gives_the_same_numbers_as_threads(
+    tmp_path: Path, tiles_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run on a real Dask cluster of two workers writes the errors that threads wrote."""
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
     text = MAIN.read_text(encoding="utf-8").replace("repetitions = 100", "repetitions = 20")
     few = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]", text)
     (tmp_path / "few.toml").write_text(few, encoding="utf-8")

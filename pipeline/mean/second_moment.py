@@ -25,7 +25,6 @@ of whole numbers, of norm at most √(3/8)·(1 + ε)² < 1, rounded once like th
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 import numpy as np
 
@@ -43,10 +42,9 @@ FACTOR = DIAGONAL / PER_WEIGHT
 """λ."""
 
 
-@lru_cache(maxsize=64)
-def weights(dim: int) -> tuple[int, ...]:
+def weights(dim: int) -> list[int]:
     """Return what each coordinate of the sum of v·vᵀ is weighed with, over `PER_WEIGHT`."""
-    return (DIAGONAL,) * dim + (OFF_DIAGONAL,) * (dim * (dim - 1) // 2)
+    return [DIAGONAL] * dim + [OFF_DIAGONAL] * (dim * (dim - 1) // 2)
 
 
 def paired_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:

@@ -10,7 +10,6 @@ tests.tuning`` tries others on public images.
 """
 
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -74,8 +73,9 @@ def smooth(counts: FloatArray, noise: FloatArray, chain: Chain) -> FloatArray:
 
 def estimate(counts: FloatArray, noise: FloatArray, chain: Chain) -> tuple[FloatArray, FloatArray]:
     """Return posterior mean and variance of some of the shares, (b,) each: their sum is unknown."""
-    levels = _levels(float(noise.min()))
-    return posterior(counts, noise, levels, _moves(len(levels) - 1, chain), chain.first)
+    rungs = max(1, math.ceil(-math.log(LEAST * float(noise.min())) / math.log(LADDER)))
+    levels = np.concatenate([[0.0], LEAST * noise.min() * LADDER ** np.arange(rungs)])
+    return posterior(counts, noise, levels, _moves(rungs, chain), chain.first)
 
 
 def posterior(
@@ -97,16 +97,6 @@ def posterior(
     return mean, (weights * ((share - mean[:, None]) ** 2 + gain * spread)).sum(axis=1)
 
 
-@lru_cache(maxsize=64)
-def _levels(least: float) -> FloatArray:
-    """Return 0 and the rungs up to a share of 1, for the least noise."""
-    rungs = max(1, math.ceil(-math.log(LEAST * least) / math.log(LADDER)))
-    levels = np.concatenate([[0.0], LEAST * least * LADDER ** np.arange(rungs)])
-    levels.flags.writeable = False
-    return levels
-
-
-@lru_cache(maxsize=64)
 def _moves(rungs: int, chain: Chain) -> FloatArray:
     """Return the transition probabilities between empty and the levels, (rungs + 1, rungs + 1)."""
     steps = np.arange(rungs)
@@ -115,7 +105,6 @@ def _moves(rungs: int, chain: Chain) -> FloatArray:
     moves[0, 0], moves[0, 1:] = 1.0 - chain.rise, chain.rise / rungs
     moves[1:, 0] = chain.drop
     moves[1:, 1:] = (1.0 - chain.drop) * kin / kin.sum(axis=1, keepdims=True)
-    moves.flags.writeable = False
     return moves
 
 

@@ -45,9 +45,11 @@ types: $(VENV)/.dev  ## Strict types of pipeline and flows
 contracts: $(VENV)/.dev  ## Who may import whom
 	@$(BIN)/lint-imports --no-logo
 
-# nothing was compiled when it was installed, and a hundred processes of the suite import it
+# nothing was compiled when it was installed, and a hundred processes of the suite import it; four of
+# them keep the cores busy, with one thread each
 tests: export PYTHONDONTWRITEBYTECODE :=
 tests: export OPENBLAS_NUM_THREADS := 1
+tests: export NUMBA_NUM_THREADS := 1
 tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL first
 	@$(BIN)/python -m tests.components
 	@$(BIN)/python -m pytest --numprocesses 4 --dist worksteal  # of two cores: two of four wait

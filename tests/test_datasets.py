@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,16 +125,17 @@ def test_import_is_light() -> None:
     "kind", ["array file", "3-D set", "folders", "a table", "DICOM", "NIfTI", "volumes"]
 )
 def test_readme_example_runs(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worked examples of data/README.md run as they are printed."""
+    """The worked examples of data/README.md run as they are printed, those of a section in turn."""
     monkeypatch.chdir(tmp_path)
     text = (resource("data") / "README.md").read_text()
     sections = re.split(r"^## ", text, flags=re.M)
     (section,) = [part for part in sections if part.startswith("Your own") and kind in part[:50]]
-    (card,) = re.findall(r"```toml\n(.*?)```", section, flags=re.S)
-    (name,) = set(re.findall(r"`(\w+\.toml)`", section))
-    Path(name).write_text(card)
+    cards = re.findall(r"```toml\n(.*?)```", section, flags=re.S)
+    for name, card in zip(dict.fromkeys(re.findall(r"`(\w+\.toml)`", section)), cards, strict=True):
+        Path(name).write_text(card)
+    names: dict[str, Any] = {}
     for code in re.findall(r"```python\n(.*?)```", section, flags=re.S):
-        exec(compile(code, kind, "exec"), {})
+        exec(compile(code, kind, "exec"), names)
 
 
 def test_tiles_need_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom, chi2, mannwhitneyu
+from scipy.stats import binom, chi2, mannwhitneyu, ncx2
 
 from pipeline import open_dataset
 from pipeline.arrays import FloatArray
@@ -32,6 +32,7 @@ from pipeline.inference.classifying import RIDGE
 from pipeline.inference.coordinates import slope
 from pipeline.inference.geodesics import noise_norm
 from pipeline.inference.regions import CLIPPED, NOISY
+from pipeline.inference.released import read
 from pipeline.mean import AdaptivePlan, Observed, Records, Release, SinglePlan, admit, mean
 from pipeline.mean.observed import as_values, noise_edge, noisy_covariance
 from pipeline.mean.second_moment import FACTOR
@@ -218,7 +219,9 @@ def test_documents_of_older_versions_are_read_on_the_safe_side() -> None:
     for name in ("lost_below", "lost_above", "lost_rest"):
         del row["observed"][name]
     seen = observed(lost_below=0.3, lost_rest=0.1)
-    np.testing.assert_allclose(region(row).covariance, seen.noise + seen.lost, rtol=1e-12)
+    np.testing.assert_allclose(read(row).observed.lost, seen.lost, rtol=1e-12)
+    assert region(row).law == pytest.approx(region(entry(seen)).law)
+    assert region(row).radius == pytest.approx(region(entry(seen)).radius)
 
 
 def test_a_region_is_the_ellipsoid_that_it_says() -> None:
@@ -226,17 +229,16 @@ def test_a_region_is_the_ellipsoid_that_it_says() -> None:
     seen = observed(lost_below=0.1, lost_above=0.3, lost_rest=0.2, unnoticed=0.4)
     found = region(entry(seen), 0.9)
     values, vectors = np.linalg.eigh(found.covariance)
-    ends = np.sqrt(chi2.ppf(0.9, D) * values) * vectors
+    ends = np.sqrt(found.quantile * values) * vectors
     inner, outer = (FLAT.exp(found.centre, scale * ends.T) for scale in (0.999, 1.001))
     assert found.contains(inner).all()
     assert not found.contains(outer).any()
     assert found.radius == pytest.approx(np.sqrt(np.mean(np.sum(ends**2, axis=0))))
     assert found.unnoticed == 0.4
-    line = seen.axes[0] / 4.0
-    lost = found.covariance - seen.noise
-    assert line @ lost @ line == pytest.approx(0.09)
-    assert np.trace(lost) == pytest.approx(0.09 + 0.04)
-    np.testing.assert_allclose(lost @ line, 0.09 * line, atol=1e-12)
+    np.testing.assert_allclose(found.covariance, seen.noise, rtol=1e-9, atol=1e-15)
+    assert (found.law.line, found.law.rest) == pytest.approx(((0.3 / 0.04) ** 2, (0.2 / 0.02) ** 2))
+    assert found.quantile == pytest.approx(ncx2.ppf(0.9, D, 7.5**2 + 10.0**2))
+    np.testing.assert_allclose(found.reach(FLAT.exp(found.centre, ends.T)), 0.9, rtol=1e-6)
 
 
 @pytest.mark.usefixtures("short_walks")

@@ -35,8 +35,6 @@ def run_regions(
 
 def columns(data: ClassData, records: Records, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Return the rows of one cell: a region a repetition, offered or not."""
-    from scipy.stats import chi2
-
     n = cell.series.n or records.n
     known = describe_cell(data, n, cell, setting)
     rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
@@ -51,8 +49,7 @@ def columns(data: ClassData, records: Records, cell: Cell, setting: Setting) -> 
             true = admit(drawn, domain=setting.domain, manifold=space).frechet.point
         found = region(released, LEVEL, of=of)
         away = space.log(found.centre, true)
-        length = float(away @ np.linalg.solve(found.covariance, away))
-        reach = float(chi2.cdf(length, space.dim))
+        reach = float(found.reach(true))
         rows.append((float(np.linalg.norm(away)), found.radius, reach, found.offered))
     error, radius, reached, offered = zip(*rows, strict=True)
     return known | {

@@ -9,8 +9,8 @@
 Everything here is post-processing of noised values: it costs no privacy, and needs no images. A
 released class is what `private_mean` returned first, or an entry of ``classes`` in a document of
 `covdp release`. Read in this order: ``released.py``, ``covariance.py``, ``coordinates.py``,
-``regions.py``, ``streams.py``, ``changes.py``, ``comparing.py``, ``classifying.py``,
-``pooling.py``, ``geodesics.py``.
+``ellipsoids.py``, ``regions.py``, ``streams.py``, ``changes.py``, ``comparing.py``,
+``classifying.py``, ``pooling.py``, ``geodesics.py``.
 """
 
 from pipeline.inference.classifying import Discriminants, lda, nearest_mean, of_means

@@ -1,8 +1,9 @@
 """Releases of several hospitals put together: no image moves, and no privacy is spent.
 
-Each hospital's mean before it was shrunk, u_i = m_i + N(0, V_i), V_i = S_i + B_i of its noise and
-of what clipping may do (``regions.py``), is a part; the covariance Σ of single records is the mean
-of the Σ̂_i by size.
+Each hospital's mean before it was shrunk, u_i = m_i + N(0, V_i), V_i = S_i + B_i of its noise and,
+squared and spread evenly, of what clipping may do (`Observed.lost`), is a part; the covariance Σ of
+single records is the mean of the Σ̂_i by size. That clipping does its worst in each hospital, and
+the same in all, is not reckoned with, as it is for one (``ellipsoids.py``).
 
 **Mean of all** records: Σ f_i·m_i of the released means m_i, f_i the share of hospital i in all
 records, with V = Σ f_i²·V_i; whatever they differ by. **Common mean**, of one population: by
@@ -28,6 +29,7 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point
 from pipeline.inference.coordinates import Placed, placed, slope
 from pipeline.inference.covariance import covariance
+from pipeline.inference.ellipsoids import Law
 from pipeline.inference.regions import NOISY, Region, is_offered
 from pipeline.inference.released import Released
 from pipeline.mean.pooling import Part, pool
@@ -154,8 +156,6 @@ def _region(
     unnoticed: float,
 ) -> Region:
     """Return the region around a place in coordinates at a base."""
-    from scipy.stats import chi2
-
     place, error = estimate
     centre = np.asarray(definite(manifold, manifold.exp(base, place)))
     turned = slope(manifold, base, place, centre)
@@ -165,7 +165,7 @@ def _region(
         centre=centre,
         covariance=turned.T @ error @ turned,
         level=level,
-        quantile=float(chi2.ppf(level, manifold.dim)),
+        law=Law(manifold.dim),
         unnoticed=unnoticed,
     )
 

@@ -1,15 +1,17 @@
 """Where the true mean lies, with a stated confidence: from released values alone.
 
-**Region.** An ellipsoid around the released mean: {x : uᵀV⁻¹u ≤ q}, u = log(centre, x), q the
-quantile of χ²_d. For the mean of the very records of the release V = S + B: S is the covariance of
-the noise, exactly, B the square of what clipping may do to the mean, along the line and, spread
-evenly, off it. For the mean of the population that they were drawn from, each by itself,
-V = S + B + Σ̂/n, Σ̂ the estimated covariance of single records.
+**Region.** An ellipsoid around the released mean: {x : uᵀW⁻¹u ≤ q}, u = log(centre, x). The error
+is noise, whose covariance S is known exactly, and what clipping does to the mean, of which a bound
+is estimated. For the mean of the very records of the release W = S, and q is the quantile of a
+noncentral χ²_d: the largest for any bias within the bound. For the mean of the population that they
+were drawn from, each by itself, S + Σ̂/n takes the place of S, Σ̂ the estimated covariance of single
+records, and W is of the shape of least radius. See ``ellipsoids.py``.
 
-B has no factor that was tried out. Along the line records that are cut above move the mean down by
-their mean length, and those below move it up: by the longer of both at most. Off the line all
-lengths count as if they pointed one way. Mostly they cancel to a third, but no release says so: the
-second moment tells how all records lie, and of a retina those that are clipped lie on one side.
+The bound has no factor that was tried out. Along the line records that are cut above move the mean
+down by their mean length, and those below move it up: by the longer of both at most. Off the line
+all lengths count as if they pointed one way. Mostly they cancel to a third, but no release says so:
+the second moment tells how all records lie, and of a retina those that are clipped lie on one side.
+What is estimated is the lengths, from noisy histograms.
 
 S belongs to the mean before it was shrunk. The released mean is nearer to the truth, by how much
 depends on the truth: the covariance that the shrinkage predicts makes regions far too small.
@@ -20,7 +22,7 @@ line (`CLIPPED`). Beyond that the predicted bias says little; with more noise th
 and regions would be offered by chance, where that estimate happens to be too small.
 
 **What it cannot know.** Far records that are too few for the noise of the survey to tell, such as
-empty images among a few hundred others, move the mean and are not in V; `Region.unnoticed` says by
+empty images among a few hundred others, move the mean beyond the bound; `Region.unnoticed` says by
 how much. No rule could mend that: let regions hold the mean m with probability 1 − α whatever the
 records. Of records of which one is replaced by an empty image, of mean m′, the region holds m′ as
 often; μ-GDP lets no event be rarer by more than 2Φ(μ/2) − 1 for the records as they are, so there
@@ -33,6 +35,7 @@ regions are as wide as one image can move the mean, though none may be empty.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -43,6 +46,7 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point
 from pipeline.inference.coordinates import slope
 from pipeline.inference.covariance import covariance
+from pipeline.inference.ellipsoids import Law, ellipsoid
 from pipeline.inference.released import Read, Released, manifold_of, read
 from pipeline.mean import Observed
 from pipeline.mean.observed import from_upper
@@ -71,11 +75,11 @@ class Region:
     centre : array, shape (*manifold.point_shape)
         The released mean.
     covariance : array, shape (d, d)
-        V, in coordinates at the centre (``manifold.log``).
+        W, in coordinates at the centre (``manifold.log``).
     level : float
         Confidence.
-    quantile : float
-        q, of χ²_d at that level.
+    law : Law
+        Of uᵀW⁻¹u, at worst.
     unnoticed : float
         How far the mean may lie beyond it because of far records that went unnoticed in the noise;
         0 where nothing was clipped along a line.
@@ -86,19 +90,34 @@ class Region:
     centre: NDArray[np.float64]
     covariance: FloatArray
     level: float
-    quantile: float
+    law: Law
     unnoticed: float
+
+    @cached_property
+    def quantile(self) -> float:
+        """The quantile q of the law at the level."""
+        return self.law.ppf(self.level)
 
     @property
     def radius(self) -> float:
-        """Root mean square of the ellipsoid's half-axes: √(q·tr V/d)."""
+        """Root mean square of the ellipsoid's half-axes: √(q·tr W/d)."""
         return math.sqrt(self.quantile * float(np.trace(self.covariance)) / self.manifold.dim)
 
     def contains(self, points: Point) -> NDArray[np.bool_]:
         """Return whether points, (..., *point_shape), lie in the region, (...)."""
+        return np.asarray(self._lengths(points) <= self.quantile)
+
+    def reach(self, points: Point) -> FloatArray:
+        """Return at which level points, (..., *point_shape), would lie on its edge, (...)."""
+        lengths = self._lengths(points)
+        return np.array([self.law.cdf(float(one)) for one in lengths.ravel()]).reshape(
+            lengths.shape
+        )
+
+    def _lengths(self, points: Point) -> FloatArray:
         places = self.manifold.log(self.centre, points)
-        lengths = np.linalg.solve(self.covariance, places[..., np.newaxis])[..., 0]
-        return np.asarray(np.sum(places * lengths, axis=-1) <= self.quantile)
+        solved = np.linalg.solve(self.covariance, places[..., np.newaxis])[..., 0]
+        return np.asarray(np.sum(places * solved, axis=-1))
 
 
 def region(
@@ -121,8 +140,6 @@ def region(
     ConfigError
         When `level` or `of` mean nothing, or the release has no adaptive mean.
     """
-    from scipy.stats import chi2
-
     if not 0.0 < level < 1.0:
         raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
     if of not in ("sample", "population"):
@@ -130,31 +147,30 @@ def region(
     if isinstance(released, Mapping) and "certainty" in released:
         where = _of_night(released, of)
     else:
-        where = _of_release(read(released), of)
-    return Region(
-        **where._asdict(), level=level, quantile=float(chi2.ppf(level, where.manifold.dim))
-    )
+        where = _of_release(read(released), of, level)
+    return Region(**where._asdict(), level=level)
 
 
 class _Where(NamedTuple):
-    """What a region has at any level."""
+    """What a region has beside its level."""
 
     manifold: Manifold
     offered: bool
     centre: NDArray[np.float64]
     covariance: FloatArray
+    law: Law
     unnoticed: float
 
 
-def _of_release(found: Read, of: str) -> _Where:
-    seen, manifold = found.observed, found.manifold
-    whole = seen.noise + seen.lost
+def _of_release(found: Read, of: str, level: float) -> _Where:
+    seen, manifold, scatter = found.observed, found.manifold, None
     if of == "population" and seen.moment is not None:
-        whole = whole + covariance(seen) / seen.n
+        scatter = covariance(seen) / seen.n
+    whole, law = ellipsoid(seen, scatter, level)
     place = manifold.log(seen.base, found.point)
     turned = slope(manifold, seen.base, place, found.point)
     return _Where(
-        manifold, is_offered(seen), found.point, turned.T @ whole @ turned, seen.unnoticed
+        manifold, is_offered(seen), found.point, turned.T @ whole @ turned, law, seen.unnoticed
     )
 
 
@@ -169,7 +185,7 @@ def _of_night(row: Mapping[str, Any], of: str) -> _Where:
     point = np.array(row["point"], dtype=np.float64)
     manifold = manifold_of(told, len(point))
     whole = from_upper(np.array(told[of]), manifold.dim)
-    return _Where(manifold, told["offered"], point, whole, told["unnoticed"])
+    return _Where(manifold, told["offered"], point, whole, Law(manifold.dim), told["unnoticed"])
 
 
 def is_offered(observed: Observed) -> bool:

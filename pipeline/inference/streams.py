@@ -1,9 +1,9 @@
 """How certain the mean of all units of a stream is: what a region reads from a night's document.
 
 The mean is Σ G_i·u_i of the opening and the epochs (``mean/pooling.py``), u_i = m_i + an error of
-covariance V_i, that of its noise and of what clipping may do, reckoned as for a release of its own
-(``inference/regions.py``). With f_i the share of part i in all units and Σ̂ the covariance of single
-ones, the error is of covariance
+covariance V_i, that of its noise and, squared and spread evenly, of what clipping may do to each
+part by itself (`Observed.lost`). With f_i the share of part i in all units and Σ̂ the covariance of
+single ones, the error is of covariance
 
     Σ G_i·V_i·G_iᵀ + (G_i − f_i·Id)·(Σ̂/n_i)·(G_i − f_i·Id)ᵀ
 

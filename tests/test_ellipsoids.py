@@ -1,0 +1,127 @@
+"""Ellipsoids of known noise and bounded bias: they hold the error whichever way the bias points.
+
+Random tests are seeded, and fail for one seed in 10⁶ if what they test is so.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, chi2, ncx2
+
+from pipeline.arrays import FloatArray
+from pipeline.inference.ellipsoids import Law, bounds, ellipsoid
+from pipeline.mean import Observed
+
+D, DRAWS = 6, 20_000
+
+
+def observed(**fields: Any) -> Observed:
+    """Return an observation with a line and unlike scales off it, of which much was clipped."""
+    rng = np.random.default_rng(0)
+    scales = np.array([4.0, 0.5, 1.0, 1.0, 2.0, 3.0])
+    known: dict[str, Any] = {
+        "n": 200,
+        "base": np.eye(3),
+        "middle": np.zeros(D),
+        "axes": scales[:, np.newaxis] * np.linalg.qr(rng.standard_normal((D, D)))[0],
+        "vector": np.zeros(D),
+        "moment": None,
+        "sigma": 0.01,
+        "gain": 0.9,
+        "lines": 1,
+        "bias_line": 0.0,
+        "bias_rest": 0.0,
+        "variance_line": 0.0,
+        "variance_rest": 0.0,
+        "clipped": 0.0,
+        "unnoticed": 0.0,
+        "lost_below": 0.02,
+        "lost_above": 0.05,
+        "lost_rest": 0.06,
+    }
+    return Observed(**{**known, **fields})
+
+
+def scattered(seen: Observed) -> FloatArray:
+    """Return the covariance of the mean of a sample: uneven, and along the line and off it."""
+    rough = np.random.default_rng(1).standard_normal((D, D)) * [3.0, 0.1, 0.1, 0.5, 1.0, 2.0]
+    return np.asarray(seen.axes.T @ rough.T @ rough @ seen.axes * 4e-5)
+
+
+def biases(seen: Observed) -> list[FloatArray]:
+    """Return biases as long as they may be, in vectors: along each axis, and some others."""
+    along, off = bounds(seen)
+    turned = np.random.default_rng(2).standard_normal((8, D - 1))
+    ways = np.concatenate([np.eye(D - 1), turned / np.linalg.norm(turned, axis=1, keepdims=True)])
+    return [np.append(sign * along, off * way) for way in ways for sign in (-1.0, 1.0)]
+
+
+def held(
+    seen: Observed, scatter: FloatArray | None, bias: FloatArray, level: float, seed: int
+) -> int:
+    """Return how many of `DRAWS` errors with a bias are in the ellipsoid."""
+    shape, law = ellipsoid(seen, scatter, level)
+    whole = seen.noise if scatter is None else seen.noise + scatter
+    rng = np.random.default_rng(seed)
+    errors = rng.standard_normal((DRAWS, D)) @ np.linalg.cholesky(whole).T + bias @ seen.axes
+    lengths = np.sum(errors * np.linalg.solve(shape, errors.T).T, axis=1)
+    return int(np.sum(lengths <= law.ppf(level)))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_of_the_records_it_is_exact_for_every_longest_bias(level: float) -> None:
+    """As often as it says, whatever the direction; without a line too."""
+    low, high = binom.ppf([1e-8, 1.0 - 1e-8], DRAWS, level)
+    for seen in (observed(), observed(lines=0)):
+        for seed, bias in enumerate(biases(seen)[::3]):
+            longest = bias if seen.lines else np.append(0.6 * bounds(seen)[1], 0.8 * bias[1:])
+            assert low <= held(seen, None, longest, level, seed) <= high
+        assert held(seen, None, np.zeros(D), level, 0) > high
+
+
+@pytest.mark.parametrize("level", [0.3, 0.5, 0.9])
+def test_of_the_population_it_holds_whichever_way_the_bias_points(level: float) -> None:
+    """Along each axis and others, where single records scatter unevenly: at least as often."""
+    seen = observed()
+    shape, law = ellipsoid(seen, scattered(seen), level)
+    plain = seen.noise + scattered(seen)
+    raised = np.linalg.eigvalsh(np.linalg.inv(shape) - np.linalg.inv(plain))
+    assert law.weight > 1.0
+    assert (raised.min() < -1.0) == (level >= 0.5)  # noise that is not there
+    low = binom.ppf(1e-8, DRAWS, level)
+    for seed, bias in enumerate(biases(seen)):
+        assert held(seen, scattered(seen), bias, level, seed) >= low
+
+
+def test_its_shape_is_smaller_than_that_of_the_noise() -> None:
+    """Of least radius among those that hold; along the line no narrower than the noise alone."""
+    seen = observed()
+    shape, law = ellipsoid(seen, scattered(seen), 0.95)
+    plain, alike = ellipsoid(seen, scattered(seen), 0.95), Law(D, 1.0, law.line, law.rest)
+    whole = seen.noise + scattered(seen)
+    least = np.linalg.eigvalsh(np.linalg.inv(seen.axes).T @ whole @ np.linalg.inv(seen.axes))[0]
+    along, off = bounds(seen)
+    wide = ncx2.ppf(0.95, D, (along**2 + off**2) / least) * np.trace(whole)
+    assert plain[1].ppf(0.95) * np.trace(shape) < 0.8 * wide
+    assert alike.ppf(0.95) < law.ppf(0.95) < law.weight * alike.ppf(0.95)
+    line = seen.axes[0] / 4.0
+    assert line @ shape @ line >= line @ seen.noise @ line
+
+
+def test_the_law_is_that_of_the_sum() -> None:
+    """Against a million draws at many levels, to six standard errors; quantile undoes it."""
+    rng = np.random.default_rng(3)
+    first = 2.5 * rng.noncentral_chisquare(1, 7.0, 500_000)
+    draws = first + rng.noncentral_chisquare(4, 11.0, 500_000)
+    law = Law(5, 2.5, 7.0, 11.0)
+    for level in (0.01, 0.3, 0.9, 0.999):
+        value = law.ppf(level)
+        assert law.cdf(value) == pytest.approx(level, rel=1e-9)
+        spread = np.sqrt(level * (1.0 - level) / len(draws))
+        assert np.mean(draws <= value) == pytest.approx(level, abs=6.0 * spread)
+    near, far = Law(5, 1.0 + 1e-12, 7.0, 11.0), Law(5, 4.0, 900.0, 1e5)
+    assert near.ppf(0.95) == pytest.approx(ncx2.ppf(0.95, 5, 18.0), rel=1e-9)
+    assert far.cdf(far.ppf(0.999)) == pytest.approx(0.999, abs=1e-9)
+    assert Law(5).ppf(0.9) == pytest.approx(chi2.ppf(0.9, 5))
+    assert law.cdf(0.0) == 0.0

@@ -48,7 +48,7 @@ from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.prior import Prior
 from pipeline.mean.region import Region
 from pipeline.mean.shrinkage import shrink
-from pipeline.mean.smoothing import LINE, SHELLS, WIDTH, Chain, posterior, smooth
+from pipeline.mean.smoothing import KINSHIP, LINE, SHELLS, WIDTH, Chain, posterior, smooth
 from pipeline.mean.smoothing import _moves as moves
 from pipeline.mean.sums import PER_UNIT, clipped_sum, sizes
 
@@ -505,7 +505,7 @@ def test_the_posterior_is_that_of_enumeration(chain: Chain) -> None:
     rng = np.random.default_rng(1)
     for _ in range(12):
         rungs, bins = int(rng.integers(1, 5)), int(rng.integers(1, 6))
-        table = moves(rungs, chain)
+        table = moves(rungs, chain, KINSHIP)
         np.testing.assert_allclose(table.sum(axis=1), 1.0, rtol=1e-12)
         levels = np.append(0.0, np.cumsum(rng.uniform(0.05, 0.4, rungs)))
         noise = rng.uniform(0.02, 0.3, bins)

@@ -46,7 +46,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.linalg import assemble, sym_eig, unvecd, vecd
+from pipeline.geometry.linalg import assemble, sym_eig_unordered, unvecd, vecd
 from pipeline.geometry.spectrum import fit_spectrum
 
 TANGENT = 3.9215536345675051
@@ -178,7 +178,7 @@ class Spectral:
         low, total = math.log(facts.eta), facts.trace + k * facts.eta
 
         def inside(coordinates: FloatArray) -> FloatArray:
-            values, vectors = sym_eig(unvecd(coordinates))
+            values, vectors = sym_eig_unordered(unvecd(coordinates))
             fitted = fit_spectrum(values, low, total)
             moved = (np.abs(fitted - values) > TOLERANCE).any(axis=-1)
             out = np.array(coordinates)

@@ -134,13 +134,19 @@ def sym_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     Errors are a few units in the last place of ‖A‖, as LAPACK's; for SPD matrices `spd_eig` is
     better. A is shifted by 2‖A‖_F, which makes it SPD with a condition of at most 3.
     """
+    values, vectors = sym_eig_unordered(matrices)
+    order = np.argsort(values, axis=-1)
+    values = np.take_along_axis(values, order, axis=-1)
+    return values, np.take_along_axis(vectors, order[..., None, :], axis=-1)
+
+
+def sym_eig_unordered(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return what `sym_eig` returns, in any order."""
     matrices = check_square(matrices)
     shift = 2.0 * np.linalg.norm(matrices, axis=(-2, -1))[..., None]
     shift = np.where(shift > 0.0, shift, 1.0)
     values, vectors = spd_eig(matrices + shift[..., None] * np.eye(matrices.shape[-1]))
-    order = np.argsort(values, axis=-1)
-    values = np.take_along_axis(values, order, axis=-1) - shift
-    return values, np.take_along_axis(vectors, order[..., None, :], axis=-1)
+    return values - shift, vectors
 
 
 def _spectral(

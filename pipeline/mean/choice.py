@@ -143,9 +143,11 @@ def choose(
     along, off = bins
     below, above, near, far = lengths(line, beyond, shells, bins, frame, diameter)
     rest = DIRECTIONS * near + far
-    ends = np.append(off.edges, off.cuts[-1])[:, None]
-    bent = stretch(math.sqrt(TYPICAL * curvature) * frame.worth * np.minimum(ends, off.cuts))
-    hessian = shells @ bent / max(shells.sum(), 1e-9)
+    hessian = np.ones(len(off.cuts))
+    if curvature > 0.0:
+        ends = np.append(off.edges, off.cuts[-1])[:, None]
+        bent = stretch(math.sqrt(TYPICAL * curvature) * frame.worth * np.minimum(ends, off.cuts))
+        hessian = shells @ bent / max(shells.sum(), 1e-9)
     gain, bend = 2.0 / (1.0 + hessian), (hessian - 1.0) / (hessian + 1.0)
     cuts = np.zeros(1) if along is None or line is None else along.cuts
     price = 2.0 * math.sqrt(frame.others) * sigma * gain * off.cuts

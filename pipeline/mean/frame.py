@@ -28,6 +28,8 @@ class Frame:
         expects them.
     narrowest, widest : float
         Distance of a record with ‖z‖ = 1 in the direction of the smallest, the largest scale.
+    basis : array, shape (d, d)
+        Orthonormal columns, the line first.
     """
 
     into: FloatArray
@@ -36,6 +38,7 @@ class Frame:
     worth: float
     narrowest: float
     widest: float
+    basis: FloatArray
 
     @property
     def others(self) -> int:
@@ -78,6 +81,12 @@ def build_frame(line: FloatArray | None, shape: FloatArray) -> Frame:
     if line is not None:
         basis = np.linalg.qr(np.column_stack([line, np.eye(d)]))[0]
         basis[:, 0] = line
+    return scaled(basis, lines, shape)
+
+
+def scaled(basis: FloatArray, lines: int, shape: FloatArray) -> Frame:
+    """Return the axes of scales in an orthonormal basis whose first column is the line, if any."""
+    d = len(shape)
     rest = basis[:, lines:]
     shape = rest.T @ shape @ rest
     shape *= math.sqrt((d - lines) / np.sum(shape**2))
@@ -87,4 +96,4 @@ def build_frame(line: FloatArray | None, shape: FloatArray) -> Frame:
     squares = np.linalg.eigvalsh(shape) ** 2
     worth = math.sqrt(np.sum(squares**2) / np.sum(squares))
     narrowest, widest = math.sqrt(squares.min()), math.sqrt(squares.max())
-    return Frame(into, back, lines, worth, narrowest, widest)
+    return Frame(into, back, lines, worth, narrowest, widest, basis)

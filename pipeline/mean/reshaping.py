@@ -7,7 +7,7 @@ clips in may follow it. They are a function of released values.
 import numpy as np
 from scipy.linalg import eigh
 
-from pipeline.mean.frame import Frame, build_frame
+from pipeline.mean.frame import Frame, scaled
 from pipeline.mean.observed import Observed, noise_edge, noisy_covariance
 
 REACH = 10.0
@@ -36,4 +36,4 @@ def reshaped(frame: Frame, observed: Observed) -> Frame:
     root = rest.T @ usual @ axes
     squares, directions = np.linalg.eigh((root * np.clip(ratios, 1.0 / REACH, REACH)) @ root.T)
     shape = (directions * np.maximum(squares, 0.0) ** 0.25) @ directions.T
-    return build_frame(frame.into[:, 0] if lines else None, shape)
+    return scaled(frame.basis, lines, shape)

@@ -10,6 +10,7 @@ tests.tuning`` tries others on public images.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -73,9 +74,8 @@ def smooth(counts: FloatArray, noise: FloatArray, chain: Chain) -> FloatArray:
 
 def estimate(counts: FloatArray, noise: FloatArray, chain: Chain) -> tuple[FloatArray, FloatArray]:
     """Return posterior mean and variance of some of the shares, (b,) each: their sum is unknown."""
-    rungs = max(1, math.ceil(-math.log(LEAST * float(noise.min())) / math.log(LADDER)))
-    levels = np.concatenate([[0.0], LEAST * noise.min() * LADDER ** np.arange(rungs)])
-    return posterior(counts, noise, levels, _moves(rungs, chain), chain.first)
+    levels = _levels(LEAST * float(noise.min()), LADDER)
+    return posterior(counts, noise, levels, _moves(len(levels) - 1, chain, KINSHIP), chain.first)
 
 
 def posterior(
@@ -97,10 +97,18 @@ def posterior(
     return mean, (weights * ((share - mean[:, None]) ** 2 + gain * spread)).sum(axis=1)
 
 
-def _moves(rungs: int, chain: Chain) -> FloatArray:
+@lru_cache(maxsize=64)
+def _levels(least: float, ratio: float) -> FloatArray:
+    """Return 0 and the rungs of the ladder from `least` up to a share of 1."""
+    rungs = max(1, math.ceil(-math.log(least) / math.log(ratio)))
+    return np.concatenate([[0.0], least * ratio ** np.arange(rungs)])
+
+
+@lru_cache(maxsize=64)
+def _moves(rungs: int, chain: Chain, kinship: float) -> FloatArray:
     """Return the transition probabilities between empty and the levels, (rungs + 1, rungs + 1)."""
     steps = np.arange(rungs)
-    kin = np.exp(-KINSHIP * np.abs(steps[:, None] - steps))
+    kin = np.exp(-kinship * np.abs(steps[:, None] - steps))
     moves = np.empty((rungs + 1, rungs + 1))
     moves[0, 0], moves[0, 1:] = 1.0 - chain.rise, chain.rise / rungs
     moves[1:, 0] = chain.drop

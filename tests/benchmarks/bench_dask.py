@@ -3,8 +3,10 @@
 import statistics
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +17,9 @@ from PIL import Image
 
 from flows.launch import aside, prefect
 from pipeline.datasets import ImageSource, open_dataset
+from pipeline.descriptors import describe
 from pipeline.store import fill, find_place, make_plan, plan
+from pipeline.threads import limited_to
 from tests.benchmarks.bench_store import CARD, patches
 
 ROUNDS = 2
@@ -37,6 +41,25 @@ def ward(root: Path, count: int) -> ImageSource:
         (place / f"{number}.jpg").hardlink_to(root / f"{number % DIFFERENT}.jpg")
     (root / "ward.toml").write_text(f'kind = "folder"\n{CARD}')
     return open_dataset(root / "ward.toml", root)
+
+
+def decode(files: list[Path], rounds: int) -> None:
+    """Decode and describe some JPEGs again and again, with one thread."""
+    with limited_to(1):
+        for _ in range(rounds):
+            describe(np.stack([np.asarray(Image.open(file)) for file in files]))
+
+
+def bare(root: Path) -> float:
+    """Return how much more two processes decode and describe than one, nothing between them."""
+    files, rounds, taken = sorted(root.glob("*.jpg")), 20, []
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for count in (2, 1, 2, 1, 2):  # the first time to import and compile
+            start = time.perf_counter()
+            for done in [pool.submit(decode, files, rounds) for _ in range(count)]:
+                done.result()
+            taken.append(count * rounds * len(files) / (time.perf_counter() - start))
+    return max(taken[2::2]) / max(taken[1::2])
 
 
 def run() -> list[dict[str, Any]]:
@@ -66,6 +89,7 @@ def run() -> list[dict[str, Any]]:
                 aside(partial(fill, made, place, work))
                 if turn:
                     seconds[count].append(time.perf_counter() - start)
+        ceiling = bare(root / "many")
     one, two = (IMAGES / statistics.median(taken) for taken in seconds.values())
     return [
         {
@@ -75,7 +99,14 @@ def run() -> list[dict[str, Any]]:
             "unit": "images/s",
             "ratio": two / one,
             "target": 1.8,
-        }
+        },
+        {
+            "name": "the same by two bare processes, and one: what this machine has",
+            "ours": None,
+            "peer": None,
+            "unit": "",
+            "ratio": ceiling,
+        },
     ]
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -22,8 +23,38 @@ from pipeline.datasets.looks import SAMPLE, TABLES, Look, kind_of, look_at, scan
 from pipeline.datasets.source import SPLITS
 from pipeline.errors import DatasetError, ImageError
 
-WORDS = {"folder": "picture(s)", "dicom": "DICOM file(s)", "nifti": "NIfTI file(s)"}
-FILES = {"dicom": "DICOM", "nifti": "NIfTI"}
+
+@dataclass(frozen=True)
+class Trait:
+    """What files of one kind are like, as far as a draft depends on it.
+
+    Attributes
+    ----------
+    word : str
+        What they are called.
+    format : str or None
+        Their one format; None where ends of names tell.
+    signed : bool
+        Whether a file says whose it is, which image it belongs to, and where it lies.
+    deep : bool
+        Whether a file is many images, slices of one person's volume.
+    """
+
+    word: str
+    format: str | None = None
+    signed: bool = False
+    deep: bool = False
+
+    def formats(self, names: Sequence[str]) -> list[str] | None:
+        """Return what a table's card says of formats."""
+        return _formats(names) if self.format is None else [self.format]
+
+
+TRAITS = {
+    "folder": Trait("picture(s)"),
+    "dicom": Trait("DICOM file(s)", "DICOM", signed=True),
+    "nifti": Trait("NIfTI file(s)", "NIfTI", deep=True),
+}
 ALONE = "each file is taken for another person; name {person} in pattern where one has more"
 SLICES = "axis = 2 cuts slices across the last axis; volumes = true takes volumes whole"
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -77,39 +108,40 @@ def _of_folder(
     kind: str, path: Path, root: Path, scanned: Mapping[str, list[str]], others: Sequence[str]
 ) -> Draft:
     """Draft a card of a folder of files of one kind, beside which `others` lie."""
-    names, objects = scanned[kind], list[str]()
-    if kind == "dicom":
+    names, objects, trait = scanned[kind], list[str](), TRAITS[kind]
+    if trait.signed:
         names, objects = sort_segmentations(path, names)
-    found = _sorted(kind, names, [] if objects else [x for one in others for x in scanned[one]])
-    # DICOM says whose it is: a guess from paths would take a patient of two series for two
-    layout = read_layout(found.images, path.name, persons=kind != "dicom")
+    beside = [] if objects else [x for one in others for x in scanned[one]]
+    found = Sorted([*names], beside) if trait.signed else sort_masks(names)
+    # of what says whose it is a guess from paths would take a patient of two series for two
+    layout = read_layout(found.images, path.name, persons=not trait.signed)
     above = f"{path.name}/" if layout.from_above else ""
     alike = partial(_alike, kind, path)
-    masks = draft_masks(found, layout, above, alike, shared=kind == "dicom")
+    masks = draft_masks(found, layout, above, alike, shared=trait.signed)
     names = found.images if masks else names
-    if found.masks and not masks and kind != "dicom":  # a class may be called so
+    if found.masks and not masks and not trait.signed:  # a class may be called so
         layout = read_layout(names, path.name)
     doubts = [masks.doubt] if masks else []
     doubts += [
-        f"{len(scanned[other])} {WORDS[other]} beside {len(scanned[kind])} {WORDS[kind]} are "
+        f"{len(scanned[other])} {TRAITS[other].word} beside {len(scanned[kind])} {trait.word} are "
         "not of this card; move them away, or leave them out by a narrower pattern"
-        for other in (() if masks and kind == "dicom" else others)
+        for other in (() if masks and trait.signed else others)
     ]
     base = path.parent if layout.from_above else path
     stay_inside(base, root, str(base))
     doubts += layout.open
-    own = kind != "folder"  # DICOM says whose it is, and all slices of a volume are one person's
+    own = trait.signed or trait.deep
     keys: dict[str, object] = {
         "kind": kind,
         "path": base.relative_to(root).as_posix(),
         "classes": list(layout.classes),
         "pattern": layout.pattern,
         "unit": "person" if own or layout.person else None,
-        "formats": _formats(names) if kind == "folder" else None,
+        "formats": None if trait.format else trait.formats(names),
         "masks": masks and masks.masks,
-        "axis": 2 if kind == "nifti" else None,
+        "axis": 2 if trait.deep else None,
     }
-    doubts += ([SLICES] if layout.person else [SLICES, ALONE]) if kind == "nifti" else []
+    doubts += ([SLICES] if layout.person else [SLICES, ALONE]) if trait.deep else []
     looks, faults = look_at(kind, path, names)
     lines = []
     for drafted in _of_looks(kind, path, names, objects, looks):
@@ -119,26 +151,21 @@ def _of_folder(
     return write_draft(path, keys, looks, faults, doubts, lines=lines)
 
 
-def _sorted(kind: str, names: Sequence[str], beside: Sequence[str]) -> Sorted:
-    """Return which files of a kind are images, and which of them, or beside them, may be masks."""
-    return Sorted([*names], [*beside]) if kind == "dicom" else sort_masks(names)
-
-
 def _of_looks(
     kind: str, path: Path, names: Sequence[str], objects: Sequence[str], looks: Sequence[Look]
 ) -> Iterator[Drafted]:
     """Yield what images say of their segmentations, and of volumes that they may be."""
     if objects and looks:
         yield draft_segmentations(path, objects, looks)
-    if kind == "dicom" and looks:
+    if TRAITS[kind].signed and looks:
         yield draft_slices(looks, names)
-    if kind == "nifti" and looks:
+    if TRAITS[kind].deep and looks:
         yield of_depths([look.sides[2] for look in looks], "in place of axis, ")
 
 
 def _alike(kind: str, folder: Path, image: str, mask: str) -> bool:
     """Return whether an image and its mask have one size; what cannot be read has none."""
-    if kind == "dicom":
+    if TRAITS[kind].signed:
         from pipeline.datasets.dicom_beside import fits
         from pipeline.datasets.dicom_files import known_by
 
@@ -178,17 +205,19 @@ def _of_table(path: Path, root: Path) -> Draft:
     kept |= {role: name for role, name in columns.items() if name and role != "class"}
     images = [row[names.index(files[0])] for row in rows]
     kind = _kind_of_all(path.parent, images, doubts)
-    if kind == "dicom":
+    trait = TRAITS[kind]
+    doubts += [SLICES] if trait.deep else []
+    if trait.signed:
         kept.pop("mask", None)
-    own = kind == "dicom" and not columns["person"]
+    own = trait.signed and not columns["person"]
     keys: dict[str, object] = {
         "kind": "table",
         "path": path.relative_to(root).as_posix(),
         "classes": classes[:FEW] or ["?"],
         "columns": kept,
         "unit": "person" if own or columns["person"] else None,
-        "formats": _formats(images) if kind == "folder" else [FILES[kind]],
-        "axis": 2 if kind == "nifti" else None,
+        "formats": trait.formats(images),
+        "axis": 2 if trait.deep else None,
     }
     looks, faults = look_at(kind, path.parent, images)
     return write_draft(path, keys, looks, faults, doubts, own=own)
@@ -199,9 +228,7 @@ def _kind_of_all(folder: Path, images: Sequence[str], doubts: list[str]) -> str:
     kinds = Counter(kind_of(folder / image) or "folder" for image in images)
     if len(kinds) > 1:
         doubts.append("images are of several kinds; a table has one: " + ", ".join(sorted(kinds)))
-    kind = kinds.most_common(1)[0][0]
-    doubts += [SLICES] if kind == "nifti" else []
-    return kind
+    return kinds.most_common(1)[0][0]
 
 
 def _called(names: Sequence[str], calls: Sequence[str]) -> str | None:

@@ -143,12 +143,13 @@ def _of_folder(
     }
     doubts += ([SLICES] if layout.person else [SLICES, ALONE]) if trait.deep else []
     looks, faults = look_at(kind, path, names)
-    lines = []
-    for drafted in _of_looks(kind, path, names, objects, looks):
-        keys |= drafted.keys
-        doubts += drafted.open
-        lines += drafted.lines
-    return write_draft(path, keys, looks, faults, doubts, lines=lines)
+    drafted = [*_of_looks(kind, path, names, objects, looks)]
+    for one in drafted:
+        keys |= one.keys
+        doubts += one.open
+    return write_draft(
+        path, keys, looks, faults, doubts, lines=[x for y in drafted for x in y.lines]
+    )
 
 
 def _of_looks(

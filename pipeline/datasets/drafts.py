@@ -130,13 +130,12 @@ def _of_folder(
     base = path.parent if layout.from_above else path
     stay_inside(base, root, str(base))
     doubts += layout.open
-    own = trait.signed or trait.deep
     keys: dict[str, object] = {
         "kind": kind,
         "path": base.relative_to(root).as_posix(),
         "classes": list(layout.classes),
         "pattern": layout.pattern,
-        "unit": "person" if own or layout.person else None,
+        "unit": "person" if trait.signed or trait.deep or layout.person else None,
         "formats": None if trait.format else trait.formats(names),
         "masks": masks and masks.masks,
         "axis": 2 if trait.deep else None,

@@ -122,11 +122,7 @@ def _of_folder(
     if found.masks and not masks and not trait.signed:  # a class may be called so
         layout = read_layout(names, path.name)
     doubts = [masks.doubt] if masks else []
-    doubts += [
-        f"{len(scanned[other])} {TRAITS[other].word} beside {len(scanned[kind])} {trait.word} are "
-        "not of this card; move them away, or leave them out by a narrower pattern"
-        for other in (() if masks and trait.signed else others)
-    ]
+    doubts += _left_out(kind, () if masks and trait.signed else others, scanned)
     base = path.parent if layout.from_above else path
     stay_inside(base, root, str(base))
     doubts += layout.open
@@ -149,6 +145,16 @@ def _of_folder(
     return write_draft(
         path, keys, looks, faults, doubts, lines=[x for y in drafted for x in y.lines]
     )
+
+
+def _left_out(kind: str, others: Sequence[str], scanned: Mapping[str, list[str]]) -> list[str]:
+    """Return what is said of files of other kinds."""
+    own = f"{len(scanned[kind])} {TRAITS[kind].word}"
+    return [
+        f"{len(scanned[other])} {TRAITS[other].word} beside {own} are not of this card; move them "
+        "away, or leave them out by a narrower pattern"
+        for other in others
+    ]
 
 
 def _of_looks(

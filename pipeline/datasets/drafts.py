@@ -207,14 +207,12 @@ def _of_table(path: Path, root: Path) -> Draft:
         classes = sorted({said["class"] for _, said in read_columns(path, {"class": label})})
     if not label or len(classes) > FEW:
         doubts.append(f"which column is the class, out of {', '.join(names)}; name it in columns")
-    kept = {"path": files[0], "class": label or "?"}
-    kept |= {role: name for role, name in columns.items() if name and role != "class"}
     images = [row[names.index(files[0])] for row in rows]
     kind = _kind_of_all(path.parent, images, doubts)
     trait = TRAITS[kind]
-    doubts += [SLICES] if trait.deep else []
-    if trait.signed:
-        kept.pop("mask", None)
+    columns["mask"] = None if trait.signed else columns["mask"]
+    kept = {"path": files[0], "class": label or "?"}
+    kept |= {role: name for role, name in columns.items() if name and role != "class"}
     own = trait.signed and not columns["person"]
     keys: dict[str, object] = {
         "kind": "table",
@@ -234,7 +232,9 @@ def _kind_of_all(folder: Path, images: Sequence[str], doubts: list[str]) -> str:
     kinds = Counter(kind_of(folder / image) or "folder" for image in images)
     if len(kinds) > 1:
         doubts.append("images are of several kinds; a table has one: " + ", ".join(sorted(kinds)))
-    return kinds.most_common(1)[0][0]
+    kind = kinds.most_common(1)[0][0]
+    doubts += [SLICES] if TRAITS[kind].deep else []
+    return kind
 
 
 def _called(names: Sequence[str], calls: Sequence[str]) -> str | None:

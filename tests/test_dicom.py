@@ -14,8 +14,9 @@ from pydicom import uid
 from pydicom.sequence import Sequence
 from sample_dicom import item, oracle, write_dicom
 
-from pipeline.datasets import ImageSource, open_dataset
+from pipeline.datasets import ImageSource, dicom_header, open_dataset
 from pipeline.datasets.dicom_elements import read_elements
+from pipeline.datasets.dicom_header import read_header
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError, ImageError
 
@@ -117,6 +118,36 @@ def test_enhanced_objects_rescale_each_frame(tmp_path: Path, window: Any) -> Non
     )
     found = images(tmp_path, f"window = {json.dumps(window)}\n")
     np.testing.assert_array_equal(found, oracle(shared, window))
+
+
+def test_a_header_of_many_frames_is_read_once_unless_the_file_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever chunks its frames are read in; a file of the same size in its place is read anew."""
+    files, values = [], noise(3, "<i2", 20, 12, 10, low=-100, high=2000)
+    for number, slope in enumerate(("0.25", "0.75")):
+        groups = [
+            item(PixelValueTransformationSequence=[item(RescaleSlope=slope, RescaleIntercept="-8")])
+        ] * 20
+        more = {"NumberOfFrames": 20, "PerFrameFunctionalGroupsSequence": groups}
+        files.append(write_dicom(tmp_path / f"{number}.dcm", values, **more))
+    place = tmp_path / "ward/cat/0.dcm"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(files[0].read_bytes())
+    source = ward(tmp_path, "window = [0, 500]\n")
+    asked = []
+
+    def counted(stream: io.BufferedReader, file: Path) -> object:
+        asked.append(file)
+        return read_header(stream, file)
+
+    monkeypatch.setattr(dicom_header, "read_header", counted)
+    for file in (0, 1):
+        assert files[file].stat().st_size == place.stat().st_size
+        place.write_bytes(files[file].read_bytes())
+        found = np.concatenate(list(source.chunks(size=3)))
+        np.testing.assert_array_equal(found, oracle(files[file], (0, 500)))
+        assert len(asked) == file + 1
 
 
 @pytest.mark.parametrize("function", [None, "LINEAR", "LINEAR_EXACT"])

@@ -16,7 +16,7 @@ from pipeline.arrays import ImageArray
 from pipeline.datasets.classed import Classed, may_be_image
 from pipeline.datasets.decoding import fitted
 from pipeline.datasets.dicom_elements import text
-from pipeline.datasets.dicom_header import Header, read_header
+from pipeline.datasets.dicom_header import Header, kept_header, read_header
 from pipeline.datasets.dicom_pixels import check_frames, read_frames
 from pipeline.datasets.dicom_planes import Mark, Planes, read_mark, read_planes
 from pipeline.datasets.dicom_scaling import WAY, scaling
@@ -163,7 +163,7 @@ def decode(card: "DicomCard", named: bool, first: First, file: Path, frames: Row
     """
     wanted, place = np.unique(frames, return_inverse=True)
     with readable(file) as stream:
-        header, known = _checked(card, named, read_header(stream, file), file)
+        header, known = _checked(card, named, kept_header(stream, file), file)
         _check_alike(card, first, header)
         if card.volumes:
             _one_window(card, header, known)

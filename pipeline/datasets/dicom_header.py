@@ -34,6 +34,8 @@ _META_ENDS, _FLOAT_PIXELS, _PIXELS = 0x00030000, 0x7FE00008, 0x7FE00010
 _MARK = 128
 _HEAD = 1 << 17
 """Bytes of a file that are read at once, in which most headers end."""
+_MANY = 16
+"""Frames from which on a header says so much that reading it again costs more than keeping it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +166,26 @@ def _person(elements: "Dataset", keyword: str) -> str:
     said = getattr(elements.get_item(TAGS["SpecificCharacterSet"]), "value", None)
     names = [name.strip() for name in plain(said).split("\\")]
     return decode_bytes(value, convert_encodings(names), set()).strip(" \0")
+
+
+_KEPT: dict[tuple[object, ...], Header] = {}
+"""By what tells a file from others, and from what it was before: one at most."""
+
+
+def kept_header(stream: BinaryIO, file: Path) -> Header | None:
+    """Return `read_header` of a file; of one with many frames, which are read in turns, it is kept.
+
+    The header of the last such file, until another one is read or the file is written to.
+    """
+    told = os.fstat(stream.fileno())
+    known = file, told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns
+    found = _KEPT.get(known)
+    if found is None:
+        found = read_header(stream, file)
+        if found is not None and found.frames >= _MANY:
+            _KEPT.clear()
+            _KEPT[known] = found
+    return found
 
 
 def read_header(stream: BinaryIO, file: Path) -> Header | None:

@@ -11,6 +11,10 @@ endif
 # --no-build-isolation, below, spares a second environment for the one package that builds this one
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
   --constraint constraints.txt
+# uv unpacks in seconds what takes pip half a minute, but does not know what pip was told of mirrors
+# and proxies: where it fails, pip installs
+UV := UV_HTTP_TIMEOUT=15 UV_HTTP_RETRIES=1 $(BIN)/uv pip install --quiet --system-certs \
+  --python $(BIN)/python --constraint constraints.txt
 OLDEST := .venv-oldest
 # the tests without torchvision, a browser, a PostgreSQL server and an S3 server: no S3 client goes
 # with the oldest urllib3
@@ -84,11 +88,10 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
-	@$(PIP) hatchling
-	@$(PIP) --no-build-isolation --editable .
+	@$(PIP) hatchling uv
+	@$(UV) --no-build-isolation --editable . || $(PIP) --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
-	@$(PIP) hatchling
+$(VENV)/.dev: $(VENV)/.run  # by pip, which may have been told where a build of torch without CUDA is
 	@$(PIP) --no-build-isolation --editable '.[dev]'
-	@touch $@ $(VENV)/.run
+	@touch $@

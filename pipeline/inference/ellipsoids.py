@@ -3,7 +3,8 @@
 The error of a mean is b + x, x ~ N(0, V), in the units of the vectors, in which a vector is its
 place v₀ along the line and v₁ off it. Clipping moves the mean by at most the mean length that it
 cuts: |b₀| ≤ l, the longer of both ends, and ‖b₁‖ ≤ r, whichever way the records lie that are
-clipped. (Off the line r is told in distance; it is taken back with the same mean scale.)
+clipped. (Off the line it is told in distance, and taken back with the same mean scale: exactly, but
+for far records, which are taken to be no farther than the region is wide.)
 
 **Law.** With g = u₀/√V₀₀ and h = uᵀV⁻¹u − g², the region is {u : ω·g² + h ≤ q}, ω = 1 if V alone
 shapes it. For u = b + x, g and h are independent, g² ~ χ'²₁(b₀²/V₀₀) and
@@ -27,8 +28,9 @@ eigenvalues of N are raised to a least value, for levels of ½ and more.
 
 **Shape.** ω and that least value are public functions of V, l and r: any hold, and those are taken
 whose radius seems least, q being near the mean of the law and two of its standard deviations. But
-along the line no variance is made less than that of the noise, ω ≤ V₀₀/σ²: what l leaves out, far
-records that go unnoticed, moves the mean along the line.
+along the line the noise counts in full, and half of the scatter at least, V₀₀/ω ≥ (V₀₀ + σ²)/2: far
+records that go unnoticed, and are in neither l nor Σ̂, move the mean along the line. With the noise
+alone in full, of `tiles` at n = 200 and μ = 2 one class was held in 181 of 200 releases.
 """
 
 import math
@@ -133,7 +135,7 @@ def ellipsoid(
     bent = np.sum((slope @ vectors)[:, np.newaxis] ** 2 / raised, axis=-1).sum(axis=0)
     rest = (off / np.sqrt(raised[:, 0]) + along * np.sqrt(bent)) ** 2
     line = along**2 / float(first[0, 0]) if lines else 0.0
-    most = max(float(first[0, 0] / own[0]), 1.0) if lines else 1.0
+    most = 2.0 * float(first[0, 0] / (first[0, 0] + own[0])) if lines else 1.0
     weights = np.geomspace(1.0, most, SHAPES if most > 1.0 else 1)
     squares = axes @ axes.T
     turned = vectors.T @ squares[lines:, lines:] @ vectors

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,7 @@ def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
             table = pq.read_table(path)
             yield f"{path}, decoded", repr((table.to_pydict(), table.schema.metadata)).encode()
         if path.read_bytes().startswith(b"SQLite format 3"):
-            with sqlite3.connect(path) as connection:
+            with closing(sqlite3.connect(path)) as connection:
                 yield f"{path}, decoded", "\n".join(connection.iterdump()).encode()
 
 

@@ -168,8 +168,12 @@ def _connect(database: Database) -> Any:
         address = f"{database.file.as_uri()}?mode=rw"
         raw = sqlite3.connect(address, uri=True, timeout=database.timeout, isolation_level=None)
         raw.text_factory = _text  # verified by the journal, so nothing is refused by its letters
-        raw.execute("PRAGMA cell_size_check=ON")
-        raw.execute("PRAGMA synchronous=EXTRA")  # a commit survives a power cut
+        try:
+            raw.execute("PRAGMA cell_size_check=ON")
+            raw.execute("PRAGMA synchronous=EXTRA")  # a commit survives a power cut
+        except BaseException:  # of a file that is damaged or locked
+            raw.close()
+            raise
         return raw
     import psycopg
     from psycopg.conninfo import make_conninfo

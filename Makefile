@@ -56,6 +56,7 @@ tests: export OPENBLAS_NUM_THREADS := 1
 tests: export NUMBA_NUM_THREADS := 1
 tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL first
 	@$(BIN)/python -m tests.components
+	@$(BIN)/python -m tests.once
 	@$(BIN)/python -m pytest --numprocesses 4 --dist worksteal  # of two cores: two of four wait
 
 oldest:  ## The quick part of the suite with the oldest dependencies that are supported

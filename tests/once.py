@@ -1,9 +1,12 @@
-"""What every process of the suite needs is made by one of them, while the others wait for it.
+"""What every process of the suite needs is made once: ``python -m tests.once``, before they start.
 
-On a fresh clone that is the tests as pytest rewrites them, and the machine code of the descriptors.
+On a fresh clone that is all modules as bytecode, the tests as pytest rewrites them, and the machine
+code of the descriptors. Where it was not made before, one process makes it while the others wait.
 """
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,3 +49,10 @@ def no_search_for_garbage() -> Iterator[None]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+if __name__ == "__main__":
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", "--collect-only", "-qq"], stdout=subprocess.DEVNULL
+    ):
+        compile_kernels()

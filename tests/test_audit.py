@@ -387,7 +387,7 @@ def test_a_case_has_its_own_random_stream() -> None:
 
 def test_the_table_is_written(tmp_path: Path) -> None:
     """One row a claim, with units in the fields; the screen has a line a case; all is well."""
-    done = run_audit("tangent-gaussian", trials=2000, out=tmp_path, seed=3, controls=True)
+    done = run_audit("tangent-gaussian", trials=1000, out=tmp_path, seed=3, controls=True)
     assert done.path == tmp_path / "audit" / "audit.parquet"
     table = read_table(done.path, AUDIT_SCHEMA)
     cases = all_cases("tangent-gaussian")

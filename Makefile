@@ -11,8 +11,9 @@ endif
 # --no-build-isolation, below, spares a second environment for the one package that builds this one
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
   --constraint constraints.txt
-# uv unpacks in seconds what takes pip half a minute, but does not know what pip was told of mirrors
-# and proxies: where it fails, pip installs
+# uv unpacks in seconds what takes pip half a minute, but does not know what pip was told: where that
+# is an index, a proxy or none of either, and where uv fails, pip installs
+TOLD := $(BIN)/python -m pip config list | grep -Eq '[.](index-url|no-index|proxy)='
 UV := UV_HTTP_TIMEOUT=15 UV_HTTP_RETRIES=1 $(BIN)/uv pip install --quiet --system-certs \
   --python $(BIN)/python --constraint constraints.txt
 OLDEST := .venv-oldest
@@ -90,7 +91,8 @@ $(VENV)/pyvenv.cfg:
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 	@$(PIP) hatchling uv
-	@$(UV) --no-build-isolation --editable . || $(PIP) --no-build-isolation --editable .
+	@{ ! $(TOLD) && $(UV) --no-build-isolation --editable .; } || \
+	  $(PIP) --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run  # by pip, which may have been told where a build of torch without CUDA is

@@ -26,10 +26,9 @@ def start_attached(
     """
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
-        stdin=subprocess.PIPE,
         env={**os.environ, **environment},
         start_new_session=True,
-        **pipes,
+        **{"stdin": subprocess.PIPE, **pipes},
     )
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +23,7 @@ from skips import (  # noqa: F401  (hooks)
     pytest_sessionfinish,
 )
 
+from flows.attached import start_attached
 from pipeline.geometry import inductive
 
 # Prefect configures logging when it is first imported, which shuts the handlers that exist; absl's,
@@ -117,12 +117,8 @@ def _serve(home: Path) -> int:
     os.set_blocking(reading, True)
     secret = "covdp:the secret of the suite"
     told = {"PREFECT_HOME": str(home), "PREFECT_SERVER_API_AUTH_STRING": secret}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flows.guarded"],
-        stdin=reading,
-        stdout=subprocess.PIPE,
-        env={**os.environ, **told},
-        start_new_session=True,
+    process = start_attached(
+        "flows.guarded", environment=told, stdin=reading, stdout=subprocess.PIPE
     )
     os.close(reading)
     assert process.stdout is not None

@@ -175,10 +175,13 @@ _KEPT: dict[tuple[object, ...], Header] = {}
 def kept_header(stream: BinaryIO, file: Path) -> Header | None:
     """Return `read_header` of a file; of one with many frames, which are read in turns, it is kept.
 
-    The header of the last such file, until another one is read or the file is written to.
+    The header of the last such file, until another one is read or the file is written to. Threads
+    that begin with it at once read it each.
     """
     told = os.fstat(stream.fileno())
-    known = file, told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns
+    # as `reading.state`, but of the file that is open: an old time may be given back, a change not
+    times = told.st_mtime_ns, told.st_ctime_ns
+    known = file, told.st_dev, told.st_ino, told.st_size, times
     found = _KEPT.get(known)
     if found is None:
         found = read_header(stream, file)

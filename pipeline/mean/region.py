@@ -73,7 +73,7 @@ def _of_covariances(domain: CovarianceDomain, known: Covariances, manifold: Mani
         after = place.inside(before)
         moved = (after != before).any(axis=-1)
         if not moved.any():
-            return points
+            return np.array(points)  # what is admitted is ours
         return np.where(_beside(moved, manifold), manifold.exp(manifold.origin, after), points)
 
     return Region(inside, diameter + 2.0 * domain.rounding, condition)

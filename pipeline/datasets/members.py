@@ -5,7 +5,7 @@ member that a header stands in must have exactly the bytes that it claims; the a
 compressed bytes that the member claims; and deflate expands at most 1032 times.
 
 Python's own reader of zips reads; inflating, which is most of the work, is done by ISA-L, in half
-the time of zlib.
+the time of zlib, and so is the CRC, in a quarter.
 """
 
 import io
@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -84,6 +85,7 @@ class Members:
             if info.compress_type == zipfile.ZIP_DEFLATED:
                 inflater = isal_zlib.decompressobj(-zlib.MAX_WBITS)  # as zlib's, without a header
                 stream._decompressor = inflater  # type: ignore[attr-defined]
+            stream._update_crc = partial(_update_crc, stream)  # type: ignore[attr-defined]
             found = _header(stream, name)
             claimed = found.dtype.itemsize * math.prod(found.shape)
             if info.file_size - found.start != claimed:
@@ -127,6 +129,13 @@ def open_members(path: Path) -> Iterator[Members]:
             f"{path} is not a readable .npz ({reason or type(error).__name__}); download or save "
             "it again"
         ) from error
+
+
+def _update_crc(stream: Any, content: bytes) -> None:
+    """Do as the reader of zips does itself: take what was read into its CRC, compare at the end."""
+    stream._running_crc = isal_zlib.crc32(content, stream._running_crc)
+    if stream._eof and stream._running_crc != stream._expected_crc:
+        raise zipfile.BadZipFile(f"Bad CRC-32 for {stream.name}")
 
 
 def _header(stream: zipfile.ZipExtFile, name: str) -> Array:

@@ -291,6 +291,6 @@ def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
             joined = _whole(held)
             whole = count - count % size
             yield from (joined[start : start + size] for start in range(0, whole, size))
-            held, count = [joined[whole:]], count - whole
+            held, count = [joined[whole:]] if count > whole else [], count - whole
     if count:
         yield _whole(held)

@@ -94,11 +94,9 @@ def _described(part: Part, submit: Submit) -> Iterator[tuple[FloatArray, NDArray
     before: list[Future[Any]] = []
     for chunk, mask in zip(images, masks, strict=False):
         now = _ask(submit, part, chunk, mask)
-        if before:
-            yield _joined(before)
+        yield from (job.result() for job in before)
         before = now
-    if before:
-        yield _joined(before)
+    yield from (job.result() for job in before)
 
 
 def _by_slabs(part: Part, row: int) -> tuple[FloatArray, NDArray[np.uint8]]:
@@ -143,8 +141,3 @@ def _work(
             digest.update(mask.tobytes())
     whole = np.frombuffer(b"".join([digest.digest() for digest in digests]), np.uint8)
     return points, whole.reshape(len(images), -1)[:, :DIGEST]
-
-
-def _joined(jobs: "list[Future[Any]]") -> tuple[FloatArray, NDArray[np.uint8]]:
-    points, digests = zip(*(job.result() for job in jobs), strict=True)
-    return np.concatenate(points), np.concatenate(digests)

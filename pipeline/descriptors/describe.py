@@ -168,9 +168,9 @@ def _wide_covariances(
     out: FloatArray,
 ) -> None:
     """Do as `kernels.covariances` in Python's integers, which have no largest value."""
-    scales = np.multiply.outer(units, units).astype(np.int64).tolist()
-    for matrix, pixels, target in zip(moments.tolist(), counts.tolist(), out, strict=True):
-        for a, b in zip(*np.tril_indices(units.size), strict=True):
-            numerator = pixels * matrix[a + 1][b + 1] - matrix[a + 1][0] * matrix[b + 1][0]
-            value = numerator / (pixels**2 * scales[a][b])
-            target[a, b] = target[b, a] = value + eta if a == b else value
+    a, b = np.tril_indices(units.size)
+    whole, pixels = moments.astype(object), counts.astype(object)[:, np.newaxis]
+    numerators = pixels * whole[:, a + 1, b + 1] - whole[:, a + 1, 0] * whole[:, b + 1, 0]
+    scales = (units[a] * units[b]).astype(np.int64).astype(object)
+    out[:, a, b] = out[:, b, a] = numerators / (pixels**2 * scales)
+    out[:, range(units.size), range(units.size)] += eta

@@ -232,6 +232,12 @@ def _colour_grid_units(height: int, width: int) -> tuple[float, ...]:
     return (width - 1, height - 1, 255, 255, 255, first, first, second, second, first, 1)
 
 
+def _turned(axes: tuple[int, int, int]) -> list[int]:
+    """Return `Slabs.turned` of `vol7`, whose x, y, z run along the last axis up to the first."""
+    found = [2 - axes.index(axis) for axis in (2, 1, 0)]
+    return [0, *(1 + axis for axis in found), *(4 + axis for axis in found)]
+
+
 DESCRIPTORS: dict[str, Descriptor] = {
     "oct5": Descriptor(
         name="oct5",
@@ -255,7 +261,7 @@ DESCRIPTORS: dict[str, Descriptor] = {
         kernel=volumes.vol7_moments,
         exact=True,
         reach=65280,
-        slabs=Slabs(2, volumes.turned),
+        slabs=Slabs(2, _turned),
     ),
     "grid9": Descriptor(
         name="grid9",

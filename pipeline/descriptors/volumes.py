@@ -11,10 +11,12 @@ strip goes with it. Values as they are stored, in kernel units; [1, 4, 6, 4, 1] 
 
     along z   [1, 2, 1] ≤ 1020   [1, 0, −1] ±255   [1, 4, 6, 4, 1] ±2048   [1, 0, −2, 0, 1] ±510
     then y    16·Ix ±2048   16·Iy, 16·Iz ±1020   512·Ixx −32768..32512   512·Iyy, 512·Izz ±8160
-    then x    16·Ix, 16·Iy, 16·Iz ±4080   512·Iyy, 512·Izz after the first of two [1, 2, 1] ±32640
+    then x    16·Ix, 16·Iy, 16·Iz ±4080
 
 so int16 holds all of them. |512·Ixx| up to 130560 does not fit: it is kept as two digits (see
-`absolute_digits`), whose products are put together at the end. No helper is shared with `kernels`:
+`absolute_digits`), whose products are put together at the end. Buffers are whole lines of the
+cache, and all of them is filtered: fewer voxels than a vector has take as long as several. What
+that makes of padding means nothing, and counts as 0 in `phi`. No helper is shared with `kernels`:
 numba's cache notices changes of a function's own file only.
 """
 
@@ -33,8 +35,7 @@ from pipeline.geometry.compiling import compiled
 LANES = 16
 """Voxels whose products are taken at once: products of two make a sum of LANES/2 lanes."""
 BLOCK = 4096
-"""Voxels whose products are summed before the sum is widened: a lane holds 2·BLOCK/LANES of them,
-each within 2043², and int32 holds their sum."""
+"""Voxels whose products int32 holds the sum of in a lane (see `_add_products`)."""
 STRIP = 1100
 """Voxels of a slice of a strip, about: longer ones leave the first-level cache, and shorter ones
 filter more rows twice. Strips of 28×28 have all rows, strips of 64×64 a quarter."""
@@ -44,19 +45,7 @@ ROWS, TILE = 11, 4
 """Rows of products: inside, I, three first derivatives, high digits, low digits; rows at a time."""
 
 IntArray = NDArray[Any]
-
-
-def turned(axes: tuple[int, int, int]) -> list[int]:
-    """Return which feature of a volume, its axes in another order, is each feature as it was.
-
-    x, y, z run along the last axis, the one before and the first.
-    """
-    found = [2 - axes.index(axis) for axis in (2, 1, 0)]
-    return [0, *(1 + axis for axis in found), *(4 + axis for axis in found)]
-
-
-Triple = tuple[IntArray, IntArray, IntArray]
-Slices = tuple[IntArray, IntArray, IntArray, IntArray, IntArray]
+Views = tuple[IntArray, IntArray, IntArray, IntArray, IntArray]
 
 
 @compiled
@@ -68,17 +57,35 @@ def mirror(index: int, size: int) -> int:
     return min(index, 2 * size - 1 - index)
 
 
+def _item(kit: Any, array: int, *indices: Any) -> Any:
+    """Return where an item of one of the arguments lies; `kit` is what numba gives to `emit`."""
+    context, builder, signature, values = kit
+    kind = signature.args[array]
+    found = context.make_array(kind)(context, builder, values[array])
+    return cgutils.get_item_pointer(context, builder, kind, found, indices)
+
+
+def _copy_row(typing: Any, to: Any, at: Any, row: Any, of: Any, where: Any, width: Any) -> Any:
+    """Copy a row, of[where], to to[at, row, 2:] as the system does: byte by byte takes longer."""
+
+    def emit(*kit: Any) -> Any:
+        (context, builder, _, values), column = kit, ir.IntType(64)
+        source = _item(kit, 3, *cgutils.unpack_tuple(builder, values[4]), column(0))
+        cgutils.raw_memcpy(builder, _item(kit, 0, *values[1:3], column(2)), source, values[5], 1)
+        return context.get_dummy_value()
+
+    return types.void(to, at, row, of, where, width), emit
+
+
 @compiled
-def load_slice(image: ImageArray, top: int, plane: IntArray) -> None:
-    """Copy rows top − 2 … of a slice (h, w) into `plane` (rows, w + 4), mirrored."""
-    height, width = image.shape
-    far, beyond = mirror(-2, width) + 2, mirror(width + 1, width) + 2
-    for row in range(plane.shape[0]):
-        y = mirror(top + row - 2, height)
-        for x in range(width):
-            plane[row, x + 2] = image[y, x]
-        plane[row, 0], plane[row, 1] = plane[row, far], plane[row, 2]
-        plane[row, width + 2], plane[row, width + 3] = plane[row, width + 1], plane[row, beyond]
+def load_slice(volumes: ImageArray, i: int, z: int, top: int, planes: ImageArray) -> None:
+    """Copy rows top − 2 … of a slice into its plane of the ring, (…, w + 4), mirrored."""
+    _, _, height, width = volumes.shape
+    at, far, beyond = z % 5, mirror(-2, width) + 2, mirror(width + 1, width) + 2
+    for row in range(planes.shape[1]):
+        copy_row(planes, at, row, volumes, (i, z, mirror(top + row - 2, height)), width)
+        for to, of in ((0, far), (1, 2), (width + 2, width + 1), (width + 3, beyond)):
+            planes[at, row, to] = planes[at, row, of]
 
 
 @compiled
@@ -94,79 +101,83 @@ def mark_voxels(mask: ImageArray, top: int, rows: int, width: int, marks: IntArr
 
 
 @compiled
-def filter_depth(slices: Slices, out: IntArray, size: int) -> None:
+def filter_depth(ring: ImageArray, z: int, depth: int, out: IntArray) -> None:
     """Filter five slices along z: [1, 2, 1], [1, 0, −1], [1, 4, 6, 4, 1], [1, 0, −2, 0, 1]."""
-    a, b, c, d, e = slices
-    for x in range(size):
-        out[0, x] = b[x] + 2 * c[x] + d[x]
-        out[1, x] = b[x] - d[x]
-        out[2, x] = a[x] + 4 * b[x] + 6 * c[x] + 4 * d[x] + e[x] - 2048
-        out[3, x] = a[x] - 2 * c[x] + e[x]
+    r, c, a, b = ring, z % 5, mirror(z - 2, depth) % 5, mirror(z - 1, depth) % 5
+    d, e = mirror(z + 1, depth) % 5, mirror(z + 2, depth) % 5
+    for x in range(out.shape[1]):
+        out[0, x] = r[b, x] + 2 * r[c, x] + r[d, x]
+        out[1, x] = r[b, x] - r[d, x]
+        out[2, x] = r[a, x] + 4 * r[b, x] + 6 * r[c, x] + 4 * r[d, x] + r[e, x] - 2048
+        out[3, x] = r[a, x] - 2 * r[c, x] + r[e, x]
 
 
 @compiled
-def smooth(values: IntArray, reach: int, out: IntArray, size: int) -> None:
-    """Filter by [1, 2, 1], of which neighbours are `reach` apart."""
-    b, c = values[reach:], values[2 * reach :]
-    for x in range(size):
-        out[x] = values[x] + 2 * b[x] + c[x]
+def moved(flat: IntArray, step: int) -> Views:
+    """Return five views of a flat array, each a step further on."""
+    return flat, flat[step:], flat[2 * step :], flat[3 * step :], flat[4 * step :]
 
 
 @compiled
-def filter_rows(deep: IntArray, step: int, out: IntArray, size: int) -> None:
+def filter_rows(deep: tuple[Views, Views, Views, Views], out: IntArray) -> None:
     """Filter along y what `filter_depth` wrote: what Ix, Iy, Iz, Ixx, Iyy, Izz want of y and z."""
-    b, c, d = deep[0, step:], deep[0, 2 * step :], deep[0, 3 * step :]
-    for x in range(size):
+    (_, b, c, d, _), (_, p, q, r, _) = deep[0], deep[1]
+    for x in range(out.shape[1]):
         out[0, x] = b[x] + 2 * c[x] + d[x]
         out[1, x] = b[x] - d[x]
-    smooth(deep[1, step:], step, out[2], size)
-    a, b, c = deep[2], deep[2, step:], deep[2, 2 * step :]
-    d, e = deep[2, 3 * step :], deep[2, 4 * step :]
-    for x in range(size):
+        out[2, x] = p[x] + 2 * q[x] + r[x]
+    (a, b, c, d, e), (p, q, r, s, t) = deep[2], deep[3]
+    for x in range(out.shape[1]):
         out[3, x] = a[x] + 4 * b[x] + 6 * c[x] + 4 * d[x] + e[x]
         out[4, x] = a[x] - 2 * c[x] + e[x]
-    a, b, c = deep[3], deep[3, step:], deep[3, 2 * step :]
-    d, e = deep[3, 3 * step :], deep[3, 4 * step :]
-    for x in range(size):
-        out[5, x] = a[x] + 4 * b[x] + 6 * c[x] + 4 * d[x] + e[x]
+        out[5, x] = p[x] + 4 * q[x] + 6 * r[x] + 4 * s[x] + t[x]
 
 
 @compiled
-def first_features(middle: IntArray, filtered: IntArray, phi: IntArray, size: int) -> None:
+def first_features(middle: ImageArray, f: IntArray, phi: IntArray) -> None:
     """Write I, 16|Ix|, 16|Iy|, 16|Iz|, centred at mid-range, into rows 1 to 4 of `phi`.
 
-    All are 0 where ``phi[0]``, −1 inside, is.
+    All are 0 where ``phi[0]``, −1 inside, is. They are made of what `filter_rows` wrote.
     """
-    f = filtered
-    for x in range(size):
+    for x in range(phi.shape[1]):
         inside = phi[0, x]
         phi[1, x] = (middle[x] - 128) & inside
-        ix = np.int16(f[0, x + 1] - f[0, x + 3])
-        iy = np.int16(f[1, x + 1] + 2 * f[1, x + 2] + f[1, x + 3])
-        iz = np.int16(f[2, x + 1] + 2 * f[2, x + 2] + f[2, x + 3])
-        phi[2, x] = ((ix if ix >= 0 else -ix) - 2040) & inside
-        phi[3, x] = ((iy if iy >= 0 else -iy) - 2040) & inside
-        phi[4, x] = ((iz if iz >= 0 else -iz) - 2040) & inside
+        phi[2, x] = (abs(np.int16(f[0, x + 1] - f[0, x + 3])) - 2040) & inside
+        phi[3, x] = (abs(np.int16(f[1, x + 1] + 2 * f[1, x + 2] + f[1, x + 3])) - 2040) & inside
+        phi[4, x] = (abs(np.int16(f[2, x + 1] + 2 * f[2, x + 2] + f[2, x + 3])) - 2040) & inside
 
 
 @compiled
-def absolute_digits(
-    values: Triple, weight: int, inside: IntArray, highs: IntArray, lows: IntArray, size: int
-) -> None:
-    """Write |v|, v = a + weight·b + c, as two digits.
+def absolute_digits(high: np.int16, low: np.int16, inside: np.int16) -> tuple[np.int16, np.int16]:
+    """Return |v|, v = 32·high + low with 0 ≤ low < 32, as such digits, the first centred.
 
-    The digits of v are the sums of the digits of a, b, c by shift and mask, so that all is int16:
-    v = 32·high + low, −62 ≤ low ≤ 124. The sign of v is that of high + ⌊low/32⌋ = ⌊v/32⌋, and
-    both digits take it. From 0 ≤ 32·high + low ≤ 130560 then follows −3 ≤ high ≤ 4083: high − 2040
-    is within ±2043.
+    Both take the sign of v, that of high: where v < 0, |v| = 32·(−high) + (−low). From |v| ≤ 130560
+    follows −4080 ≤ high ≤ 4080, so that all are within ±2040.
     """
-    a, b, c = values
-    for x in range(size):
-        high = np.int16((a[x] >> 5) + weight * (b[x] >> 5) + (c[x] >> 5))
-        low = np.int16((a[x] & 31) + weight * (b[x] & 31) + (c[x] & 31))
-        sign = np.int16(np.int16(high + (low >> 5)) >> 15)
-        highs[x] = (np.int16(np.int16(high ^ sign) - sign) - 2040) & inside[x]
-        lows[x] = np.int16(np.int16(low ^ sign) - sign) & inside[x]
+    sign = np.int16(high >> 15)
+    first, second = np.int16(np.int16(high ^ sign) - sign), np.int16(np.int16(low ^ sign) - sign)
+    return (first - 2040) & inside, second & inside
+
+
+@compiled
+def second_features(f: IntArray, phi: IntArray) -> None:
+    """Write 512·|Ixx|, |Iyy|, |Izz| as digits, the high ones into rows 5 to 7, as `first_features`.
+
+    The digits of 512·Ixx are made of those of what it is a sum of. Of the others 512·I = 4·inner +
+    outer, where int16 holds both and ⌊512·I/4⌋ = inner + ⌊outer/4⌋, which is within ±32640.
+    """
+    for x in range(phi.shape[1]):
+        high = np.int16((f[3, x] >> 5) - 2 * (f[3, x + 2] >> 5) + (f[3, x + 4] >> 5))
+        low = np.int16((f[3, x] & 31) - 2 * (f[3, x + 2] & 31) + (f[3, x + 4] & 31))
+        high = np.int16(high + (low >> 5))
+        phi[5, x], phi[8, x] = absolute_digits(high, np.int16(low & 31), phi[0, x])
+    for a in range(4, 6):
+        for x in range(phi.shape[1]):
+            inner = np.int16(f[a, x + 1] + f[a, x + 2] + f[a, x + 3])
+            outer = np.int16(f[a, x] + 2 * f[a, x + 2] + f[a, x + 4])
+            high = np.int16(np.int16(inner + (outer >> 2)) >> 3)
+            low = np.int16((4 * inner + outer) & 31)
+            phi[a + 2, x], phi[a + 5, x] = absolute_digits(high, low, phi[0, x])
 
 
 def tiles() -> list[list[tuple[int, int]]]:
@@ -176,55 +187,54 @@ def tiles() -> list[list[tuple[int, int]]]:
     return [[(a, b) for a, b in pairs if (a // TILE, b // TILE) == key] for key in keys]
 
 
-def _add_products(typing: Any, rows: Any, start: Any, stop: Any, sums: Any) -> Any:
-    """Add Σ rows[a]·rows[b] over start … stop, at most BLOCK apart, to sums[a, b], b ≤ a ≥ 1.
+def _add_products(typing: Any, rows: Any, start: Any, stop: Any, lanes: Any) -> Any:
+    """Add the products rows[a]·rows[b] over start … stop to lanes[a, b], b ≤ a ≥ 1, 8 sums of each.
 
-    `rows` is int16 (ROWS, …) within ±2043, start and stop multiples of LANES: a lane then sums to
-    at most 2·4096/16 · 2043² = 2,137,010,688 < 2³¹. Written in LLVM's terms: of loops it makes the
-    instruction that multiplies pairs and adds them only where no two products share a row. Here
-    TILE rows meet TILE others while they are loaded.
+    `rows` is int16 (ROWS, …) within ±2040, start and stop multiples of LANES: over BLOCK voxels a
+    lane sums to at most 2·4096/16 · 2040² = 2,130,739,200 < 2³¹. In LLVM's terms, which makes of a
+    loop the instruction that multiplies pairs and adds them only where no products share a row.
     """
 
-    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        one, word, lanes = ir.IntType(32), ir.IntType(64), LANES // 2
+    def emit(*kit: Any) -> Any:
+        (context, builder, _, values), one, word = kit, ir.IntType(32), ir.IntType(64)
         loaded, wide = ir.VectorType(ir.IntType(16), LANES), ir.VectorType(one, LANES)
-        sum_of, widened = ir.VectorType(one, lanes), ir.VectorType(word, lanes)
+        sum_of = ir.VectorType(one, LANES // 2)
         evens, odds = (sum_of(list(range(first, LANES, 2))) for first in (0, 1))
-        name, kind = f"llvm.vector.reduce.add.v{lanes}i64", ir.FunctionType(word, [widened])
-        fold = cgutils.get_or_insert_function(builder.module, kind, name)
-
-        def place(argument: int, *indices: Any) -> Any:
-            kind = signature.args[argument]
-            array = context.make_array(kind)(context, builder, values[argument])
-            return cgutils.get_item_pointer(context, builder, kind, array, indices)
 
         def load(row: int, column: Any) -> Any:
-            there = builder.bitcast(place(0, word(row), column), loaded.as_pointer())
+            there = builder.bitcast(_item(kit, 0, word(row), column), loaded.as_pointer())
             return builder.sext(builder.load(there, align=2), wide)
 
         for pairs in tiles():
-            totals = [cgutils.alloca_once_value(builder, sum_of(None)) for _ in pairs]
+            places = [_item(kit, 3, word(a), word(b), word(0)) for a, b in pairs]
+            places = [builder.bitcast(place, sum_of.as_pointer()) for place in places]
+            totals = [
+                cgutils.alloca_once_value(builder, builder.load(at, align=4)) for at in places
+            ]
             with cgutils.for_range_slice(builder, values[1], values[2], word(LANES)) as (column, _):
                 held = {row: load(row, column) for row in sorted({*sum(pairs, ())})}
                 for (a, b), total in zip(pairs, totals, strict=True):
                     products = builder.mul(held[a], held[b])
                     two = [builder.shuffle_vector(products, products, at) for at in (evens, odds)]
                     builder.store(builder.add(builder.load(total), builder.add(*two)), total)
-            for (a, b), total in zip(pairs, totals, strict=True):
-                found = builder.call(fold, [builder.sext(builder.load(total), widened)])
-                there = place(3, word(a), word(b))
-                builder.store(builder.add(builder.load(there), found), there)
+            for total, place in zip(totals, places, strict=True):
+                builder.store(builder.load(total), place, align=4)
         return context.get_dummy_value()
 
-    return types.void(rows, start, stop, sums), emit
+    return types.void(rows, start, stop, lanes), emit
 
 
+copy_row: Any = intrinsic(_copy_row)
 add_products: Any = intrinsic(_add_products)
 
 
 @compiled
-def join_digits(sums: IntArray, moments: IntArray) -> None:
-    """Add the moments of features, second derivatives 32·high + low, from those of digits."""
+def join_digits(lanes: IntArray, moments: IntArray) -> None:
+    """Move what lanes hold to the moments of features, second derivatives 32·high + low."""
+    sums = np.empty((ROWS, ROWS), np.int64)
+    for pair in np.ndindex(ROWS, ROWS):
+        sums[pair] = lanes[pair].sum()
+    lanes[:] = 0
     for a in range(1, 8):
         for b in range(a + 1):
             left, right = DIGIT if a >= 5 else 1, DIGIT if b >= 5 else 1
@@ -252,42 +262,39 @@ def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
     Centred at 128, 2040 and 65280, which changes no covariance: every feature within ±65280.
     """
     n, depth, height, width, _ = images.shape
-    voxels = images.reshape(n, depth, height, width)
-    step = width + 4
+    volumes, step = images.reshape(n, depth, height, width), width + 4
     strips = -(-height // min(height, max(1, STRIP // step)))
     rows = -(-height // strips)
-    size, padded = rows * step, (rows + 4) * step
-    ring = np.zeros((5, padded + 4), np.uint8)
-    deep, filtered = aligned(4, padded + 4), aligned(6, size + 4)
-    phi, smoothed = aligned(ROWS, size), aligned(1, size + 4)[0]
+    phi = aligned(ROWS, rows * step)
+    filtered = aligned(6, phi.shape[1] + 4)
+    deep = aligned(4, filtered.shape[1] + 4 * step)
+    planes = np.zeros((5, -(-deep.shape[1] // step), step), np.uint8)
+    lanes = np.zeros((ROWS, ROWS, LANES // 2), np.int32)
     # made once: a view counts its references, which takes as long as some voxels
-    mask, down, deeper = phi[0], filtered[4], filtered[5]
-    across = (filtered[3], filtered[3, 2:], filtered[3, 4:])
-    twice = (smoothed, smoothed[1:], smoothed[2:])
-    highs, lows = (phi[5], phi[6], phi[7]), (phi[8], phi[9], phi[10])
+    ring, mask, nowhere = planes.reshape(5, -1), phi[0], np.zeros((0, 0), np.uint8)
+    middles = moved(ring.reshape(-1)[2 * step + 2 :], ring.shape[1])
+    under = moved(deep[0], step), moved(deep[1], step), moved(deep[2], step), moved(deep[3], step)
     for i in range(n):
-        sums = np.zeros((ROWS, ROWS), np.int64)
+        summed = 0
         for top in range(0, height, rows):
             inside = min(rows, height - top)
-            mark_voxels(np.zeros((0, 0), np.uint8), top, inside, width, mask)
+            mark_voxels(nowhere, top, inside, width, mask)
             for z in range(-2, depth):
                 if z + 2 < depth:
-                    plane = ring[(z + 2) % 5, :padded].reshape(rows + 4, step)
-                    load_slice(voxels[i, z + 2], top, plane)
+                    load_slice(volumes, i, z + 2, top, planes)
                 if z < 0:
                     continue
                 if len(masks):
                     mark_voxels(masks[i, z], top, inside, width, mask)
-                a, b = ring[mirror(z - 2, depth) % 5], ring[mirror(z - 1, depth) % 5]
-                d, e = ring[mirror(z + 1, depth) % 5], ring[mirror(z + 2, depth) % 5]
-                filter_depth((a, b, ring[z % 5], d, e), deep, padded)
-                filter_rows(deep, step, filtered, size + 4)
-                first_features(ring[z % 5, 2 * step + 2 :], filtered, phi, size)
-                absolute_digits(across, -2, mask, highs[0], lows[0], size)
-                smooth(down, 1, smoothed, size + 2)
-                absolute_digits(twice, 2, mask, highs[1], lows[1], size)
-                smooth(deeper, 1, smoothed, size + 2)
-                absolute_digits(twice, 2, mask, highs[2], lows[2], size)
+                filter_depth(ring, z, depth, deep)
+                filter_rows(under, filtered)
+                first_features(middles[z % 5], filtered, phi)
+                second_features(filtered, phi)
                 for start in range(0, phi.shape[1], BLOCK):
-                    add_products(phi, start, min(start + BLOCK, phi.shape[1]), sums)
-        join_digits(sums, moments[i])
+                    stop = min(start + BLOCK, phi.shape[1])
+                    if summed + stop - start > BLOCK:
+                        join_digits(lanes, moments[i])
+                        summed = 0
+                    add_products(phi, start, stop, lanes)
+                    summed += stop - start
+        join_digits(lanes, moments[i])

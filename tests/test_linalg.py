@@ -10,6 +10,7 @@ import pytest
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import factoring, loops
+from pipeline.geometry.lanes import LANES
 from pipeline.geometry.linalg import (
     assemble,
     cholesky,
@@ -298,6 +299,20 @@ def test_rotations_always_settle() -> None:
         np.testing.assert_allclose(turns @ turns.swapaxes(-1, -2), eye, atol=1e-13)
 
 
+@pytest.mark.parametrize("k", [1, 2, 5, 11])
+def test_side_by_side_is_as_alone_to_the_last_bit(k: int) -> None:
+    """Matrices that take many sweeps or none, in groups and after them: the bits of each alone."""
+    rng = np.random.default_rng(k)
+    kinds = ("spread", "one small", "one large", "clusters", "graded")
+    matrices = [np.eye(k), np.diag(np.arange(k) + 1.0), np.full((k, k), 3.0) + np.eye(k)]
+    matrices += [hard(k, kinds[number % 5], rng) for number in range(2 * LANES + 2)]
+    values, vectors = spd_eig(np.stack(matrices))
+    for number, matrix in enumerate(matrices):
+        alone = spd_eig(matrix)
+        assert values[number].tobytes() == alone[0].tobytes(), number
+        assert vectors[number].tobytes() == alone[1].tobytes(), number
+
+
 def test_polar_factor() -> None:
     """L = S R with S = (L Lᵀ)^{1/2} symmetric and R = polar(L) orthogonal."""
     lower = cholesky(sym_exp(symmetric(9, k=5)))
@@ -308,8 +323,11 @@ def test_polar_factor() -> None:
 
 def test_numbers_beyond_floating_point_raise() -> None:
     """An eigenvalue ratio that overflows the rotations raises ConvergenceError, not a wrong log."""
+    matrix = np.array([[1e-160, 1e-160], [1e-160, 1e160]])
     with pytest.raises(ConvergenceError, match="rescale"):
-        sym_log(np.array([[1e-160, 1e-160], [1e-160, 1e160]]))
+        sym_log(matrix)
+    with pytest.raises(ConvergenceError, match="rescale"):
+        sym_log(np.stack([*[np.eye(2)] * (LANES - 1), matrix]))
 
 
 def test_pairs_of_a_sweep_are_complete_and_disjoint_in_rounds() -> None:

@@ -1,8 +1,8 @@
 """Manifolds in one chart, functions of small symmetric matrices, and the Fréchet mean.
 
 In reading order: ``manifold.py``, the contract, with ``area.py`` for those that look alike in all
-directions; ``linalg.py``, stacks of small matrices, on ``compiling.py``, ``loops.py`` and
-``factoring.py``; ``covariances.py``, what a metric knows of covariance descriptors, with
+directions; ``linalg.py``, stacks of small matrices, on ``compiling.py``, ``loops.py``, ``lanes.py``
+and ``factoring.py``; ``covariances.py``, what a metric knows of covariance descriptors, with
 ``spectrum.py``; ``spd.py``, ``affine.py``, and with ``vectors.py`` the manifolds of vectors:
 ``hyperbolic.py``, ``sphere.py``, ``kendall.py``. ``chart.py`` and ``normal_chart.py`` show points
 as coordinates. ``registry.py`` has them by name; ``pulls.py``, ``mean.py`` and ``inductive.py``

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import factoring, loops
-from pipeline.geometry.compiling import spread
+from pipeline.geometry import factoring, lanes, loops
+from pipeline.geometry.compiling import SHARE, spread
+from pipeline.geometry.lanes import LANES
 
 
 def vecd(matrices: FloatArray) -> FloatArray:
@@ -95,7 +96,13 @@ def _svd(lowers: FloatArray, *, rights: bool) -> tuple[FloatArray, FloatArray, F
     k = lowers.shape[-1]
     stack = lowers.reshape(-1, k, k)
     squares, right = np.empty(stack.shape[:2]), np.empty_like(stack if rights else stack[:0])
-    if not spread(loops.spectra, len(stack), stack, squares, right):
+    whole, settled = 0 if rights else len(stack) // LANES * LANES, True
+    if whole:
+        groups, share = whole // LANES, SHARE // LANES
+        settled = spread(lanes.spectra, groups, stack, squares, loops.rounds(k), share=share)
+    if whole < len(stack) and settled:
+        settled = spread(loops.spectra, len(stack) - whole, stack[whole:], squares[whole:], right)
+    if not settled:
         raise ConvergenceError(
             f"Jacobi rotations did not settle in {loops.SWEEPS} sweeps: numbers have left the "
             "range of floats; rescale the matrices towards 1"

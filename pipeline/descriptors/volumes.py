@@ -13,11 +13,11 @@ strip goes with it. Values as they are stored, in kernel units; [1, 4, 6, 4, 1] 
     then y    16·Ix ±2048   16·Iy, 16·Iz ±1020   512·Ixx −32768..32512   512·Iyy, 512·Izz ±8160
     then x    16·Ix, 16·Iy, 16·Iz ±4080
 
-so int16 holds all of them. |512·Ixx| up to 130560 does not fit: it is kept as two digits (see
-`absolute_digits`), whose products are put together at the end. Buffers are whole lines of the
-cache, and all of them is filtered: fewer voxels than a vector has take as long as several. What
-that makes of padding means nothing, and counts as 0 in `phi`. No helper is shared with `kernels`:
-numba's cache notices changes of a function's own file only.
+so int16 holds all of them. |512·Ixx| up to 130560 does not fit: it is kept as two digits, whose
+products are put together at the end. Buffers are whole lines of the cache, at different places of
+a page, as reads wait for writes 4096 bytes away, and are filtered whole: fewer voxels than a vector
+has take as long as several. What that makes of padding counts as 0 in `phi`. No helper is shared
+with `kernels`: numba's cache notices changes of a function's own file only.
 """
 
 from typing import Any
@@ -247,11 +247,11 @@ def join_digits(lanes: IntArray, moments: IntArray) -> None:
 
 
 @compiled
-def aligned(count: int, length: int) -> IntArray:
-    """Return int16 zeros, (count, length or up to 31 more), rows on lines of the cache."""
+def aligned(count: int, length: int, at: int) -> IntArray:
+    """Return int16 zeros, (count, length or up to 31 more), `at` bytes after a page begins."""
     pitch = -(-length // 32) * 32
-    flat = np.zeros(count * pitch + 32, np.int16)
-    start = (-flat.ctypes.data % 64) // 2
+    flat = np.zeros(count * pitch + 2048, np.int16)
+    start = (at - flat.ctypes.data) % 4096 // 2
     return flat[start : start + count * pitch].reshape(count, pitch)
 
 
@@ -265,9 +265,9 @@ def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
     volumes, step = images.reshape(n, depth, height, width), width + 4
     strips = -(-height // min(height, max(1, STRIP // step)))
     rows = -(-height // strips)
-    phi = aligned(ROWS, rows * step)
-    filtered = aligned(6, phi.shape[1] + 4)
-    deep = aligned(4, filtered.shape[1] + 4 * step)
+    phi = aligned(ROWS, rows * step, 512)
+    filtered = aligned(6, phi.shape[1] + 4, 1536)
+    deep = aligned(4, filtered.shape[1] + 4 * step, 0)
     planes = np.zeros((5, -(-deep.shape[1] // step), step), np.uint8)
     lanes = np.zeros((ROWS, ROWS, LANES // 2), np.int32)
     # made once: a view counts its references, which takes as long as some voxels

@@ -71,6 +71,19 @@ def unpack(root: Path) -> None:
         arrays["train_images"]
 
 
+def twice(root: Path) -> float:
+    """Return how much more two threads unpack than one, with nothing between them."""
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(ROUNDS):
+            for count, taken in seconds.items():
+                start = time.perf_counter()
+                for done in [pool.submit(unpack, root) for _ in range(count)]:
+                    done.result()
+                taken.append((time.perf_counter() - start) / count)
+    return statistics.median(seconds[1]) / statistics.median(seconds[2])
+
+
 def read(source: ImageSource) -> None:
     """Unpack them by what we read them with, which inflates in half the time."""
     for _ in source.chunks():
@@ -126,6 +139,13 @@ def run() -> list[dict[str, Any]]:
                 lambda: unpack(root),
                 0.7,
             ),
+            {
+                "name": "NumPy unpacking it twice at once, and once: what a second core is worth",
+                "ours": None,
+                "peer": None,
+                "unit": "",
+                "ratio": twice(root),
+            },
             row(
                 f"npz of {SMALL:,} images 28×28 to coordinates, against our reader alone",
                 SMALL,

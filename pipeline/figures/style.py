@@ -237,7 +237,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _config(legend: Sequence[str]) -> dict[str, Any]:
-    widest = 40 + 6 * max((len(word) for word in legend), default=0)
+    widest = 40 + 7 * max((len(word) for word in legend), default=0)
     axis = {
         "domainColor": INK,
         "gridColor": GRID,

@@ -71,6 +71,9 @@ def rows_of(reach: Any, **columns: Any) -> Table:
     }
 
 
+NONE = "No cell of this run is one of these."
+
+
 def claim(column: str, factor: float, **fields: Any) -> dict[str, Any]:
     """Return a claim."""
     known = {"says": "it is so", "place": "here", "column": column, "factor": factor}
@@ -83,8 +86,13 @@ def claim(column: str, factor: float, **fields: Any) -> dict[str, Any]:
         (("coverage", 0.95), rows_of([0.5] * 182 + [0.99] * 18), 0, "μ = 0.5: 91 % of 200"),
         (("coverage", 0.95), rows_of([0.5] * 188 + [0.99] * 12), 1, "in 1 of 1 cells"),
         (("coverage", 0.9), rows_of([0.5] * 168 + [0.99] * 32), 0, "well, Sample"),
-        (("coverage", 0.95), rows_of([0.99] * 19), 0, "in 0 of 0 cells"),
-        (("coverage", 0.95), rows_of([0.99] * 99, offered=0.0), 0, "in 0 of 0 cells"),
+        (("coverage", 0.95), rows_of([0.99] * 19), 0, NONE),
+        (
+            ("coverage", 0.95),
+            rows_of([0.99] * 99, offered=0.0),
+            0,
+            NONE,
+        ),
         (("radius", 2.2), rows_of([0.5] * 9), 1, "in 1 of 1"),
         (("radius", 1.9), rows_of([0.5] * 9), 0, "2 times"),
         (("offered", 0.95), rows_of([0.5] * 20), 1, "in 1 of 1"),
@@ -117,8 +125,8 @@ def test_the_table_counts_regions_that_are_offered() -> None:
 def test_claims_are_of_some_sizes() -> None:
     """`least` and `most` bound n·budget; only a share that is offered may be 0."""
     rows = rows_of([0.5] * 30)
-    assert judge(claim("radius", 2.2, least=501.0), rows)[2].endswith("So in 0 of 0 cells.")
-    assert judge(claim("radius", 2.2, most=499.0), rows)[2].endswith("So in 0 of 0 cells.")
+    assert judge(claim("radius", 2.2, least=501.0), rows)[2].endswith(NONE)
+    assert judge(claim("radius", 2.2, most=499.0), rows)[2].endswith(NONE)
     with pytest.raises(ValidationError, match="above 0, but for the column offered"):
         claim("coverage", 0.0)
 

@@ -153,6 +153,8 @@ def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
     ]
     fails = [f"{name}: {held.value}" for name, held in found if not held.holds]
     text = f" ({claim['place']}). {claim['ours']}" + " " * bool(claim["ours"])
+    if not found:
+        return 0, fails, f"{text}No cell of this run is one of these."
     text += f"So in {len(found) - len(fails)} of {len(found)} cells"
     text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
     text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""
@@ -160,6 +162,5 @@ def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
     if chance:
         text += f"; at its level exactly, chance alone would break it in {number(chance)} of them"
     order = sorted((held for _, held in found), key=lambda held: held.order)
-    ends = dict.fromkeys([order[0].value, order[-1].value] if order else [])
-    text += f". Measured: {' to '.join(ends)}" if ends else ""
-    return len(found) - len(fails), fails, text + "."
+    ends = dict.fromkeys([order[0].value, order[-1].value])
+    return len(found) - len(fails), fails, f"{text}. Measured: {' to '.join(ends)}."

@@ -89,6 +89,7 @@ class Tree:
             "PYTHONPATH": str(self.root),
             "NUMBA_CACHE_DIR": str(numba or self.root / ".numba"),
             "COLUMNS": "300",
+            "PYTEST_DEBUG_TEMPROOT": str(self.root.parent),  # other runs clear theirs
         }
         return run_forked([*options, *(f"tests/{name}" for name in tests)], self.root, told, limit)
 

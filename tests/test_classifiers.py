@@ -152,7 +152,7 @@ def test_claims_on_classifiers_are_judged() -> None:
     near = {"left": "LDA", "right": "Near", "column": "behind"}
     assert "in 1 of 1 cells" in judged(**near, factor=0.031)
     assert "μ = 1: 0.03" in judged(**near, factor=0.029)
-    assert "No cell of this run" in judged(left="LDA", right="None", column="behind", factor=0.1)
+    assert "This run has no cell" in judged(left="LDA", right="None", column="behind", factor=0.1)
 
 
 def test_unknown_classifiers_are_refused(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_claims_are_of_the_series_that_they_name() -> None:
     ):
         known = {"says": "so", "place": "here", "column": "false", "factor": 0.05, **fields}
         text = judge(ClaimConfig(**known).model_dump(), rows)[2]
-        assert (f"in {many} of {many} cells" if many else "No cell of this run") in text
+        assert (f"in {many} of {many} cells" if many else "This run has no cell") in text
 
 
 def test_series_of_other_sizes_share_a_panel() -> None:

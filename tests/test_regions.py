@@ -71,7 +71,7 @@ def rows_of(reach: Any, **columns: Any) -> Table:
     }
 
 
-NONE = "No cell of this run is one of these."
+NONE = "This run has no cell to judge it by."
 
 
 def claim(column: str, factor: float, **fields: Any) -> dict[str, Any]:

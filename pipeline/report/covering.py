@@ -154,7 +154,7 @@ def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
     fails = [f"{name}: {held.value}" for name, held in found if not held.holds]
     text = f" ({claim['place']}). {claim['ours']}" + " " * bool(claim["ours"])
     if not found:
-        return 0, fails, f"{text}No cell of this run is one of these."
+        return 0, fails, f"{text}This run has no cell to judge it by."
     text += f"So in {len(found) - len(fails)} of {len(found)} cells"
     text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
     text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""

@@ -237,7 +237,8 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _config(legend: Sequence[str]) -> dict[str, Any]:
-    widest = 40 + 7 * max((len(word) for word in legend), default=0)
+    longest = max((len(word) for word in legend), default=0)
+    widest = 40 + 7 * longest
     axis = {
         "domainColor": INK,
         "gridColor": GRID,
@@ -263,7 +264,7 @@ def _config(legend: Sequence[str]) -> dict[str, Any]:
             "orient": "top",
             "title": None,
             "symbolSize": 90,
-            "columnPadding": 20,
+            "columnPadding": 12 + longest,  # letters may be wider where it is read
             "columns": max(1, int(860 / widest)),
         },
         "view": {"stroke": None},

@@ -154,6 +154,7 @@ def copy_prefect(shared_server: Server) -> Callable[[Path], Path]:
 @pytest.fixture(scope="session")
 def prefect_server(shared_server: Server) -> Iterator[dict[str, str]]:
     """Lead the flows and the commands of a process to the server; the variables that do."""
+    from prefect.logging.handlers import APILogWorker
     from prefect.settings import (
         PREFECT_API_AUTH_STRING,
         PREFECT_API_URL,
@@ -173,6 +174,7 @@ def prefect_server(shared_server: Server) -> Iterator[dict[str, str]]:
         for name, value in told.items():
             patch.setenv(name, value)
         yield told
+        APILogWorker.drain_all(timeout=10.0)  # when the process ends, the server has ended
 
 
 @pytest.fixture

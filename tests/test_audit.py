@@ -252,7 +252,7 @@ def test_all_nights_together_cost_the_budget_and_no_more(name: str) -> None:
     begun = [mechanism.begun(nights) for nights in pair]
     left = cast(Any, pair[0])
     for transcript in mechanism.sample(left, size=4, rng=np.random.default_rng(8)).points:
-        one, other = (replay(*side, transcript) for side in zip(begun, pair, strict=True))
+        one, other = (replay(side, transcript) for side in begun)
         steps = zip(one.asked, other.asked, one.sigmas, strict=True)
         apart = math.sqrt(sum(float(np.sum((a - b) ** 2)) / sigma**2 for a, b, sigma in steps))
         share = apart * gaussian_sigma(mechanism.budget, 1.0)

@@ -161,7 +161,7 @@ def test_sums_of_nights_are_exact() -> None:
     for t, horizon in ((1, 1), (3, 7), (TOGETHER + 2, TOGETHER + 2)):
         rows = [[most, -most - 1, 0, -1, int(rng.integers(2**62)) << 60] for _ in range(t)]
         rows[0] = rows[0][::-1]
-        found = weighted_sums(np.array([limbs(row) for row in rows]), horizon)
+        found = weighted_sums(np.array([limbs(row) for row in rows]))
         used = weights(horizon)[:t][::-1]
         assert found == [
             sum(c * x for c, x in zip(used, column, strict=True))
@@ -314,8 +314,8 @@ def test_epochs_of_sums_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch
         private.append(honest(of, fresh, epoch, sums, placed))
         return private[-1]
 
-    def begin(of: Stream, history: Any, past: Any) -> Any:
-        found = night_module_begin(of, history, past)
+    def begin(of: Stream, history: Any) -> Any:
+        found = night_module_begin(of, history)
         sums = numbers(private[-1].means[-1][: SPACE.dim]) if private else [0] * SPACE.dim
         return replace(found, centre=found.centre + np.array(sums) / 2.0**40)
 

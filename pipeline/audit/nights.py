@@ -9,6 +9,7 @@ is exact.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -28,13 +29,13 @@ from pipeline.stream import (
     Private,
     Stream,
     StreamPlan,
-    add_units,
     draw_night,
     nothing,
 )
 from pipeline.stream.epochs import due
 from pipeline.stream.factorisation import numbers
 from pipeline.stream.history import parts_of
+from pipeline.stream.night import add_placed
 
 OPENING = 2
 """Units of the first night, which the stream opens with."""
@@ -58,9 +59,13 @@ class Replay(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """What a data set's transcripts have in common: nights that are known, and the sums then."""
+    """What a data set's transcripts have in common: nights that are known, and the sums then.
+
+    `placed` are the units of all nights, as `Stream.placed` gives them.
+    """
 
     stream: Stream
+    placed: list[FloatArray]
     known: list[Night]
     private: Private
 
@@ -134,7 +139,7 @@ class StreamTranscripts:
     sensitivity: ClassVar[float] = 1.0
     law: ClassVar[str] = "Σ c_{t−j}·x_j + N(0, σ²·Id) on night t, x_j the sum of night j"
 
-    @property
+    @cached_property
     def stream(self) -> Stream:
         """What is released of the one class."""
         known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
@@ -162,17 +167,16 @@ class StreamTranscripts:
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` transcripts of the nights `center`, as objects."""
-        nights = cast(list[Points], center)
-        stream, known, start = self.begun(nights)
+        stream, placed, known, start = self.begun(cast(list[Points], center))
         drawn, sums = np.empty(size, dtype=object), dict[tuple[Any, ...], Private]()
         for draw in range(size):
             noise, history, private = Kept(self.noise(rng)), list(known), start
-            for points in nights[len(known) :]:
+            for units in placed[len(known) :]:
                 key = _told(history)
                 if key not in sums:
-                    sums[key] = add_units(stream, history, private, points)
+                    sums[key] = add_placed(stream, history, private, units)
                 after = sums[key]
-                night = draw_night(stream, history, after, len(points), noise=noise)
+                night = draw_night(stream, history, after, len(units), noise=noise)
                 if self.peek and night.epoch is not None:
                     centre = night.epoch.centre + total(private, self.manifold.dim)
                     night = replace(night, epoch=replace(night.epoch, centre=centre))
@@ -183,12 +187,13 @@ class StreamTranscripts:
     def begun(self, nights: Sequence[Points]) -> Begun:
         """Return what is the same on both data sets: an opening, or nothing."""
         stream, private = self.stream, nothing(self.manifold.dim)
+        placed = [stream.placed(points) for points in nights]
         if self.place == 0:
-            return Begun(stream, [], private)
-        private = add_units(stream, [], private, nights[0])
+            return Begun(stream, placed, [], private)
+        private = add_placed(stream, [], private, placed[0])
         noise = FloatNoise(np.random.default_rng(0))
-        opening = draw_night(stream, [], private, len(nights[0]), noise=noise)
-        return Begun(stream, [opening], private)
+        opening = draw_night(stream, [], private, len(placed[0]), noise=noise)
+        return Begun(stream, placed, [opening], private)
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""
@@ -208,13 +213,13 @@ def stream_transcripts(mechanism: Mechanism) -> Neighbours:
     return scored(mechanism, log_ratio)
 
 
-def replay(begun: Begun, nights: Sequence[Points], transcript: Transcript) -> Replay:
+def replay(begun: Begun, transcript: Transcript) -> Replay:
     """Return what the nights give, each after those that the transcript published."""
-    (stream, known, private), history = begun, transcript.history
+    (stream, placed, known, private), history = begun, transcript.history
     noise, sums = Replayed(iter(transcript.told)), []
     for place in range(len(known), len(history)):
-        private = add_units(stream, history[:place], private, nights[place])
-        draw_night(stream, history[:place], private, len(nights[place]), noise=noise)
+        private = add_placed(stream, history[:place], private, placed[place])
+        draw_night(stream, history[:place], private, len(placed[place]), noise=noise)
         sums.append(private)
     return Replay(noise.asked, noise.sigmas, sums)
 
@@ -261,7 +266,7 @@ def scored(mechanism: Mechanism, score: Score) -> Neighbours:
                 night.epoch.centre.tobytes() for night in transcript.history if night.epoch
             )
             if key not in seen:
-                seen[key] = [replay(*side, transcript) for side in zip(begun, pair, strict=True)]
+                seen[key] = [replay(side, transcript) for side in begun]
             found.append(score(transcript, *seen[key]))
         return np.array(found, dtype=np.float64)
 

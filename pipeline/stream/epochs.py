@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ def due(history: Sequence[Night], past: Past) -> bool:
     return history[-1].n_so_far >= GROWTH * before
 
 
-def begin(stream: Stream, history: Sequence[Night], past: Past) -> Epoch:
+def begin(stream: Stream, history: Sequence[Night]) -> Epoch:
     """Return the epoch that begins tonight: a function of released values and public numbers.
 
     Its centre is the mean of all units so far, its clip the best for the noise that is expected
@@ -40,6 +41,12 @@ def begin(stream: Stream, history: Sequence[Night], past: Past) -> Epoch:
     ConfigError
         Before the opening.
     """
+    return _begin(stream, tuple(history))
+
+
+@lru_cache(maxsize=32)  # a night asks twice: what its units are mapped to, and what it releases
+def _begin(stream: Stream, history: tuple[Night, ...]) -> Epoch:
+    past = parts_of(history)
     found = cumulative_of(stream, past)
     if found is None or past.opened is None:
         raise ConfigError("an epoch begins after the opening; hold the units back until then")

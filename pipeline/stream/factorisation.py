@@ -99,15 +99,18 @@ def numbers(whole: Whole) -> list[int]:
     return _together(_signed(whole)[np.newaxis])
 
 
-def weighted_sums(rows: Whole, horizon: int) -> list[int]:
+def weighted_sums(rows: Whole) -> list[int]:
     """Return 2⁵²·Σ_j c_{t−j}·x_j of t nights' whole numbers x_1, …, x_t, exactly.
+
+    Of however many nights the horizon has, those are the first t weights.
 
     Parameters
     ----------
     rows : array of uint16, shape (t, m, `LIMBS`)
         x_1, …, x_t: products of limbs and halves of weights add up in 64 bits.
     """
-    used, total = _halves(horizon)[:, len(rows) - 1 :: -1], [0] * rows.shape[1]
+    enough = 1 << len(rows).bit_length()  # few tables are made
+    used, total = _halves(enough)[:, len(rows) - 1 :: -1], [0] * rows.shape[1]
     for start in range(0, len(rows), TOGETHER):
         some = _signed(rows[start : start + TOGETHER])
         parts = used[:, start : start + TOGETHER] @ some.reshape(len(some), -1)
@@ -129,7 +132,7 @@ def _together(parts: NDArray[np.int64]) -> list[int]:
     return [int(one) for one in found]
 
 
-def weighted(rows: Whole, horizon: int, per: float) -> FloatArray:
+def weighted(rows: Whole, per: float) -> FloatArray:
     """Return Σ_j c_{t−j}·x_j/`per` of t nights' whole numbers x_j: exact, then rounded twice.
 
     Parameters
@@ -139,7 +142,7 @@ def weighted(rows: Whole, horizon: int, per: float) -> FloatArray:
     per : float
         What the numbers are multiples of 1 over.
     """
-    return np.array([total / PER_WEIGHT for total in weighted_sums(rows, horizon)]) / per
+    return np.array([total / PER_WEIGHT for total in weighted_sums(rows)]) / per
 
 
 def sum_row(first: int, last: int, horizon: int) -> FloatArray:

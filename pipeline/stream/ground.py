@@ -24,7 +24,7 @@ from pipeline.stream.factorisation import sum_row
 from pipeline.stream.plan import OPENED, UNSURVEYED, StreamPlan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stream:
     """One class's stream: its plan, domain and flat manifold.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -10,7 +11,9 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.mean import Observed
 from pipeline.mean.choice import Clip
-from pipeline.stream.factorisation import LIMBS, Whole
+from pipeline.mean.rounds import ROOT
+from pipeline.mean.second_moment import pairs
+from pipeline.stream.factorisation import LIMBS, PER_WEIGHT, Whole, weighted, weighted_sums
 
 
 class Shares(NamedTuple):
@@ -115,6 +118,13 @@ class Private:
     shells: Whole
     means: Whole
 
+    @cached_property
+    def vectors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What the last night's noise is added to: weighted survey, shells, and means as pairs."""
+        d, sums = self.held.shape[1], weighted_sums(self.means)
+        both = pairs(sums[:d], sums[d:], PER_WEIGHT)
+        return weighted(self.survey, ROOT), weighted(self.shells, ROOT), both
+
     def __repr__(self) -> str:
         """Show no value."""
         return f"Private(nights={len(self.survey)})"
@@ -186,6 +196,11 @@ class Past:
 
 def parts_of(history: Sequence[Night]) -> Past:
     """Return the opening and the epochs of a history, in one pass over its nights."""
+    return _parts_of(tuple(history))
+
+
+@lru_cache(maxsize=32)  # of released values only: a night asks for the same history many times
+def _parts_of(history: tuple[Night, ...]) -> Past:
     at = next((i for i, night in enumerate(history) if night.opened), len(history))
     held = sum(night.units for night in history[: at + 1])
     later = history[at + 1 :]

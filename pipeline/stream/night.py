@@ -20,11 +20,10 @@ from pipeline.geometry import Point
 from pipeline.mean import draw, prepare
 from pipeline.mean.clipping import shell_counts, survey_counts
 from pipeline.mean.rounds import ROOT, clipping
-from pipeline.mean.second_moment import pairs
 from pipeline.mean.sums import clipped_totals, sizes
 from pipeline.mechanisms.noise import Noise
 from pipeline.stream.epochs import begin, due
-from pipeline.stream.factorisation import PER_WEIGHT, Whole, limbs, weighted, weighted_sums
+from pipeline.stream.factorisation import Whole, limbs
 from pipeline.stream.ground import Stream
 from pipeline.stream.history import Epoch, Night, Opened, Past, Private, Shares, parts_of
 from pipeline.stream.plan import MOST
@@ -67,12 +66,18 @@ def add_units(stream: Stream, history: Sequence[Night], private: Private, points
 
     Parameters and errors are those of `release_night`.
     """
-    past = parts_of(history)
     _check_going(stream, history, len(points))
+    return add_placed(stream, history, private, stream.placed(points))
+
+
+def add_placed(
+    stream: Stream, history: Sequence[Night], private: Private, placed: FloatArray
+) -> Private:
+    """Return the same of units that `Stream.placed` gave."""
+    past = parts_of(history)
     if past.opened is not None and not past.segments:
         private = replace(private, held=private.held[:0])  # the opening has them
     _check(past, private)
-    placed = stream.placed(points)
     if past.opened is None:
         return replace(private, held=np.concatenate([private.held, placed]))
     fresh = _fresh(stream, history, past)
@@ -107,16 +112,13 @@ def draw_night(
     nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].w) + 1
     if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
         raise _other(past, after)
-    d, sums = stream.space.dim, weighted_sums(after.means, plan.horizon)
-    series = (
-        weighted(after.survey, plan.horizon, ROOT),
-        weighted(after.shells, plan.horizon, ROOT),
-        pairs(sums[:d], sums[d:], PER_WEIGHT),
+    d, told = (
+        stream.space.dim,
+        [
+            noise(vector, step.sigma, step.sensitivity)
+            for vector, step in zip(after.vectors, stream.steps, strict=True)
+        ],
     )
-    told = [
-        noise(vector, step.sigma, step.sensitivity)
-        for vector, step in zip(series, stream.steps, strict=True)
-    ]
     survey, shells, both = (found.vector for found in told)
     rhos = tuple(found.rho for found in told)
     return Night(number, units, n, None, fresh, survey, shells, both[:d], both[d:], rhos)
@@ -124,7 +126,7 @@ def draw_night(
 
 def _fresh(stream: Stream, history: Sequence[Night], past: Past) -> Epoch | None:
     """Return the epoch that begins tonight, if one does."""
-    return begin(stream, history, past) if due(history, past) else None
+    return begin(stream, history) if due(history, past) else None
 
 
 def _check_going(stream: Stream, history: Sequence[Night], units: int) -> int:

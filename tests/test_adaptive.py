@@ -638,7 +638,7 @@ def test_shares_that_mean_nothing_are_refused(
         Shares(survey, shells, means)
 
 
-@pytest.mark.usefixtures("short_walks")
+@pytest.mark.usefixtures("short_walks", "worked_out_once")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WALKED)
 def test_behaviour_does_not_depend_on_the_records(name: str) -> None:

@@ -21,8 +21,10 @@ from pipeline.geometry.spd import Spd
 
 def _where(first: tuple[int, ...], second: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the index pairs, ``(*broadcast shape, 2)``, of two batches broadcast together."""
-    indices = [np.arange(math.prod(shape)).reshape(shape) for shape in (first, second)]
-    return np.stack(np.broadcast_arrays(*indices), axis=-1)
+    found = np.empty((*np.broadcast_shapes(first, second), 2), np.int64)
+    for place, shape in enumerate((first, second)):
+        found[..., place] = np.arange(math.prod(shape)).reshape(shape)
+    return found
 
 
 def _run(kernel: Callable[..., bool], count: int, *arguments: Any, share: int = SHARE) -> None:

@@ -33,9 +33,9 @@ def vecd(matrices: FloatArray) -> FloatArray:
 
     ‖vecd(X)‖₂ = ‖X‖_F: the diagonal, then √2 · the strict upper triangle, row by row.
     """
-    rows, columns = _above(matrices.shape[-1])
-    diagonal = np.diagonal(matrices, axis1=-2, axis2=-1)
-    return np.concatenate([diagonal, math.sqrt(2.0) * matrices[..., rows, columns]], axis=-1)
+    k = matrices.shape[-1]
+    flat = matrices.reshape(*matrices.shape[:-2], k * k)
+    return np.concatenate([flat[..., :: k + 1], math.sqrt(2.0) * flat[..., _above(k)[0]]], axis=-1)
 
 
 def unvecd(coordinates: FloatArray) -> FloatArray:
@@ -51,22 +51,23 @@ def unvecd(coordinates: FloatArray) -> FloatArray:
     k = (math.isqrt(8 * length + 1) - 1) // 2
     if k < 1 or k * (k + 1) // 2 != length:
         raise DomainError(f"coordinates must have length k(k+1)/2 (1, 3, 6, 10, …), found {length}")
-    rows, columns = _above(k)
+    above, below = _above(k)
     matrices = np.empty((*coordinates.shape[:-1], k, k))
     flat, others = (
         matrices.reshape(*matrices.shape[:-2], k * k),
         coordinates[..., k:] / math.sqrt(2.0),
     )
     flat[..., :: k + 1] = coordinates[..., :k]
-    flat[..., rows * k + columns] = others
-    flat[..., columns * k + rows] = others
+    flat[..., above] = others
+    flat[..., below] = others
     return matrices
 
 
 @lru_cache(maxsize=64)
 def _above(k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the rows and columns of the entries above the diagonal of k × k."""
-    return np.triu_indices(k, 1)
+    """Return the places, row by row, of the entries above the diagonal of k × k, and below."""
+    rows, columns = np.triu_indices(k, 1)
+    return rows * k + columns, columns * k + rows
 
 
 def cholesky(matrices: FloatArray) -> FloatArray:
@@ -150,7 +151,7 @@ def sym_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 def sym_eig_unordered(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return what `sym_eig` returns, in any order."""
     matrices = check_square(matrices)
-    shift = 2.0 * np.linalg.norm(matrices, axis=(-2, -1))[..., None]
+    shift = 2.0 * np.sqrt(np.add.reduce(matrices * matrices, axis=(-2, -1)))[..., None]
     shift = np.where(shift > 0.0, shift, 1.0)
     values, vectors = spd_eig(matrices + shift[..., None] * np.eye(matrices.shape[-1]))
     return values - shift, vectors

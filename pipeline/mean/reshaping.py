@@ -32,7 +32,7 @@ def reshaped(frame: Frame, observed: Observed) -> Frame:
     if np.trace(seen) <= 0.0 or np.abs(values).max() <= edge:
         return frame
     kept = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
-    ratios, axes = eigh(usual + (vectors * kept) @ vectors.T, usual)
+    ratios, axes = eigh(usual + (vectors * kept) @ vectors.T, usual, check_finite=False)
     root = rest.T @ usual @ axes
     squares, directions = np.linalg.eigh((root * np.clip(ratios, 1.0 / REACH, REACH)) @ root.T)
     shape = (directions * np.maximum(squares, 0.0) ** 0.25) @ directions.T

@@ -57,10 +57,11 @@ def paired_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
 
 def pairs(first: Sequence[int], second: Sequence[int], per: int) -> FloatArray:
     """Return (Σ v, λ·Σ v·vᵀ)/`per` of what `clipped_totals` gave, or of weighted sums of it."""
-    weighed = map(int.__mul__, second, weights(len(first)))
-    whole = per * PER_UNIT**2 * PER_WEIGHT
+    weighed, whole = map(int.__mul__, second, weights(len(first))), float(PER_UNIT**2 * PER_WEIGHT)
     mean = [one / (per * PER_UNIT) for one in first]
-    return np.array(mean + [one / whole for one in weighed])  # of whole numbers: rounded once
+    found = np.array(mean + [one / per for one in weighed])  # of whole numbers: rounded once
+    found[len(mean) :] /= whole  # a power of two
+    return found
 
 
 def second_moment(weighed: FloatArray) -> FloatArray:

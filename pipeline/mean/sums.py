@@ -18,6 +18,7 @@ path: ``second_moment.py``.
 import math
 from collections.abc import Iterable
 from functools import lru_cache
+from operator import add
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -132,7 +133,7 @@ def clipped_total(parts: Iterable[Sized], to: Clipping) -> list[int]:
         for start in range(0, len(seen), BLOCK):
             block = slice(start, start + BLOCK)
             found = clipped_sum(seen[block], size[block], *to).tolist()
-            total = [one + other for one, other in zip(total, found, strict=True)]
+            total = list(map(add, total, found))
     return total
 
 
@@ -141,15 +142,16 @@ def clipped_totals(parts: Iterable[Sized], to: Clipping) -> tuple[list[int], lis
 
     These are first the diagonal, then the strict upper triangle, row by row.
     """
-    d = len(to.units)
-    halves = np.empty((PRODUCTS, 2 * d))
+    d, halves = len(to.units), np.empty((0, 0))
     first, second = [0] * d, [0] * (d * (d + 1) // 2)
     for seen, size in parts:
         for start in range(0, len(seen), BLOCK):
             block = slice(start, start + BLOCK)
+            if len(halves) < min(len(seen), PRODUCTS):  # of a few records there are few
+                halves = np.empty((min(len(seen), PRODUCTS), 2 * d))
             total, products = _block_sums(seen[block], size[block], to, halves)
-            first = [one + other for one, other in zip(first, total.tolist(), strict=True)]
-            second = [one + other for one, other in zip(second, _whole(products), strict=True)]
+            first = list(map(add, first, total.tolist()))
+            second = list(map(add, second, _whole(products)))
     return first, second
 
 
@@ -167,20 +169,24 @@ def _block_sums(
 
 
 def _whole(products: NDArray[np.int64]) -> list[int]:
-    """Return Σ v·vᵀ of the products of halves, (2d, 2d), exactly."""
+    """Return Σ v·vᵀ of the products of halves, (2d, 2d), exactly.
+
+    What is left of the middle when its multiples of 2²⁰ have gone up is below 2²⁰: nothing leaves
+    64 bits.
+    """
     d = len(products) // 2
-    pairs = _pairs(d)
     middle = products[:d, d:] + products[d:, :d]
-    blocks = products[:d, :d], middle, products[d:, d:]
-    places = zip(*(block[pairs].tolist() for block in blocks), strict=True)
-    return [(high << 2 * HALF) + (middle << HALF) + low for high, middle, low in places]
+    upper = products[:d, :d] + (middle >> HALF)
+    lower = products[d:, d:] + ((middle & ((1 << HALF) - 1)) << HALF)
+    places = (block.ravel()[_pairs(d)].tolist() for block in (upper, lower))
+    return [(high << 2 * HALF) + low for high, low in zip(*places, strict=True)]
 
 
 @lru_cache(maxsize=64)
-def _pairs(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns of the diagonal, then of the strict upper triangle, row by row."""
+def _pairs(d: int) -> NDArray[np.intp]:
+    """Return the places, row by row, of the diagonal, then of the strict upper triangle."""
     (rows, columns), (above, beside) = np.diag_indices(d), np.triu_indices(d, 1)
-    return np.append(rows, above), np.append(columns, beside)
+    return np.append(rows, above) * d + np.append(columns, beside)
 
 
 def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:

@@ -17,6 +17,7 @@ import pytest
 from components import NO_OFFICIAL, NO_SAMPLES, NO_VOLUMES, SAMPLES, VOLUMES, images
 from filelock import FileLock
 from once import pytest_collection  # noqa: F401  (a hook)
+from remembered import FOLLOWS, remembered
 from skips import (  # noqa: F401  (hooks)
     pytest_make_collect_report,
     pytest_runtest_makereport,
@@ -25,6 +26,7 @@ from skips import (  # noqa: F401  (hooks)
 
 from flows.attached import start_attached
 from pipeline.geometry import inductive
+from pipeline.mean import rounds
 
 # Prefect configures logging when it is first imported, which shuts the handlers that exist; absl's,
 # which comes with dp_accounting, would then close the stream pytest has put in place of stderr.
@@ -56,6 +58,13 @@ def private_markers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take 100 steps of an inductive mean, not 2000: its sensitivity is D/n for any number."""
     monkeypatch.setattr(inductive, "STEPS", 100)
+
+
+@pytest.fixture
+def worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work out once what a private mean makes of the same released values."""
+    for name in FOLLOWS:
+        monkeypatch.setattr(rounds, name, remembered(getattr(rounds, name)))
 
 
 @pytest.fixture(scope="session")

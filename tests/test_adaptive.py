@@ -7,7 +7,6 @@ compared step by step. A search compares with a proven inequality, so a correct 
 
 import itertools
 import math
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -214,28 +213,6 @@ def clip_of(low: float, high: float, radius: float, *, whole: bool = False) -> C
     return Clip(low, high, radius, whole, 1.0, 1.0, 0.0, 0.0, 0.0)
 
 
-@pytest.fixture
-def worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work out once what follows from the same released values, the same to the last bit.
-
-    A script gives them to all neighbours, which is what makes their vectors comparable.
-    """
-
-    def remembered(work: Callable[..., Any]) -> Callable[..., Any]:
-        known: dict[bytes, bytes] = {}
-
-        def recall(*given: Any, **named: Any) -> Any:
-            asked = pickle.dumps((given, named))
-            if asked not in known:
-                known[asked] = pickle.dumps(work(*given, **named))
-            return pickle.loads(known[asked])
-
-        return recall
-
-    for name in ("step_costs", "read_survey", "merge", "choose", "spread", "shrink", "of_clip"):
-        monkeypatch.setattr(rounds, name, remembered(getattr(rounds, name)))
-
-
 @pytest.mark.usefixtures("short_walks", "worked_out_once")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WALKED)
@@ -274,7 +251,7 @@ def test_scripts_reach_every_kind_of_clip(name: str, monkeypatch: pytest.MonkeyP
     assert max(radii) > 3.0 * min(radii)
 
 
-@pytest.mark.usefixtures("short_walks")
+@pytest.mark.usefixtures("short_walks", "worked_out_once")
 @pytest.mark.parametrize("name", WALKED)
 def test_forced_clips_move_by_at_most_the_sensitivity(
     name: str, monkeypatch: pytest.MonkeyPatch

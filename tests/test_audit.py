@@ -209,6 +209,7 @@ def test_scores_are_likelihood_ratios(mechanism: str, space: str) -> None:
     assert product == pytest.approx(1.0, abs=7.0 * product * math.sqrt(spread))
 
 
+@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen", ADAPTIVE_CASES, ids=lambda item: item.manifold.name)
 def test_transcripts_cost_the_budget_and_no_more(chosen: Case) -> None:
@@ -227,6 +228,7 @@ def test_transcripts_cost_the_budget_and_no_more(chosen: Case) -> None:
     assert weight.mean() == pytest.approx(1.0, abs=7.0 * weight.std() / math.sqrt(len(rows)))
 
 
+@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.parametrize("chosen", PERSON_CASES, ids=lambda item: item.mechanism)
 def test_all_images_of_a_person_cost_the_budget_and_no_more(chosen: Case) -> None:
     """In both classes together, replaced by more images, they move the steps by at most μ."""
@@ -318,6 +320,7 @@ def test_bounds_come_near_the_claims(mechanism: str, space: str, kind: str, leas
     assert least < max(finding.tightness for finding in found) <= 1.0
 
 
+@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda item: f"{item.mechanism}: {item.fault}")
 def test_controls_are_caught(control: Case) -> None:
     """Each mechanism broken on purpose shows more than it claims.

@@ -36,7 +36,7 @@ def rewritten() -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Collect in all processes at once, where one has done so; the second compiles meanwhile."""
+    """Collect in one process after the other; the second compiles while the first collects."""
     told = getattr(session.config, "workerinput", None)
     if told is None:
         with no_search_for_garbage():
@@ -44,12 +44,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     if told["workerid"] == "gw1":
         compile_kernels()
     of_all = Path(session.config.option.basetemp).parent
-    with no_search_for_garbage():
-        with FileLock(of_all / "collecting.lock"):
-            if not ((done := of_all / "collected").exists() or rewritten()):
-                found = yield
-                done.touch()
-                return found
+    with FileLock(of_all / "collecting.lock"), no_search_for_garbage():
         return (yield)
 
 

@@ -524,7 +524,7 @@ def test_shares_are_recovered_at_vanishing_noise(chain: Chain, sigma: float) -> 
     for _ in range(20):
         shares = rng.multinomial(1000, rng.dirichlet(np.full(12, 0.3))) / 1000.0
         counts = shares + sigma * rng.standard_normal(12)
-        found = smooth(counts, np.full(12, sigma), chain)
+        found = smooth(counts, np.full(12, sigma), chain).shares
         np.testing.assert_allclose(found, shares, atol=6.0 * sigma)
 
 
@@ -536,7 +536,7 @@ def test_shares_are_shares(chain: Chain, sigma: float) -> None:
     totals = []
     for _ in range(60):
         shares = rng.dirichlet(np.full(12, 0.3))
-        found = smooth(shares + sigma * rng.standard_normal(12), np.full(12, sigma), chain)
+        found = smooth(shares + sigma * rng.standard_normal(12), np.full(12, sigma), chain).shares
         assert (found >= 0.0).all()
         totals.append(found.sum())
     assert min(totals) > 0.8
@@ -549,7 +549,7 @@ def test_smoothing_is_nearer_than_the_counts(chain: Chain) -> None:
     rng = np.random.default_rng(4)
     shares = np.array([0.1, 0.5, 0.3, 0.1] + [0.0] * 14)
     raw = shares + 0.1 * rng.standard_normal((400, 18))
-    found = np.stack([smooth(row, np.full(18, 0.1), chain) for row in raw])
+    found = np.stack([smooth(row, np.full(18, 0.1), chain).shares for row in raw])
     assert np.mean((found - shares) ** 2) < 0.5 * np.mean((raw - shares) ** 2)
 
 
@@ -559,7 +559,7 @@ def test_smoothing_survives_nonsense(chain: Chain) -> None:
     for value in (-1e6, -1.0, 0.0, 3.0, 1e6):
         for sigma in (1e-12, 1e-3, 1.0, 1e9):
             for counts in (np.full(9, value), np.append(value, np.zeros(8))):
-                found = smooth(counts, np.full(9, sigma), chain)
+                found = smooth(counts, np.full(9, sigma), chain).shares
                 assert np.isfinite(found).all()
                 assert (found >= 0.0).all()
 

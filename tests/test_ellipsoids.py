@@ -39,6 +39,7 @@ def observed(**fields: Any) -> Observed:
         "lost_below": 0.02,
         "lost_above": 0.05,
         "lost_rest": 0.06,
+        "unsure": 0.0,
     }
     return Observed(**{**known, **fields})
 

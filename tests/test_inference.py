@@ -4,6 +4,7 @@ Random tests are seeded and state how often any seed would raise a false alarm.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -67,6 +68,7 @@ def observed(**fields: Any) -> Observed:
         "lost_below": 0.0,
         "lost_above": 0.0,
         "lost_rest": 0.0,
+        "unsure": 0.0,
     }
     return Observed(**{**known, **fields})
 
@@ -216,7 +218,7 @@ def test_regions_are_not_offered_where_nothing_is_known() -> None:
 def test_documents_of_older_versions_are_read_on_the_safe_side() -> None:
     """They told predicted biases: 0.6 of near lengths and all far ones off the line."""
     row = entry(observed(bias_line=0.3, bias_rest=0.06, lost_above=0.9))
-    for name in ("lost_below", "lost_above", "lost_rest"):
+    for name in ("lost_below", "lost_above", "lost_rest", "unsure"):
         del row["observed"][name]
     seen = observed(lost_below=0.3, lost_rest=0.1)
     np.testing.assert_allclose(read(row).observed.lost, seen.lost, rtol=1e-12)
@@ -238,6 +240,8 @@ def test_a_region_is_the_ellipsoid_that_it_says() -> None:
     np.testing.assert_allclose(found.covariance, seen.noise, rtol=1e-9, atol=1e-15)
     assert (found.law.line, found.law.rest) == pytest.approx(((0.3 / 0.04) ** 2, (0.2 / 0.02) ** 2))
     assert found.quantile == pytest.approx(ncx2.ppf(0.9, D, 7.5**2 + 10.0**2))
+    unsure = region(entry(seen._replace(unsure=0.4)), 0.9)
+    assert unsure.law.line == pytest.approx((math.hypot(0.3, 0.4) / 0.04) ** 2)
     np.testing.assert_allclose(found.reach(FLAT.exp(found.centre, ends.T)), 0.9, rtol=1e-6)
 
 
@@ -350,6 +354,10 @@ def test_what_is_clipped_of_both_hides_no_difference() -> None:
         for pair in ((first, second), (second, first)):
             found = two_sample(*map(entry, pair))
             assert found.statistic == pytest.approx(expected, rel=1e-6)
+    aside = moved._replace(**cut, middle=0.3 * (true.axes[0] + true.axes[2]), unsure=0.4)
+    found = two_sample(entry(true._replace(**cut, unsure=0.3)), entry(aside))
+    expected = aside.middle @ np.linalg.solve(once, aside.middle)  # noise hides the same of both
+    assert found.statistic == pytest.approx(expected, rel=1e-6)
 
 
 def test_nothing_is_found_in_noise_too_wide_for_regions() -> None:

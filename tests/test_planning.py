@@ -134,10 +134,11 @@ def test_a_night_errs_by_the_norm_of_its_weights() -> None:
     for k in range(1, 366):
         squares.append(squares[-1] + c * c)
         c *= Fraction(2 * k - 1, 2 * k)
-    own = sum(default_shares(curve().sets[0].records.prior).means)
     for night in (2, 100):
         norm = math.sqrt(squares[365] * squares[night - 1])
-        later = 1000.0 * (night - 1) * math.sqrt(0.85 / own) / norm
+        signal = 1000.0 * (night - 1) / norm
+        own = sum(default_shares(curve().sets[0].records.prior, signal).means)
+        later = signal * math.sqrt(0.85 / own)
         a, b = known.opening.ends(1000.0).high / night, curve().ends(later).high
         found = known.ends(plan, units, night)
         assert found

@@ -25,7 +25,7 @@ from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, admit, prepare, 
 from pipeline.mean.bins import AHEAD, LineBins, line_bins, shell_bins
 from pipeline.mean.choice import Clip
 from pipeline.mean.frame import build_frame
-from pipeline.mean.observed import Observed, as_values, from_values
+from pipeline.mean.observed import Observed, as_values, from_values, of_clip
 from pipeline.mean.second_moment import (
     FACTOR,
     PER_WEIGHT,
@@ -33,6 +33,7 @@ from pipeline.mean.second_moment import (
     second_moment,
     weights,
 )
+from pipeline.mean.smoothing import Smoothed
 from pipeline.mean.spread import spread
 from pipeline.mean.sums import (
     PER_UNIT,
@@ -43,6 +44,7 @@ from pipeline.mean.sums import (
     clipped_totals,
     sizes,
 )
+from pipeline.mean.survey import Surveyed
 from pipeline.mean.vector_mean import vector_diameter
 from pipeline.privacy import GDP
 from tests.sample_means import drawn
@@ -276,8 +278,10 @@ def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
     shells = np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     line, far = rng.dirichlet(np.ones(len(ends) - 1)), rng.dirichlet(np.ones(len(shells) - 1))
     clip, none = clip_of(float(low), float(high), radius), np.zeros(len(off.edges) + 1 - off.far)
-    shares = line, none, 2.0 * far  # which need not sum to 1
-    found = spread(*shares, (along, off), clip, frame, prior.span, 0.01, 60.0)
+    survey = Surveyed(Smoothed(line, np.zeros(len(line))), none, none)
+    doubled = 2.0 * far  # which need not sum to 1
+    bins, span = (along, off), prior.span
+    found = spread(survey, doubled, bins, clip, frame, span, 0.01, 60.0, moved=False)
     many = 10**6
     chosen, other = rng.choice(len(line), many, p=line), rng.choice(len(far), many, p=far)
     x = rng.uniform(ends[chosen], ends[chosen + 1]).clip(low, high)
@@ -299,13 +303,16 @@ def test_what_is_lost_is_the_mean_length_beyond_the_clip() -> None:
     clip, more = clip_of(low, high, radius), np.zeros(len(off.edges) + 1 - off.far)
     line, shells = np.zeros(len(along.edges) + 1), np.zeros(len(off.edges) + 1)
 
-    def lost() -> tuple[float, float, float]:
-        found = spread(line, more, shells, bins, clip, frame, prior.span, noise, diameter)
+    def lost(*, moved: bool = False) -> tuple[float, float, float]:
+        survey = Surveyed(Smoothed(line, np.zeros(len(line))), more, more)
+        known = clip, frame, prior.span, noise, diameter
+        found = spread(survey, shells, bins, *known, moved=moved)
         return found.lost_below, found.lost_above, found.lost_rest
 
     line[0], line[-1] = 0.1, 0.3  # in bins as wide as these records are taken to be at their ends
     below, above = 0.1 * (low - prior.span[0]), 0.3 * (prior.span[1] - high)
     assert lost() == pytest.approx((below, above, 0.0))
+    assert lost(moved=True) == (0.0, 0.0, 0.0)  # it is made good
     place = int(np.searchsorted(off.edges, 1.2 * radius))  # near, and beyond the ball
     assert place < off.far
     shells[place], ends = 0.2, np.concatenate([[0.0], off.edges])[place : place + 2]
@@ -317,9 +324,42 @@ def test_what_is_lost_is_the_mean_length_beyond_the_clip() -> None:
     more[4] = 0.5  # far from the prior's centre: as far along the line, to either side
     longest, start = AHEAD * off.edges[off.far + 4], along.start
     assert start - longest < low
-    below += 0.5 * (low - max(start - longest, along.cuts[0]))
-    above += 0.5 * (min(start + longest, along.cuts[-1]) - high)
-    assert lost()[:2] == pytest.approx((below, above))
+    far = 0.5 * (low - max(start - longest, along.cuts[0]))
+    beyond = 0.5 * (min(start + longest, along.cuts[-1]) - high)
+    assert lost()[:2] == pytest.approx((below + far, above + beyond))
+    assert lost(moved=True)[:2] == pytest.approx((far, beyond))  # which end is unknown
+
+
+def test_the_mean_is_moved_by_what_is_clipped_above_less_what_is_below() -> None:
+    """By lengths times shares, with the deviation of these; far records move it nowhere.
+
+    Records lie in the middle of their bin, but those of the first, featureless, at its end.
+    """
+    prior, along, off, frame = bins_of("spd-log-euclidean")
+    assert along is not None
+    low, high = along.start - 6.0, along.start + 3.0
+    clip, more = clip_of(low, high, 1.0), np.full(len(off.edges) + 1 - off.far, 0.1)
+    line, shells = np.zeros(len(along.edges) + 1), np.zeros(len(off.edges) + 1)
+    line[0], line[-1], variances = 0.1, 0.3, np.zeros(len(line))
+    inside = int(np.searchsorted(along.edges, along.start))
+    variances[0], variances[-1], variances[inside] = 0.02**2, 0.01**2, 1.0
+    survey, known = Surveyed(Smoothed(line, variances), more, more), (clip, frame, prior.span)
+    found, whole = (
+        spread(survey, shells, (along, off), *known, 0.01, 60.0, moved=moved)
+        for moved in (True, False)
+    )
+    below, above = low - prior.span[0], (along.edges[-1] + prior.span[1]) / 2.0 - high
+    assert along.edges[-1] > high
+    assert low < along.edges[inside - 1] < along.edges[inside] < high  # not clipped
+    assert found.shift == pytest.approx(0.3 * above - 0.1 * below)
+    assert found.unsure == pytest.approx(math.hypot(0.02 * below, 0.01 * above))
+    assert (whole.shift, whole.unsure) == (0.0, 0.0)
+    seen = of_clip(9, np.zeros(15), np.zeros(15), clip, frame, spot=1.0, spread=found, sigma=0.1)
+    middle, _ = rounds.observe(np.zeros(15), clip, frame, spot=1.0, shift=found.shift, sigma=0.1)
+    np.testing.assert_allclose(seen.offset, middle, atol=1e-12)  # regions and mean agree
+    assert seen.offset @ frame.into[:, 0] == pytest.approx((low + high) / 2.0 - 1.0 + found.shift)
+    longer = max(found.lost_below, found.lost_above)
+    assert seen.lengths == pytest.approx((math.hypot(longer, found.unsure), found.lost_rest))
 
 
 def test_weights_are_those_of_vecd() -> None:

@@ -2,9 +2,9 @@
 
 The error of a mean is b + x, x ~ N(0, V), in the units of the vectors, in which a vector is its
 place v₀ along the line and v₁ off it. Clipping moves the mean by at most the mean length that it
-cuts: |b₀| ≤ l, the longer of both ends, and ‖b₁‖ ≤ r, whichever way the records lie that are
-clipped. (Off the line it is told in distance, and taken back with the same mean scale: exactly, but
-for far records, which are taken to be no farther than the region is wide.)
+cuts (`Observed.lengths`): |b₀| ≤ l, of both ends the longer, and ‖b₁‖ ≤ r, whichever way the
+records lie that are clipped. (Off the line it is told in distance, and taken back with the same
+mean scale: exactly, but for far records, which are taken to be no farther than the region is wide.)
 
 **Law.** With g = u₀/√V₀₀ and h = uᵀV⁻¹u − g², the region is {u : ω·g² + h ≤ q}, ω = 1 if V alone
 shapes it. For u = b + x, g and h are independent, g² ~ χ'²₁(b₀²/V₀₀) and
@@ -159,6 +159,6 @@ def bounds(observed: Observed) -> tuple[float, float]:
     first, others = observed.axes[: observed.lines], observed.axes[observed.lines :]
     scales = np.linalg.eigvalsh(others @ others.T)
     worth = math.sqrt(float(np.sum(scales**2) / np.sum(scales)))  # as `Frame.worth`, in these units
-    longer = max(observed.lost_below, observed.lost_above)
-    along = longer / float(np.linalg.norm(first)) if observed.lines else 0.0
-    return along, observed.lost_rest / worth
+    line, off = observed.lengths
+    along = line / float(np.linalg.norm(first)) if observed.lines else 0.0
+    return along, off / worth

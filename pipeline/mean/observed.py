@@ -30,7 +30,8 @@ class Observed(NamedTuple):
     base : array, shape (*space.point_shape)
         The private centre that they are seen from.
     middle, axes : array, shapes (d,), (d, d)
-        Where the vector 0 lies, and what one unit of each of its coordinates is.
+        Where the vector 0 lies, moved along the line by what is thought to be clipped above less
+        what is below; and what one unit of each of its coordinates is.
     vector : array, shape (d,)
         Mean of the vectors, noised.
     moment : array, shape (d, d), or None
@@ -53,7 +54,10 @@ class Observed(NamedTuple):
         that the noise of the survey hides them; no part of the bias.
     lost_below, lost_above, lost_rest : float
         Mean length, in distance, by which records are clipped at the lower end of the interval, at
-        its upper end, and off the line, as the histograms say; curvature counts off the line, too.
+        its upper end, and off the line, as the histograms say, less what the mean is moved by;
+        curvature counts off the line, too.
+    unsure : float
+        Standard deviation, given the histograms, of what is clipped above less what is below.
     """
 
     n: int
@@ -74,6 +78,7 @@ class Observed(NamedTuple):
     lost_below: float
     lost_above: float
     lost_rest: float
+    unsure: float
 
     @property
     def steps(self) -> FloatArray:
@@ -91,19 +96,24 @@ class Observed(NamedTuple):
         return np.asarray((self.axes.T * (self.sigma * self.steps) ** 2) @ self.axes)
 
     @property
-    def lost(self) -> FloatArray:
-        """The square of how far clipping moves the mean at most, (d, d), if histograms are right.
+    def lengths(self) -> tuple[float, float]:
+        """How far clipping moves the mean at most, along the line and off it, as histograms say.
 
         Records cut above move it down, and those cut below up: along the line by the longer of both
-        at most. Off the line by all lengths, should they point one way: spread evenly.
+        at most, of which the square is on average larger by the variance of what is unsure. Off the
+        line by all lengths, should they point one way.
         """
+        return math.hypot(max(self.lost_below, self.lost_above), self.unsure), self.lost_rest
+
+    @property
+    def lost(self) -> FloatArray:
+        """The squares of both lengths, (d, d), those off the line spread evenly."""
+        line, off = self.lengths
         d = len(self.axes)
         axis = self.axes[: self.lines]
         along = axis.T @ axis / max(float(np.sum(axis**2)), 1e-300)
-        rest = self.lost_rest**2 / (d - self.lines)
-        return np.asarray(
-            rest * np.eye(d) + (max(self.lost_below, self.lost_above) ** 2 - rest) * along
-        )
+        rest = off**2 / (d - self.lines)
+        return np.asarray(rest * np.eye(d) + (line**2 - rest) * along)
 
 
 def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float) -> Observed:
@@ -128,6 +138,7 @@ def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float)
         lost_below=0.0,
         lost_above=0.0,
         lost_rest=0.0,
+        unsure=0.0,
     )
 
 
@@ -145,13 +156,13 @@ def of_clip(
     """Return what a noised mean of vectors, or of pairs, says; `spot` is where the base lies."""
     d, lines = len(frame.into), frame.lines
     units = mean_units(clip, frame)
-    middle = ((clip.low + clip.high) / 2.0 - spot) * frame.back[:lines].sum(axis=0)
+    middle = (clip.low + clip.high) / 2.0 + spread.shift - spot
     off = (clip.gain * units * noised[:d])[lines:] @ frame.back[lines:]
     bent = clip.bend * float(np.linalg.norm(off))
     return Observed(
         n=n,
         base=base,
-        middle=middle,
+        middle=middle * frame.back[:lines].sum(axis=0),
         axes=units[:, np.newaxis] * frame.back,
         vector=noised[:d],
         moment=second_moment(noised[d:]) if len(noised) > d else None,
@@ -167,6 +178,7 @@ def of_clip(
         lost_below=spread.lost_below,
         lost_above=spread.lost_above,
         lost_rest=math.hypot(spread.lost_rest, bent),
+        unsure=spread.unsure,
     )
 
 
@@ -213,7 +225,8 @@ def from_values(values: Mapping[str, Any]) -> Observed:
     """Return what `as_values` wrote."""
     # older versions told the predicted biases alone
     line, rest = values["bias_line"], values["bias_rest"] / DIRECTIONS
-    known = {"lost_below": line, "lost_above": line, "lost_rest": rest} | dict(values)
+    lost = {"lost_below": line, "lost_above": line, "lost_rest": rest}
+    known = lost | {"unsure": 0.0} | dict(values)
     found: dict[str, Any] = {
         name: np.array(value, dtype=np.float64) if isinstance(value, list) else value
         for name, value in known.items()

@@ -1,8 +1,8 @@
 """The adaptive private mean: survey, then rounds of shells and clipped mean, each nearer and finer.
 
     survey ─► interval ┐
-    shells ─► radius ──┴► clipped mean + noise ─┬► shrink ─► project ─► next round's centre
-                          second moment + noise ─┴► next round's axes
+    shells ─► radius ──┴► clipped mean + noise ─┬► move back ─► shrink ─► project ─► next centre
+                          second moment + noise ─┴► next axes
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
 diameter 1 (``clipping.py``) with Gaussian noise for Δ and its share of the budget
@@ -15,8 +15,11 @@ record may be the pair of its clipped coordinates and their products, which form
 as well (``second_moment.py``); in whatever axes, as it is there that they are clipped.
 
 **Utility.** The scale of the noise is set by how wide the records of one class lie, not by how wide
-any two images could. Related: CoinPress (Biswas, Dong, Kamath and Ullman 2020), instance-optimal
-mean estimation (Huang, Liang and Yi 2021), PLAN (Aumüller, Lebeda, Nelson and Pagh 2024).
+any two images could. Few records far down the line are clipped, for holding them would cost more
+noise than it saves bias; but the histogram tells about how many they are and how far they lie, and
+by as much as that is expected to move the mean it is moved back. Related: CoinPress (Biswas, Dong,
+Kamath and Ullman 2020), instance-optimal mean estimation (Huang, Liang and Yi 2021), PLAN
+(Aumüller, Lebeda, Nelson and Pagh 2024).
 """
 
 import math
@@ -181,7 +184,7 @@ def _round(source: _Source, state: _State, step: int, survey: Surveyed) -> _Stat
     noises = source.steps[step].sigma, source.steps[0].sigma
     filled = merge(shells.vector * ROOT, survey.far, *noises, view.steady(state.point))
     clip = choose(
-        survey.line,
+        survey.shares,
         survey.beyond,
         filled,
         view.bins,
@@ -194,9 +197,9 @@ def _round(source: _Source, state: _State, step: int, survey: Surveyed) -> _Stat
     if clip.whole:
         mean = _whole_mean(source, state, step + 1)
     else:
-        noise, shares = source.steps[0].sigma * ROOT, (survey.line, survey.beyond, filled)
-        diameter, span = records.region.diameter, records.prior.span
-        width = spread(*shares, view.bins, clip, frame, span, noise, diameter)
+        noise, span = source.steps[0].sigma * ROOT, records.prior.span
+        diameter = records.region.diameter
+        width = spread(survey, filled, view.bins, clip, frame, span, noise, diameter, moved=True)
         mean = _clipped_mean(source, state, step + 1, clip, width, seen, centre)
     moved, belief = shrink(mean.offset, mean.covariance, state.belief)
     moved *= min(1.0, records.region.diameter / max(float(np.linalg.norm(moved)), 1e-300))
@@ -247,7 +250,8 @@ def _clipped_mean(
     observed = of_clip(
         records.n, state.point, mean.vector, clip, frame, spot=spot, spread=width, sigma=sigma
     )
-    return _Seen(*observe(vector, clip, frame, spot, sigma), mean.rho, observed)
+    told = observe(vector, clip, frame, spot=spot, shift=width.shift, sigma=sigma)
+    return _Seen(*told, mean.rho, observed)
 
 
 def clipping(clip: Clip, frame: Frame, centre: FloatArray) -> Clipping:
@@ -257,7 +261,7 @@ def clipping(clip: Clip, frame: Frame, centre: FloatArray) -> Clipping:
 
 
 def observe(
-    vector: FloatArray, clip: Clip, frame: Frame, spot: float, sigma: float
+    vector: FloatArray, clip: Clip, frame: Frame, *, spot: float, shift: float, sigma: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mean that a noised mean of vectors says, seen from its centre, and its covariance.
 
@@ -265,14 +269,14 @@ def observe(
     ----------
     vector : array, shape (d,)
         Mean of clipped records, in the units of the clip.
-    spot : float
-        Place of the centre on the line.
+    spot, shift : float
+        Place of the centre on the line, and by how much the mean is moved up it (`Spread.shift`).
     sigma : float
         Noise of `vector`. Some of the predicted bias counts as noise too.
     """
     units = mean_units(clip, frame)
     found = vector * units
-    found[: frame.lines] += (clip.low + clip.high) / 2.0 - spot
+    found[: frame.lines] += (clip.low + clip.high) / 2.0 + shift - spot
     found[frame.lines :] *= clip.gain
     units[frame.lines :] *= clip.gain
     covariance = (frame.back.T * (sigma * units) ** 2) @ frame.back

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.mean.bins import LineBins, ShellBins
-from pipeline.mean.smoothing import LINE, SHELLS, estimate, smooth
+from pipeline.mean.smoothing import LINE, SHELLS, Smoothed, estimate, smooth
 
 SURPRISE = 4.0
 """Standard deviations by which two counts of the same records may differ by chance; by hand."""
@@ -23,15 +23,22 @@ class Surveyed(NamedTuple):
 
     Attributes
     ----------
-    line, beyond : array, or None without a line; array
-        Smoothed shares along the line, and in the far shells.
+    line : Smoothed, or None without a line
+        Shares along it.
+    beyond : array
+        Smoothed shares in the far shells.
     far : array
         The latter as they were released.
     """
 
-    line: FloatArray | None
+    line: Smoothed | None
     beyond: FloatArray
     far: FloatArray
+
+    @property
+    def shares(self) -> FloatArray | None:
+        """The shares along the line."""
+        return None if self.line is None else self.line.shares
 
 
 def read_survey(
@@ -69,4 +76,4 @@ def merge(
     weight = np.where(steady & ~new, own**2 / (own**2 + survey**2), 0.0)
     merged[-len(far) :] = late + weight * (far - late)
     noise[-len(far) :] *= np.sqrt(1.0 - weight)
-    return smooth(merged, noise, SHELLS)
+    return smooth(merged, noise, SHELLS).shares

@@ -72,8 +72,9 @@ class StreamCurves:
             return first
         squares = np.cumsum(coefficients(plan.horizon) ** 2)
         norm = math.sqrt(squares[-1] * squares[night - opened - 1])
-        own = sum(default_shares(self.later.sets[0].records.prior).means)
-        later = self.later.ends((n - held) * plan.mu * math.sqrt(SHARES[-1] / own) / norm)
+        signal = (n - held) * plan.mu / norm
+        own = sum(default_shares(self.later.sets[0].records.prior, signal).means)
+        later = self.later.ends(signal * math.sqrt(SHARES[-1] / own))
         low, high = (
             factor * min(a, math.hypot(a * held / n, b * (n - held) / n))
             for factor, a, b in zip(STREAMED, first, later, strict=True)

@@ -89,6 +89,7 @@ class Seen(BaseModel):
     lost_below: Size = 0.0
     lost_above: Size = 0.0
     lost_rest: Size = 0.0
+    unsure: Size = 0.0
     belief: list[Numbers]
 
 

@@ -57,7 +57,7 @@ def _begin(stream: Stream, history: tuple[Night, ...]) -> Epoch:
     more, left = (GROWTH / 2.0 - 1.0) * found.n, stream.plan.horizon - len(history)
     nights = max(1, min(left, round(more / found.n * len(history))))
     clip = choose(
-        survey.line,
+        survey.shares,
         survey.beyond,
         merge(shells, survey.far, own / ROOT, spread / ROOT, _steady(stream, around)),
         stream.bins,
@@ -101,7 +101,6 @@ def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
     steady = _steady(stream, last.epoch.centre)
     filled = merge(shells, survey.far, own / ROOT, noise / ROOT, steady)
     rows = last.w if last.moments is None else np.hstack([last.w, last.moments])
-    found = survey.line, survey.beyond, filled
     diameter, bins, frame = stream.region.diameter, stream.bins, stream.frame
     return of_clip(
         last.n,
@@ -110,7 +109,7 @@ def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
         clip,
         frame,
         spot=stream.spot(last.epoch.centre),
-        spread=spread(*found, bins, clip, frame, prior.span, noise, diameter),
+        spread=spread(survey, filled, bins, clip, frame, prior.span, noise, diameter, moved=False),
         sigma=stream.noise_of_sum(stream.steps[2].sigma, len(rows)) / last.n,
     )
 

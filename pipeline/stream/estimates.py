@@ -224,7 +224,8 @@ def _observed(stream: Stream, segment: Segment) -> Part:
     vector = sum_of(stream, segment.w) / segment.n
     sigma = stream.noise_of_sum(stream.steps[2].sigma, len(segment.w)) / segment.n
     spot = stream.spot(epoch.centre)
-    found, covariance = observe(vector, epoch.clip, stream.frame, spot, sigma)
+    frame = stream.frame
+    found, covariance = observe(vector, epoch.clip, frame, spot=spot, shift=0.0, sigma=sigma)
     return Part(segment.n, epoch.centre + found, covariance)
 
 

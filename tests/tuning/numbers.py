@@ -185,6 +185,8 @@ NUMBERS = (
     _plain(reshaping, "REACH", 1.5, 3.0, 30.0),
     _plain(survey, "SURPRISE"),
     _plain(rounds, "ALONG"),
+    _plain(view, "SCARCE"),
+    _plain(view, "FALL"),
     *(_share("SURVEYED", which) for which in range(6)),
     _number_of_rounds(),
     *(_share("UNSURVEYED", which, case="ball") for which in range(4)),

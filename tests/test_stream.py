@@ -584,6 +584,7 @@ def test_the_experiment_shows_every_night_of_every_series(tmp_path: Path) -> Non
     assert len({tuple(found) for found in sizes.values()}) == 1
     table = summarise(rows)
     late = [table["night"] == night for night in (12, 20)]  # four streams of one night say little
+    np.testing.assert_array_equal(*(table["series"][of] for of in late))
     found = dict(zip(table["series"][late[0]], sum(table["mean"][of] for of in late), strict=True))
     assert found["Stream"] < 5 * found["One release"]
     assert 8 * found["Stream"] < found["Anew every night"]

@@ -1,14 +1,14 @@
 """What every process of the suite needs is made once: ``python -m tests.once``, before they start.
 
 On a fresh clone that is all modules as bytecode, the tests as pytest rewrites them, and the machine
-code of the descriptors. Where it was not made before, one process makes it while the others wait.
+code of descriptors and means. Where it was not made before, one process makes it while others wait.
 """
 
 import gc
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,30 @@ def compile_kernels() -> None:
     for spec in DESCRIPTORS.values():
         colours = (3,) * (spec.channels > 1)
         describe(np.zeros((1, *(8,) * spec.dimensions, *colours), np.uint8), spec.name)
+
+
+def compile_means() -> None:
+    """Draw private means of matrices, with noise that hides all and hardly any, and by chains."""
+    import numpy as np
+
+    from pipeline.descriptors import domain
+    from pipeline.geometry import MANIFOLDS
+    from pipeline.mean import AdaptivePlan, private_mean
+    from pipeline.mechanisms import MECHANISMS, ChainSettings
+    from pipeline.privacy import GDP, PureDP
+
+    rng, few = np.random.default_rng(0), ChainSettings(burn_in=8, keep=4)
+    for name in ("spd-affine-invariant", "spd-log-euclidean", "spd-log-cholesky"):
+        known = domain("oct5", height=28, width=28, manifold=name)
+        points = MANIFOLDS[name](k=5).exp(np.eye(5), rng.standard_normal((100, 15)))
+        for budget, moment in ((1e-3, True), (100.0, True), (100.0, False)):
+            plan = AdaptivePlan(moment=moment)
+            private_mean(points, GDP(budget), domain=known, manifold=name, plan=plan, rng=rng)
+    for name in ("spd-affine-invariant", "spd-log-euclidean", "hyperbolic"):
+        space, family = MANIFOLDS[name].of_dimension(3), MECHANISMS["rl"]
+        settings = {"sensitivity": 0.1, "manifold": space, "sampler": "chain", "chain": few}
+        law = family.calibrate(PureDP(4.0), **settings)
+        law.sample(space.origin, size=2, rng=rng)
 
 
 def rewritten() -> bool:
@@ -43,6 +67,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
             return (yield)
     if told["workerid"] == "gw1":
         compile_kernels()
+        compile_means()
     of_all = Path(session.config.option.basetemp).parent
     with FileLock(of_all / "collecting.lock"), no_search_for_garbage():
         return (yield)
@@ -59,7 +84,14 @@ def no_search_for_garbage() -> Iterator[None]:
         gc.freeze()
 
 
+def aside(*arguments: str) -> AbstractContextManager[object]:
+    """Start Python, which has ended when the block does."""
+    return subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
+
+
 if __name__ == "__main__":
-    collecting = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
-    with nullcontext() if rewritten() else subprocess.Popen(collecting, stdout=subprocess.DEVNULL):
+    with ExitStack() as others:
+        if not rewritten():
+            others.enter_context(aside("-m", "pytest", "--collect-only", "-qq"))
+        others.enter_context(aside("-c", "from tests.once import compile_means; compile_means()"))
         compile_kernels()

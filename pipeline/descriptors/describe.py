@@ -84,6 +84,7 @@ def describe(
     def work(start: int) -> None:
         part = np.ascontiguousarray(images[start : start + block])
         part = part.reshape(-1, *sides, spec.channels)
+        part.flags.writeable = False  # as of files: numba compiles for either
         inside = np.zeros((0, *sides), np.uint8)
         if masks is not None:
             inside = np.ascontiguousarray(masks[start : start + block] != 0).view(np.uint8)

@@ -98,7 +98,7 @@ def _windows(slabs: Iterable[Slab], reach: int, sides: list[int]) -> Iterator[_W
 
 def _between(inside: ImageArray, start: int, stop: int) -> ImageArray:
     """Return a mask of some of the slices alone."""
-    found = np.zeros_like(inside)
+    found = np.zeros(inside.shape, np.uint8)
     found[start:stop] = inside[start:stop]
     return found
 
@@ -107,5 +107,6 @@ def _moments(spec: Descriptor, order: int, window: _Window) -> NDArray[np.int64]
     """Return the moments of the slices of a window that are summed over."""
     found: NDArray[Any] = np.zeros((1, order, order), np.int64)
     slices = np.ascontiguousarray(window.slices)[np.newaxis, ..., np.newaxis]
+    slices.flags.writeable = False  # as in `describe`
     spec.kernel(slices, window.inside[np.newaxis], found)
     return found

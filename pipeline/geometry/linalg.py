@@ -84,6 +84,7 @@ def cholesky(matrices: FloatArray) -> FloatArray:
     matrices = check_square(matrices)
     stack = np.ascontiguousarray(matrices).reshape(-1, *matrices.shape[-2:])
     lowers = np.empty_like(stack)
+    stack.flags.writeable = False  # as some are: numba compiles for either
     if not spread(factoring.factors, len(stack), stack, lowers):
         raise DomainError(
             "matrices must be positive definite in double precision, found one that is not; "
@@ -121,7 +122,7 @@ def assemble(vectors: FloatArray, weights: FloatArray) -> FloatArray:
     """Return V diag(w) Vᵀ, symmetric to the last bit; V has one vector a column."""
     k = vectors.shape[-1]
     rows = np.ascontiguousarray(vectors.swapaxes(-1, -2)).reshape(-1, k, k)
-    diagonals = np.ascontiguousarray(np.broadcast_to(weights, vectors.shape[:-1])).reshape(-1, k)
+    diagonals = np.array(np.broadcast_to(weights, vectors.shape[:-1]), order="C").reshape(-1, k)
     matrices = np.empty_like(rows)
     spread(loops.assemblies, len(rows), rows, diagonals, matrices)
     return matrices.reshape(vectors.shape)

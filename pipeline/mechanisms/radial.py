@@ -29,7 +29,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import integrate, optimize, special
-from scipy.stats.sampling import TransformedDensityRejection
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry.area import Area, FlatArea
@@ -178,6 +177,8 @@ _LOCK = threading.Lock()
 @lru_cache(maxsize=256)
 def _generator(law: RadialLaw) -> tuple[Any, float]:
     """Set up transformed density rejection once per law, in units near its peak."""
+    from scipy.stats.sampling import TransformedDensityRejection  # a third of a second to import
+
     unit = min(max(law.peak(), law.sigma), law.support())
     end = law.support() / unit
     density = _Scaled(law, unit)

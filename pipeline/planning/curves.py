@@ -11,7 +11,6 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
 
 from pipeline.descriptors.diameter import DescriptorDomain
 from pipeline.descriptors.registry import find_descriptor
@@ -50,6 +49,8 @@ class Ends(NamedTuple):
         The upper end times √(q/d), q the quantile of χ² with d degrees of freedom: noise alike in
         all directions has such a ball.
         """
+        from scipy.stats import chi2
+
         return self.high * math.sqrt(float(chi2.ppf(LEVEL, dim)) / dim)
 
 

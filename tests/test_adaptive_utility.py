@@ -9,7 +9,9 @@ mean is 4 standard errors above the papers'. Errors scatter by 1/√(2d) of thei
 found are 1.05 and more with the 6 to 20 draws of a cell on SPD(5): with other seeds Student's law
 gives a false alarm less than once in 1e3 cells at the closest ratios, in 1e5 at a ratio of 2. On
 hyperbolic space both are equal within 3 % where records lie all over the ball, which so few draws
-do not tell.
+do not tell. Most ratios are 4 and more: where a third of the draws is 4 standard errors below the
+papers', the rest are not made. With 4 degrees of freedom and more a cell that is worse passes so
+less than once in 100.
 """
 
 import math
@@ -27,6 +29,7 @@ from pipeline.errors import DomainError
 from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point
 from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, admit, prepare
 from pipeline.mechanisms import MECHANISMS
+from pipeline.mechanisms.noise import FloatNoise, Noise
 from pipeline.privacy import GDP
 from tests.sample_means import adaptive, drawn
 from tests.tuning.factors import published
@@ -58,6 +61,11 @@ class Trial(NamedTuple):
         """Whether the papers' release is better, beyond chance."""
         return self.error > self.paper + 4.0 * self.spread
 
+    @property
+    def better(self) -> bool:
+        """Whether the papers' release is worse, beyond chance."""
+        return self.error < self.paper - 4.0 * self.spread
+
 
 def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
     """Return E dist of the papers' release and its standard error, 0 where it is exact."""
@@ -81,18 +89,32 @@ def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
     return float(np.mean(errors)), float(np.std(errors, ddof=1)) / math.sqrt(len(errors))
 
 
-def errors_of(ready: Prepared, mu: float, seed: int, *, size: int) -> FloatArray:
+def errors_of(ready: Prepared, mu: float, noise: Noise | int, *, size: int) -> FloatArray:
     """Return how far `size` means are from the exact one."""
-    draws = drawn(ready, GDP(mu), seed, size=size)
+    draws = drawn(ready, GDP(mu), noise, size=size)
     return ready.records.space.dist(ready.records.inductive.point, draws.outputs)
 
 
-def trial(ready: Prepared, radius: float, mu: float, *, size: int, seed: int = 1) -> Trial:
-    """Draw `size` means and measure how far they are from the exact one."""
-    errors = errors_of(ready, mu, seed, size=size)
-    own = float(errors.std(ddof=1)) / math.sqrt(size)
+def trial(ready: Prepared, radius: float, mu: float, *, size: int, least: int = 0) -> Trial:
+    """Draw `size` means and measure how far they are from the exact one.
+
+    Where `least` of them show that the papers' release is worse, these alone.
+    """
+    noise, errors = FloatNoise(np.random.default_rng(1)), np.empty(0)
     paper, spread = papers(ready, radius, mu)
-    return Trial(float(errors.mean()), math.hypot(own, spread), paper)
+    for many in (least, size - least) if least else (size,):
+        errors = np.append(errors, errors_of(ready, mu, noise, size=many))
+        own = float(errors.std(ddof=1)) / math.sqrt(len(errors))
+        found = Trial(float(errors.mean()), math.hypot(own, spread), paper)
+        if found.better:
+            break
+    return found
+
+
+def never_worse(ready: Prepared, radius: float, mu: float, *, size: int) -> None:
+    """Draw as many of `size` means as show that the papers' are no better."""
+    found = trial(ready, radius, mu, size=size, least=max(5, size // 3))
+    assert not found.worse, (ready.records.n, mu, found)
 
 
 def of_tiles(descriptor: str, manifold: str, label: int) -> tuple[Prepared, float]:
@@ -157,9 +179,9 @@ def test_five_times_nearer_on_real_classes(
     """At n·μ ≥ 300 and μ ≤ 0.5 the error is at most a fifth of the papers', 3 standard errors off.
 
     BreastMNIST has too few images for n·μ = 300 at μ ≤ 0.5. Draws are added until that is shown,
-    100 at first and 1600 at most, twice as many each time. False alarms: the closest ratio, 5.2 at
-    4000 of `retina`, is 5.8 standard errors from 5 in the end: one run in 400 with another seed. A
-    ratio of 5 would pass one of the five looks in less than one run in 150.
+    25 at first and 1600 at most, twice as many or more each time. False alarms: the closest ratio,
+    5.2 at 4000 of `retina`, is 5.8 standard errors from 5 in the end: one run in 400 with another
+    seed. A ratio of 5 would pass one of the six looks in less than one run in 90.
     """
     manifold, facts = spd("spd-log-euclidean")
     points = points_of(images_of(name, label, request), manifold)
@@ -170,7 +192,7 @@ def test_five_times_nearer_on_real_classes(
     for information in cells:
         mu, errors = information / records.n, np.empty(0)
         paper, _ = papers(ready, facts.radius, mu)
-        for seed, size in enumerate((100, 100, 200, 400, 800)):
+        for seed, size in enumerate((25, 75, 100, 200, 400, 800)):
             errors = np.append(errors, errors_of(ready, mu, seed, size=size))
             surely = errors.mean() + 3.0 * errors.std(ddof=1) / math.sqrt(len(errors))
             if 5.0 * surely <= paper:
@@ -192,8 +214,7 @@ def test_never_worse_on_real_classes(name: str, label: int, request: pytest.Fixt
         chosen = points[rng.integers(0, len(points), n)]
         ready = adaptive(chosen, domain=facts, manifold=manifold)
         for mu in (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)[row % 2 :: 2]:
-            found = trial(ready, facts.radius, mu, size=size)
-            assert not found.worse, (n, mu, found)
+            never_worse(ready, facts.radius, mu, size=size)
 
 
 def patterns() -> NDArray[np.uint8]:
@@ -248,8 +269,7 @@ def test_never_worse_with_a_few_strange_images(
             points = usual.copy()
             points[: max(1, round(weight / information * len(points)))] = image
             ready = adaptive(points, domain=facts, manifold=manifold)
-            found = trial(ready, facts.radius, information / len(points), size=size)
-            assert not found.worse, (information, found)
+            never_worse(ready, facts.radius, information / len(points), size=size)
 
 
 @pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"])
@@ -263,8 +283,7 @@ def test_never_worse_with_constant_images(
     points[: round(share * len(points))] = points_of(patterns()[:1], manifold)[0]
     ready = adaptive(points, domain=facts, manifold=manifold)
     for information in (2, 10, 50, 300, 1000, 10_000)[0 if manifold.flat else 2 :]:
-        found = trial(ready, facts.radius, information / len(points), size=10)
-        assert not found.worse, (information, found)
+        never_worse(ready, facts.radius, information / len(points), size=10)
 
 
 def hostile(kind: str, rng: np.random.Generator) -> FloatArray:
@@ -291,8 +310,7 @@ def test_never_worse_on_hostile_laws(name: str, kind: str) -> None:
         points = manifold.exp(manifold.origin, np.clip(points, -4.0, 4.0))
     ready = adaptive(points, domain=facts, manifold=manifold)
     for information in (2, 10, 50, 300, 1000, 10_000)[0 if manifold.flat else 2 :]:
-        found = trial(ready, facts.radius, information / len(points), size=10)
-        assert not found.worse, (information, found)
+        never_worse(ready, facts.radius, information / len(points), size=10)
 
 
 def hyperbolic(kind: str, rng: np.random.Generator) -> Point:
@@ -320,5 +338,4 @@ def test_never_worse_on_hyperbolic_space(kind: str) -> None:
     points = hyperbolic(kind, np.random.default_rng(5))
     ready = adaptive(points, domain=ball, manifold=manifold)
     for information in (2, 10, 50, 300, 1000, 10_000):
-        found = trial(ready, ball.radius, information / len(points), size=60)
-        assert not found.worse, (information, found)
+        never_worse(ready, ball.radius, information / len(points), size=60)

@@ -15,6 +15,7 @@ from pipeline.mean import (
     prepare,
     release_plan,
 )
+from pipeline.mean.choice import Clip
 from pipeline.mean.view import View
 from pipeline.mechanisms.noise import NOISES, FloatNoise, Noise
 from pipeline.privacy import Budget
@@ -26,6 +27,14 @@ def adaptive(
     """Return what all draws of an adaptive mean share."""
     records = admit(points, domain=domain, manifold=manifold)
     return prepare(records, AdaptivePlan(shares), rng=None)
+
+
+def clip_of(
+    low: float, high: float, radius: float, *, weight: float | None = None, whole: bool = False
+) -> Clip:
+    """Return a clip whose predictions say nothing; its ends lie half a radius from the middle."""
+    given = radius / (high - low) if weight is None and high > low else weight or 0.0
+    return Clip(low, high, given, radius, whole, 1.0, 1.0, 0.0, 0.0, 0.0)
 
 
 def drawn(ready: Prepared, budget: Budget, noise: Noise | int, *, size: int = 1) -> Release:

@@ -35,7 +35,7 @@ from pipeline.mean import (
     vector_mean,
 )
 from pipeline.mean.choice import Clip, choose
-from pipeline.mean.clipping import mean_units, shell_counts, survey_counts
+from pipeline.mean.clipping import mean_units, shell_counts, sizes_within, survey_counts
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.observed import Observed
 from pipeline.mean.sums import BLOCK, PER_UNIT, Clipping, clipped_mean, clipped_sum, sizes
@@ -54,7 +54,7 @@ from pipeline.privacy import (
     delta_of,
     gaussian_sigma,
 )
-from tests.sample_means import adaptive, drawn, view_of
+from tests.sample_means import adaptive, clip_of, drawn, view_of
 
 Script = Callable[[int, int], FloatArray]
 """Step and length → what the step releases."""
@@ -206,11 +206,6 @@ def moves(classes: list[Prepared], script: Script, mu: float) -> FloatArray:
 def forced(monkeypatch: pytest.MonkeyPatch, clip: Clip) -> None:
     """Let every round clip to `clip`."""
     monkeypatch.setattr(rounds, "choose", lambda *_, **__: clip)
-
-
-def clip_of(low: float, high: float, radius: float, *, whole: bool = False) -> Clip:
-    """Return a clip whose predictions say nothing."""
-    return Clip(low, high, radius, whole, 1.0, 1.0, 0.0, 0.0, 0.0)
 
 
 @pytest.mark.usefixtures("short_walks", "worked_out_once")
@@ -433,7 +428,7 @@ def test_vectors_on_the_lattice_differ_by_at_most_the_stated_diameter(dim: int) 
     alike = np.tri(dim) + 0.0  # m coordinates alike: all of them may be rounded outwards
     spokes = np.concatenate([alike, rng.standard_normal((60, dim))])
     spokes *= 3.0 * 10.0 ** rng.uniform(0.0, 6.0, (len(spokes), 1))
-    to = 0, 0.0, 0.0, 1.7
+    to = 0, 0.0, 0.0, 0.0, 1.7
     found = lattice_vectors(np.concatenate([spokes, -spokes]), np.full(dim, 3.4), to)
     pairs = itertools.islice(itertools.combinations(found, 2), 0, None, 7)
     worst = max(apart(*pair) for pair in [*zip(found, found[len(spokes) :], strict=False), *pairs])
@@ -450,7 +445,7 @@ def test_sums_are_the_same_for_any_order_and_any_chunks(data: st.DataObject) -> 
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     n, dim = data.draw(st.integers(1, 60)), data.draw(st.integers(1, 6))
     seen = rng.standard_normal((n, dim)) * 10.0 ** rng.uniform(-9.0, 9.0, (n, 1))
-    to = Clipping(rng.standard_normal(dim), rng.uniform(3.0, 9.0, dim), 1, -1.0, 1.0, 1.5)
+    to = Clipping(rng.standard_normal(dim), rng.uniform(3.0, 9.0, dim), 1, -1.0, 1.0, 0.7, 1.5)
 
     def mean_of(rows: FloatArray, cuts: list[int]) -> FloatArray:
         parts = [part for part in np.split(rows, sorted(cuts)) if len(part)]
@@ -468,7 +463,7 @@ def test_sums_do_not_overflow_and_are_rounded_once() -> None:
     n = 2 * BLOCK + 1
     seen = np.full((n, 1), 5.0)
     seen[0] = 1.0
-    to = Clipping(np.zeros(1), np.full(1, 3.0), 0, 0.0, 0.0, 3.0)
+    to = Clipping(np.zeros(1), np.full(1, 3.0), 0, 0.0, 0.0, 0.0, 3.0)
     one = Fraction(round(Fraction(1, 3) * PER_UNIT), PER_UNIT)
     found = clipped_mean([(seen, sizes(seen, np.zeros(1), 0))], n, to)
     assert found.tolist() == [float((n - 1 + one) / n)]
@@ -707,10 +702,11 @@ def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: floa
     def statistics(seen: FloatArray) -> tuple[FloatArray, ...]:
         zero = np.zeros(seen.shape[1])
         size = sizes(seen, zero, frame.lines)
-        to = Clipping(zero, units, frame.lines, clip.low, clip.high, clip.radius)
+        to = Clipping(zero, units, frame.lines, clip.low, clip.high, clip.weight, clip.radius)
         total = clipped_sum(seen, size, *to) / PER_UNIT
         survey = survey_counts(seen, start, frame, line, off)
-        return survey / math.sqrt(2.0), shell_counts(size, off) / math.sqrt(2.0), total
+        shells = shell_counts(sizes_within((seen, size), clip, frame), off)
+        return survey / math.sqrt(2.0), shells / math.sqrt(2.0), total
 
     (seen,) = view.parts
     usual = statistics(seen)

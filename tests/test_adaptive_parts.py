@@ -5,6 +5,7 @@ All random numbers are seeded; inequalities are proven, so that no correct code 
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from scipy.optimize import minimize
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
 from pipeline.descriptors.diameter import DescriptorDomain
+from pipeline.errors import PrivacyError
 from pipeline.geometry import (
     MANIFOLDS,
     FlatChart,
@@ -37,20 +39,17 @@ from pipeline.mean.bins import (
     line_bins,
     shell_bins,
 )
-from pipeline.mean.choice import DIRECTIONS, Clip, _least, choose, stretch
-from pipeline.mean.clipping import (
-    amplitude,
-    mean_units,
-    shell_counts,
-    survey_counts,
-)
+from pipeline.mean.choice import DIRECTIONS, Interval, choose, choose_interval, stretch
+from pipeline.mean.clipping import mean_units, shell_counts, sizes_within, survey_counts
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.prior import Prior
 from pipeline.mean.region import Region
+from pipeline.mean.rounds import clipping
 from pipeline.mean.shrinkage import shrink
 from pipeline.mean.smoothing import KINSHIP, LINE, SHELLS, WIDTH, Chain, posterior, smooth
 from pipeline.mean.smoothing import _moves as moves
 from pipeline.mean.sums import PER_UNIT, clipped_sum, sizes
+from tests.sample_means import clip_of
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 SPACES = [*SPD, "hyperbolic"]
@@ -652,48 +651,63 @@ def test_counts_put_each_record_where_the_formula_says(name: str) -> None:
     assert prior.least > 0.0
 
 
-def clip_of(low: float, high: float, radius: float) -> Clip:
-    """Return a clip whose predictions say nothing."""
-    return Clip(low, high, radius, False, 1.0, 1.0, 0.0, 0.0, 0.0)
+@pytest.mark.parametrize("lines", [0, 1])
+def test_sizes_are_the_plain_formula(lines: int) -> None:
+    """ρ² = t² + ‖z‖², t = α·(clip(x) − middle); without a line it is ‖z‖."""
+    frame, rng = frame_of(random_prior(6, 6, lines=lines)), np.random.default_rng(7)
+    seen = 3.0 * rng.standard_normal((200, 6))
+    size = sizes(seen, np.zeros(6), lines)
+    found = sizes_within((seen, size), Interval(-1.0, 2.0, 0.7), frame)
+    place = 0.7 * (np.clip(seen[:, 0], -1.0, 2.0) - 0.5) * lines
+    np.testing.assert_allclose(found**2, place**2 + np.sum(seen[:, lines:] ** 2, axis=1))
 
 
 @pytest.mark.parametrize("lines", [0, 1])
 def test_clipped_sums_are_the_plain_formula(lines: int) -> None:
-    """Σ 2⁴⁰·(clip(x) − middle, z·min(1, C/‖z‖))/units, seen from the centre, each rounded."""
+    """Σ 2⁴⁰·(clip(x) − middle, z·min(1, √(R² − t²)/‖z‖))/units, from the centre, each rounded."""
     rng = np.random.default_rng(2)
-    for low, high, radius in [(-1.0, 0.5, 0.7), (2.0, 9.0, 3.0), (-50.0, 50.0, 1e3)]:
+    for low, high, weight, radius in [
+        (-1.0, 0.5, 0.5, 0.7),
+        (2.0, 9.0, 0.85, 3.0),
+        (-50.0, 50.0, 1.0, 1e3),
+        (-1.0, 1.0, 0.7, 0.7),
+    ]:
         seen, centre = 2.0 * rng.standard_normal((200, 6)), rng.standard_normal(6)
         rest = seen[:, lines:] - centre[lines:]
         length = np.linalg.norm(rest, axis=1)
-        expected = (rest * np.minimum(1.0, radius / length)[:, None]).sum(axis=0)
+        first = np.clip(seen[:, 0], low, high) - (low + high) / 2.0
+        room = np.sqrt(np.maximum(radius**2 - lines * (weight * first) ** 2, 0.0))
+        expected = rest * np.minimum(1.0, room / length)[:, None]
         if lines:
-            first = np.sum(np.clip(seen[:, 0], low, high) - (low + high) / 2.0)
-            expected = np.append(first, expected)
+            expected = np.column_stack([first, expected])
         size = sizes(seen, centre, lines)
         np.testing.assert_allclose(size, length, rtol=1e-12)
         units = rng.uniform(2.0 * max(high - low, radius), 1e4, 6)
-        found = clipped_sum(seen, size, centre, units, lines, low, high, radius)
+        to = centre, units, lines, low, high, weight, radius
+        found = clipped_sum(seen, size, *to)
         assert found.dtype == np.int64
-        np.testing.assert_allclose(found / PER_UNIT * units, expected, rtol=1e-6, atol=1e-4)
-        one = clipped_sum(seen[:1], size[:1], centre, units, lines, low, high, radius)
-        plain = np.append([], rest[0] * min(1.0, radius / length[0]))
-        if lines:
-            plain = np.append(np.clip(seen[0, 0], low, high) - (low + high) / 2.0, plain)
-        assert np.abs(one - plain / units * PER_UNIT).max() <= 0.5 + 1e-3
+        np.testing.assert_allclose(
+            found / PER_UNIT * units, expected.sum(axis=0), rtol=1e-6, atol=1e-4
+        )
+        one = clipped_sum(seen[:1], size[:1], *to)
+        assert np.abs(one - expected[0] / units * PER_UNIT).max() <= 0.5 + 1e-3
 
 
 @pytest.mark.parametrize("lines", [0, 1])
 def test_clipped_vectors_form_a_set_of_diameter_one(lines: int) -> None:
-    """In the released units one record has norm ≤ ½, so two are at most 1 apart; it is reached."""
+    """In the released units one record has norm ≤ ½, so two are at most 1 apart; it is reached.
+
+    At the ends of an interval that touches the ball, too, where nothing is left off the line.
+    """
     frame = frame_of(random_prior(6, 6, lines=lines))
     rng = np.random.default_rng(3)
-    for _ in range(20):
-        low = float(rng.normal(0.0, 5.0))
-        clip = clip_of(low, low + float(rng.exponential(5.0)), float(rng.exponential(3.0)))
-        units = mean_units(clip, frame)
+    for share in [*rng.uniform(0.01, 1.0, 20), 1.0, 1.0]:
+        low, length, radius = rng.normal(0.0, 5.0), rng.exponential(5.0), rng.exponential(3.0)
+        weight = share * radius / (length / 2.0)
+        clip = clip_of(low, low + length, radius, weight=weight)
+        to = clipping(clip, frame, np.zeros(6))
         seen = rng.standard_normal((300, 6)) * 10.0 ** rng.uniform(-2.0, 6.0, (300, 1))
         size = sizes(seen, np.zeros(6), lines)
-        to = np.zeros(6), units, lines, clip.low, clip.high, clip.radius
         rows = [slice(i, i + 1) for i in range(300)]
         vectors = np.stack([clipped_sum(seen[row], size[row], *to) for row in rows]) / PER_UNIT
         norms = np.linalg.norm(vectors, axis=1)
@@ -701,110 +715,127 @@ def test_clipped_vectors_form_a_set_of_diameter_one(lines: int) -> None:
         assert norms.max() > 0.4999
 
 
-def test_the_amplitude_is_the_best_one() -> None:
-    """The noise is σ(L + 2C√m) in root mean square, and more for any other weight of the line."""
+def test_an_interval_that_leaves_its_ball_is_refused() -> None:
+    """No vector is longer than ½, whatever a clip that was read from somewhere says."""
     frame = frame_of(random_prior(6, 6, lines=1))
-    for length, radius in [(3.0, 0.5), (0.1, 7.0), (40.0, 40.0)]:
-        rest, line = amplitude(clip_of(1.0, 1.0 + length, radius), frame)
-        assert math.sqrt(line**2 + 5 * rest**2) == pytest.approx(
-            length + 2.0 * radius * math.sqrt(5.0)
-        )
-        for weight in np.geomspace(0.01, 100.0, 60):
-            whole = (weight * length) ** 2 + (2.0 * radius) ** 2
-            assert whole * (1.0 / weight**2 + 5.0) >= (line**2 + 5 * rest**2) * (1.0 - 1e-12)
+    clipping(clip_of(0.0, 2.0, 1.0, weight=1.0), frame, np.zeros(6))
+    with pytest.raises(PrivacyError, match=r"leaves its ball"):
+        clipping(clip_of(0.0, 2.0, 1.0, weight=1.0 + 1e-9), frame, np.zeros(6))
+
+
+def test_the_weight_of_the_line_is_the_best_one() -> None:
+    """Were both ends as wide as the middle, the noise would be σ(L + 2C√m), and not be less."""
+    frame, rng = frame_of(random_prior(6, 6, lines=1)), np.random.default_rng(6)
+    _, _, line, shells, _ = bins_of("spd-log-euclidean")
+    assert line is not None
+    none = np.zeros(len(shells.edges) + 1 - shells.far)
+    for radius in (0.02, 0.5, 7.0):
+        shares = rng.dirichlet(np.full(len(line.edges) + 1, 0.2))
+        known = shares, none, (line, shells), frame
+        found = choose_interval(*known, sigma=0.1, radius=radius)
+        length = found.high - found.low
+
+        def noise(weight: float, length: float = length, radius: float = radius) -> float:
+            ball = math.hypot(weight * length / 2.0, radius)
+            units = mean_units(clip_of(0.0, length, ball, weight=weight), frame)
+            return float(np.linalg.norm(units))
+
+        least = noise(found.weight)
+        assert least == pytest.approx(length + 2.0 * radius * math.sqrt(5.0))
+        assert all(noise(weight) >= least * (1.0 - 1e-12) for weight in np.geomspace(0.01, 9.0, 60))
     frame = frame_of(random_prior(6, 6, lines=0))
     assert np.array_equal(mean_units(clip_of(0.0, 0.0, 1.5), frame), np.full(6, 3.0))
 
 
-@pytest.mark.parametrize("lines", [0, 1])
-def test_the_least_cut_is_that_of_all_cuts(lines: int) -> None:
-    """The search with its shortcuts finds the least of all intervals and radii."""
-    rng = np.random.default_rng(4)
-    for _ in range(40):
-        count = int(rng.integers(2, 12)) if lines else 1
-        cuts = np.sort(rng.normal(0.0, 5.0, count)) if lines else np.zeros(1)
-        below, above = np.sort(rng.exponential(9.0, count)), -np.sort(-rng.exponential(9.0, count))
-        rest, price = -np.sort(-rng.exponential(5.0, 7)), np.sort(rng.exponential(3.0, 7))
-        sigma = float(10.0 ** rng.uniform(-2.0, 3.0))
-        every = {
-            (i, j, k): below[i] + above[j] + rest[k] + (sigma * (cuts[j] - cuts[i]) + price[k]) ** 2
-            for i in range(count)
-            for j in range(i + lines, count)
-            for k in range(7)
-        }
-        i, j, k, square = _least(cuts, below, above, rest, sigma, price)
-        assert square == pytest.approx(min(every.values()), rel=1e-12)
-        assert every[i, j, k] == pytest.approx(square, rel=1e-12)
+def few_cuts(line: LineBins) -> LineBins:
+    """Return the bins with every sixth cut: for a loop in Python."""
+    few = slice(None, None, 6)
+    return replace(line, cuts=line.cuts[few], below=line.below[:, few], above=line.above[:, few])
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.3, 20.0])
+def test_the_interval_is_the_best_of_all(sigma: float) -> None:
+    """Of all pairs of cuts it has the least sum of squared bias and noise."""
+    _, frame, line, shells, _ = bins_of("spd-log-cholesky")
+    assert line is not None
+    line, rng = few_cuts(line), np.random.default_rng(4)
+    ends, far = np.append(shells.edges, shells.cuts[-1]), shells.far
+    for concentration in (0.05, 0.5, 5.0):
+        shares = rng.dirichlet(np.full(len(line.edges) + 1, concentration))
+        beyond, every = 0.1 * rng.dirichlet(np.ones(len(shells.edges) + 1 - far)), {}
+        for (i, low), (j, high) in itertools.product(enumerate(line.cuts), repeat=2):
+            reach = AHEAD * ends[far:]
+            farthest = np.maximum(line.start - reach, line.cuts[0])
+            under = shares @ line.below[:, i] + beyond @ np.maximum(low - farthest, 0.0)
+            farthest = np.minimum(line.start + reach, line.cuts[-1])
+            over = shares @ line.above[:, j] + beyond @ np.maximum(farthest - high, 0.0)
+            noise = sigma * (high - low + 2.0 * 1.5 * math.sqrt(frame.others))
+            if high > low:
+                every[low, high] = under**2 + over**2 + noise**2
+        found = choose_interval(shares, beyond, (line, shells), frame, sigma=sigma, radius=1.5)
+        assert every[found.low, found.high] == pytest.approx(min(every.values()), rel=1e-12)
+    assert choose_interval(None, beyond, (None, shells), frame, sigma=sigma, radius=1.5) == (0,) * 3
 
 
 def options(
+    interval: Interval,
     line: FloatArray | None,
-    beyond: FloatArray,
     shells: FloatArray,
     bins: tuple[LineBins | None, ShellBins],
     frame: Frame,
     sigma: float,
     diameter: float,
-) -> dict[tuple[float, float, float], float]:
-    """Return the predicted squared error of every clip, record shares by record shares."""
+) -> dict[float, float]:
+    """Return the predicted squared error of every radius, record shares by record shares.
+
+    What a ball leaves of the interval is cut at a cut of the line, or between two.
+    """
     along, off = bins
     found = {}
-    cuts = np.zeros(1) if along is None else along.cuts
-    ends = np.append(off.edges, off.cuts[-1])
-    for (i, low), (j, high) in itertools.product(enumerate(cuts), repeat=2):
-        if along is not None and high <= low:
-            continue
+    for k, radius in enumerate(off.cuts):
         under = over = 0.0
+        noise = 2.0 * sigma * radius * math.sqrt(frame.others)
         if along is not None and line is not None:
-            under, over = float(line @ along.below[:, i]), float(line @ along.above[:, j])
-            for share, end in zip(beyond, ends[off.far :], strict=True):
-                reach = AHEAD * end
-                under += share * max(low - max(along.start - reach, cuts[0]), 0.0)
-                over += share * max(min(along.start + reach, cuts[-1]) - high, 0.0)
-        for k, radius in enumerate(off.cuts):
-            near = shells[: off.far] @ off.above[: off.far, k]
-            far = shells[off.far :] @ np.minimum(frame.widest * off.above[off.far :, k], diameter)
-            rest = DIRECTIONS * frame.worth * near + far
-            noise = sigma * (high - low + 2.0 * radius * math.sqrt(frame.others))
-            found[low, high, radius] = under**2 + over**2 + rest**2 + noise**2
+            middle = (interval.low + interval.high) / 2.0
+            low = max(interval.low, middle - radius / interval.weight)
+            high = min(interval.high, middle + radius / interval.weight)
+            under = sum(
+                line[i] * np.interp(low, along.cuts, along.below[i]) for i in range(len(line))
+            )
+            over = sum(
+                line[i] * np.interp(high, along.cuts, along.above[i]) for i in range(len(line))
+            )
+            noise = math.hypot(noise, 2.0 * sigma * radius / interval.weight)
+        near = shells[: off.far] @ off.above[: off.far, k]
+        far = shells[off.far :] @ np.minimum(frame.widest * off.above[off.far :, k], diameter)
+        rest = DIRECTIONS * frame.worth * near + far
+        found[radius] = under**2 + over**2 + rest**2 + noise**2
     return found
 
 
 @pytest.mark.parametrize("name", ["spd-log-cholesky", "hyperbolic"])
 @pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.3, 20.0])
 def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
-    """On flat geometry the clip has the least predicted error, or covers the whole region."""
+    """On flat geometry the radius has the least predicted error, or all the region is covered."""
     _, frame, line, shells, _ = bins_of(name)
-    if line is not None:  # fewer cuts: a loop in Python
-        few = slice(None, None, 6)
-        line = LineBins(
-            line.edges, line.cuts[few], line.below[:, few], line.above[:, few], line.start
-        )
     few = slice(None, None, 4)
     shells = ShellBins(shells.edges, shells.cuts[few], shells.above[:, few], shells.far)
     rng = np.random.default_rng(5)
     for concentration in (0.05, 5.0):
         along = None if line is None else rng.dirichlet(np.full(len(line.edges) + 1, concentration))
         off = rng.dirichlet(np.full(len(shells.edges) + 1, concentration))
-        beyond = 0.1 * rng.dirichlet(np.ones(len(off) - shells.far))
-        clip = choose(
-            along,
-            beyond,
-            off,
-            (line, shells),
-            frame,
-            sigma=sigma,
-            diameter=40.0,
-            curvature=0.0,
-            doubt=1.0,
-        )
-        every = options(along, beyond, off, (line, shells), frame, sigma, 40.0)
+        none, bins = np.zeros(len(off) - shells.far), (line, shells)
+        interval = choose_interval(along, none, bins, frame, sigma=sigma, radius=1.0)
+        known = {"sigma": sigma, "diameter": 40.0, "curvature": 0.0, "doubt": 1.0}
+        clip = choose(interval, along, none, off, bins, frame, **known)
+        every = options(interval, along, off, bins, frame, sigma, 40.0)
         least, whole = min(every.values()), (sigma * 40.0 * math.sqrt(len(frame.into))) ** 2
         assert clip.error**2 == pytest.approx(min(least, whole), rel=1e-9)
         assert clip.whole == (least > whole)
-        assert every[clip.low, clip.high, clip.radius] == pytest.approx(least, rel=1e-9)
+        assert every[clip.radius] == pytest.approx(least, rel=1e-9)
         assert clip.gain == pytest.approx(1.0)
         assert clip.bend == pytest.approx(0.0, abs=1e-9)
+        clipping(clip, frame, np.zeros(len(frame.into)))  # in its ball
 
 
 @pytest.mark.parametrize(
@@ -826,6 +857,7 @@ def test_the_whole_region_is_covered_only_where_clipping_costs_more(
     shares = np.zeros(len(shells.edges) + 1)
     shares[slice(None) if scattered else 0] = 1.0 / (len(shares) if scattered else 1)
     clip = choose(
+        Interval(0.0, 0.0, 0.0),
         None,
         shares[shells.far :],
         shares,
@@ -847,6 +879,7 @@ def test_curvature_shortens_the_step_and_leaves_a_share_of_the_way() -> None:
         shares = np.zeros(len(shells.edges) + 1)
         shares[-4] = 1.0
         clip = choose(
+            Interval(0.0, 0.0, 0.0),
             None,
             shares[shells.far :],
             shares,

@@ -10,7 +10,7 @@ from pipeline.descriptors import DESCRIPTORS, domain
 from pipeline.geometry import MANIFOLDS, flat_chart
 from pipeline.mean import Prior, default_prior
 from pipeline.mean.bins import AHEAD, STEADY, LineBins, ShellBins, line_bins, shell_bins
-from pipeline.mean.choice import choose
+from pipeline.mean.choice import choose_interval
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.prior import _shape as prior_shape
 from pipeline.mean.survey import merge
@@ -61,20 +61,11 @@ def test_the_line_reaches_as_far_as_the_survey_saw_records() -> None:
     near[2] = 1.0  # from the present centre they are near
     beyond = np.zeros(len(near) - shells.far)
     beyond[0] = 1.0  # and were far from the prior's
-    clip = choose(
-        np.zeros(len(line.edges) + 1),
-        beyond,
-        near,
-        (line, shells),
-        frame,
-        sigma=1e-6,
-        diameter=1e9,
-        curvature=0.0,
-        doubt=1.0,
-    )
+    shares = np.zeros(len(line.edges) + 1)
+    found = choose_interval(shares, beyond, (line, shells), frame, sigma=1e-6, radius=1.0)
     reach = AHEAD * shells.edges[shells.far]
-    assert clip.low <= max(start - reach, prior.span[0]) + prior.step
-    assert clip.high >= min(start + reach, prior.span[1]) - prior.step
+    assert found.low <= max(start - reach, prior.span[0]) + prior.step
+    assert found.high >= min(start + reach, prior.span[1]) - prior.step
 
 
 @pytest.mark.parametrize("name", SPD)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import FloatArray
-from pipeline.mean.choice import Clip
 from pipeline.mean.clipping import mean_units
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.observed import Observed, of_clip
 from pipeline.mean.reshaping import REACH, reshaped
 from pipeline.mean.second_moment import FACTOR
 from pipeline.mean.spread import Spread
+from tests.sample_means import clip_of
 
 D = 6
 
@@ -26,7 +26,7 @@ def frame_of(lines: int) -> Frame:
 
 def seen_in(frame: Frame, moment: FloatArray, sigma: float) -> Observed:
     """Return what a round saw whose mean is in the middle of the clip."""
-    clip = Clip(0.0, 2.0, 1.0, False, 1.0, 1.0, 0.0, 0.0, 0.0)
+    clip = clip_of(0.0, 2.0, 1.0)
     noised = np.zeros(D)
     seen = of_clip(
         50,

@@ -23,7 +23,6 @@ from pipeline.geometry import MANIFOLDS, Manifold, Point
 from pipeline.geometry.linalg import unvecd, vecd
 from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, admit, prepare, rounds, sums
 from pipeline.mean.bins import AHEAD, LineBins, line_bins, shell_bins
-from pipeline.mean.choice import Clip
 from pipeline.mean.frame import build_frame
 from pipeline.mean.observed import Observed, as_values, from_values, of_clip
 from pipeline.mean.second_moment import (
@@ -47,12 +46,7 @@ from pipeline.mean.sums import (
 from pipeline.mean.survey import Surveyed
 from pipeline.mean.vector_mean import vector_diameter
 from pipeline.privacy import GDP
-from tests.sample_means import drawn
-
-
-def clip_of(low: float, high: float, radius: float, *, whole: bool = False) -> Clip:
-    """Return a clip whose predictions say nothing."""
-    return Clip(low, high, radius, whole, 1.0, 1.0, 0.0, 0.0, 0.0)
+from tests.sample_means import clip_of, drawn
 
 
 def gap(pair: FloatArray, factor: float) -> float:
@@ -100,7 +94,7 @@ def test_released_pairs_differ_by_at_most_the_stated_diameter(dim: int) -> None:
     It looks with a factor 1 % above √2, so at pairs that a factor too large would set apart.
     """
     rng = np.random.default_rng(dim)
-    to = Clipping(np.zeros(dim), np.full(dim, 2.0), 0, 0.0, 0.0, 1.0)
+    to = Clipping(np.zeros(dim), np.full(dim, 2.0), 0, 0.0, 0.0, 0.0, 1.0)
     spokes = [*rng.standard_normal((20, dim)), np.ones(dim), -np.ones(dim), np.eye(dim)[0]]
     spokes += np.split(farthest(dim, 1.01 * math.sqrt(2.0)), 2)
     pairs = [exactly(9.0 * spoke / np.linalg.norm(spoke), to) for spoke in spokes]
@@ -125,7 +119,7 @@ def test_sums_of_products_are_exact_in_any_order_and_chunks(data: st.DataObject)
     lines = data.draw(st.integers(0, min(1, dim - 1)))
     seen = rng.standard_normal((n, dim)) * 10.0 ** rng.uniform(-9.0, 9.0, (n, 1))
     seen[rng.integers(n)] = rng.choice([np.nan, np.inf, 0.0])
-    to = Clipping(rng.standard_normal(dim), rng.uniform(3.0, 9.0, dim), lines, -1.0, 1.0, 1.5)
+    to = Clipping(rng.standard_normal(dim), rng.uniform(3.0, 9.0, dim), lines, -1.0, 1.0, 0.7, 1.5)
     size = sizes(seen, to.centre, lines)
     rows = [slice(i, i + 1) for i in range(n)]
     vectors = np.array([clipped_sum(seen[row], size[row], *to).tolist() for row in rows], object)
@@ -149,7 +143,7 @@ def test_products_of_the_largest_vectors_are_not_rounded() -> None:
     """Coordinates of 1 in size, twice what a pair has, with all digits set, in two full blocks."""
     n = 2 * PRODUCTS + 1
     seen = np.random.default_rng(9).uniform(9.0, 9.001, (n, 2))
-    to = Clipping(np.zeros(2), np.full(2, 3.0), 0, 0.0, 0.0, 3.0 * math.sqrt(2.0))
+    to = Clipping(np.zeros(2), np.full(2, 3.0), 0, 0.0, 0.0, 0.0, 3.0 * math.sqrt(2.0))
     size = sizes(seen, np.zeros(2), 0)
     rows = [slice(i, i + 1) for i in range(n)]
     x, y = zip(*(clipped_sum(seen[row], size[row], *to).tolist() for row in rows), strict=True)
@@ -280,18 +274,22 @@ def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
     clip, none = clip_of(float(low), float(high), radius), np.zeros(len(off.edges) + 1 - off.far)
     survey = Surveyed(Smoothed(line, np.zeros(len(line))), none, none)
     doubled = 2.0 * far  # which need not sum to 1
-    bins, span = (along, off), prior.span
-    found = spread(survey, doubled, bins, clip, frame, span, 0.01, 60.0, moved=False)
+    found = spread(survey, doubled, (along, off), clip, frame, 0.01, 60.0, moved=False)
     many = 10**6
     chosen, other = rng.choice(len(line), many, p=line), rng.choice(len(far), many, p=far)
     x = rng.uniform(ends[chosen], ends[chosen + 1]).clip(low, high)
-    r = rng.uniform(shells[other], shells[other + 1])
+    size = rng.uniform(shells[other], shells[other + 1])
     assert found.line == pytest.approx(x.var(), abs=6.0 * np.std((x - x.mean()) ** 2) / 1e3)
-    square = np.minimum(r, radius) ** 2 / frame.others
+    along_square = (clip.weight * (x - (low + high) / 2.0)) ** 2
+    square = (np.minimum(size, radius) ** 2 - along_square) / frame.others  # ρ² = t² + ‖z‖²
     assert found.rest == pytest.approx(square.mean(), abs=6.0 * square.std() / 1e3)
     farthest_end = max(low - prior.span[0], prior.span[1] - high)
     assert found.unnoticed == pytest.approx(2.0 * 0.01 * farthest_end)
-    assert found.clipped == pytest.approx((r > radius).mean(), abs=6.0 * 0.5 / 1e3)
+    assert found.clipped == pytest.approx((size > radius).mean(), abs=6.0 * 0.5 / 1e3)
+    wide = clip._replace(weight=1e3)  # along the line alone records would be larger than they are
+    found = spread(survey, doubled, (along, off), wide, frame, 0.01, 60.0, moved=False)
+    least = 0.25 * (np.minimum(size, radius) ** 2).mean() / frame.others
+    assert found.rest == pytest.approx(least, rel=0.01)
 
 
 def test_what_is_lost_is_the_mean_length_beyond_the_clip() -> None:
@@ -305,8 +303,7 @@ def test_what_is_lost_is_the_mean_length_beyond_the_clip() -> None:
 
     def lost(*, moved: bool = False) -> tuple[float, float, float]:
         survey = Surveyed(Smoothed(line, np.zeros(len(line))), more, more)
-        known = clip, frame, prior.span, noise, diameter
-        found = spread(survey, shells, bins, *known, moved=moved)
+        found = spread(survey, shells, bins, clip, frame, noise, diameter, moved=moved)
         return found.lost_below, found.lost_above, found.lost_rest
 
     line[0], line[-1] = 0.1, 0.3  # in bins as wide as these records are taken to be at their ends
@@ -317,10 +314,17 @@ def test_what_is_lost_is_the_mean_length_beyond_the_clip() -> None:
     assert place < off.far
     shells[place], ends = 0.2, np.concatenate([[0.0], off.edges])[place : place + 2]
     assert ends[0] > radius
+    at_ends = radius / 2.0  # t of all these records: from √(ρ² − t²) they are cut to √(R² − t²)
+
+    def cut(size: float) -> float:
+        return math.sqrt(size**2 - at_ends**2) - math.sqrt(radius**2 - at_ends**2)
+
     near = 0.2 * frame.worth * (ends.mean() - radius)
-    assert lost()[2] == pytest.approx(near)
+    assert lost()[2] == pytest.approx(0.2 * frame.worth * cut(ends.mean()))
     shells[-1] = 0.4  # its bin ends beyond the region
-    assert lost()[2] == pytest.approx(near + 0.4 * diameter)
+    both = near + 0.4 * diameter
+    mean = both / frame.worth / 0.6
+    assert lost()[2] == pytest.approx(both * cut(radius + mean) / mean)
     more[4] = 0.5  # far from the prior's centre: as far along the line, to either side
     longest, start = AHEAD * off.edges[off.far + 4], along.start
     assert start - longest < low
@@ -343,9 +347,9 @@ def test_the_mean_is_moved_by_what_is_clipped_above_less_what_is_below() -> None
     line[0], line[-1], variances = 0.1, 0.3, np.zeros(len(line))
     inside = int(np.searchsorted(along.edges, along.start))
     variances[0], variances[-1], variances[inside] = 0.02**2, 0.01**2, 1.0
-    survey, known = Surveyed(Smoothed(line, variances), more, more), (clip, frame, prior.span)
+    survey = Surveyed(Smoothed(line, variances), more, more)
     found, whole = (
-        spread(survey, shells, (along, off), *known, 0.01, 60.0, moved=moved)
+        spread(survey, shells, (along, off), clip, frame, 0.01, 60.0, moved=moved)
         for moved in (True, False)
     )
     below, above = low - prior.span[0], (along.edges[-1] + prior.span[1]) / 2.0 - high
@@ -365,7 +369,7 @@ def test_the_mean_is_moved_by_what_is_clipped_above_less_what_is_below() -> None
 def test_weights_are_those_of_vecd() -> None:
     """The last numbers of a pair are λ·vecd(v·vᵀ), and are read back as v·vᵀ, to 1e-8."""
     v = np.array([0.1, -0.3, 0.2])
-    to = Clipping(np.zeros(3), np.ones(3), 0, 0.0, 0.0, 1.0)
+    to = Clipping(np.zeros(3), np.ones(3), 0, 0.0, 0.0, 0.0, 1.0)
     mean = paired_mean([(v[None], sizes(v[None], np.zeros(3), 0))], 1, to)
     np.testing.assert_allclose(mean[3:], math.sqrt(2.0) * vecd(np.outer(v, v)), rtol=1e-8)
     np.testing.assert_allclose(second_moment(mean[3:]), np.outer(v, v), rtol=1e-11)

@@ -37,8 +37,8 @@ class LineBins:
 
     Attributes
     ----------
-    edges : array, shape (b − 1,)
-        Inner edges of the b bins.
+    ends : array, shape (b + 1,)
+        Where the b bins begin and end.
     cuts : array, shape (c,)
         Ends that an interval may have.
     below, above : array, shape (b, c)
@@ -47,11 +47,16 @@ class LineBins:
         Place of the prior's centre.
     """
 
-    edges: FloatArray
+    ends: FloatArray
     cuts: FloatArray
     below: FloatArray
     above: FloatArray
     start: float
+
+    @property
+    def edges(self) -> FloatArray:
+        """Inner edges of the bins, (b − 1,)."""
+        return self.ends[1:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +83,19 @@ class ShellBins:
     def steady(self, moved: float) -> NDArray[np.bool_]:
         """Tell for each far shell whether it holds about the same when its centre has moved."""
         return np.asarray(self.edges[self.far - 1 :] >= STEADY * moved)
+
+
+def clipped_moments(ends: FloatArray, low: float, high: float) -> tuple[FloatArray, ...]:
+    """Return E x, E x² and the share inside, for x clipped to [low, high], in bins between ends."""
+    cut = np.minimum(np.maximum(ends, low), high)
+    begin, end = cut[:-1], cut[1:]
+    length = np.diff(ends)
+    inside = (end - begin) / length
+    below = np.minimum(np.maximum((low - ends[:-1]) / length, 0.0), 1.0)
+    above = np.minimum(np.maximum((ends[1:] - high) / length, 0.0), 1.0)
+    first = inside * (begin + end) / 2.0 + below * low + above * high
+    second = inside * (begin**2 + begin * end + end**2) / 3.0 + below * low**2 + above * high**2
+    return first, second, inside
 
 
 def _reach(ends: FloatArray, cuts: FloatArray) -> FloatArray:
@@ -116,7 +134,7 @@ def line_bins(prior: Prior, span: tuple[float, float], start: float) -> LineBins
     first, last = len(lower) + 1, len(upper) + 1
     below[:first] = np.maximum(cuts - ends[:first, None], 0.0)
     above[-last:] = np.maximum(ends[-last:, None] - cuts, 0.0)
-    return LineBins(edges, cuts, below, above, start)
+    return LineBins(ends, cuts, below, above, start)
 
 
 def shell_bins(prior: Prior, frame: Frame, diameter: float) -> ShellBins:

@@ -1,4 +1,4 @@
-"""How far to clip: the interval along the line and the radius off it, least predicted error."""
+"""How far to clip: the interval along the line, then the radius, each of least predicted error."""
 
 import math
 from typing import NamedTuple
@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.compiling import compiled
-from pipeline.mean.bins import AHEAD, LineBins, ShellBins
+from pipeline.mean.bins import AHEAD, LineBins, ShellBins, clipped_moments
 from pipeline.mean.frame import Frame
 
 DIRECTIONS = 0.6
@@ -24,15 +23,31 @@ By hand, to be safe: that of the average plane of SPD(5) is 0.17.
 """
 
 
+class Interval(NamedTuple):
+    """What records are clipped to along the line; all 0 without one.
+
+    Attributes
+    ----------
+    low, high : float
+        Its ends.
+    weight : float
+        α: what a length along the line counts against one off it, in the size of a record.
+    """
+
+    low: float
+    high: float
+    weight: float
+
+
 class Clip(NamedTuple):
     """What the next mean is clipped to.
 
     Attributes
     ----------
-    low, high : float
-        The interval along the line; both 0 without one.
+    low, high, weight : float
+        The interval along the line, and α; all 0 without one.
     radius : float
-        The ball off the line, in scaled coordinates.
+        R: of the ball that (α·x, z) is clipped to, in scaled coordinates.
     whole : bool
         True to cover the whole region instead, without clipping.
     gain : float
@@ -46,6 +61,7 @@ class Clip(NamedTuple):
 
     low: float
     high: float
+    weight: float
     radius: float
     whole: bool
     gain: float
@@ -55,47 +71,72 @@ class Clip(NamedTuple):
     bend: float
 
 
-class Lengths(NamedTuple):
-    """Mean length, in distance, by which records reach beyond each possible cut.
+def lengths_along(
+    line: FloatArray | None, beyond: FloatArray, bins: tuple[LineBins | None, ShellBins]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean length by which records reach below, and above, each cut of the line, (c,).
 
-    Attributes
-    ----------
-    below, above : array, shape (c,)
-        Below and above each end that an interval may have; one 0 without a line.
-    near, far : array, shape (c',)
-        Beyond each radius that a ball may have, of near and of far records. No two places of the
-        region are farther apart than its diameter, so no far record is.
+    0 without a line. For the arguments see `choose`.
     """
-
-    below: FloatArray
-    above: FloatArray
-    near: FloatArray
-    far: FloatArray
-
-
-def lengths(
-    line: FloatArray | None,
-    beyond: FloatArray,
-    shells: FloatArray,
-    bins: tuple[LineBins | None, ShellBins],
-    frame: Frame,
-    diameter: float,
-) -> Lengths:
-    """Return by how much records reach beyond cuts; see `choose`."""
     along, off = bins
-    near = frame.worth * shells[: off.far] @ off.above[: off.far]
-    far = shells[off.far :] @ np.minimum(frame.widest * off.above[off.far :], diameter)
     if along is None or line is None:
-        return Lengths(np.zeros(1), np.zeros(1), near, far)
+        return np.zeros(1), np.zeros(1)
     cuts, ends = along.cuts, np.append(off.edges, off.cuts[-1])[off.far :, None]
     low = np.maximum(along.start - AHEAD * ends, cuts[0])
     high = np.minimum(along.start + AHEAD * ends, cuts[-1])
     below = line @ along.below + beyond @ np.maximum(cuts - low, 0.0)
     above = line @ along.above + beyond @ np.maximum(high - cuts, 0.0)
-    return Lengths(below, above, near, far)
+    return below, above
+
+
+def lengths_off(
+    shells: FloatArray, off: ShellBins, frame: Frame, diameter: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean length by which near, and far, records reach beyond each radius, (c',).
+
+    In distance; no two places of the region are farther apart than its diameter.
+    """
+    near = frame.worth * shells[: off.far] @ off.above[: off.far]
+    far = shells[off.far :] @ np.minimum(frame.widest * off.above[off.far :], diameter)
+    return near, far
+
+
+def choose_interval(
+    line: FloatArray | None,
+    beyond: FloatArray,
+    bins: tuple[LineBins | None, ShellBins],
+    frame: Frame,
+    *,
+    sigma: float,
+    radius: float,
+) -> Interval:
+    """Return the interval of least predicted error, of which α is the best.
+
+    Were records at either end to lie C off the line, the ball would have R² = α²L²/4 + C², and the
+    noise of the mean (``clipping.py``) would be least, σ·(L + 2C√m), for α² = 2C/(L√m). That is
+    weighed against the length by which records reach beyond the interval.
+
+    Parameters
+    ----------
+    line, beyond, bins, frame, sigma
+        As in `choose`.
+    radius : float
+        C, as it is expected before the shells are counted.
+    """
+    along, _ = bins
+    if along is None or line is None:
+        return Interval(0.0, 0.0, 0.0)
+    below, above = lengths_along(line, beyond, bins)
+    cuts, price = along.cuts, 2.0 * radius * math.sqrt(frame.others)
+    long = cuts - cuts[:, None]
+    squares = (below**2)[:, None] + above**2 + (sigma * (long + price)) ** 2
+    i, j = divmod(int(np.argmin(np.where(long > 0.0, squares, np.inf))), len(cuts))
+    weight = math.sqrt(price / frame.others / float(long[i, j]))
+    return Interval(float(cuts[i]), float(cuts[j]), weight)
 
 
 def choose(
+    interval: Interval,
     line: FloatArray | None,
     beyond: FloatArray,
     shells: FloatArray,
@@ -107,12 +148,11 @@ def choose(
     curvature: float,
     doubt: float,
 ) -> Clip:
-    """Return the clip of least predicted error.
+    """Return the clip of least predicted error: its radius, and what of the interval it leaves.
 
-    With x in an interval of length L and z in a ball of radius C, the noise of the mean has the
-    root mean square size σ·(L + 2C√m) (`clipping.amplitude`). Clipping costs at most the mean
-    length by which records reach beyond the interval and the ball. Covering the whole region, of
-    diameter D, costs σD√d and no bias.
+    The noise of the mean has the mean square size 4σ²R²(m + 1/α²) (``clipping.py``). Clipping costs
+    at most the mean length by which records reach beyond the interval and the ball. Covering the
+    whole region, of diameter D, costs σD√d and no bias.
 
     Where sectional curvature is at least −κ, the Hessian of ½·dist(·, x)² lies between 1 and
     h(dist) = √κ·dist·coth(√κ·dist) (Karcher 1977), so that of the mean between 1 and the mean h̄:
@@ -121,12 +161,14 @@ def choose(
 
     Parameters
     ----------
+    interval : Interval
+        What the records were clipped to along the line when their sizes were counted.
     line : array, shape (b,), or None
         Estimated shares along the line.
     beyond : array, shape (b' − far,)
         Estimated shares of records far from the prior's centre: how far along the line they may be.
     shells : array, shape (b',)
-        Estimated shares off the line, seen from where the next mean is clipped.
+        Estimated shares by size, seen from where the next mean is clipped.
     bins : (LineBins or None, ShellBins)
         What they are shares of.
     frame : Frame
@@ -141,55 +183,53 @@ def choose(
         How far off the line the mean is thought to be.
     """
     along, off = bins
-    below, above, near, far = lengths(line, beyond, shells, bins, frame, diameter)
-    rest = DIRECTIONS * near + far
-    hessian = np.ones(len(off.cuts))
+    radii, low, high = off.cuts, np.zeros(len(off.cuts)), np.zeros(len(off.cuts))
+    below = above = low
+    if along is not None and line is not None:
+        room = radii / interval.weight  # x is clipped to it as well
+        middle = (interval.low + interval.high) / 2.0
+        low, high = (
+            np.maximum(interval.low, middle - room),
+            np.minimum(interval.high, middle + room),
+        )
+        beneath, over = lengths_along(line, beyond, bins)
+        below, above = np.interp(low, along.cuts, beneath), np.interp(high, along.cuts, over)
+    near, far = lengths_off(shells, off, frame, diameter)
+    rest, hessian = DIRECTIONS * near + far, np.ones(len(radii))
     if curvature > 0.0:
-        ends = np.append(off.edges, off.cuts[-1])[:, None]
-        bent = stretch(math.sqrt(TYPICAL * curvature) * frame.worth * np.minimum(ends, off.cuts))
+        ends = np.append(off.edges, radii[-1])[:, None]
+        square = np.minimum(ends, radii) ** 2 - mean_square(interval, line, along)
+        bent = stretch(math.sqrt(TYPICAL * curvature) * frame.worth * np.sqrt(square.clip(0.0)))
         hessian = shells @ bent / max(shells.sum(), 1e-9)
     gain, bend = 2.0 / (1.0 + hessian), (hessian - 1.0) / (hessian + 1.0)
-    cuts = np.zeros(1) if along is None or line is None else along.cuts
-    price = 2.0 * math.sqrt(frame.others) * sigma * gain * off.cuts
-    i, j, k, square = _least(cuts, below**2, above**2, rest**2 + (bend * doubt) ** 2, sigma, price)
-    whole = sigma * diameter * math.sqrt(len(frame.into))
+    lines = 1.0 / interval.weight**2 if interval.weight else 0.0
+    noise = (2.0 * sigma * radii) ** 2 * (frame.others * gain**2 + lines)
+    squares = below**2 + above**2 + rest**2 + (bend * doubt) ** 2 + noise
+    k, whole = int(np.argmin(squares)), sigma * diameter * math.sqrt(len(frame.into))
+    error = math.sqrt(float(squares[k]))
     return Clip(
-        low=float(cuts[i]),
-        high=float(cuts[j]),
-        radius=float(off.cuts[k]),
-        whole=square > whole**2,
+        low=float(low[k]),
+        high=float(high[k]),
+        weight=interval.weight,
+        radius=float(radii[k]),
+        whole=error > whole,
         gain=float(gain[k]),
-        error=min(math.sqrt(square), whole),
-        bias_line=float(np.hypot(below[i], above[j])),
+        error=min(error, whole),
+        bias_line=float(np.hypot(below[k], above[k])),
         bias_rest=float(rest[k]),
         bend=float(bend[k]),
     )
 
 
+def mean_square(to: Interval | Clip, line: FloatArray | None, along: LineBins | None) -> float:
+    """Return the mean square of t = α·(x − middle), x clipped to the interval, by its shares."""
+    if along is None or line is None:
+        return 0.0
+    middle = (to.low + to.high) / 2.0
+    _, second, _ = clipped_moments(along.ends - middle, to.low - middle, to.high - middle)
+    return to.weight**2 * float(line @ second) / max(float(line.sum()), 1e-12)
+
+
 def stretch(x: FloatArray) -> FloatArray:
     """Return x·coth(x), 1 at 0."""
     return np.asarray(np.maximum(x, 1e-6) / np.tanh(np.maximum(x, 1e-6)))
-
-
-@compiled
-def _least(
-    cuts: FloatArray,
-    below: FloatArray,
-    above: FloatArray,
-    rest: FloatArray,
-    price_line: float,
-    price_rest: FloatArray,
-) -> tuple[int, int, int, float]:
-    """Return the low cut, high cut and radius of least below + above + rest + noise²."""
-    best, low, high, radius = np.inf, 0, 0, 0
-    last = len(cuts) - 1
-    for i in range(max(last, 1)):  # an interval has a length, unless there is no line
-        for j in range(min(i + 1, last), last + 1):
-            bias, length = below[i] + above[j], price_line * (cuts[j] - cuts[i])
-            if bias + length**2 >= best:
-                continue
-            for k in range(len(rest)):
-                square = bias + rest[k] + (length + price_rest[k]) ** 2
-                if square < best:
-                    best, low, high, radius = square, i, j, k
-    return low, high, radius, best

@@ -4,12 +4,18 @@
 indicators over √2 form a set of diameter 1. One histogram may have bins of different kinds, as long
 as a record falls into one of them.
 
-*Clipped mean.* (x, z) is clipped to |x − middle| ≤ L/2 and ‖z‖ ≤ C and mapped to
-(α·(x − middle), z)/S with S² = α²L² + 4C²: two such vectors differ by at most
-√((αL)² + (2C)²)/S = 1. Clipping is a projection onto a convex set; on a curved manifold the
-coordinates are those of log(p, ·), and nothing more is needed, as each record is clipped by itself.
-α² = 2C/(L√m) is best: the noise, σS/α along the line and σS in each of m directions, then has the
-mean square size σ²S²(1/α² + m) = σ²(L + 2C√m)².
+*Clipped mean.* x is clipped to an interval of length L. With t = α·(x − middle) of what that
+leaves, |t| ≤ R, z is clipped to ‖z‖² ≤ R² − t²: then (t, z) lies in a ball of radius R, and two
+vectors (t, z)/(2R) are at most 1 apart. On a curved manifold the coordinates are those of
+log(p, ·), and nothing more is needed, as each record is clipped by itself. The noise, 2σR/α along
+the line and 2σR in each of m directions, has the mean square size 4σ²R²(1/α² + m).
+
+A record's size is ρ² = t² + ‖z‖², and those with ρ > R are clipped: to an ellipsoid, whose tips the
+interval cuts off. The ball that holds an interval and a ball of radius C in one, R² = α²L²/4 + C²,
+is more than is needed, as few records lie far along the line and far off it as well. With the best
+of either known for nothing, means clipped to the ellipsoid err by 4 to 20 % less in the classes of
+`tiles`, PneumoniaMNIST, BreastMNIST and AdrenalMNIST3D. Whatever lies off the line, x alone decides
+where x is clipped to: clipping along the line moves the mean one way.
 
 *Whole region.* The mean of the records' coordinates moves by at most D/n on a flat manifold, where
 D is the region's diameter; log(p, S) of the inductive mean S by at most D/n on a Hadamard one, as
@@ -18,16 +24,14 @@ mean of diameter 1. On a flat manifold that is the clipped mean of a ball of rad
 of the region, with D for its unit.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.mean.bins import AHEAD, LineBins, ShellBins
-from pipeline.mean.choice import Clip
+from pipeline.mean.choice import Clip, Interval
 from pipeline.mean.frame import Frame
-from pipeline.mean.sums import sizes
+from pipeline.mean.sums import Sized, sizes
 
 
 def survey_counts(
@@ -56,25 +60,24 @@ def survey_counts(
     return np.bincount(bins, minlength=total)
 
 
+def sizes_within(part: Sized, to: Interval | Clip, frame: Frame) -> FloatArray:
+    """Return ρ of each record, (n,): its ‖z‖, and what the interval leaves of x."""
+    seen, size = part
+    if not frame.lines:
+        return size
+    place = np.clip(seen[:, 0], to.low, to.high) - (to.low + to.high) / 2.0
+    return np.sqrt(size**2 + (to.weight * place) ** 2)
+
+
 def shell_counts(size: FloatArray, shells: ShellBins) -> NDArray[np.int64]:
-    """Return the number of records in each shell, for their ‖z‖, (n,)."""
+    """Return the number of records in each shell, by their size, (n,)."""
     found = np.searchsorted(shells.edges, size)
     return np.bincount(found, minlength=len(shells.edges) + 1)
 
 
-def amplitude(clip: Clip, frame: Frame) -> tuple[float, float]:
-    """Return S and S/α, see the top of this file; S = 2C without a line."""
-    if not frame.lines:
-        return 2.0 * clip.radius, 0.0
-    length = clip.high - clip.low
-    square = 2.0 * clip.radius / (length * math.sqrt(frame.others))
-    whole = math.sqrt(square * length**2 + 4.0 * clip.radius**2)
-    return whole, whole / math.sqrt(square)
-
-
 def mean_units(clip: Clip, frame: Frame) -> NDArray[np.float64]:
     """Return what one unit of the released vector is worth in each coordinate of y, (d,)."""
-    rest, line = amplitude(clip, frame)
-    units = np.full(len(frame.into), rest)
-    units[: frame.lines] = line
+    units = np.full(len(frame.into), 2.0 * clip.radius)
+    if frame.lines:
+        units[0] /= clip.weight
     return units

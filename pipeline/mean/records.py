@@ -115,7 +115,7 @@ class Records:
         by uD.
         """
         wide = self.region.diameter
-        to = Clipping(self.centre, np.full(self.space.dim, wide), 0, 0.0, 0.0, wide)
+        to = Clipping(self.centre, np.full(self.space.dim, wide), 0, 0.0, 0.0, 0.0, wide)
         sized = self.parts.map(lambda part: (part, sizes(part, self.centre, 0)))
         point = self.centre + wide * clipped_mean(sized, self.n, to)
         rounding = UNIT * (4.0 * wide + float(np.linalg.norm(self.centre)))

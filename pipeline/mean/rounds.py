@@ -1,7 +1,7 @@
 """The adaptive private mean: survey, then rounds of shells and clipped mean, each nearer and finer.
 
-    survey ─► interval ┐
-    shells ─► radius ──┴► clipped mean + noise ─┬► move back ─► shrink ─► project ─► next centre
+    survey ─► interval
+    shells ─► radius ───► clipped mean + noise ─┬► move back ─► shrink ─► project ─► next centre
                           second moment + noise ─┴► next axes
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import ConvergenceError, DomainError
+from pipeline.errors import ConvergenceError, DomainError, PrivacyError
 from pipeline.geometry import Point
-from pipeline.mean.choice import Clip, choose
-from pipeline.mean.clipping import mean_units, shell_counts
+from pipeline.mean.choice import Clip, choose, choose_interval
+from pipeline.mean.clipping import mean_units, shell_counts, sizes_within
 from pipeline.mean.frame import Frame
 from pipeline.mean.observed import Observed, of_clip, of_whole
 from pipeline.mean.parts import Parts
@@ -57,6 +57,11 @@ ALONG = 2.0
 
 By hand: on `tiles` it is 4, on PneumoniaMNIST and BreastMNIST 1.
 """
+EXPECTED = 2.5
+"""Radius that the first round expects to clip to, in units of `Prior.least`; by hand."""
+ROUNDED = 4e-13
+"""Share of a ball's radius by which rounding may carry an interval beyond it, within the margin of
+1e-12 (``vector_mean.py``)."""
 ROOT = math.sqrt(2.0)
 
 
@@ -86,11 +91,12 @@ class Rounds(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Where a repetition stands: its centre and axes, how sure it is, what has been certified."""
+    """Where a repetition stands: centre and axes, how sure it is, how wide it clips, its costs."""
 
     point: Point
     frame: Frame
     belief: FloatArray
+    radius: float
     rhos: tuple[float, ...]
     shells: FloatArray
     predicted: float
@@ -168,7 +174,8 @@ def _draw(source: _Source) -> tuple[FloatArray, _State]:
     shares, spread = survey.vector * ROOT, source.steps[0].sigma * ROOT
     found = read_survey(shares, spread, view.bins)
     belief = view.frame.belief((ALONG * prior.step) ** 2, prior.doubt**2)
-    state = _State(records.centre, view.frame, belief, (survey.rho,), np.empty(0), math.inf, None)
+    radius, rhos = EXPECTED * prior.least, (survey.rho,)
+    state = _State(records.centre, view.frame, belief, radius, rhos, np.empty(0), math.inf, None)
     for step in range(1, len(source.steps), 2):
         state = _round(source, state, step, found)
     return shares, state
@@ -179,17 +186,23 @@ def _round(source: _Source, state: _State, step: int, survey: Surveyed) -> _Stat
     view, records = source.view, source.view.records
     frame, space = state.frame, records.space
     seen, centre = view.around(state.point, frame)
-    counts = np.sum([shell_counts(size, view.bins[1]) for _, size in seen], axis=0)
+    sigma = source.steps[step + 1].sigma
+    interval = choose_interval(
+        survey.shares, survey.beyond, view.bins, frame, sigma=sigma, radius=state.radius
+    )
+    within = seen.map(lambda part: sizes_within(part, interval, frame))
+    counts = np.sum([shell_counts(size, view.bins[1]) for size in within], axis=0)
     shells = source.release(step, counts / (records.n * ROOT))
     noises = source.steps[step].sigma, source.steps[0].sigma
     filled = merge(shells.vector * ROOT, survey.far, *noises, view.steady(state.point))
     clip = choose(
+        interval,
         survey.shares,
         survey.beyond,
         filled,
         view.bins,
         frame,
-        sigma=source.steps[step + 1].sigma,
+        sigma=sigma,
         diameter=records.region.diameter,
         curvature=-space.curvature[0],
         doubt=frame.off_line(state.belief),
@@ -197,16 +210,17 @@ def _round(source: _Source, state: _State, step: int, survey: Surveyed) -> _Stat
     if clip.whole:
         mean = _whole_mean(source, state, step + 1)
     else:
-        noise, span = source.steps[0].sigma * ROOT, records.prior.span
-        diameter = records.region.diameter
-        width = spread(survey, filled, view.bins, clip, frame, span, noise, diameter, moved=True)
+        noise, diameter = source.steps[0].sigma * ROOT, records.region.diameter
+        width = spread(survey, filled, view.bins, clip, frame, noise, diameter, moved=True)
         mean = _clipped_mean(source, state, step + 1, clip, width, seen, centre)
     moved, belief = shrink(mean.offset, mean.covariance, state.belief)
     moved *= min(1.0, records.region.diameter / max(float(np.linalg.norm(moved)), 1e-300))
     point = _end(records, state.point, moved)
     rhos = (*state.rhos, shells.rho, mean.rho)
     axes = frame if source.last(step + 1) or not source.reshape else reshaped(frame, mean.observed)
-    return _State(point, axes, belief, rhos, shells.vector * ROOT, clip.error, mean.observed)
+    return _State(
+        point, axes, belief, clip.radius, rhos, shells.vector * ROOT, clip.error, mean.observed
+    )
 
 
 def _end(records: Records, point: Point, moved: FloatArray) -> Point:
@@ -255,9 +269,21 @@ def _clipped_mean(
 
 
 def clipping(clip: Clip, frame: Frame, centre: FloatArray) -> Clipping:
-    """Return what maps a record to its vector, around `centre` in the axes."""
+    """Return what maps a record to its vector, around `centre` in the axes.
+
+    Raises
+    ------
+    PrivacyError
+        When the interval leaves the ball: vectors of its ends would be longer than ½.
+    """
+    if clip.weight * (clip.high - clip.low) / 2.0 > clip.radius * (1.0 + ROUNDED):
+        raise PrivacyError(
+            f"an interval from {clip.low:g} to {clip.high:g} of weight {clip.weight:g} leaves its "
+            f"ball of radius {clip.radius:g}: one record may move the mean by more than is stated; "
+            "take a wider ball"
+        )
     units = mean_units(clip, frame)
-    return Clipping(centre, units, frame.lines, clip.low, clip.high, clip.radius)
+    return Clipping(centre, units, frame.lines, clip.low, clip.high, clip.weight, clip.radius)
 
 
 def observe(

@@ -9,11 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.mean.bins import LineBins, ShellBins
-from pipeline.mean.choice import Clip, lengths
+from pipeline.mean.bins import LineBins, ShellBins, clipped_moments
+from pipeline.mean.choice import Clip, lengths_along, lengths_off, mean_square
 from pipeline.mean.frame import Frame
 from pipeline.mean.survey import Surveyed
 
+LEFT = 0.25
+"""Least share of the mean square size of records that is taken to lie off the line; by hand."""
 HIDDEN = 2.0
 """Standard deviations of the noise of a share, below which records in a bin may go unnoticed."""
 
@@ -26,7 +28,7 @@ class Spread(NamedTuple):
     line : float
         Variance along the line, of records clipped to the interval; 0 without a line.
     rest : float
-        Mean square of one scaled coordinate off it, of records clipped to the ball.
+        Mean square of one scaled coordinate off it, of clipped records.
     clipped : float
         Share of the records that lie beyond the ball.
     unnoticed : float
@@ -57,7 +59,6 @@ def spread(
     bins: tuple[LineBins | None, ShellBins],
     clip: Clip,
     frame: Frame,
-    span: tuple[float, float],
     noise: float,
     diameter: float,
     *,
@@ -67,8 +68,6 @@ def spread(
 
     Parameters
     ----------
-    span : (float, float)
-        Ends of the line.
     noise : float
         Standard deviation of the noise of a share along it.
     diameter : float
@@ -78,33 +77,34 @@ def spread(
         which it is unknown where along the line they lie, alone are.
     """
     along, off = bins
-    line = survey.shares
-    left = line if line is None or not moved else np.zeros(len(line))
-    cut = lengths(left, survey.beyond, shells, bins, frame, diameter)
     variance = unnoticed = below = above = shift = unsure = 0.0
     if along is not None and survey.line is not None:
-        ends = np.concatenate([span[:1], along.edges, span[1:]])
-        first, second, _ = _clipped(ends, clip.low, clip.high)
-        weights = _weights(survey.line.shares)
+        shares, ends = survey.line.shares, along.ends
+        under, over = lengths_along(np.zeros(len(shares)) if moved else shares, survey.beyond, bins)
+        first, second, _ = clipped_moments(ends, clip.low, clip.high)
+        weights = _weights(shares)
         variance = max(float(weights @ second) - float(weights @ first) ** 2, 0.0)
-        unnoticed = HIDDEN * noise * max(clip.low - span[0], span[1] - clip.high, 0.0)
-        below = float(np.interp(clip.low, along.cuts, cut.below))
-        above = float(np.interp(clip.high, along.cuts, cut.above))
+        unnoticed = HIDDEN * noise * max(clip.low - ends[0], ends[-1] - clip.high, 0.0)
+        below = float(np.interp(clip.low, along.cuts, under))
+        above = float(np.interp(clip.high, along.cuts, over))
         places = (ends[:-1] + ends[1:]) / 2.0
-        places[0], first[0] = span[0], np.clip(span[0], clip.low, clip.high)  # featureless images
-        over = places - first if moved else np.zeros(len(places))
-        shift = math.fsum(survey.line.shares * over)
-        unsure = math.sqrt(float(survey.line.variances @ over**2))
-    ends = np.concatenate([[0.0], off.edges, off.cuts[-1:]])
-    _, square, inside = (_weights(shells) @ each for each in _clipped(ends, 0.0, clip.radius))
+        places[0], first[0] = ends[0], np.clip(ends[0], clip.low, clip.high)  # featureless images
+        left = places - first if moved else np.zeros(len(places))
+        shift = math.fsum(shares * left)
+        unsure = math.sqrt(float(survey.line.variances @ left**2))
+    weights, ends = _weights(shells), np.concatenate([[0.0], off.edges, off.cuts[-1:]])
+    first, second, inside = clipped_moments(ends, 0.0, clip.radius)
+    clipped, square = 1.0 - float(weights @ inside), float(weights @ second)
+    lost = float(np.interp(clip.radius, off.cuts, sum(lengths_off(shells, off, frame, diameter))))
+    reach = clip.radius + lost / frame.worth / max(clipped * float(shells.sum()), 1e-12)
     return Spread(
         line=variance,
-        rest=float(square) / frame.others,
-        clipped=1.0 - float(inside),
+        rest=max(square - mean_square(clip, survey.shares, along), LEFT * square) / frame.others,
+        clipped=clipped,
         unnoticed=unnoticed,
         lost_below=below,
         lost_above=above,
-        lost_rest=float(np.interp(clip.radius, off.cuts, cut.near + cut.far)),
+        lost_rest=lost * _steepness(clip, survey.shares, along, reach),
         shift=shift,
         unsure=unsure,
     )
@@ -115,14 +115,17 @@ def _weights(shares: FloatArray) -> FloatArray:
     return shares / max(float(shares.sum()), 1e-12)
 
 
-def _clipped(ends: FloatArray, low: float, high: float) -> tuple[FloatArray, ...]:
-    """Return E x, E x² and the share inside, for x clipped to [low, high], in bins between ends."""
-    cut = np.minimum(np.maximum(ends, low), high)
-    begin, end = cut[:-1], cut[1:]
-    length = np.diff(ends)
-    inside = (end - begin) / length
-    below = np.minimum(np.maximum((low - ends[:-1]) / length, 0.0), 1.0)
-    above = np.minimum(np.maximum((ends[1:] - high) / length, 0.0), 1.0)
-    first = inside * (begin + end) / 2.0 + below * low + above * high
-    second = inside * (begin**2 + begin * end + end**2) / 3.0 + below * low**2 + above * high**2
-    return first, second, inside
+def _steepness(clip: Clip, line: FloatArray | None, along: LineBins | None, reach: float) -> float:
+    """Return by how much longer a record of size `reach` is cut off the line than ρ is.
+
+    ‖z‖ is √(ρ² − t²), and cut to √(R² − t²): such records are taken to lie along the line as all
+    do.
+    """
+    if along is None or line is None or reach <= clip.radius:
+        return 1.0
+    middle, places = (clip.low + clip.high) / 2.0, (along.ends[:-1] + along.ends[1:]) / 2.0
+    square = (clip.weight * (np.clip(places, clip.low, clip.high) - middle)) ** 2
+    off = np.sqrt(np.maximum(np.array([[reach], [clip.radius]]) ** 2 - square, 0.0)) @ _weights(
+        line
+    )
+    return float(off[0] - off[1]) / (reach - clip.radius)

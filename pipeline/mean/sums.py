@@ -65,6 +65,7 @@ def clipped_sum(
     lines: int,
     low: float,
     high: float,
+    weight: float,
     radius: float,
     halves: FloatArray | None = None,
 ) -> NDArray[np.int64]:
@@ -78,19 +79,21 @@ def clipped_sum(
     rest, begin, share, total = seen[:, lines:], centre[lines:], per[lines:], out[lines:]
     d, rounding = len(out), 1 << (HALF - 1)
     for n in range(len(seen)):
-        along = np.int64(0)
+        place = 0.0
         if lines and low <= seen[n, 0] <= high:
-            along = np.int64(np.rint((seen[n, 0] - middle) * per[0]))
+            place = seen[n, 0] - middle
         elif lines and seen[n, 0] > high:
-            along = np.int64(np.rint((high - middle) * per[0]))
+            place = high - middle
         elif lines and seen[n, 0] < low:
-            along = np.int64(np.rint((low - middle) * per[0]))
+            place = low - middle
+        along = np.int64(np.rint(place * per[0])) if lines else np.int64(0)
         out[0] += along
         if halves is not None:
             upper = (along + rounding) >> HALF
             halves[n, 0], halves[n, d] = upper, along - (upper << HALF)
         if size[n] < np.inf:
-            scale = 1.0 if size[n] <= radius else radius / size[n]
+            room = math.sqrt(max(radius**2 - (weight * place) ** 2, 0.0))
+            scale = 1.0 if size[n] <= room else room / size[n]
             for i in range(len(total)):
                 term = np.int64(np.rint(scale * (rest[n, i] - begin[i]) * share[i]))
                 total[i] += term
@@ -106,16 +109,18 @@ def clipped_sum(
 class Clipping(NamedTuple):
     """What maps a record to its vector: (clip(x) − (low + high)/2, clip(z − centre))/units.
 
+    With t = weight·(clip(x) − (low + high)/2), z is clipped to ‖z − centre‖² ≤ radius² − t².
+
     Attributes
     ----------
     centre, units : array, shape (d,)
         Middle of the ball; what one unit of the vector is worth in each coordinate.
     lines : {0, 1}
         Number of leading coordinates that are x.
-    low, high : float
-        Where x is clipped to; any two numbers without a line.
+    low, high, weight : float
+        Where x is clipped to, and what it counts off the line; any numbers without a line.
     radius : float
-        What ‖z − centre‖ is clipped to.
+        Of the ball that all is clipped to.
     """
 
     centre: FloatArray
@@ -123,6 +128,7 @@ class Clipping(NamedTuple):
     lines: int
     low: float
     high: float
+    weight: float
     radius: float
 
 

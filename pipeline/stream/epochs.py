@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.mean import Observed
-from pipeline.mean.choice import choose
+from pipeline.mean.choice import choose, choose_interval
 from pipeline.mean.observed import of_clip
-from pipeline.mean.rounds import ROOT
+from pipeline.mean.rounds import EXPECTED, ROOT
 from pipeline.mean.spread import spread
 from pipeline.mean.survey import merge, read_survey
 from pipeline.stream.estimates import cumulative_of, sum_of
@@ -56,13 +56,18 @@ def _begin(stream: Stream, history: tuple[Night, ...]) -> Epoch:
     around = past.opened.offset if last is None else last.epoch.centre
     more, left = (GROWTH / 2.0 - 1.0) * found.n, stream.plan.horizon - len(history)
     nights = max(1, min(left, round(more / found.n * len(history))))
+    sigma, radius = stream.noise_of_sum(stream.steps[2].sigma, nights) / more, _radius(stream, past)
+    interval = choose_interval(
+        survey.shares, survey.beyond, stream.bins, stream.frame, sigma=sigma, radius=radius
+    )
     clip = choose(
+        interval,
         survey.shares,
         survey.beyond,
         merge(shells, survey.far, own / ROOT, spread / ROOT, _steady(stream, around)),
         stream.bins,
         stream.frame,
-        sigma=stream.noise_of_sum(stream.steps[2].sigma, nights) / more,
+        sigma=sigma,
         diameter=stream.region.diameter,
         curvature=0.0,
         doubt=0.0,  # what curvature makes of it is nothing here
@@ -97,7 +102,7 @@ def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
     clip = last.epoch.clip
     shares, noise = _survey(stream, past)
     shells, own = _shares(stream, last.shells, last.n, stream.steps[1].sigma)
-    survey, prior = read_survey(shares, noise, stream.bins), stream.prior
+    survey = read_survey(shares, noise, stream.bins)
     steady = _steady(stream, last.epoch.centre)
     filled = merge(shells, survey.far, own / ROOT, noise / ROOT, steady)
     rows = last.w if last.moments is None else np.hstack([last.w, last.moments])
@@ -109,7 +114,7 @@ def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
         clip,
         frame,
         spot=stream.spot(last.epoch.centre),
-        spread=spread(survey, filled, bins, clip, frame, prior.span, noise, diameter, moved=False),
+        spread=spread(survey, filled, bins, clip, frame, noise, diameter, moved=False),
         sigma=stream.noise_of_sum(stream.steps[2].sigma, len(rows)) / last.n,
     )
 
@@ -133,6 +138,17 @@ def _shells(stream: Stream, past: Past) -> Shares:
         return past.opened.shells
     last = past.segments[-1]
     return _shares(stream, last.shells, last.n, stream.steps[1].sigma)
+
+
+def _radius(stream: Stream, past: Past) -> float:
+    """Return the radius of the last epoch's clip, of the opening's before there is one."""
+    if past.segments:
+        return past.segments[-1].epoch.clip.radius
+    assert past.opened is not None
+    seen, frame = past.opened.observed, stream.frame
+    if seen is None or seen.moment is None:  # an older version, or the whole region
+        return EXPECTED * stream.prior.least
+    return float((seen.axes @ frame.into)[-1, -1]) / 2.0
 
 
 def _steady(stream: Stream, centre: FloatArray) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from pipeline.geometry import Manifold, Point
 from pipeline.mean import AdaptivePlan, Domain, Step, admit
 from pipeline.mean.bins import LineBins, ShellBins
 from pipeline.mean.choice import Clip
-from pipeline.mean.clipping import shell_counts, survey_counts
+from pipeline.mean.clipping import survey_counts
 from pipeline.mean.domain import check_domain
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.ground import centre_of, prior_of, region_of, space_of
@@ -81,7 +81,7 @@ class Stream:
         line, shells = self.bins
         nobody = np.empty((0, self.space.dim))
         survey = survey_counts(nobody, self.spot(self.centre), self.frame, line, shells)
-        return len(survey), len(shell_counts(nobody[:, 0], shells))
+        return len(survey), len(shells.edges) + 1
 
     def spot(self, point: Point) -> float:
         """Return the place of a point on the line."""

@@ -18,7 +18,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Point
 from pipeline.mean import draw, prepare
-from pipeline.mean.clipping import shell_counts, survey_counts
+from pipeline.mean.clipping import shell_counts, sizes_within, survey_counts
 from pipeline.mean.rounds import ROOT, clipping
 from pipeline.mean.sums import clipped_totals, sizes
 from pipeline.mechanisms.noise import Noise
@@ -184,14 +184,15 @@ def _added(
     frame, (line, shells) = stream.frame, stream.bins
     seen = stream.seen(placed)
     to = clipping(epoch.clip, frame, stream.in_axes(epoch.centre))
-    size = sizes(seen, to.centre, frame.lines)
+    part = seen, sizes(seen, to.centre, frame.lines)
+    within = sizes_within(part, epoch.clip, frame)
     bins = survey_counts(seen, stream.spot(stream.centre), frame, line, shells)
-    first, second = clipped_totals([(seen, size)], to)
+    first, second = clipped_totals([part], to)
     went = 0 if fresh else len(private.means)
     return Private(
         held=private.held,
         survey=_with(private.survey, bins.tolist()),
-        shells=_with(private.shells[:went], shell_counts(size, shells).tolist()),
+        shells=_with(private.shells[:went], shell_counts(within, shells).tolist()),
         means=_with(private.means[:went], [*first, *second]),
     )
 

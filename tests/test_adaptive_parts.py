@@ -40,11 +40,10 @@ from pipeline.mean.bins import (
     shell_bins,
 )
 from pipeline.mean.choice import DIRECTIONS, Interval, choose, choose_interval, stretch
-from pipeline.mean.clipping import mean_units, shell_counts, sizes_within, survey_counts
+from pipeline.mean.clipping import clipping, mean_units, shell_counts, sizes_within, survey_counts
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.prior import Prior
 from pipeline.mean.region import Region
-from pipeline.mean.rounds import clipping
 from pipeline.mean.shrinkage import shrink
 from pipeline.mean.smoothing import KINSHIP, LINE, SHELLS, WIDTH, Chain, posterior, smooth
 from pipeline.mean.smoothing import _moves as moves
@@ -836,6 +835,23 @@ def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
         assert clip.gain == pytest.approx(1.0)
         assert clip.bend == pytest.approx(0.0, abs=1e-9)
         clipping(clip, frame, np.zeros(len(frame.into)))  # in its ball
+
+
+def test_a_ball_narrower_than_its_interval_cuts_it_short() -> None:
+    """Records of small size leave a ball of radius R: the interval is no longer than 2R/α."""
+    _, frame, line, shells, _ = bins_of("spd-log-euclidean")
+    assert line is not None
+    none, near = np.zeros(len(shells.edges) + 1 - shells.far), np.zeros(len(shells.edges) + 1)
+    near[0], middle = 1.0, line.start
+    along = np.zeros(len(line.edges) + 1)
+    along[np.searchsorted(line.edges, middle)] = 1.0
+    interval = Interval(middle - 9.0, middle + 9.0, 0.25)
+    known = {"sigma": 1e-6, "diameter": 40.0, "curvature": 0.0, "doubt": 1.0}
+    clip = choose(interval, along, none, near, (line, shells), frame, **known)
+    assert clip.radius < 9.0 * 0.25
+    half = clip.radius / 0.25
+    assert (clip.low, clip.high) == pytest.approx((middle - half, middle + half))
+    clipping(clip, frame, np.zeros(len(frame.into)))
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
+from pipeline.errors import PrivacyError
 from pipeline.mean.bins import AHEAD, LineBins, ShellBins
 from pipeline.mean.choice import Clip, Interval
 from pipeline.mean.frame import Frame
-from pipeline.mean.sums import Sized, sizes
+from pipeline.mean.sums import Clipping, Sized, sizes
+
+ROUNDED = 4e-13
+"""Share of a ball's radius by which rounding may carry an interval beyond it, within the margin of
+1e-12 (``vector_mean.py``)."""
 
 
 def survey_counts(
@@ -81,3 +86,21 @@ def mean_units(clip: Clip, frame: Frame) -> NDArray[np.float64]:
     if frame.lines:
         units[0] /= clip.weight
     return units
+
+
+def clipping(clip: Clip, frame: Frame, centre: FloatArray) -> Clipping:
+    """Return what maps a record to its vector, around `centre` in the axes.
+
+    Raises
+    ------
+    PrivacyError
+        When the interval leaves the ball: vectors of its ends would be longer than ½.
+    """
+    if clip.weight * (clip.high - clip.low) / 2.0 > clip.radius * (1.0 + ROUNDED):
+        raise PrivacyError(
+            f"an interval from {clip.low:g} to {clip.high:g} of weight {clip.weight:g} leaves its "
+            f"ball of radius {clip.radius:g}: one record may move the mean by more than is stated; "
+            "take a wider ball"
+        )
+    units = mean_units(clip, frame)
+    return Clipping(centre, units, frame.lines, clip.low, clip.high, clip.weight, clip.radius)

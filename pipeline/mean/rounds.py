@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import ConvergenceError, DomainError, PrivacyError
+from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import Point
 from pipeline.mean.choice import Clip, choose, choose_interval
-from pipeline.mean.clipping import mean_units, shell_counts, sizes_within
+from pipeline.mean.clipping import clipping, mean_units, shell_counts, sizes_within
 from pipeline.mean.frame import Frame
 from pipeline.mean.observed import Observed, of_clip, of_whole
 from pipeline.mean.parts import Parts
@@ -43,7 +43,7 @@ from pipeline.mean.reshaping import reshaped
 from pipeline.mean.second_moment import paired_mean
 from pipeline.mean.shrinkage import shrink
 from pipeline.mean.spread import Spread, spread
-from pipeline.mean.sums import Clipping, Sized, clipped_mean
+from pipeline.mean.sums import Sized, clipped_mean
 from pipeline.mean.survey import Surveyed, merge, read_survey
 from pipeline.mean.vector_mean import step_costs
 from pipeline.mean.view import View, place
@@ -59,9 +59,6 @@ By hand: on `tiles` it is 4, on PneumoniaMNIST and BreastMNIST 1.
 """
 EXPECTED = 2.5
 """Radius that the first round expects to clip to, in units of `Prior.least`; by hand."""
-ROUNDED = 4e-13
-"""Share of a ball's radius by which rounding may carry an interval beyond it, within the margin of
-1e-12 (``vector_mean.py``)."""
 ROOT = math.sqrt(2.0)
 
 
@@ -266,24 +263,6 @@ def _clipped_mean(
     )
     told = observe(vector, clip, frame, spot=spot, shift=width.shift, sigma=sigma)
     return _Seen(*told, mean.rho, observed)
-
-
-def clipping(clip: Clip, frame: Frame, centre: FloatArray) -> Clipping:
-    """Return what maps a record to its vector, around `centre` in the axes.
-
-    Raises
-    ------
-    PrivacyError
-        When the interval leaves the ball: vectors of its ends would be longer than ½.
-    """
-    if clip.weight * (clip.high - clip.low) / 2.0 > clip.radius * (1.0 + ROUNDED):
-        raise PrivacyError(
-            f"an interval from {clip.low:g} to {clip.high:g} of weight {clip.weight:g} leaves its "
-            f"ball of radius {clip.radius:g}: one record may move the mean by more than is stated; "
-            "take a wider ball"
-        )
-    units = mean_units(clip, frame)
-    return Clipping(centre, units, frame.lines, clip.low, clip.high, clip.weight, clip.radius)
 
 
 def observe(

@@ -8,7 +8,7 @@ the mean costs its share of the budget, and the shares compose to the whole.
 **Numerics.** Let u = 2⁻⁵³. Before it is added a vector goes through fewer than 1000 + d roundings,
 each of which moves it by at most u times its norm, which is at most 1: the computed vectors form a
 set of diameter at most 1 + 1e-12 + du, with intervals that rounding carries beyond their ball, by
-at most 4e-13 of it (`rounds.clipping`). Rounding each of d coordinates to the lattice 2⁻⁴⁰·Z
+at most 4e-13 of it (`clipping.clipping`). Rounding each of d coordinates to the lattice 2⁻⁴⁰·Z
 (``sums.py``) moves a vector by at most √d·2⁻⁴¹, and so two of them apart by at most √d·2⁻⁴⁰. Counts
 are whole numbers as they are. Sums are exact, so neighbours' sums differ by the one vector that was
 replaced, whatever n is. Dividing by n rounds each coordinate of the mean, of norm at most 1, once:

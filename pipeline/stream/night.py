@@ -18,8 +18,8 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Point
 from pipeline.mean import draw, prepare
-from pipeline.mean.clipping import shell_counts, sizes_within, survey_counts
-from pipeline.mean.rounds import ROOT, clipping
+from pipeline.mean.clipping import clipping, shell_counts, sizes_within, survey_counts
+from pipeline.mean.rounds import ROOT
 from pipeline.mean.sums import clipped_totals, sizes
 from pipeline.mechanisms.noise import Noise
 from pipeline.stream.epochs import begin, due

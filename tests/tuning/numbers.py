@@ -185,6 +185,7 @@ NUMBERS = (
     _plain(reshaping, "REACH", 1.5, 3.0, 30.0),
     _plain(survey, "SURPRISE"),
     _plain(rounds, "ALONG"),
+    _plain(rounds, "EXPECTED"),
     _plain(view, "SCARCE"),
     _plain(view, "FALL"),
     *(_share("SURVEYED", which) for which in range(6)),

@@ -39,7 +39,7 @@ from pipeline.mean.bins import (
     line_bins,
     shell_bins,
 )
-from pipeline.mean.choice import DIRECTIONS, Interval, choose, choose_interval, stretch
+from pipeline.mean.choice import Interval, choose, choose_interval, stretch
 from pipeline.mean.clipping import clipping, mean_units, shell_counts, sizes_within, survey_counts
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.prior import Prior
@@ -807,7 +807,7 @@ def options(
             noise = math.hypot(noise, 2.0 * sigma * radius / interval.weight)
         near = shells[: off.far] @ off.above[: off.far, k]
         far = shells[off.far :] @ np.minimum(frame.widest * off.above[off.far :, k], diameter)
-        rest = DIRECTIONS * frame.worth * near + far
+        rest = frame.worth * near + far
         found[radius] = under**2 + over**2 + rest**2 + noise**2
     return found
 

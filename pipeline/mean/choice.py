@@ -9,13 +9,6 @@ from pipeline.arrays import FloatArray
 from pipeline.mean.bins import AHEAD, LineBins, ShellBins, clipped_moments
 from pipeline.mean.frame import Frame
 
-DIRECTIONS = 0.6
-"""Share of the clipped lengths that does not cancel: records near the centre lie on all sides.
-
-By hand, to be safe: 0.2 to 0.4 at the radius of 4 records in 5 of a class of `tiles`,
-PneumoniaMNIST and BreastMNIST; ``python -m tests.tuning`` tries others.
-"""
-
 TYPICAL = 0.17
 """Curvature that is reckoned with, as a share of the largest: SPD(k) is flat in many planes.
 
@@ -89,16 +82,14 @@ def lengths_along(
     return below, above
 
 
-def lengths_off(
-    shells: FloatArray, off: ShellBins, frame: Frame, diameter: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return the mean length by which near, and far, records reach beyond each radius, (c',).
+def lengths_off(shells: FloatArray, off: ShellBins, frame: Frame, diameter: float) -> FloatArray:
+    """Return the mean length, in distance, by which records reach beyond each radius, (c',).
 
-    In distance; no two places of the region are farther apart than its diameter.
+    No two places of the region are farther apart than its diameter.
     """
     near = frame.worth * shells[: off.far] @ off.above[: off.far]
     far = shells[off.far :] @ np.minimum(frame.widest * off.above[off.far :], diameter)
-    return near, far
+    return np.asarray(near + far)
 
 
 def choose_interval(
@@ -151,8 +142,10 @@ def choose(
     """Return the clip of least predicted error: its radius, and what of the interval it leaves.
 
     The noise of the mean has the mean square size 4σ²R²(m + 1/α²) (``clipping.py``). Clipping costs
-    at most the mean length by which records reach beyond the interval and the ball. Covering the
-    whole region, of diameter D, costs σD√d and no bias.
+    at most the mean length by which records reach beyond the interval and the ball, and that much
+    is reckoned with: records lie on all sides, so that two thirds of it cancel, but about as much
+    is hidden in the noise of the shells. Covering the whole region, of diameter D, costs σD√d and
+    no bias.
 
     Where sectional curvature is at least −κ, the Hessian of ½·dist(·, x)² lies between 1 and
     h(dist) = √κ·dist·coth(√κ·dist) (Karcher 1977), so that of the mean between 1 and the mean h̄:
@@ -194,8 +187,7 @@ def choose(
         )
         beneath, over = lengths_along(line, beyond, bins)
         below, above = np.interp(low, along.cuts, beneath), np.interp(high, along.cuts, over)
-    near, far = lengths_off(shells, off, frame, diameter)
-    rest, hessian = DIRECTIONS * near + far, np.ones(len(radii))
+    rest, hessian = lengths_off(shells, off, frame, diameter), np.ones(len(radii))
     if curvature > 0.0:
         ends = np.append(off.edges, radii[-1])[:, None]
         square = np.minimum(ends, radii) ** 2 - mean_square(interval, line, along)

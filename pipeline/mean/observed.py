@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point
-from pipeline.mean.choice import DIRECTIONS, Clip
+from pipeline.mean.choice import Clip
 from pipeline.mean.clipping import mean_units
 from pipeline.mean.frame import Frame
 from pipeline.mean.second_moment import FACTOR, second_moment
 from pipeline.mean.spread import Spread
+
+CANCELLED = 0.6
+"""Share of the clipped lengths that older versions took for the bias off the line."""
 
 
 class Observed(NamedTuple):
@@ -224,7 +227,7 @@ def as_values(observed: Observed) -> dict[str, Any]:
 def from_values(values: Mapping[str, Any]) -> Observed:
     """Return what `as_values` wrote."""
     # older versions told the predicted biases alone
-    line, rest = values["bias_line"], values["bias_rest"] / DIRECTIONS
+    line, rest = values["bias_line"], values["bias_rest"] / CANCELLED
     lost = {"lost_below": line, "lost_above": line, "lost_rest": rest}
     known = lost | {"unsure": 0.0} | dict(values)
     found: dict[str, Any] = {

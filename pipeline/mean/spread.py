@@ -95,7 +95,7 @@ def spread(
     weights, ends = _weights(shells), np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     first, second, inside = clipped_moments(ends, 0.0, clip.radius)
     clipped, square = 1.0 - float(weights @ inside), float(weights @ second)
-    lost = float(np.interp(clip.radius, off.cuts, sum(lengths_off(shells, off, frame, diameter))))
+    lost = float(np.interp(clip.radius, off.cuts, lengths_off(shells, off, frame, diameter)))
     reach = clip.radius + lost / frame.worth / max(clipped * float(shells.sum()), 1e-12)
     return Spread(
         line=variance,

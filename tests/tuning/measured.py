@@ -49,7 +49,6 @@ def measured(classes: list[Class], root: Path | None) -> list[Measured]:
         *_correlations("grid11", colour),
         *_place(known),
         *_chains(known),
-        _directions(known),
         _curvature(),
     ]
 
@@ -179,22 +178,6 @@ def _chains(known: dict[str, list[Records]]) -> list[Measured]:
             for i, field in enumerate(smoothing.Chain._fields)
         ]
     return out
-
-
-def _directions(known: dict[str, list[Records]]) -> Measured:
-    """Return the share of clipped lengths that does not cancel, the radius holding 4 of 5."""
-
-    def share(records: Records) -> FloatArray:
-        frame = view(records).frame
-        away = (records.placed - records.frechet.point) @ frame.into[:, frame.lines :]
-        size = np.linalg.norm(away, axis=1)
-        beyond = np.maximum(1.0 - np.quantile(size, 0.8) / np.maximum(size, 1e-12), 0.0)
-        clipped = (away * beyond[:, None]) @ frame.back[frame.lines :]
-        total = np.linalg.norm(clipped, axis=1).mean()
-        return np.array([np.linalg.norm(clipped.mean(axis=0)) / total])
-
-    sets = {name: float(values[0]) for name, values in _by_set(known, share).items()}
-    return Measured("choice.DIRECTIONS", choice.DIRECTIONS, sets)
 
 
 def _curvature() -> Measured:

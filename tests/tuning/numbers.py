@@ -179,7 +179,6 @@ NUMBERS = (
     *(_chain("LINE", field) for field in ("first", "rise", "drop")),
     _chain("SHELLS", "first", 0.25, 0.4, 0.625, 0.9),
     *(_chain("SHELLS", field) for field in ("rise", "drop")),
-    _plain(choice, "DIRECTIONS"),
     _plain(choice, "TYPICAL", case="curved"),
     _plain(rounds, "CAUTION"),
     _plain(reshaping, "REACH", 1.5, 3.0, 30.0),

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from pipeline.files import atomic_path
 from tests.tuning import __doc__ as usage
-from tests.tuning.factors import BUDGETS, Factors, factors
+from tests.tuning.factors import BUDGETS, LEAST, Cell, Factors, factors, in_every_metric
 from tests.tuning.flatness import Tried, flatness
 from tests.tuning.images import HELD_OUT, SET_ON, Class, classes_of
 from tests.tuning.measured import Measured, measured
@@ -132,15 +132,29 @@ def make_openings(asked: argparse.Namespace) -> dict[str, Any]:
 
 
 def make_factors(asked: argparse.Namespace, known: list[Class]) -> dict[str, Any]:
-    """Print both groups of the README's table."""
+    """Print both groups of the README's tables of errors."""
     others, missing = classes_of(HELD_OUT, asked.data_root)
     draws, out = 30 if asked.quick else 300, {}
     for title, group in (("The numbers were set on these", known), ("Not on these", others)):
         found = list(factors(group, asked.data_root, draws=draws, jobs=asked.jobs))
         SCREEN.print(show_factors(f"{title}; {draws} draws", found))
-        out[title] = [row._asdict() for row in found]
+        each = list(in_every_metric(group, asked.data_root, draws=draws // 3, jobs=asked.jobs))
+        SCREEN.print(show_cells(f"n·μ of {LEAST:g} and more; {draws // 3} draws", each))
+        out[title] = [row._asdict() for row in (*found, *each)]
     SCREEN.print(f"Not in the data root: {', '.join(missing)}")
     return out
+
+
+def show_cells(title: str, found: list[Cell]) -> Table:
+    """Return the table of metrics: errors published over ours, on average and at the least."""
+    table = Table("metric", "cells", "geometric mean", "least", "which is of", title=title)
+    for metric in dict.fromkeys(cell.metric for cell in found):
+        mine = sorted((one for one in found if one.metric == metric), key=lambda one: one.factor)
+        mean, least = np.exp(np.mean(np.log([one.factor for one in mine]))), mine[0]
+        which = f"{least.name}, {least.descriptor}, n = {least.n:,}, μ = {least.mu:g}"
+        factor = f"{least.factor:.3g} ± {least.factor * least.error:.1g}"
+        table.add_row(metric, str(len(mine)), f"{mean:.3g}", factor, which)
+    return table
 
 
 def make_numbers(asked: argparse.Namespace, known: list[Class]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ for the mean. On a flat manifold its expected error is exact; ours is the mean o
 """
 
 import math
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -13,12 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import ImageArray
-from pipeline.mean import AdaptivePlan, draw, prepare
+from pipeline.mean import AdaptivePlan, Prepared, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from tests.tuning.images import Class, gray, images_of, records_of
+from tests.tuning.images import MOST, Class, gray, images_of, records_of, some
 
 BUDGETS = (0.1, 0.2, 0.5, 1.0)
+METRICS = {"spd-log-euclidean": 1, "spd-log-cholesky": 1, "spd-affine-invariant": 3}
+"""Metrics, and by what the draws are divided in each."""
+LEAST = 300.0
+"""Least n·μ of the table of all metrics."""
+SOME = (1000, 300)
+"""How many images of a class of more than `MOST` are measured as well."""
 
 
 class Factors(NamedTuple):
@@ -48,43 +55,101 @@ def published(radius: float, n: int, mu: float, d: int) -> float:
 
 def factors_of(name: str, members: list[Class], root: Path | None, draws: int) -> list[Factors]:
     """Measure the error on all images of some classes, as one; colour ones also in gray."""
+    return [
+        _measure(title, images, descriptor, draws)
+        for title, images, descriptor in _described(name, members, root)
+    ]
+
+
+def _described(
+    name: str, members: list[Class], root: Path | None
+) -> list[tuple[str, ImageArray, str]]:
+    """Return images with their name and descriptor, as all are described that are measured."""
     images = np.concatenate([images_of(one, root) for one in members])
     if images.ndim == 3:
-        return [_measure(name, images, descriptor, draws) for descriptor in ("oct5", "grid9")]
-    return [
-        _measure(name, images, "grid11", draws),
-        _measure(f"{name}, in gray", gray(images), "oct5", draws),
-    ]
+        return [(name, images, descriptor) for descriptor in ("oct5", "grid9")]
+    return [(name, images, "grid11"), (f"{name}, in gray", gray(images), "oct5")]
 
 
 def _measure(name: str, images: ImageArray, descriptor: str, draws: int) -> Factors:
     """Measure the error on some images."""
     records = records_of(images, descriptor=descriptor)
     ready = prepare(records, AdaptivePlan(), rng=None)
-    factors, errors = [], []
-    for mu in BUDGETS:
-        noise = FloatNoise(np.random.default_rng(0))
-        found = draw(ready, GDP(mu), noise=noise, size=draws).release
-        ours = records.space.dist(records.frechet.point, found.outputs)
-        paper = published(records.domain.radius, records.n, mu, records.space.dim)
-        factors.append(paper / float(ours.mean()))
-        errors.append(float(ours.std(ddof=1) / (math.sqrt(draws) * ours.mean())))
-    return Factors(name, descriptor, records.n, tuple(factors), tuple(errors))
+    found = [_factor(ready, f"{name} {descriptor}", mu, draws) for mu in BUDGETS]
+    return Factors(name, descriptor, records.n, *zip(*found, strict=True))
+
+
+def _factor(ready: Prepared, name: str, mu: float, draws: int) -> tuple[float, float]:
+    """Return published error over ours, and its relative standard error; with a seed of its own."""
+    records = ready.records
+    seed = zlib.crc32(f"{name} {records.manifold.name} {records.n} {mu}".encode())
+    noise = FloatNoise(np.random.default_rng(seed))
+    found = draw(ready, GDP(mu), noise=noise, size=draws).release
+    ours = records.space.dist(records.frechet.point, found.outputs)
+    paper = published(records.domain.radius, records.n, mu, records.space.dim)
+    error = float(ours.std(ddof=1) / (math.sqrt(draws) * ours.mean()))
+    return paper / float(ours.mean()), error
+
+
+class Cell(NamedTuple):
+    """Published error over ours in one metric, and its relative standard error."""
+
+    metric: str
+    name: str
+    descriptor: str
+    n: int
+    mu: float
+    factor: float
+    error: float
+
+
+def cells_of(
+    metric: str, name: str, members: list[Class], root: Path | None, draws: int
+) -> list[Cell]:
+    """Measure where n·μ is `LEAST` or more: all images, and of large classes some of them."""
+    out = list[Cell]()
+    for title, images, descriptor in _described(name, members, root):
+        large = len(members) == 1 and len(images) > MOST
+        for most in (len(images), *(SOME if large else ())):
+            budgets = [mu for mu in BUDGETS if mu * most >= LEAST]
+            if not budgets:
+                continue
+            records = records_of(some(images, most), descriptor=descriptor, manifold=metric)
+            ready = prepare(records, AdaptivePlan(), rng=None)
+            for mu in budgets:
+                found = _factor(ready, f"{title} {descriptor}", mu, draws)
+                out.append(Cell(metric, title, descriptor, records.n, mu, *found))
+    return out
+
+
+def groups(classes: list[Class]) -> list[tuple[str, list[Class]]]:
+    """Return each class, and each set of several classes as a whole, with its name."""
+    sets = {one.card: [other for other in classes if other.card == one.card] for one in classes}
+    alone = [(one.name, [one]) for members in sets.values() for one in members]
+    return alone + [
+        (f"{Path(card).stem}, all classes", members)
+        for card, members in sets.items()
+        if len(members) > 1
+    ]
 
 
 def factors(classes: list[Class], root: Path | None, *, draws: int, jobs: int) -> Iterator[Factors]:
     """Measure class by class, and each set of several classes as a whole."""
-    sets = {one.card: [other for other in classes if other.card == one.card] for one in classes}
+    with ProcessPoolExecutor(jobs) as pool:
+        found = [pool.submit(factors_of, *group, root, draws) for group in groups(classes)]
+        for job in found:
+            yield from job.result()
+
+
+def in_every_metric(
+    classes: list[Class], root: Path | None, *, draws: int, jobs: int
+) -> Iterator[Cell]:
+    """Measure the same in every metric; with a third of the draws where the metric is curved."""
     with ProcessPoolExecutor(jobs) as pool:
         found = [
-            pool.submit(factors_of, one.name, [one], root, draws)
-            for members in sets.values()
-            for one in members
-        ]
-        found += [
-            pool.submit(factors_of, f"{Path(card).stem}, all classes", members, root, draws)
-            for card, members in sets.items()
-            if len(members) > 1
+            pool.submit(cells_of, metric, *group, root, max(2, draws // share))
+            for metric, share in METRICS.items()
+            for group in groups(classes)
         ]
         for job in found:
             yield from job.result()

@@ -45,9 +45,19 @@ from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.prior import Prior
 from pipeline.mean.region import Region
 from pipeline.mean.shrinkage import shrink
-from pipeline.mean.smoothing import KINSHIP, LINE, SHELLS, WIDTH, Chain, posterior, smooth
+from pipeline.mean.smoothing import (
+    KINSHIP,
+    LINE,
+    SHELLS,
+    WIDTH,
+    Chain,
+    Smoothed,
+    posterior,
+    smooth,
+)
 from pipeline.mean.smoothing import _moves as moves
 from pipeline.mean.sums import PER_UNIT, clipped_sum, sizes
+from pipeline.mean.survey import surveyed
 from tests.sample_means import clip_of
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
@@ -730,8 +740,8 @@ def test_the_weight_of_the_line_is_the_best_one() -> None:
     none = np.zeros(len(shells.edges) + 1 - shells.far)
     for radius in (0.02, 0.5, 7.0):
         shares = rng.dirichlet(np.full(len(line.edges) + 1, 0.2))
-        known = shares, none, (line, shells), frame
-        found = choose_interval(*known, sigma=0.1, radius=radius)
+        seen = surveyed(alone(shares), none, none, (line, shells))
+        found = choose_interval(seen, (line, shells), frame, sigma=0.1, radius=radius)
         length = found.high - found.low
 
         def noise(weight: float, length: float = length, radius: float = radius) -> float:
@@ -744,6 +754,11 @@ def test_the_weight_of_the_line_is_the_best_one() -> None:
         assert all(noise(weight) >= least * (1.0 - 1e-12) for weight in np.geomspace(0.01, 9.0, 60))
     frame = frame_of(random_prior(6, 6, lines=0))
     assert np.array_equal(mean_units(clip_of(0.0, 0.0, 1.5), frame), np.full(6, 3.0))
+
+
+def alone(shares: FloatArray) -> Smoothed:
+    """Return shares that are known."""
+    return Smoothed(shares, np.zeros(len(shares)))
 
 
 def few_cuts(line: LineBins) -> LineBins:
@@ -771,9 +786,11 @@ def test_the_interval_is_the_best_of_all(sigma: float) -> None:
             noise = sigma * (high - low + 2.0 * 1.5 * math.sqrt(frame.others))
             if high > low:
                 every[low, high] = under**2 + over**2 + noise**2
-        found = choose_interval(shares, beyond, (line, shells), frame, sigma=sigma, radius=1.5)
+        seen = surveyed(alone(shares), beyond, beyond, (line, shells))
+        found = choose_interval(seen, (line, shells), frame, sigma=sigma, radius=1.5)
         assert every[found.low, found.high] == pytest.approx(min(every.values()), rel=1e-12)
-    assert choose_interval(None, beyond, (None, shells), frame, sigma=sigma, radius=1.5) == (0,) * 3
+    seen = surveyed(None, beyond, beyond, (None, shells))
+    assert choose_interval(seen, (None, shells), frame, sigma=sigma, radius=1.5) == (0,) * 3
 
 
 def options(
@@ -824,9 +841,10 @@ def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
         along = None if line is None else rng.dirichlet(np.full(len(line.edges) + 1, concentration))
         off = rng.dirichlet(np.full(len(shells.edges) + 1, concentration))
         none, bins = np.zeros(len(off) - shells.far), (line, shells)
-        interval = choose_interval(along, none, bins, frame, sigma=sigma, radius=1.0)
+        seen = surveyed(None if along is None else alone(along), none, none, bins)
+        interval = choose_interval(seen, bins, frame, sigma=sigma, radius=1.0)
         known = {"sigma": sigma, "diameter": 40.0, "curvature": 0.0, "doubt": 1.0}
-        clip = choose(interval, along, none, off, bins, frame, **known)
+        clip = choose(interval, seen, off, bins, frame, **known)
         every = options(interval, along, off, bins, frame, sigma, 40.0)
         least, whole = min(every.values()), (sigma * 40.0 * math.sqrt(len(frame.into))) ** 2
         assert clip.error**2 == pytest.approx(min(least, whole), rel=1e-9)
@@ -847,7 +865,8 @@ def test_a_ball_narrower_than_its_interval_cuts_it_short() -> None:
     along[np.searchsorted(line.edges, middle)] = 1.0
     interval = Interval(middle - 9.0, middle + 9.0, 0.25)
     known = {"sigma": 1e-6, "diameter": 40.0, "curvature": 0.0, "doubt": 1.0}
-    clip = choose(interval, along, none, near, (line, shells), frame, **known)
+    seen = surveyed(alone(along), none, none, (line, shells))
+    clip = choose(interval, seen, near, (line, shells), frame, **known)
     assert clip.radius < 9.0 * 0.25
     half = clip.radius / 0.25
     assert (clip.low, clip.high) == pytest.approx((middle - half, middle + half))
@@ -874,8 +893,7 @@ def test_the_whole_region_is_covered_only_where_clipping_costs_more(
     shares[slice(None) if scattered else 0] = 1.0 / (len(shares) if scattered else 1)
     clip = choose(
         Interval(0.0, 0.0, 0.0),
-        None,
-        shares[shells.far :],
+        surveyed(None, shares[shells.far :], shares[shells.far :], (None, shells)),
         shares,
         (None, shells),
         frame,
@@ -896,8 +914,7 @@ def test_curvature_shortens_the_step_and_leaves_a_share_of_the_way() -> None:
         shares[-4] = 1.0
         clip = choose(
             Interval(0.0, 0.0, 0.0),
-            None,
-            shares[shells.far :],
+            surveyed(None, shares[shells.far :], shares[shells.far :], (None, shells)),
             shares,
             (None, shells),
             frame,

@@ -13,7 +13,8 @@ from pipeline.mean.bins import AHEAD, STEADY, LineBins, ShellBins, line_bins, sh
 from pipeline.mean.choice import choose_interval
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.prior import _shape as prior_shape
-from pipeline.mean.survey import merge
+from pipeline.mean.smoothing import Smoothed
+from pipeline.mean.survey import merge, surveyed
 from pipeline.mean.view import view
 from tests.tuning.images import Class, images_of, records_of, some
 from tests.tuning.scales import shape_of
@@ -57,12 +58,11 @@ def test_records_that_were_far_from_the_prior_are_not_far_from_their_mean() -> N
 def test_the_line_reaches_as_far_as_the_survey_saw_records() -> None:
     """Of far records it is unknown where along the line they lie: the interval holds them all."""
     prior, frame, line, shells, start = expected("spd-log-cholesky")
-    near = np.zeros(len(shells.edges) + 1)
-    near[2] = 1.0  # from the present centre they are near
-    beyond = np.zeros(len(near) - shells.far)
-    beyond[0] = 1.0  # and were far from the prior's
-    shares = np.zeros(len(line.edges) + 1)
-    found = choose_interval(shares, beyond, (line, shells), frame, sigma=1e-6, radius=1.0)
+    beyond = np.zeros(len(shells.edges) + 1 - shells.far)
+    beyond[0] = 1.0  # far from the prior's centre
+    nobody = np.zeros(len(line.edges) + 1)
+    survey = surveyed(Smoothed(nobody, nobody), beyond, beyond, (line, shells))
+    found = choose_interval(survey, (line, shells), frame, sigma=1e-6, radius=1.0)
     reach = AHEAD * shells.edges[shells.far]
     assert found.low <= max(start - reach, prior.span[0]) + prior.step
     assert found.high >= min(start + reach, prior.span[1]) - prior.step

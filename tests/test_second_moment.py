@@ -43,7 +43,7 @@ from pipeline.mean.sums import (
     clipped_totals,
     sizes,
 )
-from pipeline.mean.survey import Surveyed
+from pipeline.mean.survey import surveyed
 from pipeline.mean.vector_mean import vector_diameter
 from pipeline.privacy import GDP
 from tests.sample_means import clip_of, drawn
@@ -272,7 +272,7 @@ def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
     shells = np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     line, far = rng.dirichlet(np.ones(len(ends) - 1)), rng.dirichlet(np.ones(len(shells) - 1))
     clip, none = clip_of(float(low), float(high), radius), np.zeros(len(off.edges) + 1 - off.far)
-    survey = Surveyed(Smoothed(line, np.zeros(len(line))), none, none)
+    survey = surveyed(Smoothed(line, np.zeros(len(line))), none, none, (along, off))
     doubled = 2.0 * far  # which need not sum to 1
     found = spread(survey, doubled, (along, off), clip, frame, 0.01, 60.0, moved=False)
     many = 10**6
@@ -302,7 +302,7 @@ def test_what_is_lost_is_the_mean_length_beyond_the_clip() -> None:
     line, shells = np.zeros(len(along.edges) + 1), np.zeros(len(off.edges) + 1)
 
     def lost(*, moved: bool = False) -> tuple[float, float, float]:
-        survey = Surveyed(Smoothed(line, np.zeros(len(line))), more, more)
+        survey = surveyed(Smoothed(line, np.zeros(len(line))), more, more, bins)
         found = spread(survey, shells, bins, clip, frame, noise, diameter, moved=moved)
         return found.lost_below, found.lost_above, found.lost_rest
 
@@ -347,7 +347,7 @@ def test_the_mean_is_moved_by_what_is_clipped_above_less_what_is_below() -> None
     line[0], line[-1], variances = 0.1, 0.3, np.zeros(len(line))
     inside = int(np.searchsorted(along.edges, along.start))
     variances[0], variances[-1], variances[inside] = 0.02**2, 0.01**2, 1.0
-    survey = Surveyed(Smoothed(line, variances), more, more)
+    survey = surveyed(Smoothed(line, variances), more, more, (along, off))
     found, whole = (
         spread(survey, shells, (along, off), clip, frame, 0.01, 60.0, moved=moved)
         for moved in (True, False)

@@ -115,10 +115,10 @@ def test_a_change_reaches_importers_and_ends() -> None:
     """Modules that import a constant by name see the change; one of the same name does not."""
     before = (bins.AHEAD, smoothing.LEAST, prior.LEAST)
     with changed(bins, "AHEAD", 9.0), changed(smoothing, "LEAST", 8.0):
-        assert choice.AHEAD == clipping.AHEAD == bins.AHEAD == 9.0
+        assert survey.AHEAD == clipping.AHEAD == bins.AHEAD == 9.0
         assert (8.0, *before[2:]) == (smoothing.LEAST, prior.LEAST)
     assert before == (bins.AHEAD, smoothing.LEAST, prior.LEAST)
-    assert choice.AHEAD == clipping.AHEAD == bins.AHEAD
+    assert survey.AHEAD == clipping.AHEAD == bins.AHEAD
 
 
 def test_relative_changes_of_pairs() -> None:

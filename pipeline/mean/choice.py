@@ -6,8 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.mean.bins import AHEAD, LineBins, ShellBins, clipped_moments
+from pipeline.geometry.compiling import compiled
+from pipeline.mean.bins import LineBins, ShellBins, clipped_moments
 from pipeline.mean.frame import Frame
+from pipeline.mean.survey import Surveyed
 
 TYPICAL = 0.17
 """Curvature that is reckoned with, as a share of the largest: SPD(k) is flat in many planes.
@@ -64,24 +66,6 @@ class Clip(NamedTuple):
     bend: float
 
 
-def lengths_along(
-    line: FloatArray | None, beyond: FloatArray, bins: tuple[LineBins | None, ShellBins]
-) -> tuple[FloatArray, FloatArray]:
-    """Return the mean length by which records reach below, and above, each cut of the line, (c,).
-
-    0 without a line. For the arguments see `choose`.
-    """
-    along, off = bins
-    if along is None or line is None:
-        return np.zeros(1), np.zeros(1)
-    cuts, ends = along.cuts, np.append(off.edges, off.cuts[-1])[off.far :, None]
-    low = np.maximum(along.start - AHEAD * ends, cuts[0])
-    high = np.minimum(along.start + AHEAD * ends, cuts[-1])
-    below = line @ along.below + beyond @ np.maximum(cuts - low, 0.0)
-    above = line @ along.above + beyond @ np.maximum(high - cuts, 0.0)
-    return below, above
-
-
 def lengths_off(shells: FloatArray, off: ShellBins, frame: Frame, diameter: float) -> FloatArray:
     """Return the mean length, in distance, by which records reach beyond each radius, (c',).
 
@@ -93,8 +77,7 @@ def lengths_off(shells: FloatArray, off: ShellBins, frame: Frame, diameter: floa
 
 
 def choose_interval(
-    line: FloatArray | None,
-    beyond: FloatArray,
+    survey: Surveyed,
     bins: tuple[LineBins | None, ShellBins],
     frame: Frame,
     *,
@@ -109,27 +92,39 @@ def choose_interval(
 
     Parameters
     ----------
-    line, beyond, bins, frame, sigma
+    survey, bins, frame, sigma
         As in `choose`.
     radius : float
         C, as it is expected before the shells are counted.
     """
     along, _ = bins
-    if along is None or line is None:
+    if along is None:
         return Interval(0.0, 0.0, 0.0)
-    below, above = lengths_along(line, beyond, bins)
-    cuts, price = along.cuts, 2.0 * radius * math.sqrt(frame.others)
-    long = cuts - cuts[:, None]
-    squares = (below**2)[:, None] + above**2 + (sigma * (long + price)) ** 2
-    i, j = divmod(int(np.argmin(np.where(long > 0.0, squares, np.inf))), len(cuts))
-    weight = math.sqrt(price / frame.others / float(long[i, j]))
-    return Interval(float(cuts[i]), float(cuts[j]), weight)
+    price = 2.0 * radius * math.sqrt(frame.others)
+    i, j = _least(along.cuts, survey.below**2, survey.above**2, sigma, price)
+    low, high = float(along.cuts[i]), float(along.cuts[j])
+    return Interval(low, high, math.sqrt(price / frame.others / (high - low)))
+
+
+@compiled
+def _least(
+    cuts: FloatArray, below: FloatArray, above: FloatArray, sigma: float, price: float
+) -> tuple[int, int]:
+    """Return the low and the high cut of least below + above + (σ·(length + price))²."""
+    best, low, high = np.inf, 0, 1
+    for i in range(len(cuts) - 1):
+        if below[i] >= best:  # the higher the cut, the more lies below it
+            break
+        for j in range(i + 1, len(cuts)):
+            square = below[i] + above[j] + (sigma * (cuts[j] - cuts[i] + price)) ** 2
+            if square < best:
+                best, low, high = square, i, j
+    return low, high
 
 
 def choose(
     interval: Interval,
-    line: FloatArray | None,
-    beyond: FloatArray,
+    survey: Surveyed,
     shells: FloatArray,
     bins: tuple[LineBins | None, ShellBins],
     frame: Frame,
@@ -156,10 +151,8 @@ def choose(
     ----------
     interval : Interval
         What the records were clipped to along the line when their sizes were counted.
-    line : array, shape (b,), or None
+    survey : Surveyed
         Estimated shares along the line.
-    beyond : array, shape (b' − far,)
-        Estimated shares of records far from the prior's centre: how far along the line they may be.
     shells : array, shape (b',)
         Estimated shares by size, seen from where the next mean is clipped.
     bins : (LineBins or None, ShellBins)
@@ -178,19 +171,19 @@ def choose(
     along, off = bins
     radii, low, high = off.cuts, np.zeros(len(off.cuts)), np.zeros(len(off.cuts))
     below = above = low
-    if along is not None and line is not None:
+    if along is not None:
         room = radii / interval.weight  # x is clipped to it as well
         middle = (interval.low + interval.high) / 2.0
         low, high = (
             np.maximum(interval.low, middle - room),
             np.minimum(interval.high, middle + room),
         )
-        beneath, over = lengths_along(line, beyond, bins)
-        below, above = np.interp(low, along.cuts, beneath), np.interp(high, along.cuts, over)
+        below = np.interp(low, along.cuts, survey.below)
+        above = np.interp(high, along.cuts, survey.above)
     rest, hessian = lengths_off(shells, off, frame, diameter), np.ones(len(radii))
     if curvature > 0.0:
         ends = np.append(off.edges, radii[-1])[:, None]
-        square = np.minimum(ends, radii) ** 2 - mean_square(interval, line, along)
+        square = np.minimum(ends, radii) ** 2 - mean_square(interval, survey.shares, along)
         bent = stretch(math.sqrt(TYPICAL * curvature) * frame.worth * np.sqrt(square.clip(0.0)))
         hessian = shells @ bent / max(shells.sum(), 1e-9)
     gain, bend = 2.0 / (1.0 + hessian), (hessian - 1.0) / (hessian + 1.0)

@@ -184,9 +184,7 @@ def _round(source: _Source, state: _State, step: int, survey: Surveyed) -> _Stat
     frame, space = state.frame, records.space
     seen, centre = view.around(state.point, frame)
     sigma = source.steps[step + 1].sigma
-    interval = choose_interval(
-        survey.shares, survey.beyond, view.bins, frame, sigma=sigma, radius=state.radius
-    )
+    interval = choose_interval(survey, view.bins, frame, sigma=sigma, radius=state.radius)
     within = seen.map(lambda part: sizes_within(part, interval, frame))
     counts = np.sum([shell_counts(size, view.bins[1]) for size in within], axis=0)
     shells = source.release(step, counts / (records.n * ROOT))
@@ -194,8 +192,7 @@ def _round(source: _Source, state: _State, step: int, survey: Surveyed) -> _Stat
     filled = merge(shells.vector * ROOT, survey.far, *noises, view.steady(state.point))
     clip = choose(
         interval,
-        survey.shares,
-        survey.beyond,
+        survey,
         filled,
         view.bins,
         frame,

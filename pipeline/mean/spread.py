@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.mean.bins import LineBins, ShellBins, clipped_moments
-from pipeline.mean.choice import Clip, lengths_along, lengths_off, mean_square
+from pipeline.mean.choice import Clip, lengths_off, mean_square
 from pipeline.mean.frame import Frame
 from pipeline.mean.survey import Surveyed
 
@@ -80,7 +80,9 @@ def spread(
     variance = unnoticed = below = above = shift = unsure = 0.0
     if along is not None and survey.line is not None:
         shares, ends = survey.line.shares, along.ends
-        under, over = lengths_along(np.zeros(len(shares)) if moved else shares, survey.beyond, bins)
+        under, over = survey.below, survey.above
+        if moved:
+            under, over = survey.far_below, survey.far_above
         first, second, _ = clipped_moments(ends, clip.low, clip.high)
         weights = _weights(shares)
         variance = max(float(weights @ second) - float(weights @ first) ** 2, 0.0)

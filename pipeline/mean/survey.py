@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.mean.bins import LineBins, ShellBins
+from pipeline.mean.bins import AHEAD, LineBins, ShellBins
 from pipeline.mean.smoothing import LINE, SHELLS, Smoothed, estimate, smooth
 
 SURPRISE = 4.0
@@ -29,11 +29,19 @@ class Surveyed(NamedTuple):
         Smoothed shares in the far shells.
     far : array
         The latter as they were released.
+    below, above : array, shape (c,)
+        Mean length by which records reach below, and above, each cut of the line; one 0 without.
+    far_below, far_above : array, shape (c,)
+        What far records have of these: how far along the line they lie is not known.
     """
 
     line: Smoothed | None
     beyond: FloatArray
     far: FloatArray
+    below: FloatArray
+    above: FloatArray
+    far_below: FloatArray
+    far_above: FloatArray
 
     @property
     def shares(self) -> FloatArray | None:
@@ -51,8 +59,26 @@ def read_survey(
     far = shares[many:]
     chain = SHELLS._replace(first=SHELLS.rise)
     beyond = np.maximum(estimate(far, np.full(len(far), spread), chain)[0], 0.0)
-    beyond /= max(1.0, float(beyond.sum()))
-    return Surveyed(line, beyond, far)
+    return surveyed(line, beyond / max(1.0, float(beyond.sum())), far, bins)
+
+
+def surveyed(
+    line: Smoothed | None,
+    beyond: FloatArray,
+    far: FloatArray,
+    bins: tuple[LineBins | None, ShellBins],
+) -> Surveyed:
+    """Return these shares, and by how much records reach beyond the cuts of the line."""
+    along, off = bins
+    if along is None or line is None:
+        return Surveyed(line, beyond, far, *(np.zeros(1),) * 4)
+    cuts, ends = along.cuts, np.append(off.edges, off.cuts[-1])[off.far :, None]
+    low = np.maximum(along.start - AHEAD * ends, cuts[0])
+    high = np.minimum(along.start + AHEAD * ends, cuts[-1])
+    far_below = beyond @ np.maximum(cuts - low, 0.0)
+    far_above = beyond @ np.maximum(high - cuts, 0.0)
+    below, above = line.shares @ along.below + far_below, line.shares @ along.above + far_above
+    return Surveyed(line, beyond, far, below, above, far_below, far_above)
 
 
 def merge(

@@ -57,13 +57,10 @@ def _begin(stream: Stream, history: tuple[Night, ...]) -> Epoch:
     more, left = (GROWTH / 2.0 - 1.0) * found.n, stream.plan.horizon - len(history)
     nights = max(1, min(left, round(more / found.n * len(history))))
     sigma, radius = stream.noise_of_sum(stream.steps[2].sigma, nights) / more, _radius(stream, past)
-    interval = choose_interval(
-        survey.shares, survey.beyond, stream.bins, stream.frame, sigma=sigma, radius=radius
-    )
+    interval = choose_interval(survey, stream.bins, stream.frame, sigma=sigma, radius=radius)
     clip = choose(
         interval,
-        survey.shares,
-        survey.beyond,
+        survey,
         merge(shells, survey.far, own / ROOT, spread / ROOT, _steady(stream, around)),
         stream.bins,
         stream.frame,

@@ -137,7 +137,7 @@ def test_a_night_errs_by_the_norm_of_its_weights() -> None:
     for night in (2, 100):
         norm = math.sqrt(squares[365] * squares[night - 1])
         signal = 1000.0 * (night - 1) / norm
-        own = sum(default_shares(curve().sets[0].records.prior, signal).means)
+        own = sum(default_shares(curve().sets[0].records.prior).means)
         later = signal * math.sqrt(0.85 / own)
         a, b = known.opening.ends(1000.0).high / night, curve().ends(later).high
         found = known.ends(plan, units, night)

@@ -35,7 +35,7 @@ def seen_in(frame: Frame, moment: FloatArray, sigma: float) -> Observed:
         clip,
         frame,
         spot=1.0,
-        spread=Spread(1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        spread=Spread(1.0, 1.0, *(0.0,) * 9),
         sigma=sigma,
     )
     assert np.allclose(seen.axes, mean_units(clip, frame)[:, None] * frame.back)

@@ -33,7 +33,7 @@ from pipeline.mean.second_moment import (
     weights,
 )
 from pipeline.mean.smoothing import Smoothed
-from pipeline.mean.spread import spread
+from pipeline.mean.spread import NEAR, spread
 from pipeline.mean.sums import (
     PER_UNIT,
     PRODUCTS,
@@ -314,7 +314,7 @@ def test_what_is_lost_is_the_mean_length_beyond_the_clip() -> None:
     assert place < off.far
     shells[place], ends = 0.2, np.concatenate([[0.0], off.edges])[place : place + 2]
     assert ends[0] > radius
-    at_ends = radius / 2.0  # t of all these records: from √(ρ² − t²) they are cut to √(R² − t²)
+    at_ends = NEAR * radius / 2.0  # t of these records: from √(ρ² − t²) to √(R² − t²)
 
     def cut(size: float) -> float:
         return math.sqrt(size**2 - at_ends**2) - math.sqrt(radius**2 - at_ends**2)

@@ -36,7 +36,7 @@ from tests.tuning.flatness import Effect, Paired, Tried, relative
 from tests.tuning.images import Class, images_of, records_of, some
 from tests.tuning.numbers import NUMBERS, Number, changed, trying
 
-NO_TRIAL = {"PLENTY", "ROOT", "SCALES"}
+NO_TRIAL = {"ROOT", "SCALES"}
 """Upper-case names of the modules that are no tuned numbers: an n·μ above that of any release, √2,
 a file of measured ones."""
 

@@ -21,14 +21,16 @@ def covariance(observed: Observed) -> FloatArray:
 
     With T what the histograms say, one variance along the line and one off it, and (w, u) the
     eigenpairs of A − T, it is T + Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ, made definite: what noise alone
-    could be is taken for noise, and the rest is rid of what noise has added to it.
+    could be is taken for noise, and the rest is rid of what noise has added to it. It is that of
+    clipped records; along the line what moving their mean adds comes to it (`Observed.added`).
     """
     rough = np.full(len(observed.vector), observed.variance_rest)
     rough[: observed.lines] = observed.variance_line
     values, vectors = np.linalg.eigh(noisy_covariance(observed) - np.diag(rough))
     kept = np.sign(values) * np.sqrt(np.maximum(values**2 - noise_edge(observed) ** 2, 0.0))
     found = _definite(np.diag(rough) + (vectors * kept) @ vectors.T)
-    return in_coordinates(found, observed)
+    clipped = in_coordinates(found, observed)
+    return np.asarray(clipped + observed.added * observed.line)
 
 
 def in_coordinates(matrix: FloatArray, observed: Observed) -> FloatArray:

@@ -11,6 +11,10 @@ from pipeline.mean.bins import LineBins, ShellBins, clipped_moments
 from pipeline.mean.frame import Frame
 from pipeline.mean.survey import Surveyed
 
+ENDS = 0.6
+"""Share of an interval's length that it costs, of what it would if its ends were as wide as its
+middle; by hand: whole, images in a thin tail of `tiles` tissue are cut, for nothing elsewhere."""
+
 TYPICAL = 0.17
 """Curvature that is reckoned with, as a share of the largest: SPD(k) is flat in many planes.
 
@@ -87,8 +91,8 @@ def choose_interval(
     """Return the interval of least predicted error, of which α is the best.
 
     Were records at either end to lie C off the line, the ball would have R² = α²L²/4 + C², and the
-    noise of the mean (``clipping.py``) would be least, σ·(L + 2C√m), for α² = 2C/(L√m). That is
-    weighed against the length by which records reach beyond the interval.
+    noise of the mean (``clipping.py``) would be least, σ·(L + 2C√m), for α² = 2C/(L√m). As few do,
+    `ENDS`·L is weighed against the length by which records reach beyond the interval.
 
     Parameters
     ----------
@@ -101,7 +105,8 @@ def choose_interval(
     if along is None:
         return Interval(0.0, 0.0, 0.0)
     price = 2.0 * radius * math.sqrt(frame.others)
-    i, j = _least(along.cuts, survey.below**2, survey.above**2, sigma, price)
+    below, above = survey.below**2, survey.above**2
+    i, j = _least(along.cuts, below, above, ENDS * sigma, price / ENDS)
     low, high = float(along.cuts[i]), float(along.cuts[j])
     return Interval(low, high, math.sqrt(price / frame.others / (high - low)))
 

@@ -26,7 +26,7 @@ from pipeline.mean.rounds import draw_rounds
 from pipeline.mean.single import Footpoints, draw_single, footpoints
 from pipeline.mean.view import View, default_shares, view
 from pipeline.mechanisms.noise import FloatNoise, Noise
-from pipeline.privacy import Budget, gaussian_sigma
+from pipeline.privacy import Budget
 
 
 class Prepared(NamedTuple):
@@ -113,7 +113,7 @@ def draw(prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1) -> 
         )
     started = time.perf_counter()
     seen = prepared.view or view(records)
-    shares = plan.shares or default_shares(records.prior, records.n / gaussian_sigma(budget, 1.0))
+    shares = plan.shares or default_shares(records.prior)
     drawn = draw_rounds(
         seen, budget, shares, moment=plan.moment, reshape=plan.reshape, noise=noise, size=size
     )

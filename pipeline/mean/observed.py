@@ -61,6 +61,10 @@ class Observed(NamedTuple):
         curvature counts off the line, too.
     unsure : float
         Standard deviation, given the histograms, of what is clipped above less what is below.
+    swing : float
+        Standard deviation of what the mean is moved by, as the noise of the histograms makes it.
+    added : float
+        What moving the mean adds to the variance of single records along the line.
     """
 
     n: int
@@ -82,6 +86,8 @@ class Observed(NamedTuple):
     lost_above: float
     lost_rest: float
     unsure: float
+    swing: float = 0.0
+    added: float = 0.0
 
     @property
     def steps(self) -> FloatArray:
@@ -109,14 +115,18 @@ class Observed(NamedTuple):
         return math.hypot(max(self.lost_below, self.lost_above), self.unsure), self.lost_rest
 
     @property
+    def line(self) -> FloatArray:
+        """The projection onto the line, (d, d); 0 without one."""
+        axis = self.axes[: self.lines]
+        return np.asarray(axis.T @ axis / max(float(np.sum(axis**2)), 1e-300))
+
+    @property
     def lost(self) -> FloatArray:
         """The squares of both lengths, (d, d), those off the line spread evenly."""
         line, off = self.lengths
         d = len(self.axes)
-        axis = self.axes[: self.lines]
-        along = axis.T @ axis / max(float(np.sum(axis**2)), 1e-300)
         rest = off**2 / (d - self.lines)
-        return np.asarray(rest * np.eye(d) + (line**2 - rest) * along)
+        return np.asarray(rest * np.eye(d) + (line**2 - rest) * self.line)
 
 
 def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float) -> Observed:
@@ -182,6 +192,8 @@ def of_clip(
         lost_above=spread.lost_above,
         lost_rest=math.hypot(spread.lost_rest, bent),
         unsure=spread.unsure,
+        swing=spread.swing,
+        added=spread.added,
     )
 
 

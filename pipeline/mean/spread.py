@@ -16,6 +16,13 @@ from pipeline.mean.survey import Surveyed
 
 LEFT = 0.25
 """Least share of the mean square size of records that is taken to lie off the line; by hand."""
+NEAR = 0.9
+"""Place of records that are cut off the line, from the middle of the interval to its end; by hand.
+
+Of `tiles` tissue, whose thin tail lies off the line too, regions with 0.7 held the mean in 92 % of
+200 releases at 95 %, with 0.9 in 94 to 96 %; with 1 their radius is 2.3 times the error where there
+is no tail, and 2.2 was wanted.
+"""
 HIDDEN = 2.0
 """Standard deviations of the noise of a share, below which records in a bin may go unnoticed."""
 
@@ -37,6 +44,11 @@ class Spread(NamedTuple):
     shift, unsure : float
         By how much the mean is moved up the line, as that of the records is expected to lie above
         that of the clipped ones, given the histograms; and the standard deviation of that.
+    swing : float
+        Standard deviation of the shift, that the noise of the histogram makes: each share goes with
+        what was counted by its posterior variance over that of the noise (Tweedie's formula).
+    added : float
+        What the shift, which goes with the records, adds to the variance of a record on the line.
     lost_below, lost_above, lost_rest : float
         Mean length by which records reach beyond the interval, to either side, and the ball, where
         the mean is not moved by it.
@@ -48,6 +60,8 @@ class Spread(NamedTuple):
     unnoticed: float
     shift: float
     unsure: float
+    swing: float
+    added: float
     lost_below: float
     lost_above: float
     lost_rest: float
@@ -77,7 +91,7 @@ def spread(
         which it is unknown where along the line they lie, alone are.
     """
     along, off = bins
-    variance = unnoticed = below = above = shift = unsure = 0.0
+    variance = unnoticed = below = above = shift = unsure = swing = added = 0.0
     if along is not None and survey.line is not None:
         shares, ends = survey.line.shares, along.ends
         under, over = survey.below, survey.above
@@ -94,6 +108,10 @@ def spread(
         left = places - first if moved else np.zeros(len(places))
         shift = math.fsum(shares * left)
         unsure = math.sqrt(float(survey.line.variances @ left**2))
+        heard = survey.line.variances / noise**2 * left
+        swing = noise * float(np.linalg.norm(heard))
+        along_with = heard**2 + 2.0 * heard * (first - weights @ first)
+        added = max(float(weights @ along_with) - float(weights @ heard) ** 2, 0.0)
     weights, ends = _weights(shells), np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     first, second, inside = clipped_moments(ends, 0.0, clip.radius)
     clipped, square = 1.0 - float(weights @ inside), float(weights @ second)
@@ -106,9 +124,11 @@ def spread(
         unnoticed=unnoticed,
         lost_below=below,
         lost_above=above,
-        lost_rest=lost * _steepness(clip, survey.shares, along, reach),
+        lost_rest=lost * _steepness(clip, reach),
         shift=shift,
         unsure=unsure,
+        swing=swing,
+        added=added,
     )
 
 
@@ -117,17 +137,14 @@ def _weights(shares: FloatArray) -> FloatArray:
     return shares / max(float(shares.sum()), 1e-12)
 
 
-def _steepness(clip: Clip, line: FloatArray | None, along: LineBins | None, reach: float) -> float:
+def _steepness(clip: Clip, reach: float) -> float:
     """Return by how much longer a record of size `reach` is cut off the line than ρ is.
 
-    ‖z‖ is √(ρ² − t²), and cut to √(R² − t²): such records are taken to lie along the line as all
-    do.
+    ‖z‖ is √(ρ² − t²), and cut to √(R² − t²): the longer, the nearer to an end of the interval.
+    Records that are cut are taken to be `NEAR` it.
     """
-    if along is None or line is None or reach <= clip.radius:
+    aside, beyond = NEAR * clip.weight * (clip.high - clip.low) / 2.0, reach - clip.radius
+    if beyond <= 0.0:
         return 1.0
-    middle, places = (clip.low + clip.high) / 2.0, (along.ends[:-1] + along.ends[1:]) / 2.0
-    square = (clip.weight * (np.clip(places, clip.low, clip.high) - middle)) ** 2
-    off = np.sqrt(np.maximum(np.array([[reach], [clip.radius]]) ** 2 - square, 0.0)) @ _weights(
-        line
-    )
-    return float(off[0] - off[1]) / (reach - clip.radius)
+    before, after = (math.sqrt(max(size**2 - aside**2, 0.0)) for size in (reach, clip.radius))
+    return (before - after) / beyond

@@ -22,12 +22,8 @@ from pipeline.mean.prior import Prior
 from pipeline.mean.records import Records
 from pipeline.mean.sums import Sized, sizes
 
-SURVEYED = Shares(0.20, (0.02, 0.02, 0.02), (0.02, 0.25, 0.47))
-"""Shares of the budget where a line is surveyed and n·μ is `SCARCE` or less; by hand, see ``python
--m tests.tuning``."""
-SCARCE, PLENTY, FALL = 30.0, 3e5, 0.25
-"""From `SCARCE` to `PLENTY` the share of the survey falls with that power of n·μ, in favour of the
-last mean; by hand."""
+SURVEYED = Shares(0.18, (0.02, 0.02, 0.02), (0.02, 0.25, 0.49))
+"""Shares of the budget where a line is surveyed; by hand, see ``python -m tests.tuning``."""
 UNSURVEYED = Shares(0.01, (0.02, 0.02), (0.15, 0.80))
 """The same without a line; by hand, and not at its best: see there."""
 
@@ -134,19 +130,13 @@ def bins_of(
     return line, shell_bins(prior, frame, diameter)
 
 
-def default_shares(prior: Prior, signal: float) -> Shares:
-    """Return the shares of the budget, a function of the prior and of signal = n·μ: public.
+def default_shares(prior: Prior) -> Shares:
+    """Return the shares of the budget, a function of the prior: public.
 
-    All numbers scale with n·μ: to 1/(n·μ) scales the noise, and by it the histograms decide how
-    much clipping is worth. At small n·μ they say nothing, the prior decides, and the answer stays
-    near it; the larger n·μ, the smaller a share of the survey tells where the records lie. Where
-    clipping is predicted to cost more, the whole region is covered: that is the single release with
-    the share of the last mean, 0.47 to 0.66 where a line is surveyed and D is smaller than 2r, 0.80
-    without a line.
+    They are the same for all n and μ: to 1/(n·μ) scales the noise, and by it the histograms decide
+    how much clipping is worth. At small n·μ they say nothing, the prior decides, and the answer
+    stays near it. Where clipping is predicted to cost more, the whole region is covered: that is
+    the single release with the share of the last mean, 0.49 where a line is surveyed and D is
+    smaller than 2r, 0.80 without a line.
     """
-    if prior.line is None:
-        return UNSURVEYED
-    usual, fall = SURVEYED, (SCARCE / min(max(signal, SCARCE), PLENTY)) ** FALL
-    survey = round(usual.survey * fall, 3)
-    last = usual.means[-1] + usual.survey - survey
-    return Shares(survey, usual.shells, (*usual.means[:-1], last))
+    return UNSURVEYED if prior.line is None else SURVEYED

@@ -73,7 +73,7 @@ class StreamCurves:
         squares = np.cumsum(coefficients(plan.horizon) ** 2)
         norm = math.sqrt(squares[-1] * squares[night - opened - 1])
         signal = (n - held) * plan.mu / norm
-        own = sum(default_shares(self.later.sets[0].records.prior, signal).means)
+        own = sum(default_shares(self.later.sets[0].records.prior).means)
         later = self.later.ends(signal * math.sqrt(SHARES[-1] / own))
         low, high = (
             factor * min(a, math.hypot(a * held / n, b * (n - held) / n))

@@ -90,6 +90,8 @@ class Seen(BaseModel):
     lost_above: Size = 0.0
     lost_rest: Size = 0.0
     unsure: Size = 0.0
+    swing: Size = 0.0
+    added: Size = 0.0
     belief: list[Numbers]
 
 

@@ -360,6 +360,16 @@ def test_what_is_clipped_of_both_hides_no_difference() -> None:
     assert found.statistic == pytest.approx(expected, rel=1e-6)
 
 
+def test_two_releases_are_moved_by_noise_of_their_own() -> None:
+    """What each is moved by differs, along the line, by the noise of either's histogram."""
+    one, two = observed()._replace(swing=0.3), observed()._replace(swing=0.4)
+    apart = two._replace(middle=0.5 * one.axes[0] + 0.3 * one.axes[2])
+    axis = one.axes[0] / np.linalg.norm(one.axes[0])
+    whole = 2.0 * (covariance(one) / one.n + one.noise) + 0.5**2 * np.outer(axis, axis)
+    expected = apart.middle @ np.linalg.solve(whole, apart.middle)
+    assert two_sample(entry(one), entry(apart)).statistic == pytest.approx(expected, rel=1e-6)
+
+
 def test_nothing_is_found_in_noise_too_wide_for_regions() -> None:
     """A large difference is one up to the limit of a region, in either order, and none above it."""
     for sigma, other, found in ((NOISY, 0.01, True), (NOISY + 1e-9, 0.01, False)):

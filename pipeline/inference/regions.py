@@ -7,7 +7,8 @@ noncentral χ²_d: the largest for any bias within the bound. For the mean of th
 were drawn from, each by itself, S + Σ̂/n takes the place of S, Σ̂ the estimated covariance of single
 records, and W is of the shape of least radius. See ``ellipsoids.py``.
 
-The bound has no factor that was tried out. Along the line records that are cut above move the mean
+One number of the bound was tried out: how near the ends of the line records are taken to lie that
+are cut off it, where that cuts most (`mean.spread.NEAR`). Along the line records that are cut above move the mean
 down by their mean length, and those below move it up. By the difference, as the histogram says, the
 mean was moved back (`rounds.observe`), and what is left of it is as large as noise leaves unsure:
 one standard deviation, given the histogram, as a bias enters the law by its square. Far records, of

@@ -8,15 +8,16 @@ were drawn from, each by itself, S + Σ̂/n takes the place of S, Σ̂ the estim
 records, and W is of the shape of least radius. See ``ellipsoids.py``.
 
 One number of the bound was tried out: how near the ends of the line records are taken to lie that
-are cut off it, where that cuts most (`mean.spread.NEAR`). Along the line records that are cut above move the mean
-down by their mean length, and those below move it up. By the difference, as the histogram says, the
-mean was moved back (`rounds.observe`), and what is left of it is as large as noise leaves unsure:
-one standard deviation, given the histogram, as a bias enters the law by its square. Far records, of
-which no one knows where along the line they lie, count in full, and so do all that a stream clips
-after its opening, as it moves no mean: the longer of both ends. Off the line all lengths count as
-if they pointed one way. Mostly they cancel to a third, but no release says so: the second moment
-tells how all records lie, and of a retina those that are clipped lie on one side. They are
-estimated, too, from noisy histograms; as they count in full, what is unsure of them does not.
+are cut off it, where that cuts most (`mean.spread.NEAR`). Along the line records that are cut above
+move the mean down by their mean length, and those below move it up. By the difference, as the
+histogram says, the mean was moved back (`rounds.observe`), and what is left of it is as large as
+noise leaves unsure: one standard deviation, given the histogram, as a bias enters the law by its
+square. Far records, of which no one knows where along the line they lie, count in full, and so do
+all that a stream clips after its opening, as it moves no mean: the longer of both ends. Off the
+line all lengths count as if they pointed one way. Mostly they cancel to a third, but no release
+says so: the second moment tells how all records lie, and of a retina those that are clipped lie on
+one side. They are estimated, too, from noisy histograms; as they count in full, what is unsure of
+them does not.
 
 S belongs to the mean before it was shrunk. The released mean is nearer to the truth, by how much
 depends on the truth: the covariance that the shrinkage predicts makes regions far too small.

@@ -12,8 +12,10 @@ from pipeline.mean.frame import Frame
 from pipeline.mean.survey import Surveyed
 
 ENDS = 0.6
-"""Share of an interval's length that it costs, of what it would if its ends were as wide as its
-middle; by hand: whole, images in a thin tail of `tiles` tissue are cut, for nothing elsewhere."""
+"""What an interval's length costs, of what it would if its ends were as wide as its middle.
+
+By hand: at 1 `tiles` tissue, which has a thin tail, errs by up to a tenth more, and little less.
+"""
 
 TYPICAL = 0.17
 """Curvature that is reckoned with, as a share of the largest: SPD(k) is flat in many planes.
@@ -143,9 +145,9 @@ def choose(
 
     The noise of the mean has the mean square size 4σ²R²(m + 1/α²) (``clipping.py``). Clipping costs
     at most the mean length by which records reach beyond the interval and the ball, and that much
-    is reckoned with: records lie on all sides, so that two thirds of it cancel, but about as much
-    is hidden in the noise of the shells. Covering the whole region, of diameter D, costs σD√d and
-    no bias.
+    is reckoned with: records lie on all sides, so that much of it cancels, but noise hides some of
+    the shells. With 0.6 of it means err by a fifth more at n·μ below 50, by 7 % up to 200, and by
+    1 % less above. Covering the whole region, of diameter D, costs σD√d and no bias.
 
     Where sectional curvature is at least −κ, the Hessian of ½·dist(·, x)² lies between 1 and
     h(dist) = √κ·dist·coth(√κ·dist) (Karcher 1977), so that of the mean between 1 and the mean h̄:

@@ -1,8 +1,8 @@
 """The adaptive private mean: survey, then rounds of shells and clipped mean, each nearer and finer.
 
-    survey ─► interval
-    shells ─► radius ───► clipped mean + noise ─┬► move back ─► shrink ─► project ─► next centre
-                          second moment + noise ─┴► next axes
+    survey ─► interval ─► shells ─► radius ─┬► mean + noise ─► move back, shrink, project ─► centre
+                                            └► second moment + noise ──────────────────────► axes
+                                                                                of the next round
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
 diameter 1 (``clipping.py``) with Gaussian noise for Δ and its share of the budget

@@ -39,7 +39,7 @@ from pipeline.mean.bins import (
     line_bins,
     shell_bins,
 )
-from pipeline.mean.choice import Interval, choose, choose_interval, stretch
+from pipeline.mean.choice import ENDS, Interval, choose, choose_interval, stretch
 from pipeline.mean.clipping import clipping, mean_units, shell_counts, sizes_within, survey_counts
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.prior import Prior
@@ -769,7 +769,7 @@ def few_cuts(line: LineBins) -> LineBins:
 
 @pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.3, 20.0])
 def test_the_interval_is_the_best_of_all(sigma: float) -> None:
-    """Of all pairs of cuts it has the least sum of squared bias and noise."""
+    """Of all pairs of cuts it has the least sum of squared bias and noise; lengths cost `ENDS`."""
     _, frame, line, shells, _ = bins_of("spd-log-cholesky")
     assert line is not None
     line, rng = few_cuts(line), np.random.default_rng(4)
@@ -783,7 +783,7 @@ def test_the_interval_is_the_best_of_all(sigma: float) -> None:
             under = shares @ line.below[:, i] + beyond @ np.maximum(low - farthest, 0.0)
             farthest = np.minimum(line.start + reach, line.cuts[-1])
             over = shares @ line.above[:, j] + beyond @ np.maximum(farthest - high, 0.0)
-            noise = sigma * (high - low + 2.0 * 1.5 * math.sqrt(frame.others))
+            noise = sigma * (ENDS * (high - low) + 2.0 * 1.5 * math.sqrt(frame.others))
             if high > low:
                 every[low, high] = under**2 + over**2 + noise**2
         seen = surveyed(alone(shares), beyond, beyond, (line, shells))

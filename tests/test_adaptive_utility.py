@@ -173,15 +173,16 @@ def points_of(images: NDArray[np.uint8], manifold: Manifold) -> Point:
 
 
 @pytest.mark.parametrize(("name", "label"), [c for c in CLASSES if c[0] != "breastmnist"])
-def test_five_times_nearer_on_real_classes(
+def test_six_times_nearer_on_real_classes(
     name: str, label: int, request: pytest.FixtureRequest
 ) -> None:
-    """At n·μ ≥ 300 and μ ≤ 0.5 the error is at most a fifth of the papers', 3 standard errors off.
+    """At n·μ ≥ 300 and μ ≤ 0.5 the error is at most a sixth of the papers', 3.5 deviations off.
 
-    BreastMNIST has too few images for n·μ = 300 at μ ≤ 0.5. Draws are added until that is shown,
-    25 at first and 1600 at most, twice as many or more each time. False alarms: the closest ratio,
-    5.2 at 4000 of `retina`, is 5.8 standard errors from 5 in the end: one run in 400 with another
-    seed. A ratio of 5 would pass one of the six looks in less than one run in 90.
+    Deviations of the mean error. BreastMNIST has too few images for n·μ = 300 at μ ≤ 0.5. Draws are
+    added until that is shown, 25 at first and 3200 at most, twice as many or more each time. False
+    alarms: the closest ratio, 6.26 at 4000 of `retina` by 300 draws, is 7 deviations from 6 in the
+    end: one run in 1000 with another seed. A ratio of 6 would pass one of the seven looks in less
+    than one run in 400.
     """
     manifold, facts = spd("spd-log-euclidean")
     points = points_of(images_of(name, label, request), manifold)
@@ -192,12 +193,12 @@ def test_five_times_nearer_on_real_classes(
     for information in cells:
         mu, errors = information / records.n, np.empty(0)
         paper, _ = papers(ready, facts.radius, mu)
-        for seed, size in enumerate((25, 75, 100, 200, 400, 800)):
+        for seed, size in enumerate((25, 75, 100, 200, 400, 800, 1600)):
             errors = np.append(errors, errors_of(ready, mu, seed, size=size))
-            surely = errors.mean() + 3.0 * errors.std(ddof=1) / math.sqrt(len(errors))
-            if 5.0 * surely <= paper:
+            surely = errors.mean() + 3.5 * errors.std(ddof=1) / math.sqrt(len(errors))
+            if 6.0 * surely <= paper:
                 break
-        assert 5.0 * surely <= paper, information
+        assert 6.0 * surely <= paper, information
 
 
 @pytest.mark.parametrize(("name", "label"), CLASSES)

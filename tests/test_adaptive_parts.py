@@ -728,8 +728,16 @@ def test_an_interval_that_leaves_its_ball_is_refused() -> None:
     """No vector is longer than ½, whatever a clip that was read from somewhere says."""
     frame = frame_of(random_prior(6, 6, lines=1))
     clipping(clip_of(0.0, 2.0, 1.0, weight=1.0), frame, np.zeros(6))
-    with pytest.raises(PrivacyError, match=r"leaves its ball"):
-        clipping(clip_of(0.0, 2.0, 1.0, weight=1.0 + 1e-9), frame, np.zeros(6))
+    for low, high, radius, weight in (
+        (0.0, 2.0, 1.0, 1.0 + 1e-9),
+        (0.0, 9.0, 1.0, -1.0),
+        (9.0, 0.0, 1.0, 1.0),
+        (0.0, 2.0, 1.0, math.nan),
+        (0.0, 2.0, math.nan, 1.0),
+        (-math.inf, math.inf, 1.0, 1.0),
+    ):
+        with pytest.raises(PrivacyError, match=r"leaves its ball"):
+            clipping(clip_of(low, high, radius, weight=weight), frame, np.zeros(6))
 
 
 def test_the_weight_of_the_line_is_the_best_one() -> None:

@@ -23,6 +23,8 @@ from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.linalg import vecd
+from pipeline.mean import rounds
+from pipeline.mean.choice import choose
 from pipeline.mean.clipping import mean_units
 from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noised
 from pipeline.privacy import GDP, ZCDP, PureDP
@@ -45,7 +47,9 @@ from pipeline.stream import (
 )
 from pipeline.stream import night as night_module
 from pipeline.stream import plan as plan_module
+from pipeline.stream.epochs import _radius as radius_before
 from pipeline.stream.factorisation import TOGETHER, limbs, numbers, weighted_sums, weights
+from pipeline.stream.history import parts_of
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 KNOWN = domain("oct5", height=28, width=28)
@@ -362,6 +366,25 @@ def test_hardened_noise_certifies_what_a_unit_pays_for_life() -> None:
 
 
 # what the nights say
+
+
+def test_an_epoch_expects_the_radius_of_the_clip_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the opening's last round, then of the epoch before: read from what nights released."""
+    chosen: list[float] = []
+
+    def spy(*values: Any, **named: Any) -> Any:
+        clip = choose(*values, **named)
+        chosen.append(clip.radius)
+        return clip
+
+    monkeypatch.setattr(rounds, "choose", spy)
+    of = stream(budget=GDP(200.0))
+    history, _ = run(of, nights((60, 3, 700)), Recorded())
+    assert history[0].opened
+    assert history[0].opened.observed.moment is not None
+    assert radius_before(of, parts_of(history[:1])) == pytest.approx(chosen[-1], rel=1e-9)
+    assert history[1].epoch
+    assert radius_before(of, parts_of(history[:2])) == history[1].epoch.clip.radius
 
 
 def test_without_noise_the_sums_are_those_of_all_nights() -> None:

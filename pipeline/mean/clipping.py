@@ -94,9 +94,10 @@ def clipping(clip: Clip, frame: Frame, centre: FloatArray) -> Clipping:
     Raises
     ------
     PrivacyError
-        When the interval leaves the ball: vectors of its ends would be longer than ½.
+        When the interval leaves the ball, or is none: vectors of its ends would be longer than ½.
     """
-    if clip.weight * (clip.high - clip.low) / 2.0 > clip.radius * (1.0 + ROUNDED):
+    end = clip.weight * (clip.high - clip.low) / 2.0
+    if not 0.0 <= end <= clip.radius * (1.0 + ROUNDED):  # nor where one of them is no number
         raise PrivacyError(
             f"an interval from {clip.low:g} to {clip.high:g} of weight {clip.weight:g} leaves its "
             f"ball of radius {clip.radius:g}: one record may move the mean by more than is stated; "

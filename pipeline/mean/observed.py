@@ -85,7 +85,7 @@ class Observed(NamedTuple):
     lost_below: float
     lost_above: float
     lost_rest: float
-    unsure: float
+    unsure: float = 0.0
     swing: float = 0.0
     added: float = 0.0
 
@@ -151,7 +151,6 @@ def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float)
         lost_below=0.0,
         lost_above=0.0,
         lost_rest=0.0,
-        unsure=0.0,
     )
 
 
@@ -241,7 +240,7 @@ def from_values(values: Mapping[str, Any]) -> Observed:
     # older versions told the predicted biases alone
     line, rest = values["bias_line"], values["bias_rest"] / CANCELLED
     lost = {"lost_below": line, "lost_above": line, "lost_rest": rest}
-    known = lost | {"unsure": 0.0} | dict(values)
+    known = lost | dict(values)
     found: dict[str, Any] = {
         name: np.array(value, dtype=np.float64) if isinstance(value, list) else value
         for name, value in known.items()

@@ -46,12 +46,12 @@ from pipeline.mean.prior import Prior
 from pipeline.mean.region import Region
 from pipeline.mean.shrinkage import shrink
 from pipeline.mean.smoothing import (
-    KINSHIP,
     LINE,
     SHELLS,
     WIDTH,
     Chain,
     Smoothed,
+    estimate,
     posterior,
     smooth,
 )
@@ -486,10 +486,10 @@ def test_shrinking_survives_extremes() -> None:
 def enumerated(
     counts: FloatArray, noise: FloatArray, levels: FloatArray, table: FloatArray, first: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return posterior mean and variance of each share by summing over all chains of states."""
+    """Return posterior mean and covariance of the shares, by summing over all chains of states."""
     bins, states = len(counts), len(levels)
-    start = np.array([1.0 - first, *np.full(states - 1, first / (states - 1))])
-    total, ones, squares = 0.0, np.zeros(bins), np.zeros(bins)
+    start = np.array([1.0 - first, *np.full(states - 2, first / (states - 2)), 0.0])
+    total, ones, squares = 0.0, np.zeros(bins), np.zeros((bins, bins))
     own = (WIDTH * levels) ** 2
     for chain in itertools.product(range(states), repeat=bins):
         weight = start[chain[0]]
@@ -502,26 +502,58 @@ def enumerated(
         share = levels[at] + gain * (counts - levels[at])
         total += weight
         ones += weight * share
-        squares += weight * (share**2 + gain * noise**2)
+        squares += weight * (np.outer(share, share) + np.diag(gain * noise**2))
     mean = ones / total
-    return mean, squares / total - mean**2
+    return mean, squares / total - np.outer(mean, mean)
 
 
 @pytest.mark.parametrize("chain", [LINE, SHELLS])
 def test_the_posterior_is_that_of_enumeration(chain: Chain) -> None:
-    """Forward and backward sums give the mean and variance of a sum over all chains of states."""
+    """Forward and backward sums give mean and covariance of a sum over all chains of states."""
     rng = np.random.default_rng(1)
     for _ in range(12):
         rungs, bins = int(rng.integers(1, 5)), int(rng.integers(1, 6))
-        table = moves(rungs, chain, KINSHIP)
+        table = moves(rungs, chain)
         np.testing.assert_allclose(table.sum(axis=1), 1.0, rtol=1e-12)
-        levels = np.append(0.0, np.cumsum(rng.uniform(0.05, 0.4, rungs)))
+        levels = np.concatenate([[0.0], np.cumsum(rng.uniform(0.05, 0.4, rungs)), [0.0]])
         noise = rng.uniform(0.02, 0.3, bins)
         counts = rng.choice(levels, bins) + noise * rng.standard_normal(bins)
-        mean, variance = posterior(counts, noise, levels, table, chain.first)
+        mean, covariance = posterior(counts, noise, levels, table, chain.first)
         expected = enumerated(counts, noise, levels, table, chain.first)
         np.testing.assert_allclose(mean, expected[0], rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(variance, expected[1], rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(covariance, expected[1], rtol=1e-6, atol=1e-10)
+
+
+def test_the_first_bin_says_nothing_of_the_others() -> None:
+    """Featureless images are no end of a tail; nor does a class lie nearer to them for some."""
+    rng, noise = np.random.default_rng(5), np.full(9, 0.01)
+    counts = np.append(0.0, [0.0, 0.0, 0.0, 0.1, 0.6, 0.3, 0.0, 0.0])
+    counts += 0.01 * rng.standard_normal(9)
+    other = counts.copy()
+    other[0] = 0.2
+    (mean, covariance), changed = (estimate(x, noise, LINE) for x in (counts, other))
+    np.testing.assert_array_equal(mean[1:], changed[0][1:])
+    np.testing.assert_array_equal(covariance[1:, 1:], changed[1][1:, 1:])
+    assert mean[0] < changed[0][0]
+    assert not covariance[0, 1:].any()
+
+
+def test_a_tail_that_thins_out_goes_on_and_one_that_ends_at_a_stroke_does_not() -> None:
+    """Without noise in the counts, beyond the last bin that is seen; far from all others nothing.
+
+    With `kinship` of 0 both tails are thought to go on alike, and a bin that lies apart is thought
+    to be filled as often as the first one with `again` as large as `rise`.
+    """
+    noise = np.full(12, 0.01)
+    thin = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.01, 0.03, 0.1, 0.4, 0.46, 0.0, 0.0])
+    short = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.54, 0.46, 0.0, 0.0])
+    goes_on, ends = (estimate(shares, noise, LINE)[0] for shares in (thin, short))
+    assert goes_on[4] > 2.0 * ends[7]
+    alike = LINE._replace(kinship=0.0)
+    goes_on, ends_too = (estimate(shares, noise, alike)[0] for shares in (thin, short))
+    assert goes_on[4] < 2.0 * ends_too[7]
+    apart = LINE._replace(again=LINE.rise)
+    assert estimate(short, noise, apart)[0][1] > 3.0 * ends[1]
 
 
 @pytest.mark.parametrize("chain", [LINE, SHELLS])
@@ -539,14 +571,18 @@ def test_shares_are_recovered_at_vanishing_noise(chain: Chain, sigma: float) -> 
 @pytest.mark.parametrize("chain", [LINE, SHELLS])
 @pytest.mark.parametrize("sigma", [1e-3, 0.01, 0.02])
 def test_shares_are_shares(chain: Chain, sigma: float) -> None:
-    """They are ≥ 0, and sum to 0.8 to 1.4 where the noise is small enough to tell; seeded."""
+    """They are ≥ 0, and sum to 0.8 to 1.4 where the noise is small enough to tell; seeded.
+
+    What one is larger by others are smaller by.
+    """
     rng = np.random.default_rng(3)
     totals = []
     for _ in range(60):
         shares = rng.dirichlet(np.full(12, 0.3))
-        found = smooth(shares + sigma * rng.standard_normal(12), np.full(12, sigma), chain).shares
-        assert (found >= 0.0).all()
-        totals.append(found.sum())
+        found = smooth(shares + sigma * rng.standard_normal(12), np.full(12, sigma), chain)
+        assert (found.shares >= 0.0).all()
+        assert np.abs(found.covariance.sum(axis=1)).max() < 1e-6 * np.diag(found.covariance).max()
+        totals.append(found.shares.sum())
     assert min(totals) > 0.8
     assert max(totals) < 1.4
 
@@ -766,7 +802,7 @@ def test_the_weight_of_the_line_is_the_best_one() -> None:
 
 def alone(shares: FloatArray) -> Smoothed:
     """Return shares that are known."""
-    return Smoothed(shares, np.zeros(len(shares)))
+    return Smoothed(shares, np.zeros((len(shares),) * 2))
 
 
 def few_cuts(line: LineBins) -> LineBins:

@@ -61,7 +61,7 @@ def test_the_line_reaches_as_far_as_the_survey_saw_records() -> None:
     beyond = np.zeros(len(shells.edges) + 1 - shells.far)
     beyond[0] = 1.0  # far from the prior's centre
     nobody = np.zeros(len(line.edges) + 1)
-    survey = surveyed(Smoothed(nobody, nobody), beyond, beyond, (line, shells))
+    survey = surveyed(Smoothed(nobody, np.outer(nobody, nobody)), beyond, beyond, (line, shells))
     found = choose_interval(survey, (line, shells), frame, sigma=1e-6, radius=1.0)
     reach = AHEAD * shells.edges[shells.far]
     assert found.low <= max(start - reach, prior.span[0]) + prior.step

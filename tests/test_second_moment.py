@@ -273,7 +273,7 @@ def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
     shells = np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     line, far = rng.dirichlet(np.ones(len(ends) - 1)), rng.dirichlet(np.ones(len(shells) - 1))
     clip, none = clip_of(float(low), float(high), radius), np.zeros(len(off.edges) + 1 - off.far)
-    survey = surveyed(Smoothed(line, np.zeros(len(line))), none, none, (along, off))
+    survey = surveyed(Smoothed(line, np.zeros((len(line),) * 2)), none, none, (along, off))
     doubled = 2.0 * far  # which need not sum to 1
     found = spread(survey, doubled, (along, off), clip, frame, 0.01, 60.0, moved=False)
     many = 10**6
@@ -303,7 +303,7 @@ def test_what_is_lost_is_the_mean_length_beyond_the_clip() -> None:
     line, shells = np.zeros(len(along.edges) + 1), np.zeros(len(off.edges) + 1)
 
     def lost(*, moved: bool = False) -> tuple[float, float, float]:
-        survey = surveyed(Smoothed(line, np.zeros(len(line))), more, more, bins)
+        survey = surveyed(Smoothed(line, np.zeros((len(line),) * 2)), more, more, bins)
         found = spread(survey, shells, bins, clip, frame, noise, diameter, moved=moved)
         return found.lost_below, found.lost_above, found.lost_rest
 
@@ -347,8 +347,9 @@ def test_the_mean_is_moved_by_what_is_clipped_above_less_what_is_below() -> None
     line, shells = np.zeros(len(along.edges) + 1), np.zeros(len(off.edges) + 1)
     line[0], line[-1], variances = 0.1, 0.3, np.zeros(len(line))
     inside = int(np.searchsorted(along.edges, along.start))
-    variances[0], variances[-1], variances[inside] = 0.02**2, 0.01**2, 1.0
-    survey = surveyed(Smoothed(line, variances), more, more, (along, off))
+    variances[0], variances[-1], variances[inside] = 0.02**2, 0.01**2, 0.03**2
+    given_sum = np.diag(variances) - np.outer(variances, variances) / variances.sum()
+    survey = surveyed(Smoothed(line, given_sum), more, more, (along, off))
     found, whole = (
         spread(survey, shells, (along, off), clip, frame, 0.01, 60.0, moved=moved)
         for moved in (True, False)
@@ -357,7 +358,8 @@ def test_the_mean_is_moved_by_what_is_clipped_above_less_what_is_below() -> None
     assert along.edges[-1] > high
     assert low < along.edges[inside - 1] < along.edges[inside] < high  # not clipped
     assert found.shift == pytest.approx(0.3 * above - 0.1 * below)
-    assert found.unsure == pytest.approx(math.hypot(0.02 * below, 0.01 * above))
+    own, left = np.array([0.02, 0.01, 0.03]) ** 2, np.array([-below, above, 0.0])
+    assert found.unsure == pytest.approx(math.sqrt(own @ left**2 - (own @ left) ** 2 / own.sum()))
     assert (whole.shift, whole.unsure) == (0.0, 0.0)
     seen = of_clip(9, np.zeros(15), np.zeros(15), clip, frame, spot=1.0, spread=found, sigma=0.1)
     middle, _ = rounds.observe(np.zeros(15), clip, frame, spot=1.0, shift=found.shift, sigma=0.1)
@@ -390,7 +392,7 @@ def test_what_the_shift_adds_is_the_variance_of_where_records_lie() -> None:
     rng, noise = np.random.default_rng(11), 0.01
     shares = rng.dirichlet(np.ones(len(along.edges) + 1))
     none = np.zeros(len(off.edges) + 1 - off.far)
-    survey = surveyed(Smoothed(shares, np.full(len(shares), noise**2)), none, none, (along, off))
+    survey = surveyed(Smoothed(shares, noise**2 * np.eye(len(shares))), none, none, (along, off))
     clip, shells = clip_of(along.start - 4.0, along.start + 3.0, 1.0), np.ones(len(off.edges) + 1)
     found = spread(survey, shells, (along, off), clip, frame, noise, 60.0, moved=True)
     first, _, _ = clipped_moments(along.ends, clip.low, clip.high)

@@ -1,12 +1,14 @@
 """What a noisy histogram says: the posterior mean of each bin's share of the records.
 
 The prior is a chain along the bins. A bin is empty or holds a share on a geometric ladder of
-levels. From an empty bin the next one is empty too, except with a small probability `rise`; from a
-filled one the next is empty with probability `drop`, else filled, with levels that are the more
-likely the nearer. The noise is Gaussian of known scale, so the posterior is exact (forward and
-backward sums). At last the shares are made to sum to 1, as they must, by moving each in proportion
-to its variance. All of it is post-processing. The constants were set by hand: ``python -m
-tests.tuning`` tries others on public images.
+levels. At first bins are empty; each fills the next with probability `rise`. From a filled one the
+next is empty with probability `drop`, else filled, with levels that are the more likely the nearer:
+so a tail that thins out is thought to go on where noise hides it, and one that ends at a stroke to
+have ended. Once they are empty again they stay so, except with a small probability `again`: records
+of one class lie together. The noise is Gaussian of known scale, so the posterior is exact (forward
+and backward sums). At last the shares are made to sum to 1, as they must, by moving each in
+proportion to its variance. All of it is post-processing. The constants were set by hand: ``python
+-m tests.tuning`` tries others on public images.
 """
 
 import math
@@ -14,6 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry.compiling import compiled
@@ -27,8 +30,6 @@ WIDTH = 0.25
 """Standard deviation of a share around its level, relative to it: no gap between levels."""
 DOUBT = 3.0
 """Standard deviations by which the sum of the shares is corrected at most."""
-KINSHIP = 0.162
-"""A level is exp(−KINSHIP) as likely one rung farther away: 1.5^(−1/2.5)."""
 
 
 class Chain(NamedTuple):
@@ -38,23 +39,33 @@ class Chain(NamedTuple):
     ----------
     first : float
         Probability that the first bin is filled.
-    rise, drop : float
-        Probability that a bin is filled after an empty one, empty after a filled one.
+    rise, again, drop : float
+        Probability that a bin is filled where none was before it, and after an empty one that came
+        after a filled one; that it is empty after a filled one.
+    kinship : float
+        A level is exp(−kinship) as likely one rung farther away.
+    apart : bool
+        Whether the first bin says nothing of the others.
     """
 
     first: float
     rise: float
+    again: float
     drop: float
+    kinship: float
+    apart: bool
 
 
-LINE = Chain(first=0.12, rise=0.06, drop=0.2)
+LINE = Chain(first=0.05, rise=0.06, again=0.003, drop=0.15, kinship=0.4, apart=True)
 """Along the line; the first bin is that of featureless images.
 
-The histograms of `tiles`, PneumoniaMNIST and BreastMNIST rise with 0.07 to 0.10, and drop with 0.38
-to 0.15, where from 5 % down to 0.05 % of the records fill a bin. The more it rises, the less means
-err whose records have a thin tail, and the more all others.
+Bins of 1 % of the records or more rise with 0.09 to 0.14 and drop with 0.19 to 0.33 in `tiles`,
+PneumoniaMNIST and BreastMNIST, and none lies apart from the others; bins of fewer drop more rarely.
+The more rarely a tail ends, and the more likely bins lie apart, the less means err whose records
+have a thin tail, and the more all others; the more likely images are featureless, the less means
+err of classes that hold some, and the wider the regions of all others are.
 """
-SHELLS = Chain(first=0.5, rise=0.002, drop=0.2)
+SHELLS = Chain(first=0.5, rise=0.002, again=0.002, drop=0.2, kinship=0.162, apart=False)
 """Outwards from the centre; there 0 to 0.09 and 0.15 to 0.18.
 
 The rise is held small: far shells are many and nearly always empty, and one that noise alone seems
@@ -67,12 +78,14 @@ class Smoothed(NamedTuple):
 
     Attributes
     ----------
-    shares, variances : array, shape (b,)
-        Posterior mean of each bin's share of the records, at least 0, and its variance.
+    shares : array, shape (b,)
+        Posterior mean of each bin's share of the records, at least 0.
+    covariance : array, shape (b, b)
+        Of the shares, given the histogram and that they sum to 1.
     """
 
     shares: FloatArray
-    variances: FloatArray
+    covariance: FloatArray
 
 
 def smooth(counts: FloatArray, noise: FloatArray, chain: Chain) -> Smoothed:
@@ -87,27 +100,34 @@ def smooth(counts: FloatArray, noise: FloatArray, chain: Chain) -> Smoothed:
     chain : Chain
         The prior.
     """
-    mean, variance = estimate(counts, noise, chain)
-    whole = variance.sum()
+    mean, covariance = estimate(counts, noise, chain)
+    each = covariance.sum(axis=1)
+    whole = max(float(each.sum()), 1e-300)
     missing = min(max(1.0 - mean.sum(), -DOUBT * math.sqrt(whole)), DOUBT * math.sqrt(whole))
-    return Smoothed(np.maximum(mean + missing * variance / whole, 0.0), variance)
+    covariance -= np.outer(each, each) / whole
+    return Smoothed(np.maximum(mean + missing * each / whole, 0.0), covariance)
 
 
 def estimate(counts: FloatArray, noise: FloatArray, chain: Chain) -> tuple[FloatArray, FloatArray]:
-    """Return posterior mean and variance of some of the shares, (b,) each: their sum is unknown."""
+    """Return posterior mean and covariance of some of the shares: their sum is unknown."""
     levels = _levels(LEAST * float(noise.min()), LADDER)
-    return posterior(counts, noise, levels, _moves(len(levels) - 1, chain, KINSHIP), chain.first)
+    known = levels, _moves(len(levels) - 2, chain)
+    if not chain.apart:
+        return posterior(counts, noise, *known, chain.first)
+    alone = posterior(counts[:1], noise[:1], *known, chain.first)
+    others = posterior(counts[1:], noise[1:], *known, chain.rise)
+    return np.append(alone[0], others[0]), block_diag(alone[1], others[1])
 
 
 def posterior(
     counts: FloatArray, noise: FloatArray, levels: FloatArray, moves: FloatArray, first: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the posterior mean and variance of each share, (b,) each."""
+    """Return the posterior mean and covariance of the shares, (b,) and (b, b); see `_levels`."""
     spread, own = noise[:, None] ** 2, (WIDTH * levels) ** 2
     fit = -0.5 * ((counts[:, None] - levels) ** 2 / (spread + own) + np.log(spread + own))
     fit = np.exp(np.maximum(fit - fit.max(axis=1, keepdims=True), -600.0))
-    start = np.full(len(levels), first / (len(levels) - 1))
-    start[0] = 1.0 - first
+    start = np.full(len(levels), first / (len(levels) - 2))
+    start[0], start[-1] = 1.0 - first, 0.0
     weights, ahead = np.empty_like(fit), np.empty_like(fit)
     passes(fit, moves, start, weights, ahead)
     weights *= ahead
@@ -115,25 +135,29 @@ def posterior(
     gain = own / (own + spread)
     share = levels + gain * (counts[:, None] - levels)
     mean = (weights * share).sum(axis=1)
-    return mean, (weights * ((share - mean[:, None]) ** 2 + gain * spread)).sum(axis=1)
+    away = share - mean[:, None]
+    covariance = np.diag((weights * (away**2 + gain * spread)).sum(axis=1))
+    products(weights, away, moves, fit * ahead, covariance)
+    return mean, covariance
 
 
 @lru_cache(maxsize=64)
 def _levels(least: float, ratio: float) -> FloatArray:
-    """Return 0 and the rungs of the ladder from `least` up to a share of 1."""
+    """Return the level of each state: 0 so far, the rungs from `least` up to 1, 0 once more."""
     rungs = max(1, math.ceil(-math.log(least) / math.log(ratio)))
-    return np.concatenate([[0.0], least * ratio ** np.arange(rungs)])
+    return np.concatenate([[0.0], least * ratio ** np.arange(rungs), [0.0]])
 
 
 @lru_cache(maxsize=64)
-def _moves(rungs: int, chain: Chain, kinship: float) -> FloatArray:
-    """Return the transition probabilities between empty and the levels, (rungs + 1, rungs + 1)."""
-    steps = np.arange(rungs)
-    kin = np.exp(-kinship * np.abs(steps[:, None] - steps))
-    moves = np.empty((rungs + 1, rungs + 1))
-    moves[0, 0], moves[0, 1:] = 1.0 - chain.rise, chain.rise / rungs
-    moves[1:, 0] = chain.drop
-    moves[1:, 1:] = (1.0 - chain.drop) * kin / kin.sum(axis=1, keepdims=True)
+def _moves(rungs: int, chain: Chain) -> FloatArray:
+    """Return the transition probabilities between the states, (rungs + 2, rungs + 2)."""
+    steps, filled = np.arange(rungs), slice(1, -1)
+    kin = np.exp(-chain.kinship * np.abs(steps[:, None] - steps))
+    moves = np.zeros((rungs + 2, rungs + 2))
+    moves[0, 0], moves[0, filled] = 1.0 - chain.rise, chain.rise / rungs
+    moves[filled, filled] = (1.0 - chain.drop) * kin / kin.sum(axis=1, keepdims=True)
+    moves[filled, -1] = chain.drop
+    moves[-1, -1], moves[-1, filled] = 1.0 - chain.again, chain.again / rungs
     return moves
 
 
@@ -166,3 +190,32 @@ def passes(
             ahead[j - 1, s], best = total, max(best, total)
         for s in range(states):
             ahead[j - 1, s] /= best
+
+
+@compiled
+def products(
+    weights: FloatArray,
+    away: FloatArray,
+    moves: FloatArray,
+    onwards: FloatArray,
+    covariance: FloatArray,
+) -> None:
+    """Write the covariances of two bins, off the diagonal; `away` are their states' from the mean.
+
+    From a state of one bin the next one's are as likely as `moves` times `onwards`, what is seen
+    from there on: so the mean of a later bin follows, step by step back, given each state.
+    """
+    bins, states = away.shape
+    for j in range(1, bins):
+        later = away[j].copy()
+        for i in range(j - 1, -1, -1):
+            seen, total = later * onwards[i + 1], 0.0
+            for s in range(states):
+                chance = 0.0
+                later[s] = 0.0
+                for t in range(states):
+                    later[s] += moves[s, t] * seen[t]
+                    chance += moves[s, t] * onwards[i + 1, t]
+                later[s] /= max(chance, 1e-300)
+                total += weights[i, s] * away[i, s] * later[s]
+            covariance[i, j] = covariance[j, i] = total

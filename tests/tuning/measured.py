@@ -135,12 +135,18 @@ def _place(known: dict[str, list[Records]]) -> list[Measured]:
     ]
 
 
-def _transitions(histogram: Callable[[View], FloatArray], records: Records) -> FloatArray:
-    """Return first, rises, empty bins before the last, drops, filled bins before the last."""
+def _transitions(
+    chain: smoothing.Chain, histogram: Callable[[View], FloatArray], records: Records
+) -> FloatArray:
+    """Return whether the first is filled; rises, first and again, and drops; bins before each."""
     filled = histogram(view(records)) >= FILLED
+    first, filled = filled[0], filled[1:] if chain.apart else filled
     before, after = filled[:-1], filled[1:]
-    rise, drop = np.sum(~before & after), np.sum(before & ~after)
-    return np.array([filled[0], rise, np.sum(~before), drop, np.sum(before)], dtype=float)
+    some = np.maximum.accumulate(before)  # a bin up to this one is filled
+    fresh, over = ~some, some & ~before
+    rises = [np.sum(fresh & after), np.sum(over & after), np.sum(before & ~after)]
+    bins = [np.sum(fresh), np.sum(over), np.sum(before)]
+    return np.array([first, *rises, *bins], dtype=float)
 
 
 def _shells(seen: View) -> FloatArray:
@@ -158,16 +164,15 @@ def _line(seen: View) -> FloatArray:
 
 
 def _chains(known: dict[str, list[Records]]) -> list[Measured]:
-    """Return how often histograms without noise begin filled, rise and drop."""
+    """Return how often histograms without noise begin filled, rise, rise again and drop."""
     out = []
     for title, chain, histogram in [
         ("LINE", smoothing.LINE, _line),
         ("SHELLS", smoothing.SHELLS, _shells),
     ]:
-        found = _by_set(known, partial(_transitions, histogram))
+        found = _by_set(known, partial(_transitions, chain, histogram))
         rates = {
-            name: np.array([m[0], m[1] / max(m[2], 1.0), m[3] / max(m[4], 1.0)])
-            for name, m in found.items()
+            name: np.append(m[0], m[1:4] / np.maximum(m[4:], 1.0)) for name, m in found.items()
         }
         out += [
             Measured(
@@ -175,7 +180,7 @@ def _chains(known: dict[str, list[Records]]) -> list[Measured]:
                 getattr(chain, field),
                 {name: float(values[i]) for name, values in rates.items()},
             )
-            for i, field in enumerate(smoothing.Chain._fields)
+            for i, field in enumerate(("first", "rise", "again", "drop"))
         ]
     return out
 

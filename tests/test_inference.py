@@ -36,6 +36,7 @@ from pipeline.inference.regions import CLIPPED, NOISY
 from pipeline.inference.released import read
 from pipeline.mean import AdaptivePlan, Observed, Records, Release, SinglePlan, admit, mean
 from pipeline.mean.observed import as_values, noise_edge, noisy_covariance
+from pipeline.mean.pooling import Part, pool
 from pipeline.mean.second_moment import FACTOR
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
@@ -496,6 +497,21 @@ def test_the_mean_of_all_is_by_size_whatever_they_differ_by() -> None:
         combine([entry(observed(moment=None))] * 2)
     with pytest.raises(ConfigError, match="between 0 and 1"):
         combine([entry(one)] * 2, 95)
+
+
+def test_the_common_mean_is_of_released_means_weighed_as_they_were_seen() -> None:
+    """What shrinkage moved them by moves it by their precision; likeness is judged without it."""
+    base = observed().base
+    one, two = observed(n=300), observed(n=100, sigma=0.0001, base=base)
+    rows, moved = [entry(one), entry(two)], FLAT.exp(base, np.full(FLAT.dim, 0.01))
+    before, after = combine(rows), combine([rows[0], rows[1] | {"point": moved.tolist()}])
+    spread = np.average([covariance(one), covariance(two)], axis=0, weights=[300, 100])
+    parts = [Part(seen.n, seen.offset, seen.noise + seen.lost) for seen in (one, two)]
+    step = pool(parts, spread).gains[1] @ FLAT.log(before.common.centre, moved)
+    shifted = FLAT.exp(before.common.centre, step)
+    assert FLAT.dist(after.common.centre, shifted) < 1e-9 < FLAT.dist(shifted, moved)
+    assert FLAT.dist(before.common.centre, shifted) > 0.001
+    assert after.statistic == before.statistic
 
 
 def test_geodesics_are_trusted_where_they_stand_out() -> None:

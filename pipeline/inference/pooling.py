@@ -5,14 +5,16 @@ squared and spread evenly, of what clipping may do (`Observed.lost`), is a part;
 single records is the mean of the Σ̂_i by size. That clipping does its worst in each hospital, and
 the same in all, is not reckoned with, as it is for one (``ellipsoids.py``).
 
-**Mean of all** records: Σ f_i·m_i of the released means m_i, f_i the share of hospital i in all
-records, with V = Σ f_i²·V_i; whatever they differ by. **Common mean**, of one population: by
-precision, the scatter of samples counted, so much nearer where one hospital saw little
-(``mean/pooling.py``). **Heterogeneity**: Cochran's Q = Σ (u_i − m)ᵀ(V_i + Σ/n_i)⁻¹(u_i − m), m the
-common mean, is χ² with d·(k − 1) degrees of freedom where the k hospitals are of one population;
-as V_i is on the safe side, Q is smaller. Where it is too large there is no common mean. Hospitals
-whose noise is too wide for a region (`NOISY`) do not enter Q, as what clipping did to them is not
-known: with fewer than two others nothing is found unlike.
+**Mean of all** records: Σ f_i·r_i of the released means r_i, f_i the share of hospital i in all
+records, with V = Σ f_i²·V_i; whatever they differ by. **Common mean**, of one population:
+Σ G_i·r_i, weighted by the precisions of the u_i, the scatter of samples counted, so much nearer
+where one hospital saw little (``mean/pooling.py``). Both are of released means, which are nearer
+than the u_i; their regions are as wide as of these, as that of one release is. **Heterogeneity**:
+Cochran's Q = Σ (u_i − m)ᵀ(V_i + Σ/n_i)⁻¹(u_i − m), m = Σ G_i·u_i, is χ² with d·(k − 1) degrees of
+freedom where the k hospitals are of one population; as V_i is on the safe side, Q is smaller. Where
+it is too large there is no common mean. Hospitals whose noise is too wide for a region (`NOISY`) do
+not enter Q, as what clipping did to them is not known: with fewer than two others nothing is found
+unlike.
 
 It holds for releases of disjoint people. Who is in several hospitals pays in each: their budgets
 compose, √Σμ_i² in GDP, Σρ_i in zCDP.
@@ -94,10 +96,12 @@ def combine(released: Sequence[Released], level: float = 0.95) -> Combined:
     statistic, freedom = _heterogeneity(hospitals, parts, spread)
     seen = [one.read.observed for one in hospitals]
     known = level, all(map(is_offered, seen)), max(one.unnoticed for one in seen)
+    means = np.stack([one.mean for one in hospitals])
+    weighed = np.einsum("kij,kj->i", common.gains, means)
     return Combined(
         n=sum(part.n for part in parts),
-        all=_region(manifold, base, _by_size(hospitals, parts), *known),
-        common=_region(manifold, base, (common.mean, common.of_law), *known),
+        all=_region(manifold, base, _by_size(means, parts), *known),
+        common=_region(manifold, base, (weighed, common.of_law), *known),
         statistic=statistic,
         freedom=freedom,
         p_value=float(chi2.sf(statistic, freedom)) if freedom else 1.0,
@@ -139,12 +143,12 @@ def _spread(hospitals: Sequence[Placed]) -> FloatArray:
     return np.average(spreads, axis=0, weights=[one.read.observed.n for one in wide])
 
 
-def _by_size(hospitals: Sequence[Placed], parts: Sequence[Part]) -> tuple[FloatArray, FloatArray]:
+def _by_size(means: FloatArray, parts: Sequence[Part]) -> tuple[FloatArray, FloatArray]:
     """Return the mean of all records, and the covariance of its error."""
     sizes = np.array([part.n for part in parts], dtype=np.float64)
     shares = sizes / sizes.sum()
-    mean = shares @ np.stack([one.mean for one in hospitals])
-    return mean, np.tensordot(shares**2, np.stack([part.covariance for part in parts]), axes=1)
+    covariances = np.stack([part.covariance for part in parts])
+    return shares @ means, np.tensordot(shares**2, covariances, axes=1)
 
 
 def _region(

@@ -30,11 +30,15 @@ SETTINGS = {
 def main() -> None:
     """Take a free port of this machine, print it, print ``ready``, serve until the pipe ends.
 
-    The port is taken here and never given back, so nobody else can stand in for the server.
+    The port is taken here and never given back, so nobody else can stand in for the server. Servers
+    of one home start one after another: each brings the database up to its version, which two at
+    once fail to do.
     """
     os.umask(0o077)
     os.environ.update(SETTINGS)
-    for path in Path(os.environ["PREFECT_HOME"]).expanduser().glob("prefect.db*"):
+    home = Path(os.environ["PREFECT_HOME"]).expanduser()
+    home.mkdir(parents=True, exist_ok=True)
+    for path in home.glob("prefect.db*"):
         path.chmod(0o600)
     servers: list[Any] = []
     end_with_parent(lambda: _end(servers))
@@ -42,26 +46,34 @@ def main() -> None:
     print(listener.getsockname()[1], flush=True)
 
     import uvicorn
+    from filelock import FileLock
     from prefect.server.api.server import create_app
 
-    app = guarded(create_app(ephemeral=True), os.environ["PREFECT_SERVER_API_AUTH_STRING"])
+    starting = FileLock(home / "starting.lock", mode=0o600)
+    starting.acquire()
+    secret = os.environ["PREFECT_SERVER_API_AUTH_STRING"]
+    app = guarded(create_app(ephemeral=True), secret, starting.release)
     servers.append(uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on")))
     servers[0].run(sockets=[listener])
     os._exit(0)  # all is written; taking the interpreter down would take seconds more
 
 
-def guarded(app: App, secret: str) -> App:
-    """Return `app` behind `secret`, ``user:password``; it prints ``ready`` once it has started."""
+def guarded(app: App, secret: str, started: Callable[[], object]) -> App:
+    """Return `app` behind `secret`, ``user:password``; `started` is called once it has started.
+
+    Then it prints ``ready``.
+    """
     expected = b"Basic " + base64.b64encode(secret.encode())
 
-    async def started(message: Message, send: Send) -> None:
+    async def tell(message: Message, send: Send) -> None:
         await send(message)
         if message["type"] == "lifespan.startup.complete":
+            started()
             print("ready", flush=True)
 
     async def answer(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await app(scope, receive, lambda message: started(message, send))
+            await app(scope, receive, lambda message: tell(message, send))
             return
         headers = [value for name, value in scope["headers"] if name == b"authorization"]
         if len(headers) == 1 and hmac.compare_digest(headers[0], expected):

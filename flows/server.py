@@ -91,13 +91,14 @@ def _lines(process: "subprocess.Popen[bytes]") -> "queue.SimpleQueue[str]":
 
 
 def _next(said: "queue.SimpleQueue[str]") -> str:
+    fault = f"did not start within {PATIENCE:.0f} s"
     with suppress(queue.Empty):
         if line := said.get(timeout=PATIENCE):
             return line
+        fault = "ended while it started"
     raise OutputError(
-        f"the Prefect server did not start within {PATIENCE:.0f} s in "
-        f"{os.environ['PREFECT_HOME']}; see why with PREFECT_LOGGING_LEVEL=ERROR, or let "
-        "PREFECT_HOME name a new folder"
+        f"the Prefect server {fault} in {os.environ['PREFECT_HOME']}; see why with "
+        "PREFECT_LOGGING_LEVEL=ERROR, or let PREFECT_HOME name a new folder"
     )
 
 

@@ -3,6 +3,7 @@
 import base64
 import os
 import pty
+import queue
 import re
 import select
 import signal
@@ -20,13 +21,15 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from filelock import FileLock, Timeout
 
 from flows import serve
 from flows.attached import start_attached
 from flows.launch_release import check_release
 from flows.serve import nights, planned_times
+from flows.server import _next
 from pipeline.cli import main
-from pipeline.errors import BudgetError, CovdpError
+from pipeline.errors import BudgetError, CovdpError, OutputError
 from pipeline.files import project_root
 from pipeline.ledger import Reservation, init_ledger
 from pipeline.privacy import GDP
@@ -69,18 +72,48 @@ def pay(ward: Path, run_key: str) -> None:
 def server(
     copy_prefect: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[int, Path, "subprocess.Popen[bytes]"]]:
-    """Give a guarded server that answers: its port, its folder, its process."""
+    """Give a guarded server that answers: its port, its folder, its process.
+
+    While it starts it holds the lock of its home, which the next one waits for.
+    """
     home = copy_prefect(tmp_path_factory.mktemp("guarded") / "home")
     (home / "prefect.db").chmod(0o644)
     environment = {"PREFECT_HOME": str(home), "PREFECT_SERVER_API_AUTH_STRING": SECRET}
     process = start_attached("flows.guarded", environment=environment, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    port = int(process.stdout.readline())
-    assert process.stdout.readline() == b"ready\n"
-    yield port, home, process
-    process.kill()
-    with process:  # closes its pipes
-        pass
+    try:
+        port, held = int(process.stdout.readline()), False
+        while not select.select([process.stdout], [], [], 0.02)[0]:
+            held |= is_held(home / "starting.lock")
+        assert process.stdout.readline() == b"ready\n"
+        assert held
+        assert not is_held(home / "starting.lock")
+        yield port, home, process
+    finally:
+        process.kill()
+        with process:  # closes its pipes
+            pass
+
+
+def is_held(lock: Path) -> bool:
+    """Tell whether another process holds a lock."""
+    try:
+        with FileLock(lock, mode=0o600, blocking=False):
+            return False
+    except Timeout:
+        return True
+
+
+def test_a_server_that_ends_is_not_said_to_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one that is slow to have ended; both with where, and what to do."""
+    monkeypatch.setenv("PREFECT_HOME", "/its/home")
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    said.put("")
+    with pytest.raises(OutputError, match=r"ended while it started in /its/home; see why with"):
+        _next(said)
+    monkeypatch.setattr("flows.server.PATIENCE", 0.01)
+    with pytest.raises(OutputError, match=r"did not start within 0 s in /its/home; see why with"):
+        _next(said)
 
 
 def ask(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str]]:

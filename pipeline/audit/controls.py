@@ -5,6 +5,7 @@ mechanism, and whose draws are not.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -27,7 +28,7 @@ from pipeline.audit.cases import (
     STREAM_CASES,
     Case,
 )
-from pipeline.audit.persons import images_as_records
+from pipeline.audit.persons import NEAR, images_as_records, person_transcripts
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
 from pipeline.mechanisms.capabilities import small
@@ -153,6 +154,7 @@ CONTROLS: tuple[Case, ...] = (
         PERSON_CASES[0],
         fault="noise for one image of a person",
         broken=lambda case: images_as_records(case.calibrate()),
+        attack=partial(person_transcripts, places=NEAR),
     ),
     replace(
         STREAM_CASES["stream, first night"],

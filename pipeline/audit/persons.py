@@ -7,7 +7,7 @@ is in both classes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,14 @@ from pipeline.mechanisms.family import Neighbours, Points
 from pipeline.privacy import Budget, split
 
 CARD = Card(name="persons", kind="none", channels=1, classes=("first", "second"))
+Places: TypeAlias = tuple[Sequence[float], Sequence[float]]
 MANY = 5
 """Images that each of the others has, and that the one who is replaced has in a class, or more."""
-PLACES: tuple[Sequence[float], ...] = ([10, 7, 5, 2, 0], [6, 6, 6, 6, 6])
-"""Logarithms of eigenvalues, between which the images of the one who is replaced move.
+NEAR: Places = ([10, 7, 5, 2, 0], [6, 6, 6, 6, 6])
+"""Logarithms of eigenvalues that lie inside of most clips, which are close around the others.
 
-Inside of most clips, which lie close around the others: images beyond move a mean by no more.
+What is replaced moves a mean by less than between `ENDS`, but in more of the releases: where many
+images move it, more is shown by that.
 """
 
 
@@ -121,13 +123,13 @@ class PersonTranscripts:
         return None
 
 
-def albums() -> tuple[Album, Album]:
+def albums(places: Places = (ENDS[0], ENDS[1])) -> tuple[Album, Album]:
     """Return two albums that differ in one person, who is in both classes.
 
     Their images are at one place in the first class and at the other in the second; those in their
     place the other way round, and more of them. All others have `MANY` images in one class.
     """
-    one, other = PLACES
+    one, other = places
     return _album(one, other, MANY), _album(other, one, MANY + 3)
 
 
@@ -147,10 +149,10 @@ def _album(first: Sequence[float], second: Sequence[float], many: int) -> Album:
     return Album(points, np.array(labels), np.array(people))
 
 
-def person_transcripts(mechanism: Mechanism) -> Neighbours:
+def person_transcripts(mechanism: Mechanism, places: Places = (ENDS[0], ENDS[1])) -> Neighbours:
     """Score the log-likelihood ratio of a transcript; all images of one person change."""
     assert isinstance(mechanism, PersonTranscripts)
-    pair = albums()
+    pair = albums(places)
     sides = [mechanism.ready(album) for album in pair]
 
     def log_ratio(told: Sequence[FloatArray]) -> float:

@@ -94,9 +94,8 @@ def spread(
     variance = unnoticed = below = above = shift = unsure = swing = added = 0.0
     if along is not None and survey.line is not None:
         shares, ends = survey.line.shares, along.ends
-        under, over = survey.below, survey.above
-        if moved:
-            under, over = survey.far_below, survey.far_above
+        far, whole = (survey.far_below, survey.far_above), (survey.below, survey.above)
+        under, over = far if moved else whole
         first, second, _ = clipped_moments(ends, clip.low, clip.high)
         weights = _weights(shares)
         variance = max(float(weights @ second) - float(weights @ first) ** 2, 0.0)

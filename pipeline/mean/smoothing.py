@@ -56,7 +56,7 @@ class Chain(NamedTuple):
     apart: bool
 
 
-LINE = Chain(first=0.05, rise=0.06, again=0.003, drop=0.15, kinship=0.4, apart=True)
+LINE = Chain(first=0.07, rise=0.06, again=0.003, drop=0.15, kinship=0.4, apart=True)
 """Along the line; the first bin is that of featureless images.
 
 Bins of 1 % of the records or more rise with 0.09 to 0.14 and drop with 0.19 to 0.33 in `tiles`,

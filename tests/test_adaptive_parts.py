@@ -602,8 +602,8 @@ def test_smoothing_survives_nonsense(chain: Chain) -> None:
     """Counts that no records have give finite shares ≥ 0."""
     for value in (-1e6, -1.0, 0.0, 3.0, 1e6):
         for sigma in (1e-12, 1e-3, 1.0, 1e9):
-            for counts in (np.full(9, value), np.append(value, np.zeros(8))):
-                found = smooth(counts, np.full(9, sigma), chain).shares
+            for counts in (np.full(9, value), np.append(value, np.zeros(8)), np.full(1, value)):
+                found = smooth(counts, np.full(len(counts), sigma), chain).shares
                 assert np.isfinite(found).all()
                 assert (found >= 0.0).all()
 

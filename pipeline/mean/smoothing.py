@@ -112,7 +112,7 @@ def estimate(counts: FloatArray, noise: FloatArray, chain: Chain) -> tuple[Float
     """Return posterior mean and covariance of some of the shares: their sum is unknown."""
     levels = _levels(LEAST * float(noise.min()), LADDER)
     known = levels, _moves(len(levels) - 2, chain)
-    if not chain.apart:
+    if not chain.apart or len(counts) == 1:
         return posterior(counts, noise, *known, chain.first)
     alone = posterior(counts[:1], noise[:1], *known, chain.first)
     others = posterior(counts[1:], noise[1:], *known, chain.rise)

@@ -25,7 +25,6 @@ from skips import (  # noqa: F401  (hooks)
 )
 
 from flows.attached import start_attached
-from pipeline.geometry import inductive
 from pipeline.mean import rounds
 
 # Prefect configures logging when it is first imported, which shuts the handlers that exist; absl's,
@@ -52,12 +51,6 @@ def private_markers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COVDP_MARKERS", str(tmp_path_factory.mktemp("markers", numbered=True)))
         yield
-
-
-@pytest.fixture
-def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take 100 steps of an inductive mean, not 2000: its sensitivity is D/n for any number."""
-    monkeypatch.setattr(inductive, "STEPS", 100)
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ MEDIUM = one_each(
 )
 """Name → one of a few dimensions."""
 
-WALKED = [name for name, space in MEDIUM.items() if space.flat or hasattr(space, "walk_reach")]
-"""The manifolds with a bound on the rounding of an inductive mean: where the adaptive mean is."""
+BOUNDED = [name for name, space in MEDIUM.items() if space.flat or hasattr(space, "log_reach")]
+"""The manifolds with a bound on the rounding of a barycentre: where the adaptive mean is."""
 
 
 def charted(manifold: Manifold) -> Manifold:

@@ -69,7 +69,7 @@ class Trial(NamedTuple):
 
 def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
     """Return E dist of the papers' release and its standard error, 0 where it is exact."""
-    manifold, n, mean = ready.records.manifold, ready.records.n, ready.records.inductive.point
+    manifold, n, mean = ready.records.manifold, ready.records.n, ready.records.barycentre.point
     if manifold.flat:
         return published(radius, n, mu, manifold.dim), 0.0
     first, second = (
@@ -82,7 +82,7 @@ def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
     for _ in range(40):
         try:
             base = first.sample(mean, size=1, rng=rng).points
-            found = second.sample(ready.records.inductive.point, base=base, size=1, rng=rng).points
+            found = second.sample(ready.records.barycentre.point, base=base, size=1, rng=rng).points
             errors.append(manifold.dist(mean, found[0]))
         except DomainError:  # noise beyond what doubles hold: left out, which favours the papers
             continue
@@ -92,7 +92,7 @@ def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
 def errors_of(ready: Prepared, mu: float, noise: Noise | int, *, size: int) -> FloatArray:
     """Return how far `size` means are from the exact one."""
     draws = drawn(ready, GDP(mu), noise, size=size)
-    return ready.records.space.dist(ready.records.inductive.point, draws.outputs)
+    return ready.records.space.dist(ready.records.barycentre.point, draws.outputs)
 
 
 def trial(ready: Prepared, radius: float, mu: float, *, size: int, least: int = 0) -> Trial:

@@ -212,7 +212,7 @@ def test_a_mechanism_without_hardened_noise_is_refused_by_the_lattice() -> None:
         mean(describe(images(5, 1)), GDP(1.0), plan=SinglePlan(footpoint="all"), **args)
 
 
-@pytest.mark.parametrize("plan", [AdaptivePlan(), SinglePlan(statistic="inductive")])
+@pytest.mark.parametrize("plan", [AdaptivePlan(), SinglePlan(statistic="barycentre")])
 def test_a_mean_whose_rounding_is_not_bounded_is_refused(plan: AdaptivePlan | SinglePlan) -> None:
     """Hyperbolic records farther out than rounding was measured: refused before noise is drawn."""
     manifold = MANIFOLDS["hyperbolic"](dim=3)

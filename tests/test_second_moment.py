@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_manifolds import WALKED
+from sample_manifolds import BOUNDED
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
@@ -171,8 +171,7 @@ def sample(name: str) -> tuple[Prepared, Prepared, Manifold, Domain]:
     return (*both, manifold, facts)
 
 
-@pytest.mark.usefixtures("short_walks")
-@pytest.mark.parametrize("name", WALKED)
+@pytest.mark.parametrize("name", BOUNDED)
 def test_the_mean_is_the_same_with_it_and_without(name: str) -> None:
     """Bit for bit, at any budget: the same noise, the same costs, the same result."""
     paired, alone, _, _ = sample(name)
@@ -204,8 +203,7 @@ def test_the_noise_of_the_second_moment_is_what_is_said() -> None:
     assert low < diagonal < high
 
 
-@pytest.mark.usefixtures("short_walks")
-@pytest.mark.parametrize("name", WALKED)
+@pytest.mark.parametrize("name", BOUNDED)
 def test_without_noise_it_says_mean_and_covariance_of_the_records(name: str) -> None:
     """Where nothing is clipped: base, offset and moment give back the records' own, to 1e-4."""
     paired, _, _, _ = sample(name)
@@ -224,7 +222,6 @@ def test_without_noise_it_says_mean_and_covariance_of_the_records(name: str) -> 
     assert seen.n == 60
 
 
-@pytest.mark.usefixtures("short_walks")
 def test_a_whole_region_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all of it is covered there is no clip to take a second moment in."""
     monkeypatch.setattr(rounds, "choose", lambda *_, **__: clip_of(0.0, 1.0, 1.0, whole=True))
@@ -238,8 +235,7 @@ def test_a_whole_region_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not seen.lost.any()
 
 
-@pytest.mark.usefixtures("short_walks")
-@pytest.mark.parametrize("name", WALKED)
+@pytest.mark.parametrize("name", BOUNDED)
 def test_it_is_read_back_from_json(name: str) -> None:
     """All numbers to the last bit; the base as a point of the manifold."""
     paired, _, manifold, _ = sample(name)

@@ -38,7 +38,7 @@ from pipeline.results import read_rows
 TESTS = Path(__file__).parent
 LAWS = (
     *("laws_manifold", "laws_mechanism", "mean", "private_mean", "descriptors", "audit"),
-    *("adaptive", "inductive", "guards"),
+    *("adaptive", "barycentre", "guards"),
 )
 CARD = 'kind = "raw"\nchannels = 1\nheight = 12\nwidth = 10\nclasses = ["well", "ill"]\n'
 EXPERIMENT = """\

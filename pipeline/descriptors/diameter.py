@@ -201,14 +201,16 @@ def _rounding(spec: Descriptor, pixels: int, eta: float, trace: float, known: Co
     itself, the angle, may err by 4u of its value, which twice meets in an entry. A backward stable
     eigen or Cholesky decomposition counts for at most 16·k·u·(T + kη). Let e be the total.
 
-    What that makes of the coordinates is the metric's (`Covariances.rounding`).
+    With η of 4e or more each factorisation succeeds, and its correction is relative to the matrix
+    at most e/(η − e) ≤ 1/3 (``mean/records.py``). What the errors make of the coordinates is the
+    metric's (`Covariances.rounding`).
     """
     largest = trace + spec.k * eta
     moments = 4 * UNIT * largest if spec.exact else (3 * pixels + 32) * UNIT * spec.norm_bound
     error = moments + 16 * spec.k * UNIT * largest
-    if error >= eta:
+    if 4.0 * error >= eta:
         raise ConfigError(
-            f"eta must be larger than the rounding errors of {spec.name}, {error:.1e} at this "
-            f"size, found {eta}; the papers use 1e-6"
+            f"eta must be larger than 4 times the rounding errors of {spec.name}, {error:.1e} at "
+            f"this size, found {eta}; the papers use 1e-6"
         )
     return known.rounding(error / (eta - error), largest)

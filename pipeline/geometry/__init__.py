@@ -5,12 +5,11 @@ directions; ``linalg.py``, stacks of small matrices, on ``compiling.py``, ``loop
 and ``factoring.py``; ``covariances.py``, what a metric knows of covariance descriptors, with
 ``spectrum.py``; ``spd.py``, ``affine.py``, and with ``vectors.py`` the manifolds of vectors:
 ``hyperbolic.py``, ``sphere.py``, ``kendall.py``. ``chart.py`` and ``normal_chart.py`` show points
-as coordinates. ``registry.py`` has them by name; ``pulls.py``, ``mean.py`` and ``inductive.py``
-hold the means.
+as coordinates. ``registry.py`` has them by name; ``pulls.py`` and ``mean.py`` hold the
+means.
 """
 
-from pipeline.geometry.chart import FlatChart, flat_chart
-from pipeline.geometry.inductive import InductiveMean, inductive_mean, inductive_mean_of_parts
+from pipeline.geometry.chart import FlatChart, chart_of, flat_chart, from_chart, to_chart
 from pipeline.geometry.kendall import preshape
 from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import Manifold, Point
@@ -28,21 +27,21 @@ __all__ = [
     "MANIFOLDS",
     "FlatChart",
     "FrechetMean",
-    "InductiveMean",
     "Manifold",
     "NormalChart",
     "Point",
+    "chart_of",
     "find_manifold",
     "flat_chart",
     "frechet_mean",
     "frechet_mean_of_parts",
+    "from_chart",
     "gradient",
     "gradient_norm",
-    "inductive_mean",
-    "inductive_mean_of_parts",
     "preshape",
     "sym_exp",
     "sym_log",
+    "to_chart",
     "unvecd",
     "vecd",
 ]

@@ -1,7 +1,7 @@
 """SPD(k) with the affine-invariant metric."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,8 +30,8 @@ def _where(first: tuple[int, ...], second: tuple[int, ...]) -> NDArray[np.int64]
 def _run(kernel: Callable[..., bool], count: int, *arguments: Any, share: int = SHARE) -> None:
     if not spread(kernel, count, *arguments, share=share):
         raise ConvergenceError(
-            f"Jacobi rotations did not settle in {loops.SWEEPS} sweeps: base and point are too far "
-            "apart for floats; bring them closer together"
+            "numbers have left the range of floats: base and point are too far apart; bring them "
+            "closer together"
         )
 
 
@@ -88,26 +88,6 @@ def mean_logs(
     return rotations @ total @ rotations.swapaxes(-1, -2), spreading
 
 
-def walk(chunks: Iterable[FloatArray]) -> FloatArray:
-    """Return a factor C of the last place of an inductive mean, S = C Cᵀ, lower triangular.
-
-    Parameters
-    ----------
-    chunks : iterable of (m, k, k) arrays
-        Cholesky factors of the points in the order of the walk, one point or more in all; step
-        t = 2, 3, … goes 1/t of the way.
-    """
-    at, taken = np.empty((0, 0)), 0
-    for factors in chunks:
-        first = 0 if taken else 1
-        if not taken:
-            at = np.array(factors[0])
-        if not loops.walk(at, factors, np.arange(first, len(factors)), taken + first + 1):
-            raise ConvergenceError("Jacobi rotations did not settle: the points are too far apart")
-        taken += len(factors)
-    return at
-
-
 @dataclass(frozen=True)
 class AffineInvariant(Spd):
     """SPD(k) with the affine-invariant metric: dist(X, Y) = ‖log(X^{−1/2} Y X^{−1/2})‖_F.
@@ -124,7 +104,7 @@ class AffineInvariant(Spd):
     name: ClassVar[str] = "spd-affine-invariant"
     metric: ClassVar[str] = "affine-invariant"
     covariances: ClassVar[Covariances] = SPECTRAL
-    walk_reach: ClassVar[float] = math.inf  # the condition number sets the bound instead
+    log_reach: ClassVar[float] = math.inf  # the condition number sets the bound instead
     flat: ClassVar[bool] = False
     curvature: ClassVar[tuple[float, float]] = (-0.5, 0.0)
 
@@ -157,10 +137,23 @@ class AffineInvariant(Spd):
 
         return field
 
-    def walk(self, chunks: Iterable[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Return the end S of a walk through chunks of points, and its factor C, S = C Cᵀ."""
-        factor = walk(cholesky(chunk) for chunk in chunks)
-        return factor @ factor.T, factor
+    def factors(self, points: FloatArray) -> FloatArray:
+        """Return lower triangular factors C of points C·Cᵀ."""
+        return cholesky(points)
+
+    def logs_of_factors(self, factor: FloatArray, factors: FloatArray) -> FloatArray:
+        """Return vecd(log(C⁻¹ X C⁻ᵀ)), ``(..., d)``, for a factor C and factors of points X.
+
+        Logarithms at C·Cᵀ in another frame than that of `log`; `factor_exp` takes them back.
+        """
+        return vecd(_whitened_logs(factor, factors))
+
+    def factor_exp(self, factor: FloatArray, u: FloatArray) -> FloatArray:
+        """Return the triangular factor of C·exp(unvecd(u))·Cᵀ, ``(k, k)``."""
+        values, vectors = sym_eig(unvecd(u))
+        found = np.empty_like(factor)
+        loops.triangular((factor @ vectors) * np.exp(values / 2.0), found)
+        return found
 
     def factor_logs(self, base: FloatArray, factors: FloatArray) -> FloatArray:
         """Return log(base, C Cᵀ), ``(..., d)``, for factors C."""

@@ -86,6 +86,15 @@ class FlatChart:
         """Return points of the manifold that is charted as points of this chart."""
         return self.of.log(self.of.origin, points)
 
+    def points(self, coordinates: FloatArray) -> Point:
+        """Return points of this chart as points of the manifold, as near as doubles hold them.
+
+        Matrices are definite: what rounding left on the border is moved.
+        """
+        found = self.of.exp(self.of.origin, coordinates)
+        definite = getattr(self.of, "definite", None)
+        return found if definite is None else np.asarray(definite(found))
+
     def check(self, points: Point) -> FloatArray:
         """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""
         out = np.asarray(points, dtype=np.float64)
@@ -99,3 +108,22 @@ class FlatChart:
 def flat_chart(manifold: Manifold) -> Manifold:
     """Return the chart of a flat manifold, or the manifold itself if it is a chart already."""
     return manifold if isinstance(manifold, FlatChart) else FlatChart(manifold)
+
+
+def chart_of(manifold: Manifold) -> Manifold:
+    """Return where points are worked with: the chart of a flat manifold, else the manifold."""
+    return flat_chart(manifold) if manifold.flat else manifold
+
+
+def to_chart(manifold: Manifold, points: Point) -> Point:
+    """Return points of a manifold as points of `chart_of` it."""
+    if not manifold.flat or isinstance(manifold, FlatChart):
+        return points
+    return FlatChart(manifold).coordinates(points)
+
+
+def from_chart(manifold: Manifold, points: Point) -> Point:
+    """Return points of `chart_of` a manifold as its points; see `FlatChart.points`."""
+    if not manifold.flat or isinstance(manifold, FlatChart):
+        return points
+    return FlatChart(manifold).points(points)

@@ -95,7 +95,7 @@ class Hyperbolic:
     dim: int
     name: ClassVar[str] = "hyperbolic"
     metric: ClassVar[str] = "hyperbolic"
-    walk_reach: ClassVar[float] = 10.0
+    log_reach: ClassVar[float] = 10.0
     flat: ClassVar[bool] = False
     hadamard: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = True

@@ -91,8 +91,8 @@ def _jacobi(columns: FloatArray, squares: FloatArray, pairs: Indices, work: Work
                     columns[p, t, j] = first if turns[j] > 0.0 else x
                     columns[q, t, j] = second if turns[j] > 0.0 else y
         if still:
-            return True
-    return False
+            break
+    return True
 
 
 @compiled

@@ -106,8 +106,7 @@ def _svd(lowers: FloatArray, *, rights: bool) -> tuple[FloatArray, FloatArray, F
         settled = spread(loops.spectra, len(stack) - whole, stack[whole:], squares[whole:], right)
     if not settled:
         raise ConvergenceError(
-            f"Jacobi rotations did not settle in {loops.SWEEPS} sweeps: numbers have left the "
-            "range of floats; rescale the matrices towards 1"
+            "numbers have left the range of floats; rescale the matrices towards 1"
         )
     return squares.reshape(lowers.shape[:-1]), stack.reshape(lowers.shape).swapaxes(-1, -2), right
 

@@ -20,7 +20,7 @@ from pipeline.geometry.compiling import compiled
 
 Indices: TypeAlias = NDArray[Any]
 SWEEPS = 30
-"""Most Jacobi sweeps; 4 to 11 are needed in practice."""
+"""Most Jacobi sweeps; 4 to 11 are needed in practice. Whatever is left after so many is taken."""
 BLOCK = 256
 """Points summed one after the other; the sums of blocks are then added in order."""
 
@@ -45,7 +45,8 @@ def _jacobi(columns: FloatArray, squares: FloatArray, pairs: Indices) -> bool:
     """Rotate the k columns of a factor until they are orthogonal; write their squared norms.
 
     Row j of `columns` holds column j: its first k entries decide the rotations, entries after them
-    (for instance the identity, to collect the rotations) are carried along.
+    (for instance the identity, to collect the rotations) are carried along. Return False where a
+    square leaves the range of floats: never between condition numbers up to 1e100.
     """
     k, length = columns.shape
     tolerance = 4 * k * 2.0**-53  # a product and the rotations after it may leave 3k · 2⁻⁵³
@@ -77,8 +78,8 @@ def _jacobi(columns: FloatArray, squares: FloatArray, pairs: Indices) -> bool:
                     columns[p, t] = cosine * x - sine * y
                     columns[q, t] = sine * x + cosine * y
         if still:
-            return True
-    return False
+            break
+    return True  # nearly orthogonal at the least: no record ends a release by taking longer
 
 
 @compiled
@@ -217,7 +218,7 @@ def sums(
 
 
 @compiled
-def _triangular(columns: FloatArray, lower: FloatArray) -> None:
+def triangular(columns: FloatArray, lower: FloatArray) -> None:
     """Write the lower triangular L with L Lᵀ = G Gᵀ, G = `columns`, by plane rotations of G."""
     k = columns.shape[0]
     for i in range(k):
@@ -231,26 +232,3 @@ def _triangular(columns: FloatArray, lower: FloatArray) -> None:
                     columns[row, j] = cosine * y - sine * x
         for j in range(k):
             lower[i, j] = columns[i, j] if j <= i else 0.0
-
-
-@compiled
-def walk(at: FloatArray, points: FloatArray, order: Indices, first: int) -> bool:
-    """Move the base C Cᵀ, C = `at`, 1/t of the way to points[order[i]], t = first + i, in turn.
-
-    With C⁻¹ X C⁻ᵀ = V diag(e^λ) Vᵀ the place s of the way is G Gᵀ, G = C V diag(e^{sλ/2}).
-    """
-    k = at.shape[0]
-    columns, values, pairs = np.empty((k, k)), np.empty(k), rounds(k)
-    moved = np.empty((k, k))
-    for i in range(len(order)):
-        if not _see(at, points[order[i]], pairs, columns, values):
-            return False
-        for j in range(k):
-            grown = math.exp(0.5 * values[j] / (first + i))
-            for row in range(k):
-                total = 0.0
-                for t in range(row + 1):
-                    total += at[row, t] * columns[j, t]
-                moved[row, j] = total * grown
-        _triangular(moved, at)
-    return True

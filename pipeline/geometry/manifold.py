@@ -20,9 +20,9 @@ for it and raises where it is absent; nothing compares names.
                         how far an embedded mean moves at most for each unit of distance
 ``nearest``             nearest point to a vector around it, as embedded
 ``mean_field``          the gradient of a Fréchet mean, faster than point by point (``mean.py``)
-``walk``                an inductive mean on factors of the points, and ``factor_logs``: log of a
-                        point that is given by its factor
-``walk_reach``          how far from the origin the rounding of an inductive mean was measured
+``factor_logs``         log of a point given by its factor, which holds digits that its array lost;
+                        with ``factors``, ``logs_of_factors`` and ``factor_exp``
+``log_reach``           how far from the origin the rounding of a logarithm was measured
 ``condition``           largest condition number in a ball, where that rounding grows with it
 ``definite``            makes points definite that rounding left on the border
 ``unit``                what a point is called, where it is more than a point

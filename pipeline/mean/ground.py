@@ -5,7 +5,7 @@ A mean has it, and so has a stream: each takes these functions for its propertie
 
 from typing import Protocol
 
-from pipeline.geometry import Manifold, Point, flat_chart
+from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.mean.domain import Domain
 from pipeline.mean.prior import Prior, default_prior
 from pipeline.mean.region import Region, region
@@ -37,7 +37,7 @@ class Ground(Protocol):
 
 def space_of(ground: Ground) -> Manifold:
     """Return where the work is done: the chart of a flat manifold, else the manifold itself."""
-    return flat_chart(ground.manifold) if ground.manifold.flat else ground.manifold
+    return chart_of(ground.manifold)
 
 
 def region_of(ground: Ground) -> Region:

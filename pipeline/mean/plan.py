@@ -18,9 +18,9 @@ class SinglePlan:
     ----------
     mechanism, sampler : str
         A name in `MECHANISMS`, drawn exactly or by the published Markov chain.
-    statistic : {"frechet", "inductive"}
-        The certified Fréchet mean of the papers; or the inductive mean, whose sensitivity rests on
-        no convergence: what a release uses.
+    statistic : {"frechet", "barycentre"}
+        The certified Fréchet mean, as the papers take it; or the same computed by steps that cannot
+        fail, from exact sums: what a release uses.
     sensitivity : {"diameter", "radius"}
         D/n of this project, or 2r/n of the papers.
     footpoint : {"origin", "all", "subsample"}
@@ -51,7 +51,7 @@ class SinglePlan:
 
     mechanism: str = "ewg"
     sampler: Literal["exact", "chain"] = "exact"
-    statistic: Literal["frechet", "inductive"] = "frechet"
+    statistic: Literal["frechet", "barycentre"] = "frechet"
     sensitivity: Literal["diameter", "radius"] = "diameter"
     footpoint: Literal["origin", "all", "subsample"] = "origin"
     footpoint_mechanism: str = "ewg"
@@ -230,7 +230,7 @@ def shared_plan(
 def release_plan(
     mechanism: str, *, hardened: bool, shares: tuple[float, ...] | None = None
 ) -> Plan:
-    """Return the plan of a release: of several steps, or one draw around the inductive mean.
+    """Return the plan of a release: of several steps, or one draw around the barycentre.
 
     Hardened results are put back into the public region; what is drawn in floats is left as it is.
 
@@ -244,4 +244,4 @@ def release_plan(
     if shares is not None:
         several = " or ".join(f'"{name}"' for name in RELEASED)
         raise ConfigError(f"shares need mechanism = {several}, found {mechanism!r}")
-    return SinglePlan(mechanism, statistic="inductive", projected=hardened)
+    return SinglePlan(mechanism, statistic="barycentre", projected=hardened)

@@ -1,10 +1,33 @@
 """The door: the records of one class, checked and put into their public region.
 
 Records come in one array or in chunks (`Chunks`), which are read, checked and put into the region
-again in every pass: an adaptive mean, and a single one around the inductive mean, hold one chunk at
-a time, and give the same bits for any chunks, where it is flat also for any order. What looks at
-all records at once refuses chunks: K-norm gradients, footpoints from a subsample, outlines that are
-not aligned. Everything here is computed without noise: none of it may leave.
+again in every pass: an adaptive mean, and a single one around the barycentre, hold one chunk at a
+time, and give the same bits for any chunks and any order. What looks at all records at once refuses
+chunks: K-norm gradients, footpoints from a subsample, outlines that are not aligned. Everything
+here is computed without noise: none of it may leave.
+
+**Nothing between reading and noise fails by one record's values**: an event that has probability 1
+for a data set and 0 for its neighbour is no differential privacy, whatever the noise. Let λ be the
+least eigenvalue that is possible, ℓ the largest, u = 2⁻⁵³, k the order of the matrices.
+
+- *Reading.* A descriptor of images in bytes is R̂ = R + E, R ⪰ η·Id, and E and the rounding of a
+  factorisation together are at most e. The domain refuses an η below 4e, before any image is
+  read (``descriptors/diameter.py``). So R̂ is positive definite, Cholesky's factorisation of it
+  succeeds (Higham, *Accuracy and Stability of Numerical Algorithms*, Theorem 10.7), and its
+  correction, relative to R̂, is at most e/(η − e) ≤ 1/3, of the ½ that ``factoring.py`` asks for.
+- *Logarithms.* Rotations end after a fixed number of sweeps, settled or not (``loops.py``), and
+  squares lie between λ/ℓ and ℓ/λ: nothing leaves the range of floats.
+- *Persons.* Their images are averaged in the chart of a flat manifold, and the mean is put into the
+  region there. It never becomes a matrix: doubles hold the coordinates of every point of the
+  region, but a product L·Lᵀ of a factor in it may be indefinite in doubles. On a curved manifold
+  the region is of spectra between η and T + kη, convex along geodesics, so a person's mean is a
+  matrix such as those of images.
+- *Region.* A projection in closed form, or on spectra by a fixed number of bisections.
+- *Steps.* Centres and axes follow from released values. Coordinates that are no numbers count as 0
+  (``sums.py``); counts have a bin for each. A barycentre ends after a public number of steps
+  (``barycentre.py``).
+
+What is left to fail follows from settings, n and released values, alike for neighbours.
 """
 
 from dataclasses import dataclass, replace
@@ -15,14 +38,12 @@ import numpy as np
 from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import (
     FrechetMean,
-    InductiveMean,
     Manifold,
     Point,
     frechet_mean,
     frechet_mean_of_parts,
-    inductive_mean,
-    inductive_mean_of_parts,
 )
+from pipeline.mean.barycentre import Barycentre, barycentre
 from pipeline.mean.domain import Domain, center_of, check_domain
 from pipeline.mean.ground import centre_of, prior_of, region_of, space_of
 from pipeline.mean.parts import Chunks, Parts, parts_of
@@ -97,17 +118,21 @@ class Records:
         return frechet_mean(self.placed, self.space, tolerance=MEAN_TOLERANCE)
 
     @cached_property
-    def inductive(self) -> InductiveMean:
-        """A mean that moves by at most D/n with one record: the Fréchet mean where it is flat."""
-        self.check_walk()
-        condition = self.region.condition
+    def barycentre(self) -> Barycentre:
+        """The Fréchet mean, computed so that it moves by at most D/n with one record."""
+        self.check_rounding()
         if self.space.flat:
             return self._flat_mean()
-        if self.parts.held is None:
-            return inductive_mean_of_parts(self.parts, self.n, self.space, condition=condition)
-        return inductive_mean(self.placed, self.space, condition=condition)
+        return barycentre(
+            self.parts,
+            self.n,
+            self.space,
+            centre=self.centre,
+            diameter=self.region.diameter,
+            condition=self.region.condition,
+        )
 
-    def _flat_mean(self) -> InductiveMean:
+    def _flat_mean(self) -> Barycentre:
         """Return c + D·m, m the mean of (x − c)/D, which is summed in whole numbers.
 
         ‖m‖ is at most 1, since c, like x, lies in the region, of diameter D. D·m and its sum with c
@@ -119,33 +144,33 @@ class Records:
         sized = self.parts.map(lambda part: (part, sizes(part, self.centre, 0)))
         point = self.centre + wide * clipped_mean(sized, self.n, to)
         rounding = UNIT * (4.0 * wide + float(np.linalg.norm(self.centre)))
-        return InductiveMean(point, rounding)
+        return Barycentre(point, rounding)
 
     @property
     def span(self) -> float:
-        """The diameter of what the n records add to the computed log(p, inductive), for every p.
+        """The diameter of what the n records add to the computed log(p, barycentre), for every p.
 
         One replaced record moves it by at most ``span``/n: on a Hadamard manifold log(p, ·) is a
         contraction, so by D/n, D the diameter of the region, and what rounding may add on both data
         sets. The region holds the records as they were computed, so what came before needs no
         margin.
         """
-        return self.region.diameter + 2.0 * self.n * self.inductive.rounding
+        return self.region.diameter + 2.0 * self.n * self.barycentre.rounding
 
-    def check_walk(self) -> None:
-        """Raise `PrivacyError` unless the rounding of their inductive mean has a bound.
+    def check_rounding(self) -> None:
+        """Raise `PrivacyError` unless the rounding of their barycentre has a bound.
 
-        It was measured on some manifolds (``geometry/inductive.py``), up to a distance.
+        It was measured on some manifolds (``barycentre.py``), up to a distance.
         """
         if self.space.flat:
             return
-        reach: float | None = getattr(self.space, "walk_reach", None)
+        reach: float | None = getattr(self.space, "log_reach", None)
         centre = center_of(self.domain, self.space)
         farthest = self.domain.radius + float(self.space.dist(self.space.origin, centre))
         if reach is not None and farthest <= reach:
             return
         raise PrivacyError(
-            f"the rounding of an inductive mean is not bounded on {self.space.name} for records "
+            f"the rounding of a barycentre is not bounded on {self.space.name} for records "
             f"within {farthest:g} of the origin; use the Fréchet mean, or measure it"
         )
 
@@ -166,8 +191,9 @@ def admit(points: Point | Chunks, *, domain: Domain, manifold: Manifold) -> Reco
     Parameters
     ----------
     points : array, shape (n, *point_shape), or Chunks
-        The records; chunks are checked as they are read. Those outside the region are moved to its
-        nearest point, unreported: whether one was outside is private.
+        The records; chunks are checked as they are read. Of a flat manifold of matrices they may
+        be points of its chart, (n, d), as `person_records` returns them. Those outside the region
+        are moved to its nearest point, unreported: whether one was outside is private.
     domain : Domain
         What is publicly known of them, in the distance of `manifold`.
     manifold : Manifold
@@ -186,6 +212,8 @@ def admit(points: Point | Chunks, *, domain: Domain, manifold: Manifold) -> Reco
     space, inside = given.space, given.region.inside
 
     def place(part: Point) -> Point:
+        if space is not manifold and part.shape[1:] == space.point_shape:
+            return inside(_checked(part, space))
         part = _checked(part, manifold)
         return inside(part if space is manifold else manifold.log(manifold.origin, part))
 

@@ -232,7 +232,7 @@ def _end(records: Records, point: Point, moved: FloatArray) -> Point:
 def _whole_mean(source: _Source, state: _State, step: int) -> _Seen:
     """Observe the mean of all records, nothing clipped."""
     records, sigma = source.view.records, source.steps[step].sigma
-    offset = records.inductive.seen_from(state.point, records.space)
+    offset = records.barycentre.seen_from(state.point, records.space)
     mean = source.release(step, offset / records.span)
     covariance = np.eye(len(offset)) * (sigma * records.span) ** 2
     observed = of_whole(records.n, state.point, mean.vector, records.span, sigma)

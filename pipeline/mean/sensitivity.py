@@ -27,9 +27,9 @@ UPWARDS = 1.0 + 1e-12
 def sensitivity(records: Records, plan: SinglePlan, family: Family) -> float:
     """Return Δ of the statistic that `plan` takes of the records, for the noise of `family`.
 
-    **Inductive mean** (releases; Hadamard). The computed log(origin, S) moves by at most ``span``/n
-    (`Records.span`), rounding of the walk included, and sums on a lattice add what
-    ``vector_mean.py`` says: no tolerance of an iteration enters.
+    **Barycentre** (releases; Hadamard). The computed log(origin, x̄) moves by at most ``span``/n
+    (`Records.span`), tolerance and rounding of its steps included (``barycentre.py``), and sums on
+    a lattice add what ``vector_mean.py`` says.
 
     **Fréchet mean**: `frechet_sensitivity`.
 
@@ -38,14 +38,14 @@ def sensitivity(records: Records, plan: SinglePlan, family: Family) -> float:
     PrivacyError
         Where no bound is known for the combination.
     """
-    if plan.statistic == "inductive":
+    if plan.statistic == "barycentre":
         if not records.manifold.hadamard or family.moves == "embedding":
             raise PrivacyError(
-                f"the inductive mean has a bound on Hadamard manifolds and in their own distance, "
+                f"the barycentre has a bound on Hadamard manifolds and in their own distance, "
                 f"found {family.name} on {records.manifold.name}; use the Fréchet mean"
             )
         if plan.sensitivity != "diameter":
-            raise PrivacyError("the inductive mean moves by D/n; leave sensitivity out")
+            raise PrivacyError("the barycentre moves by D/n; leave sensitivity out")
         return records.span * mean_sensitivity(records.n, records.space.dim)
     return frechet_sensitivity(records.domain, records.n, plan, family, records.manifold)
 

@@ -174,8 +174,8 @@ def _statistic(records: Records, plan: SinglePlan, family: Family) -> tuple[Mani
         mean = records.frechet.point
         return drawn_in, mean if drawn_in is space else space.log(space.origin, mean)
     if drawn_in is space and not space.flat:
-        return space, records.inductive.point
-    return drawn_in, records.inductive.seen_from(space.origin, space)
+        return space, records.barycentre.point
+    return drawn_in, records.barycentre.seen_from(space.origin, space)
 
 
 def _chart(records: Records, plan: SinglePlan, family: Family) -> Manifold:

@@ -112,7 +112,7 @@ def view(records: Records) -> View:
             f"the adaptive mean is private on Hadamard manifolds, found {space.name}, which has "
             "positive curvature; use a mechanism made for it"
         )
-    records.check_walk()  # the whole region may be covered
+    records.check_rounding()  # the whole region may be covered
     frame = build_frame(prior.line, prior.shape)
     line, shells = bins_of(space, prior, frame, records.centre, records.region.diameter)
     start = place(space, frame, records.centre)

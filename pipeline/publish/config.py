@@ -149,7 +149,7 @@ class ReleaseConfig(Record):
 
     @property
     def plan(self) -> Plan:
-        """How the budget is spent: adaptively, or in one draw around the inductive mean."""
+        """How the budget is spent: adaptively, or in one draw around the barycentre."""
         return release_plan(self.mechanism, hardened=self.hardened, shares=self.shares)
 
     @property

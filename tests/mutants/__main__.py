@@ -35,7 +35,7 @@ RELEVANT = (
     "test_persons.py",
     "test_adaptive.py",
     "test_adaptive_parts.py",
-    "test_inductive.py",
+    "test_barycentre.py",
     "test_chunks.py",
     "test_stream.py",
     "test_nights.py",

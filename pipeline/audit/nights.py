@@ -17,7 +17,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.audit.transcript import DESCRIPTOR, ENDS, SIDE
 from pipeline.descriptors import domain
-from pipeline.geometry import Manifold
+from pipeline.geometry import Manifold, to_chart
 from pipeline.mean import person_records
 from pipeline.mean.sums import PER_UNIT
 from pipeline.mechanisms import Diagnostics, Draws, Mechanism
@@ -157,8 +157,9 @@ class StreamTranscripts:
         if self.person:
             own = person_records(np.stack([one] * images), np.full(images, b"one"), self.manifold)
         else:
-            own = one[None]
-        found = [np.stack([other] * size) if size else own[:0] for size in self.sizes]
+            own = to_chart(self.manifold, one[None])
+        others = to_chart(self.manifold, other[None])
+        found = [np.repeat(others, size, axis=0) for size in self.sizes]
         for night in range(self.place, len(found) if self.again else self.place + 1):
             found[night] = np.concatenate([own, found[night][1:]])
         return found

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold, find_manifold
+from pipeline.geometry import Manifold, Point, chart_of, find_manifold
 from pipeline.mean.domain import Domain
 from pipeline.mean.parts import Chunks, parts_of
 from pipeline.mean.plan import AdaptivePlan, Plan, SinglePlan, choose_plan
@@ -200,7 +200,12 @@ def private_mean(
     """
     noise: Noise = FloatNoise(rng) if isinstance(rng, np.random.Generator) else rng
     space = _space(manifold, points)
-    records = admit(parts_of(points).map(space.check), domain=domain, manifold=space)
+    chart = chart_of(space)
+
+    def check(part: Point) -> Point:
+        return (chart if part.shape[1:] == chart.point_shape else space).check(part)
+
+    records = admit(parts_of(points).map(check), domain=domain, manifold=space)
     prepared = prepare(records, choose_plan(plan, budget), rng=noise.rng)
     release, distance = draw(prepared, budget, noise=noise)
     true = records.frechet

@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import DomainError
-from pipeline.geometry import Manifold, Point
+from pipeline.geometry import Manifold, Point, to_chart
 
 
 def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> Point:
-    """Return one point a person, (persons, *point_shape), in the order in which they come.
+    """Return one point a person, in the order in which they come.
 
-    On a flat manifold it is the mean of the images' coordinates in the chart, on another Hadamard
-    manifold their inductive mean in the given order, S_1 = x_1 and S_t on the geodesic from S_{t−1}
-    to x_t at 1/t of the way. Both lie in every convex set that holds the images (Sturm 2003, for
-    the latter). Whoever has one image is that image, to the last bit.
+    On a flat manifold it is the mean of the images' coordinates, a point of the chart, (persons,
+    d): as a matrix it might be none that doubles hold (``records.py``). On another Hadamard
+    manifold it is their inductive mean in the given order, (persons, *point_shape), S_1 = x_1 and
+    S_t on the geodesic from S_{t−1} to x_t at 1/t of the way. Both lie in every convex set that holds the
+    images (Sturm 2003, for the latter). Whoever has one image is that image, to the last bit.
 
     Parameters
     ----------
@@ -46,15 +47,10 @@ def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> 
             "another; sort points and persons by person"
         )
     counts = np.diff([*begins, len(points)])
-    found = np.array(points[begins])
-    several = counts > 1
-    if not several.any():
-        return found
     if manifold.flat:
-        places = manifold.log(manifold.origin, points[np.repeat(several, counts)])
-        many = counts[several]
-        means = np.add.reduceat(places, np.cumsum(many) - many, axis=0) / many[:, np.newaxis]
-        found[several] = manifold.exp(manifold.origin, means)
+        return np.add.reduceat(to_chart(manifold, points), begins, axis=0) / counts[:, np.newaxis]
+    found = np.array(points[begins])
+    if not (counts > 1).any():
         return found
     if not manifold.hadamard:
         raise DomainError(

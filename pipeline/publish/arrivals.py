@@ -28,7 +28,7 @@ class Arrivals:
     labels : tuple of str
         Its class, or classes.
     points : tuple of array
-        For each class the records in it, (m, k, k).
+        For each class the records in it: of images (m, k, k), of persons in the chart, (m, d).
     owners : tuple of (m,) int64
         For each class whose each record is: an index into `units`.
     """
@@ -74,7 +74,7 @@ def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, public: Publ
     persons = source.people is not None
     for label, name, _ in public.classes:
         names = _persons(source, plan, label) if persons else _digests(stored, label)
-        chunks = [np.empty((0, stored.k, stored.k)), *stored.records(label, public.form)]
+        chunks = list(stored.records(label, public.form)) or [np.empty((0, stored.k, stored.k))]
         kept = []
         for row, unit in enumerate(names):
             if persons or unit not in order:

@@ -246,7 +246,6 @@ def test_a_region_is_the_ellipsoid_that_it_says() -> None:
     np.testing.assert_allclose(found.reach(FLAT.exp(found.centre, ends.T)), 0.9, rtol=1e-6)
 
 
-@pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"])
 def test_documents_say_what_releases_say(name: str) -> None:
     """The same regions, tests and classifiers from JSON as from a release, on every metric.

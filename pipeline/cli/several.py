@@ -112,6 +112,7 @@ def _combined(name: str, found: Any) -> dict[str, Any]:
     means = {
         title: {
             "point": where.centre.tolist(),
+            "coordinates": where.space.log(where.space.origin, where.place).tolist(),
             "covariance": where.covariance.tolist(),
             "radius": where.radius,
             "offered": where.offered,

@@ -16,7 +16,7 @@ from pipeline.experiments.comparisons import LEVEL
 from pipeline.experiments.montecarlo import Cell, Setting, describe_cell
 from pipeline.experiments.persons import ClassData, records_of
 from pipeline.experiments.samples import place, release, space_of
-from pipeline.geometry import Point
+from pipeline.geometry import Point, from_chart
 from pipeline.inference import combine
 from pipeline.mean import Release, admit
 
@@ -79,9 +79,10 @@ def together(released: Sequence[Release], of: str) -> tuple[Point, float, bool]:
     if len(released) == 1:
         return released[0].point, np.nan, True
     if all(one is None or one.moment is None for one in seen):
-        space = released[0].manifold
-        places = space.log(space.origin, np.stack([one.point for one in released]))
-        return space.exp(space.origin, np.average(places, axis=0, weights=sizes)), np.nan, False
+        space = released[0].space
+        places = space.log(space.origin, np.stack([one.outputs[0] for one in released]))
+        mean = space.exp(space.origin, np.average(places, axis=0, weights=sizes))
+        return from_chart(released[0].manifold, mean), np.nan, False
     found = combine(released)
     taken = found.all if of == "sample" else found.common
     return taken.centre, found.p_value, taken.offered

@@ -68,7 +68,7 @@ def _stream(nights: Nights, noise: FloatNoise) -> Means:
 
 
 def _region(nights: Nights, history: Sequence[Night], found: Estimate) -> Region:
-    told = {"point": found.point, "certainty": certainty(nights.stream, history)}
+    told = {"coordinates": found.offset, "certainty": certainty(nights.stream, history)}
     return region(told, LEVEL)
 
 

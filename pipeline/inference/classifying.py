@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold, Point
+from pipeline.geometry import Manifold, Point, chart_of, to_chart
 from pipeline.inference.coordinates import placed
 from pipeline.inference.covariance import in_coordinates, raw_covariance
 from pipeline.inference.released import Released
@@ -36,8 +36,8 @@ class Discriminants:
     Attributes
     ----------
     manifold : Manifold
-    base : array, shape (*manifold.point_shape)
-        Where coordinates are taken.
+    base : array, shape (*space.point_shape)
+        Where coordinates are taken, in the chart of a flat manifold.
     weights : array, shape (classes, d)
     offsets : array, shape (classes,)
         The discriminants are ``weights @ x + offsets``.
@@ -50,7 +50,7 @@ class Discriminants:
 
     def discriminants(self, points: Point) -> FloatArray:
         """Return how much speaks for each class, (n, classes)."""
-        places = self.manifold.log(self.base, points)
+        places = chart_of(self.manifold).log(self.base, to_chart(self.manifold, points))
         return np.asarray(places @ self.weights.T + self.offsets)
 
     def score(self, points: Point) -> FloatArray:
@@ -115,7 +115,8 @@ def of_means(manifold: Manifold, points: Point, within: FloatArray | None = None
     within : array, shape (d, d), optional
         W, in those coordinates; without it the nearest mean decides.
     """
-    means = np.asarray(manifold.log(points[0], points))
+    points = to_chart(manifold, points)
+    means = np.asarray(chart_of(manifold).log(points[0], points))
     return _discriminants(
         manifold, points[0], means, np.eye(manifold.dim) if within is None else within
     )

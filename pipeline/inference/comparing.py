@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold
+from pipeline.geometry import Manifold, chart_of
 from pipeline.inference.coordinates import Placed, placed
 from pipeline.inference.covariance import covariance
 from pipeline.inference.regions import NOISY, is_offered
@@ -125,7 +125,7 @@ def _clipping(manifold: Manifold, one: Placed, other: Placed) -> FloatArray:
     first, second = one.read.observed, other.read.observed
     ends = abs(first.lost_below - second.lost_below) + abs(first.lost_above - second.lost_above)
     rest = abs(first.lost_rest - second.lost_rest)
-    moved = manifold.log(first.base, second.base)
+    moved = chart_of(manifold).log(first.base, second.base)
     along = first.axes[: first.lines]
     moved = moved - moved @ along.T @ along / max(float(np.sum(along**2)), 1e-300)
     share = max(first.clipped, second.clipped) / math.sqrt(manifold.dim - first.lines)

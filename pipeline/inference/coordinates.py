@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold, Point
+from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.inference.released import Read, Released, read
 
 STEP = 1e-5
@@ -50,6 +50,8 @@ def slope(manifold: Manifold, base: Point, place: FloatArray, target: Point) -> 
 def placed(released: Sequence[Released], least: int) -> tuple[Manifold, Point, list[Placed]]:
     """Return released classes in coordinates at the mean of the largest of them.
 
+    The manifold is where they live, the base a point of `chart_of` it.
+
     Raises
     ------
     ConfigError
@@ -67,11 +69,11 @@ def placed(released: Sequence[Released], least: int) -> tuple[Manifold, Point, l
         )
     manifold = found[0].manifold
     base = max(found, key=lambda one: one.observed.n).point
-    return manifold, base, [_placed(one, manifold, base) for one in found]
+    return manifold, base, [_placed(one, chart_of(manifold), base) for one in found]
 
 
-def _placed(one: Read, manifold: Manifold, base: Point) -> Placed:
+def _placed(one: Read, space: Manifold, base: Point) -> Placed:
     seen = one.observed
-    unshrunk = manifold.log(base, manifold.exp(seen.base, seen.offset))
-    own = slope(manifold, seen.base, seen.offset, base)
-    return Placed(one, manifold.log(base, one.point), unshrunk, own)
+    unshrunk = space.log(base, space.exp(seen.base, seen.offset))
+    own = slope(space, seen.base, seen.offset, base)
+    return Placed(one, space.log(base, one.point), unshrunk, own)

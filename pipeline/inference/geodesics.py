@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold
+from pipeline.geometry import Manifold, chart_of, from_chart
 from pipeline.inference.coordinates import slope
 from pipeline.inference.covariance import raw_covariance
 from pipeline.inference.released import Released, read
@@ -32,10 +32,10 @@ class Geodesics:
     Attributes
     ----------
     manifold : Manifold
-    centre : array, shape (*manifold.point_shape)
-        The released mean, which they pass.
+    place : array, shape (*space.point_shape)
+        The released mean, which they pass, in the chart of a flat manifold.
     directions : array, shape (d, d)
-        Unit vectors in coordinates at the centre, the widest first.
+        Unit vectors in coordinates at the place, the widest first.
     variances : array, shape (d,)
         Of the images along them.
     trusted : int
@@ -43,7 +43,7 @@ class Geodesics:
     """
 
     manifold: Manifold
-    centre: NDArray[np.float64]
+    place: NDArray[np.float64]
     directions: FloatArray
     variances: FloatArray
     trusted: int
@@ -51,7 +51,8 @@ class Geodesics:
     def along(self, which: int, deviations: float) -> NDArray[np.float64]:
         """Return the point so many standard deviations along a geodesic, from 0."""
         step = deviations * np.sqrt(self.variances[which]) * self.directions[which]
-        return np.asarray(self.manifold.exp(self.centre, step))
+        found = chart_of(self.manifold).exp(self.place, step)
+        return np.asarray(from_chart(self.manifold, found))
 
 
 def principal_geodesics(released: Released) -> Geodesics:
@@ -63,16 +64,16 @@ def principal_geodesics(released: Released) -> Geodesics:
         When it was released without a second moment.
     """
     found = read(released)
-    seen, manifold = found.observed, found.manifold
+    seen, space = found.observed, found.space
     _ = noisy_covariance(seen)  # its own check
-    turned = slope(manifold, seen.base, manifold.log(seen.base, found.point), found.point)
+    turned = slope(space, seen.base, space.log(seen.base, found.point), found.point)
     values, vectors = np.linalg.eigh(turned.T @ raw_covariance(seen) @ turned)
     values, directions = np.maximum(values[::-1], 0.0), vectors.T[::-1]
     error = noise_norm(seen, seen.axes @ turned)
     gaps = values[:-1] - values[1:] - error
     sure = np.flatnonzero((gaps > 0.0) & (error <= LEAN * gaps))
     trusted = int(sure[-1]) + 1 if len(sure) else 0
-    return Geodesics(manifold, found.point, directions, values, trusted)
+    return Geodesics(found.manifold, found.point, directions, values, trusted)
 
 
 def noise_norm(observed: Observed, axes: FloatArray) -> float:

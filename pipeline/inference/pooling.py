@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold, Point
+from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.inference.coordinates import Placed, placed, slope
 from pipeline.inference.covariance import covariance
 from pipeline.inference.ellipsoids import Law
@@ -161,20 +161,15 @@ def _region(
 ) -> Region:
     """Return the region around a place in coordinates at a base."""
     place, error = estimate
-    centre = np.asarray(definite(manifold, manifold.exp(base, place)))
-    turned = slope(manifold, base, place, centre)
+    space = chart_of(manifold)
+    centre = space.exp(base, place)
+    turned = slope(space, base, place, centre)
     return Region(
         manifold=manifold,
         offered=offered,
-        centre=centre,
+        place=centre,
         covariance=turned.T @ error @ turned,
         level=level,
         law=Law(manifold.dim),
         unnoticed=unnoticed,
     )
-
-
-def definite(manifold: Manifold, point: Point) -> Point:
-    """Return a point of the manifold; a matrix that rounding made indefinite is put right."""
-    mend = getattr(manifold, "definite", None)
-    return point if mend is None else mend(point)

@@ -49,11 +49,11 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold, Point
+from pipeline.geometry import Manifold, Point, chart_of, from_chart, to_chart
 from pipeline.inference.coordinates import slope
 from pipeline.inference.covariance import covariance
 from pipeline.inference.ellipsoids import Law, ellipsoid
-from pipeline.inference.released import Read, Released, manifold_of, read
+from pipeline.inference.released import Read, Released, manifold_of, point_at, read
 from pipeline.mean import Observed
 from pipeline.mean.observed import from_upper
 
@@ -78,10 +78,10 @@ class Region:
     manifold : Manifold
     offered : bool
         Whether the rule for offering one is met; where it is not, the region may be too small.
-    centre : array, shape (*manifold.point_shape)
-        The released mean.
+    place : array, shape (*space.point_shape)
+        The released mean, in the chart of a flat manifold.
     covariance : array, shape (d, d)
-        W, in coordinates at the centre (``manifold.log``).
+        W, in coordinates at the place (``space.log``).
     level : float
         Confidence.
     law : Law
@@ -93,11 +93,21 @@ class Region:
 
     manifold: Manifold
     offered: bool
-    centre: NDArray[np.float64]
+    place: NDArray[np.float64]
     covariance: FloatArray
     level: float
     law: Law
     unnoticed: float
+
+    @property
+    def space(self) -> Manifold:
+        """Where it lies: the chart of a flat manifold, as matrices may not hold its points."""
+        return chart_of(self.manifold)
+
+    @property
+    def centre(self) -> NDArray[np.float64]:
+        """The released mean as a point of the manifold, as near as doubles hold it."""
+        return np.asarray(from_chart(self.manifold, self.place))
 
     @cached_property
     def quantile(self) -> float:
@@ -121,7 +131,7 @@ class Region:
         )
 
     def _lengths(self, points: Point) -> FloatArray:
-        places = self.manifold.log(self.centre, points)
+        places = self.space.log(self.place, to_chart(self.manifold, points))
         solved = np.linalg.solve(self.covariance, places[..., np.newaxis])[..., 0]
         return np.asarray(np.sum(places * solved, axis=-1))
 
@@ -162,21 +172,21 @@ class _Where(NamedTuple):
 
     manifold: Manifold
     offered: bool
-    centre: NDArray[np.float64]
+    place: NDArray[np.float64]
     covariance: FloatArray
     law: Law
     unnoticed: float
 
 
 def _of_release(found: Read, of: str, level: float) -> _Where:
-    seen, manifold, scatter = found.observed, found.manifold, None
+    seen, space, scatter = found.observed, found.space, None
     if of == "population" and seen.moment is not None:
         scatter = covariance(seen) / seen.n
     whole, law = ellipsoid(seen, scatter, level)
-    place = manifold.log(seen.base, found.point)
-    turned = slope(manifold, seen.base, place, found.point)
+    turned = slope(space, seen.base, space.log(seen.base, found.point), found.point)
+    covariance_there = turned.T @ whole @ turned
     return _Where(
-        manifold, is_offered(seen), found.point, turned.T @ whole @ turned, law, seen.unnoticed
+        found.manifold, is_offered(seen), found.point, covariance_there, law, seen.unnoticed
     )
 
 
@@ -188,10 +198,11 @@ def _of_night(row: Mapping[str, Any], of: str) -> _Where:
             "this night says no region: before the opening of its class nothing is released, and "
             "documents of older versions do not say how certain their means are"
         )
-    point = np.array(row["point"], dtype=np.float64)
-    manifold = manifold_of(told, len(point))
+    coordinates = np.array(row["coordinates"], dtype=np.float64)
+    manifold = manifold_of(told, len(coordinates))
     whole = from_upper(np.array(told[of]), manifold.dim)
-    return _Where(manifold, told["offered"], point, whole, Law(manifold.dim), told["unnoticed"])
+    place = point_at(manifold, coordinates)
+    return _Where(manifold, told["offered"], place, whole, Law(manifold.dim), told["unnoticed"])
 
 
 def is_offered(observed: Observed) -> bool:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mean import Observed, Release
 from pipeline.mean.observed import from_values
@@ -24,10 +24,10 @@ class Read(NamedTuple):
     Attributes
     ----------
     manifold : Manifold
-    point : array, shape (*manifold.point_shape)
+    point : array, shape (*space.point_shape)
         The private mean, as it was released.
     observed : Observed
-        The same before it was shrunk, seen from a base on the manifold.
+        The same before it was shrunk, seen from a base in `space`.
     belief : array, shape (d, d)
         Covariance of the error of `point`, as the shrinkage predicts it.
     """
@@ -36,6 +36,11 @@ class Read(NamedTuple):
     point: NDArray[np.float64]
     observed: Observed
     belief: FloatArray
+
+    @property
+    def space(self) -> Manifold:
+        """Where it was drawn: the chart of a flat manifold, as matrices may not hold its points."""
+        return chart_of(self.manifold)
 
 
 def read(released: Released) -> Read:
@@ -50,18 +55,25 @@ def read(released: Released) -> Read:
         if released.observed is None:
             raise ConfigError(_WITHOUT)
         told = released.told[0]
-        return Read(released.manifold, released.point, released.observed, told.belief)
+        return Read(released.manifold, released.outputs[0], released.observed, told.belief)
     if not released.get("observed"):
         raise ConfigError(_WITHOUT)
-    point = np.array(released["point"], dtype=np.float64)
-    manifold = manifold_of(released, len(point))
+    coordinates = np.array(released["coordinates"], dtype=np.float64)
+    manifold = manifold_of(released, len(coordinates))
     values = released["observed"]
-    belief = np.array(values["belief"], dtype=np.float64)
-    return Read(manifold, point, from_values(values), belief)
+    seen, belief = from_values(values), np.array(values["belief"], dtype=np.float64)
+    seen = seen._replace(base=point_at(manifold, seen.base))
+    return Read(manifold, point_at(manifold, coordinates), seen, belief)
 
 
-def manifold_of(values: Mapping[str, Any], k: int) -> Manifold:
-    """Return the manifold of k × k matrices that a document names.
+def point_at(manifold: Manifold, coordinates: FloatArray) -> Point:
+    """Return the point of `chart_of(manifold)` that has some coordinates at the origin."""
+    space = chart_of(manifold)
+    return space.exp(space.origin, coordinates)
+
+
+def manifold_of(values: Mapping[str, Any], dim: int) -> Manifold:
+    """Return the manifold of dimension `dim` that a document names.
 
     Raises
     ------
@@ -74,7 +86,9 @@ def manifold_of(values: Mapping[str, Any], k: int) -> Manifold:
             f"a document holds covariance matrices, found the manifold {name!r}; take the document "
             "as `covdp release` wrote it"
         )
-    return MANIFOLDS[name](k=k)
+    kind: Any = MANIFOLDS[name]
+    found: Manifold = kind.of_dimension(dim)
+    return found
 
 
 _WITHOUT = (

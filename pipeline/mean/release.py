@@ -82,7 +82,10 @@ class Release(NamedTuple):
 
     @property
     def points(self) -> NDArray[Any]:
-        """The private means, shape (size, *manifold.point_shape); matrices are definite."""
+        """The private means, shape (size, *manifold.point_shape), as near as doubles hold them.
+
+        Matrices are definite. `coordinates` are what was released, exactly.
+        """
         if self.space is self.manifold:
             return self.outputs
         found = self.manifold.exp(self.manifold.origin, self.outputs)
@@ -95,14 +98,14 @@ class Release(NamedTuple):
         return np.asarray(self.points[0])
 
     @property
+    def coordinates(self) -> FloatArray:
+        """The first private mean in the chart at the origin, shape (d,)."""
+        return self.space.log(self.space.origin, self.outputs[0])
+
+    @property
     def observed(self) -> Observed | None:
-        """What the last round of the first mean saw, its base on the manifold."""
-        if not self.told:
-            return None
-        seen = self.told[0].observed
-        if self.space is self.manifold:
-            return seen
-        return seen._replace(base=self.manifold.exp(self.manifold.origin, seen.base))
+        """What the last round of the first mean saw, its base a point of `space`."""
+        return self.told[0].observed if self.told else None
 
     @property
     def sensitivity(self) -> float:

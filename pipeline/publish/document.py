@@ -166,12 +166,16 @@ def account_part(row: PopulationRow, charged: Budget) -> dict[str, Any]:
 
 
 def observed_values(drawn: Release) -> dict[str, Any] | None:
-    """Return what regions, tests and classifiers read of an adaptive mean, None of a single one."""
+    """Return what regions, tests and classifiers read of an adaptive mean, None of a single one.
+
+    The base is written as its coordinates, as the mean is.
+    """
     if drawn.observed is None:
         return None
-    told = drawn.told[0]
+    told, space = drawn.told[0], drawn.space
     return {
         **as_values(drawn.observed),
+        "base": space.log(space.origin, drawn.observed.base).tolist(),
         "survey": told.survey.tolist(),
         "shells": told.shells.tolist(),
         "belief": told.belief.tolist(),
@@ -193,6 +197,7 @@ def private_part(points: Chunks, public: Public) -> dict[str, Any]:
     error = drawn.expected_error if drawn.predicted_error is None else drawn.predicted_error[0]
     return {
         "point": drawn.point.tolist(),
+        "coordinates": drawn.coordinates.tolist(),
         "manifold": config.manifold,
         "observed": observed_values(drawn),
         "mu": config.cost.mu if isinstance(config.cost, GDP) else None,

@@ -6,14 +6,17 @@ wrote a document, and whether it is as they released it, only its digest can tel
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, ConvergenceError, DomainError
+from pipeline.geometry import MANIFOLDS, from_chart
+from pipeline.geometry.covariances import covariances_of
+from pipeline.inference.released import point_at
 
 LARGEST = 1e12
 """Of any number: images of 8 bits have covariances below 10⁵ and logarithms below 40."""
@@ -21,6 +24,8 @@ SMALLEST = 1e-12
 """Of one that is divided by."""
 LONGEST = 1 << 28
 """Bytes; a class of `grid11` takes 300,000."""
+NEAR = 1e-6
+"""Of the largest entry of a matrix: how far it may be from that of its coordinates."""
 SKEWED = 1e10
 """Condition number of axes from which on solving with them means nothing."""
 
@@ -72,7 +77,7 @@ class Seen(BaseModel):
     """What `Observed` is read from."""
 
     n: Count
-    base: list[Numbers]
+    base: Numbers
     middle: Numbers
     axes: list[Numbers]
     vector: Numbers
@@ -101,6 +106,7 @@ class Row(BaseModel):
     class_name: Name
     n: Count
     point: list[Numbers]
+    coordinates: Numbers
     manifold: Name | None = None
     observed: Seen | None = None
 
@@ -139,6 +145,10 @@ def _faults(found: Document) -> Iterator[str]:
         k = len(row.point)
         if not (k and _is_shaped(row.point, k) and _is_symmetric(row.point)):
             yield f"{here}.point is no symmetric matrix"
+        elif len(row.coordinates) != k * (k + 1) // 2:
+            yield f"{here}.coordinates has length {len(row.coordinates)}, not {k * (k + 1) // 2}"
+        elif not _is_matrix_of(row, found.settings.manifold):
+            yield f"{here}.point is not the matrix of its coordinates"
         elif row.observed is not None:
             yield from (f"{here}.{fault}" for fault in _misfits(row, row.observed, k, found))
 
@@ -150,10 +160,8 @@ def _misfits(row: Row, seen: Seen, k: int, found: Document) -> Iterator[str]:
         yield "manifold is another than that of the settings"
     if seen.n != row.n:
         yield f"observed.n is {seen.n}, and n {row.n}"
-    if not (_is_shaped(seen.base, k) and _is_symmetric(seen.base)):
-        yield "observed.base is no matrix such as the point"
-    for name, length in (("middle", len(seen.middle)), ("vector", len(seen.vector))):
-        if length != d:
+    for name in ("base", "middle", "vector"):
+        if (length := len(getattr(seen, name))) != d:
             yield f"observed.{name} has length {length}, not {d}"
     if seen.moment is not None and len(seen.moment) != d * (d + 1) // 2:
         yield f"observed.moment has length {len(seen.moment)}, not {d * (d + 1) // 2}"
@@ -170,6 +178,22 @@ def _is_shaped(rows: Sequence[Sequence[float]], side: int) -> bool:
 def _is_symmetric(rows: Sequence[Sequence[float]]) -> bool:
     matrix = np.array(rows)
     return bool(np.abs(matrix - matrix.T).max() <= 1e-6 * np.abs(matrix).max())
+
+
+def _is_matrix_of(row: Row, manifold: str) -> bool:
+    """Tell whether the point, which is shown, is that of the coordinates, which are reckoned with.
+
+    As near as doubles hold it; where this version does not know the manifold nothing is.
+    """
+    kind: Any = MANIFOLDS.get(manifold)
+    if kind is None or covariances_of(kind) is None:
+        return True
+    space = kind.of_dimension(len(row.coordinates))
+    with np.errstate(all="ignore"), suppress(DomainError, ConvergenceError, np.linalg.LinAlgError):
+        found = from_chart(space, point_at(space, np.array(row.coordinates)))
+        gap = np.abs(found - row.point).max()
+        return bool(gap <= NEAR * np.abs(row.point).max())
+    return False
 
 
 @contextmanager

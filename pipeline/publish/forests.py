@@ -14,7 +14,6 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term, terms_of
 from pipeline.geometry import Manifold
 from pipeline.inference import Region, covariance
-from pipeline.inference.pooling import definite
 from pipeline.inference.released import read
 from pipeline.publish.readings import Mean, Reading, of_bias, read_differences, read_terms
 
@@ -48,7 +47,7 @@ def forest(
     terms = terms_of(DESCRIPTORS[descriptor])
     manifold = read(released[0]).manifold
     means = {name: population_mean(one) for name, one in zip(names, released, strict=True)}
-    means |= {name: Mean(one.centre, one.covariance) for name, one in (regions or {}).items()}
+    means |= {name: Mean(one.place, one.covariance) for name, one in (regions or {}).items()}
     found = {name: read_terms(terms, one, manifold, wide=WIDE) for name, one in means.items()}
     return Forest(terms, found)
 
@@ -65,8 +64,8 @@ def differences(
 def population_mean(released: Mapping[str, Any]) -> Mean:
     """Return a mean before it was shrunk, with its error as that of a population."""
     found = read(released)
-    seen, manifold = found.observed, found.manifold
-    point = definite(manifold, manifold.exp(seen.base, seen.offset))
+    seen = found.observed
+    point = found.space.exp(seen.base, seen.offset)
     if seen.moment is None:
         return Mean(point, None, seen.base)
     bias = of_bias(seen.bias_line, seen.bias_rest, seen.axes, seen.lines)

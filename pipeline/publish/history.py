@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term, terms_of
 from pipeline.errors import LedgerError
-from pipeline.geometry import MANIFOLDS
+from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.inference.changes import Change
 from pipeline.mean.frame import Frame
 from pipeline.publish.night_means import night_means, window_means
@@ -210,7 +210,7 @@ def _series(found: Sequence[_Found]) -> Series:
     axes = axes_of(settings, manifold)
     read = partial(read_terms, terms, manifold=manifold)
     known = _nights if "night" in found[-1].document else _releases
-    classes = known(found, axes, read)
+    classes = known(found, axes, manifold, read)
     return Series(tuple(map(_run, found, classes)), terms)
 
 
@@ -225,12 +225,15 @@ def _unread(row: Mapping[str, Any]) -> ClassRun:
 
 
 def _releases(
-    found: Sequence[_Found], axes: Frame, read: Callable[..., tuple[Reading, ...]]
+    found: Sequence[_Found],
+    axes: Frame,
+    manifold: Manifold,
+    read: Callable[..., tuple[Reading, ...]],
 ) -> Iterator[list[ClassRun]]:
     """Yield what each release says of its classes."""
     for one in found:
         rows = one.document["classes"]
-        means = [mean_of(row, axes) for row in rows]
+        means = [mean_of(row, axes, manifold) for row in rows]
         yield [
             ClassRun(str(row["class_name"]), int(row["n"]), mean, read(mean))
             for row, mean in zip(rows, means, strict=True)
@@ -238,11 +241,15 @@ def _releases(
 
 
 def _nights(
-    found: Sequence[_Found], axes: Frame, read: Callable[..., tuple[Reading, ...]]
+    found: Sequence[_Found],
+    axes: Frame,
+    manifold: Manifold,
+    read: Callable[..., tuple[Reading, ...]],
 ) -> Iterator[list[ClassRun]]:
     """Yield what each night of a stream says of its classes; of many nights some are read."""
     documents = [one.document for one in found]
-    means = night_means(documents, range(len(found), 0, -math.ceil(len(found) / SHOWN)), axes)
+    shown = range(len(found), 0, -math.ceil(len(found) / SHOWN))
+    means = night_means(documents, shown, axes, manifold)
     for night, document in enumerate(documents, 1):
         rows = document["classes"]
         if night not in means:

@@ -65,6 +65,7 @@ def _row(public: Public, found: ClassHistory) -> dict[str, Any]:
         "mu": budget.mu if isinstance(budget, GDP) else None,
         "rho": math.fsum(known) if known and None not in known else None,
         "point": None if estimate is None else estimate.point.tolist(),
+        "coordinates": None if estimate is None else estimate.offset.tolist(),
         "no_point": _why_not(found) if estimate is None else None,
         "predicted_error": None if estimate is None else math.sqrt(estimate.covariance.trace()),
         "certainty": certainty(stream, found.nights),
@@ -87,7 +88,7 @@ def _why_not(found: ClassHistory) -> str:
 def _window(found: ClassHistory, nights: int) -> dict[str, Any] | None:
     """Return the mean of the last nights, and the exact variances of its noise along `axes`.
 
-    With A the rows of `axes`, the covariance of `offset` is Aᵀ·diag(`variances`)·A.
+    With A the rows of `axes`, the covariance of `coordinates` is Aᵀ·diag(`variances`)·A.
     """
     seen = window(found.stream, found.nights, nights)
     if seen is None:
@@ -99,7 +100,7 @@ def _window(found: ClassHistory, nights: int) -> dict[str, Any] | None:
         "last": seen.last,
         "n": seen.n,
         "point": seen.point.tolist(),
-        "offset": seen.offset.tolist(),
+        "coordinates": seen.offset.tolist(),
         "variances": (into.T @ seen.covariance @ into).diagonal().tolist(),
     }
 

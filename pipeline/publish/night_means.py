@@ -12,6 +12,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import OutputError
+from pipeline.geometry import Manifold
 from pipeline.inference.changes import Change, change
 from pipeline.inference.streams import error_of
 from pipeline.mean.frame import Frame
@@ -44,7 +45,10 @@ class WindowMean(NamedTuple):
 
 
 def night_means(
-    documents: Sequence[Mapping[str, Any]], nights: Iterable[int], axes: Frame
+    documents: Sequence[Mapping[str, Any]],
+    nights: Iterable[int],
+    axes: Frame,
+    manifold: Manifold,
 ) -> dict[int, tuple[NightMean, ...]]:
     """Return the mean of each class on some nights of a stream, by number.
 
@@ -57,6 +61,7 @@ def night_means(
     axes : Frame
         Of an error of which only the size is known: where the documents cannot be read back, as of
         a version that drew other noise.
+    manifold : Manifold
     """
     with suppress(OutputError):
         histories = read_histories(documents)
@@ -78,7 +83,7 @@ def night_means(
         return known
     return {
         night: tuple(
-            NightMean(row["n"], mean_of(row, axes), np.zeros_like(axes.into))
+            NightMean(row["n"], mean_of(row, axes, manifold), np.zeros_like(axes.into))
             for row in documents[night - 1]["classes"]
         )
         for night in nights
@@ -106,7 +111,7 @@ def window_means(
             told["nights"],
             told["n"],
             Mean(
-                np.array(told["point"]),
+                np.array(told["coordinates"]),
                 (axes.T * np.array(told["variances"])) @ axes + bias,
                 near=near,
             ),
@@ -133,9 +138,9 @@ def class_mean(found: ClassHistory, past: Past, night: int, row: Mapping[str, An
         if error is not None:
             hidden = any(one.clipped > CLIPPED for one in error.seen)
             return NightMean(
-                estimate.n, Mean(estimate.point, None if hidden else error.sample), bias
+                estimate.n, Mean(estimate.offset, None if hidden else error.sample), bias
             )
-    return NightMean(estimate.n, Mean(estimate.point, estimate.covariance + bias), bias)
+    return NightMean(estimate.n, Mean(estimate.offset, estimate.covariance + bias), bias)
 
 
 def _bias(stream: Stream, past: Past) -> FloatArray:

@@ -16,7 +16,8 @@ from pipeline.arrays import FloatArray
 from pipeline.descriptors import domain
 from pipeline.descriptors.terms import Term
 from pipeline.errors import DomainError
-from pipeline.geometry import Manifold
+from pipeline.geometry import Manifold, chart_of, from_chart
+from pipeline.inference.released import point_at
 from pipeline.mean import default_prior
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.observed import Observed, from_values
@@ -47,13 +48,13 @@ class Mean:
 
     Attributes
     ----------
-    point : array, shape (k, k), or None
-        None where nothing is released yet.
+    point : array, shape (*space.point_shape), or None
+        In the chart of a flat manifold, else a matrix; None where nothing is released yet.
     covariance : array, shape (d, d), or None
         Of its error, in the manifold's coordinates; None where nothing is known of it.
-    base : array, shape (k, k), or None
+    base : array, shape (*space.point_shape), or None
         Where these coordinates are taken, of a curved manifold; None at the point itself.
-    near : array, shape (k, k), or None
+    near : array, shape (*space.point_shape), or None
         A mean with less noise, at which terms have their gradients; None at the point itself. At a
         noisy one they are noise too, and bands are offered where they happen to be small.
     """
@@ -88,7 +89,10 @@ def read_terms(
     if mean.point is None:
         return tuple(Reading(term, None, None, None) for term in terms)
     if mean.covariance is None:
-        return tuple(Reading(term, float(term.value(mean.point)), None, None) for term in terms)
+        return tuple(
+            Reading(term, float(term.value(from_chart(manifold, mean.point))), None, None)
+            for term in terms
+        )
     try:
         found = _on_scales(terms, mean.point, mean.covariance, mean.base, manifold, mean.near)
     except (
@@ -127,15 +131,15 @@ def _on_scales(
 ) -> list[tuple[Term, tuple[float, float]]]:
     """Return each term of a mean on the term's own scale, and the standard deviation there."""
     place = point if near is None else near
-    start = place if base is None or manifold.flat else base
+    start, space = place if base is None or manifold.flat else base, chart_of(manifold)
     steps = STEP * np.eye(manifold.dim)
-    around = manifold.exp(start, manifold.log(start, place) + np.stack([steps, -steps]))
-    found = []
+    near_by = space.exp(start, space.log(start, place) + np.stack([steps, -steps]))
+    around, matrix, found = from_chart(manifold, near_by), from_chart(manifold, point), []
     for term in terms:
         ahead, behind = term.scaled(around)
         gradient = (ahead - behind) / (2.0 * STEP)
         deviation = math.sqrt(float(gradient @ covariance @ gradient))
-        found.append((term, (float(term.scaled(point)), deviation)))
+        found.append((term, (float(term.scaled(matrix)), deviation)))
     return found
 
 
@@ -148,7 +152,7 @@ def _reading(term: Term, centre: float, deviation: float, widest: float, wide: f
     return Reading(term, float(value), float(low), float(high))
 
 
-def mean_of(row: Mapping[str, Any], axes: Frame) -> Mean:
+def mean_of(row: Mapping[str, Any], axes: Frame, manifold: Manifold) -> Mean:
     """Return the mean of a class that a release's document states, as far as its error is known.
 
     Of an adaptive mean the document states the noise of its last round, exactly, and the bias that
@@ -161,12 +165,15 @@ def mean_of(row: Mapping[str, Any], axes: Frame) -> Mean:
         Of the document's ``classes``.
     axes : Frame
         `axes_of` its settings.
+    manifold : Manifold
     """
-    point = None if row["point"] is None else np.array(row["point"], dtype=np.float64)
+    if row["coordinates"] is None:
+        return Mean(None, _predicted(row, axes))
+    point = point_at(manifold, np.array(row["coordinates"], dtype=np.float64))
     if not row.get("observed"):
         return Mean(point, _predicted(row, axes))
     seen = from_values(row["observed"])
-    return Mean(point, _stated(seen), seen.base)
+    return Mean(point, _stated(seen), point_at(manifold, seen.base))
 
 
 def _stated(seen: Observed) -> FloatArray | None:

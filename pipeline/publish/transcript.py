@@ -205,11 +205,11 @@ def read_night(number: int, row: Mapping[str, Any]) -> Night:
 
 
 def estimate_row(found: Estimate) -> dict[str, Any]:
-    """Return an estimate as JSON values; its point is on the manifold, all else in its chart."""
+    """Return an estimate as JSON values; its point is the matrix, all else in the chart."""
     return {
         "n": found.n,
         "point": found.point.tolist(),
-        "offset": found.offset.tolist(),
+        "coordinates": found.offset.tolist(),
         "covariance": found.covariance.tolist(),
         "spread": found.spread.tolist(),
     }
@@ -218,7 +218,7 @@ def estimate_row(found: Estimate) -> dict[str, Any]:
 def read_estimate(row: Mapping[str, Any], stream: Stream) -> Estimate:
     """Return what `estimate_row` wrote."""
     chart = FlatChart(stream.manifold)
-    offset, covariance, spread = (np.array(row[x]) for x in ("offset", "covariance", "spread"))
+    offset, covariance, spread = (np.array(row[x]) for x in ("coordinates", "covariance", "spread"))
     return Estimate(chart, offset, covariance, row["n"], spread)
 
 

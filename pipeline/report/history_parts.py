@@ -9,6 +9,7 @@ import numpy as np
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term
 from pipeline.figures import Figure, Scale, comparison, digits, letter, matrices, number, timeline
+from pipeline.geometry import MANIFOLDS, from_chart
 from pipeline.inference import region
 from pipeline.inference.changes import Change, holm
 from pipeline.inference.comparing import ALPHA
@@ -195,9 +196,10 @@ def correlations(series: Series) -> Figure | None:
     known = [one for one in series.runs[-1].classes if one.mean and one.mean.point is not None]
     if not known:
         return None
-    points = np.array([one.mean.point for one in known if one.mean])
-    features = DESCRIPTORS[series.settings["descriptor"]].features
-    return matrices([one.name for one in known], points, features)
+    kind, space = DESCRIPTORS[series.settings["descriptor"]], series.settings["manifold"]
+    means = np.array([one.mean.point for one in known if one.mean])
+    points = from_chart(MANIFOLDS[space](k=kind.k), means)
+    return matrices([one.name for one in known], points, kind.features)
 
 
 def key_numbers(series: Series) -> list[tuple[str, str]]:

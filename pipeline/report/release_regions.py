@@ -95,7 +95,7 @@ def _nearest(regions: Mapping[str, Region]) -> dict[str, tuple[str, float]]:
     found = {}
     for name, here in regions.items():
         apart = {
-            other: float(here.manifold.dist(here.centre, where.centre))
+            other: float(here.space.dist(here.place, where.place))
             for other, where in regions.items()
             if other != name
         }

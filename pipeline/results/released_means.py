@@ -12,6 +12,9 @@ RELEASE_SCHEMA: Mapping[str, Field] = {
     "class_name": Field("string", "", "name of the class; public"),
     "n": Field("int64", "records", "images or persons of the class, as the statement says; public"),
     "point": Field("list<list<float64>>", "", "private mean descriptor, (k, k), row by row"),
+    "coordinates": Field(
+        "list<float64>", "", "the same in the manifold's chart at the identity, as it was released"
+    ),
     "predicted_error": Field(
         "float64",
         "distance",
@@ -35,6 +38,7 @@ NIGHT_SCHEMA: Mapping[str, Field] = {
     "point": RELEASE_SCHEMA["point"]._replace(
         meaning="private mean descriptor of all units so far, (k, k), row by row", optional=True
     ),
+    "coordinates": RELEASE_SCHEMA["coordinates"]._replace(optional=True),
     "n_tonight": Field("int64", "records", "images or persons that entered this night; public"),
     "n_so_far": Field("int64", "records", "images or persons up to this night; public"),
     "sigma": Field("float64", "", "standard deviation of the noise of w; public"),

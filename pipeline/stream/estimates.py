@@ -90,10 +90,7 @@ class Window:
 
 def on_manifold(space: Manifold, offset: FloatArray) -> NDArray[np.float64]:
     """Return coordinates of a chart as a point of its manifold; matrices are definite."""
-    manifold: Manifold = space.of  # type: ignore[attr-defined]  # a FlatChart
-    found = manifold.exp(manifold.origin, offset)
-    definite = getattr(manifold, "definite", None)
-    return np.asarray(found if definite is None else definite(found))
+    return np.asarray(space.points(offset))  # type: ignore[attr-defined]  # a FlatChart
 
 
 def cumulative(stream: Stream, history: Sequence[Night]) -> Estimate | None:

@@ -22,7 +22,7 @@ def observed(**fields: Any) -> Observed:
     scales = np.array([4.0, 0.5, 1.0, 1.0, 2.0, 3.0])
     known: dict[str, Any] = {
         "n": 200,
-        "base": np.eye(3),
+        "base": np.zeros(6),
         "middle": np.zeros(D),
         "axes": scales[:, np.newaxis] * np.linalg.qr(rng.standard_normal((D, D)))[0],
         "vector": np.zeros(D),

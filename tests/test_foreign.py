@@ -42,6 +42,9 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (seen(middle=[float("nan")] * 6), "classes.0.observed.middle.0"),
         (seen(vector=[1e300] * 6), "classes.0.observed.vector.0"),
         (seen(vector=[0.0] * 5), "observed.vector has length 5, not 6"),
+        (seen(base=[0.0] * 9), "observed.base has length 9, not 6"),
+        (row(coordinates=[0.0] * 5), "classes.0.coordinates has length 5, not 6"),
+        (row(coordinates=[0.0] * 6), "classes.0.point is not the matrix of its coordinates"),
         (seen(moment=[0.0]), "observed.moment has length 1, not 21"),
         (seen(axes=[[0.0] * 6] * 6), "observed.axes are no basis"),
         (seen(axes="x"), "classes.0.observed.axes"),
@@ -88,10 +91,12 @@ def test_what_is_none_of_a_release_is_one_line(
 def test_numbers_of_the_right_form_that_mean_nothing_are_one_line(
     honest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A base that is no place on the manifold, and coordinates whose exponentials overflow."""
+    """Coordinates whose exponentials overflow, and a point that is no matrix of its coordinates."""
     for change in (
-        seen(base=[[-1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]]),
+        seen(base=[1e11] * 6),
         seen(middle=[1e11] * 6),
+        row(coordinates=[1e11] * 6),
+        row(coordinates=[0.1] * 6),
         row(point=[[-1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]]),
     ):
         found = json.loads(honest.read_text())

@@ -69,8 +69,9 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
     """
     documents = [json.loads(result) for result in results]
     settings, nights = documents[0]["settings"], range(1, len(DAYS) + 1)
-    axes = axes_of(settings, read_histories(documents)[0].stream.manifold)
-    biases = night_means(documents, nights, axes)
+    manifold = read_histories(documents)[0].stream.manifold
+    axes = axes_of(settings, manifold)
+    biases = night_means(documents, nights, axes, manifold)
     histories = read_histories(map(json.loads, results))
     for number, run in enumerate(series.runs, 1):
         for found, one, seen in zip(histories, run.classes, biases[number], strict=True):
@@ -79,7 +80,7 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
             assert (expected is None) == (one.mean.point is None) == (number < OPENING)
             if expected is not None:
                 assert one.n == expected.n == 3 * number
-                np.testing.assert_array_equal(one.mean.point, expected.point)
+                np.testing.assert_array_equal(one.mean.point, expected.offset)
                 error = error_of(found.stream, parts_of(found.nights[:number]), stated_bias)
                 assert error is not None
                 if any(part.clipped > CLIPPED for part in error.seen):
@@ -105,7 +106,7 @@ def test_windows_have_their_exact_noise(results: list[bytes]) -> None:
             assert seen is not None
             expected = covariance_of(found.stream, found.nights, seen, seen)
             np.testing.assert_allclose(one.mean.covariance, expected, rtol=1e-9, atol=1e-12)
-            np.testing.assert_array_equal(one.mean.point, seen.point)
+            np.testing.assert_array_equal(one.mean.point, seen.offset)
             assert one.n == seen.n
 
 
@@ -115,9 +116,10 @@ def test_documents_that_cannot_be_read_back_have_the_error_they_state(
     """Where a version drew other noise, the size of the error is spread over the directions."""
     documents = [json.loads(result) for result in results]
     settings = documents[0]["settings"]
-    axes = axes_of(settings, read_histories(documents)[0].stream.manifold)
+    manifold = read_histories(documents)[0].stream.manifold
+    axes = axes_of(settings, manifold)
     documents[4]["coefficient_norm"] *= 2
-    found = night_means(documents, [8], axes)[8]
+    found = night_means(documents, [8], axes, manifold)[8]
     for one, row in zip(found, documents[-1]["classes"], strict=True):
         assert one.mean.covariance is not None
         size = np.trace(one.mean.covariance)
@@ -196,7 +198,7 @@ def test_a_stream_that_follows_shows_both_together(results: list[bytes]) -> None
     found = class_mean(known, past, 8, {**row, "joined": estimate_row(both)})
     assert found.n == 124
     assert found.mean.point is not None
-    np.testing.assert_allclose(found.mean.point, both.point, rtol=1e-9)
+    np.testing.assert_allclose(found.mean.point, both.offset, rtol=1e-9)
     np.testing.assert_allclose(found.mean.covariance, both.covariance + found.bias, rtol=1e-12)
 
 
@@ -253,7 +255,7 @@ def test_bands_hold_the_mean_of_all_so_far(label: int, name: str, manifold: str,
             assert seen is not None
             mine = places[order[seen.first - 1 :].ravel()].mean(axis=0)
             error = seen.covariance + found.bias
-            mean = Mean(seen.point, error, near=found.mean.point)
+            mean = Mean(seen.offset, error, near=found.mean.point)
             for place, one in enumerate(read_terms(terms, mean, space, widest=NARROWER)):
                 value = float(one.term.value(space.exp(space.origin, mine)))
                 missed[row, place] += one.low is not None and not one.low <= value <= one.high

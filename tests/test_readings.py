@@ -14,7 +14,7 @@ from sample_history import draw_release
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import terms_of
-from pipeline.geometry import MANIFOLDS
+from pipeline.geometry import MANIFOLDS, to_chart
 from pipeline.mean.observed import from_values
 from pipeline.publish.readings import (
     WIDE,
@@ -37,7 +37,7 @@ def mean_with(noise: float, seed: int) -> tuple[Mean, FloatArray]:
     point = walks @ walks.T / 40
     root = noise * rng.normal(size=(15, 15)) / np.sqrt(15)
     draws = SPACE.exp(point, SPACE.log(point, point) + rng.normal(size=(DRAWS, 15)) @ root.T)
-    return Mean(point, root @ root.T), draws
+    return Mean(to_chart(SPACE, point), root @ root.T), draws
 
 
 def test_a_band_holds_the_term_in_nine_of_ten_draws() -> None:
@@ -78,20 +78,20 @@ def test_an_error_is_noise_and_bias_where_few_are_clipped(released: dict[str, An
         **row,
         "observed": row["observed"] | {"bias_line": 0.3, "bias_rest": 0.2, "clipped": 0.49},
     }
-    seen, known = from_values(row["observed"]), mean_of(row, axes).covariance
+    seen, known = from_values(row["observed"]), mean_of(row, axes, SPACE).covariance
     assert known is not None
     bias = known - seen.noise
     line = seen.axes[0] / np.linalg.norm(seen.axes[0])
     assert line @ bias @ line == pytest.approx(0.36)
     assert np.trace(bias) - line @ bias @ line == pytest.approx(14 * 0.04)
     clipped = {**row, "observed": {**row["observed"], "clipped": 0.51}}
-    assert mean_of(clipped, axes).covariance is None
+    assert mean_of(clipped, axes, SPACE).covariance is None
 
 
 def test_a_predicted_error_is_that_of_all_directions_together(released: dict[str, Any]) -> None:
     """Of one draw the mean square of the distance is its square."""
     axes, row = axes_of(released["settings"], SPACE), released["classes"][0]
     one = {**row, "observed": None, "predicted_error": 0.3, "costs": row["costs"][:1]}
-    known = mean_of(one, axes).covariance
+    known = mean_of(one, axes, SPACE).covariance
     assert known is not None
     assert np.trace(known) == pytest.approx(0.09)

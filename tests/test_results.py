@@ -299,7 +299,14 @@ def test_machine_and_versions_are_named() -> None:
 
 def test_releases_can_be_stacked(tmp_path: Path) -> None:
     """Whatever a release leaves out, all have one schema, so that their tables can be stacked."""
-    known = {"label": 0, "class_name": "a", "n": 9, "point": [[1.0]], "rho": 0.1}
+    known = {
+        "label": 0,
+        "class_name": "a",
+        "n": 9,
+        "point": [[1.0]],
+        "coordinates": [0.0],
+        "rho": 0.1,
+    }
     given = [
         {"mu": 0.5, "predicted_error": 0.1},
         {"mu": None, "predicted_error": 0.1},

@@ -30,7 +30,7 @@ from pipeline.arrays import FloatArray
 from pipeline.cli import main
 from pipeline.descriptors import domain
 from pipeline.figures import number
-from pipeline.geometry import MANIFOLDS
+from pipeline.geometry import MANIFOLDS, vecd
 from pipeline.inference import covariance, two_sample
 from pipeline.inference.released import read
 from pipeline.mean import AdaptivePlan, Release, mean
@@ -52,9 +52,11 @@ def row_of(name: str, release: Release, *, gain: float = 1.0) -> dict[str, Any]:
     """Return the entry of a class in a document, of images `gain` times as bright."""
     values = observed_values(release)
     assert values is not None
-    values["base"] = (gain**2 * np.array(values["base"])).tolist()
+    brighter = 2.0 * np.log(gain) * vecd(np.eye(5))
+    values["base"] = (np.array(values["base"]) + brighter).tolist()
     point = (gain**2 * release.point).tolist()
     told = {"manifold": SPACE.name, "point": point, "observed": values}
+    told["coordinates"] = (release.coordinates + brighter).tolist()
     return {"class_name": name, "n": values["n"], **told}
 
 

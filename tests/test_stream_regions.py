@@ -54,9 +54,9 @@ def nights_of(stream: Stream, batches: list[np.ndarray], seed: int) -> list[Nigh
 def row(stream: Stream, history: list[Night]) -> dict[str, Any]:
     """Return what a document says of the mean so far, written and read."""
     found = cumulative(stream, history)
-    point = None if found is None else found.point.tolist()
+    place = None if found is None else found.offset.tolist()
     told: dict[str, Any] = json.loads(
-        json.dumps({"point": point, "certainty": certainty(stream, history)})
+        json.dumps({"coordinates": place, "certainty": certainty(stream, history)})
     )
     return told
 

@@ -9,7 +9,8 @@ from scipy import ndimage, stats
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import DESCRIPTORS, describe, domain
 from pipeline.descriptors.terms import LUMINANCE, Term, terms_of
-from pipeline.geometry import MANIFOLDS, frechet_mean
+from pipeline.errors import DomainError
+from pipeline.geometry import MANIFOLDS, frechet_mean, to_chart
 from pipeline.mean import private_mean
 from pipeline.privacy import GDP
 from pipeline.publish.document import observed_values
@@ -142,9 +143,13 @@ def test_bands_hold_the_term_without_noise(manifold: str, plan: str, stated: boo
         )
         predicted = release.predicted_error
         assert predicted is not None
-        row = {"point": release.point, "predicted_error": predicted[0], "costs": release.steps}
+        row = {
+            "coordinates": release.coordinates,
+            "predicted_error": predicted[0],
+            "costs": release.steps,
+        }
         row["observed"] = observed_values(release) if stated else None
-        for place, found in enumerate(read_terms(terms, mean_of(row, axes), space)):
+        for place, found in enumerate(read_terms(terms, mean_of(row, axes, space), space)):
             if found.low is None:
                 bandless += 1
             else:
@@ -157,7 +162,7 @@ def test_bands_hold_the_term_without_noise(manifold: str, plan: str, stated: boo
 def test_what_noise_drowns_is_not_said(images: np.ndarray) -> None:
     """A band over a factor of 100 says nothing; an error that is not known gives no band."""
     space, terms = MANIFOLDS[MANIFOLD](k=5), terms_of(DESCRIPTORS["oct5"])
-    point = describe(images).mean(axis=0)
+    point = to_chart(space, describe(images).mean(axis=0))
     wide = read_terms(terms, Mean(point, np.eye(15) * 9.0), space)
     assert [(one.value, one.low, one.high) for one in wide[:2]] == [(None, None, None)] * 2
     narrower = read_terms(terms, Mean(point, np.eye(15) * 0.01), space, widest=0.01)
@@ -167,7 +172,18 @@ def test_what_noise_drowns_is_not_said(images: np.ndarray) -> None:
     assert all(one.value is None for one in read_terms(terms, Mean(None, None), space))
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 5)))[0]
     noise = (turn * [1e20, 1.0, 1.0, 1.0, 1e-9]) @ turn.T  # no logarithm in double precision
-    assert all(one.value is None for one in read_terms(terms, Mean(noise, np.eye(15)), space))
+    curved = MANIFOLDS["spd-affine-invariant"](k=5)
+    assert all(one.value is None for one in read_terms(terms, Mean(noise, np.eye(15)), curved))
+
+
+def test_a_mean_that_no_matrix_of_doubles_holds_has_its_terms() -> None:
+    """In log-Cholesky coordinates: those of its product L·Lᵀ, with bands; no error."""
+    space, terms = MANIFOLDS["spd-log-cholesky"](k=5), terms_of(DESCRIPTORS["oct5"])
+    place = np.array([4.0, *[-6.9] * 4, *[100.0] * 10])
+    with pytest.raises(DomainError):
+        space.log(space.origin, space.exp(space.origin, place))
+    found = read_terms(terms, Mean(place, 1e-4 * np.eye(15)), space)
+    assert all(one.low is not None and one.low <= one.value <= one.high for one in found)
 
 
 def test_every_term_says_its_formula_and_its_ends() -> None:

@@ -19,8 +19,9 @@ def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> 
     On a flat manifold it is the mean of the images' coordinates, a point of the chart, (persons,
     d): as a matrix it might be none that doubles hold (``records.py``). On another Hadamard
     manifold it is their inductive mean in the given order, (persons, *point_shape), S_1 = x_1 and
-    S_t on the geodesic from S_{t−1} to x_t at 1/t of the way. Both lie in every convex set that holds the
-    images (Sturm 2003, for the latter). Whoever has one image is that image, to the last bit.
+    S_t on the geodesic from S_{t−1} to x_t at 1/t of the way. Both lie in every convex set that
+    holds the images (Sturm 2003, for the latter). Whoever has one image is that image, to the last
+    bit.
 
     Parameters
     ----------

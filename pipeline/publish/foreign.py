@@ -20,6 +20,8 @@ from pipeline.inference.released import point_at
 
 LARGEST = 1e12
 """Of any number: images of 8 bits have covariances below 10⁵ and logarithms below 40."""
+FARTHEST = 1e6
+"""Of a coordinate of a mean: √`LARGEST`, as entries of factors are roots of those of matrices."""
 SMALLEST = 1e-12
 """Of one that is divided by."""
 LONGEST = 1 << 28
@@ -42,6 +44,9 @@ Size = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=LARGEST
 Divisor = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=SMALLEST, le=LARGEST)]
 Count = Annotated[int, Field(strict=True, ge=1, le=int(LARGEST))]
 Numbers = list[Number]
+Coordinates = list[
+    Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-FARTHEST, le=FARTHEST)]
+]
 
 
 class Settings(BaseModel):
@@ -77,8 +82,8 @@ class Seen(BaseModel):
     """What `Observed` is read from."""
 
     n: Count
-    base: Numbers
-    middle: Numbers
+    base: Coordinates
+    middle: Coordinates
     axes: list[Numbers]
     vector: Numbers
     moment: Numbers | None
@@ -106,7 +111,7 @@ class Row(BaseModel):
     class_name: Name
     n: Count
     point: list[Numbers]
-    coordinates: Numbers
+    coordinates: Coordinates
     manifold: Name | None = None
     observed: Seen | None = None
 

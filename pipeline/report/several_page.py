@@ -8,6 +8,7 @@ from typing import Any
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import javascript, listing
 from pipeline.files import atomic_path, make_folder, resource
+from pipeline.geometry import from_chart
 from pipeline.inference import Combined, Comparison
 from pipeline.inference.released import read
 from pipeline.publish.forests import Forest, differences, forest
@@ -187,7 +188,8 @@ def _told(rows: Sequence[Mapping[str, Any]], least: float) -> str:
     if not math.isfinite(least):
         return "–"
     first = read(max(rows, key=lambda row: int(row["n"])))
-    return f"± {100.0 * (as_gain(first.manifold, first.point, least) - 1.0):.2g} %"
+    point = from_chart(first.manifold, first.point)
+    return f"± {100.0 * (as_gain(first.manifold, point, least) - 1.0):.2g} %"
 
 
 def _combined(found: Mapping[str, Combined]) -> dict[str, Any]:

@@ -344,3 +344,20 @@ def test_sums_over_pixels_are_in_the_rounding():
     """Where moments are not exact, three sums of |S| rounded terms of size B count, over η."""
     known = domain("grid9", height=28, width=28)
     assert known.rounding >= (3 * 784 + 32) * 2.0**-53 * 12 / 1e-6
+
+
+@pytest.mark.parametrize("descriptor", ["oct5", "grid9"])
+def test_a_ridge_near_the_rounding_is_refused_before_any_image_is_read(descriptor: str) -> None:
+    """Below four times the rounding e a factorisation might fail for some images, not for others.
+
+    At 4e the correction of a factor, e/(η − e), is a third: `factoring.py` takes less than a half.
+    """
+    largest = domain(descriptor, height=28, width=28, eta=1e-6).largest_eigenvalue
+    for least in np.logspace(-16, -6, 60):
+        try:
+            found = domain(descriptor, height=28, width=28, eta=float(least))
+        except ConfigError as error:
+            assert "4 times the rounding errors" in str(error)
+            continue
+        assert found.rounding <= 1 / 3
+        assert 16 * found.k * 2.0**-53 * largest <= least / 4

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import factoring, loops
+from pipeline.geometry import factoring, lanes, loops
 from pipeline.geometry.lanes import LANES
 from pipeline.geometry.linalg import (
     assemble,
@@ -340,3 +341,29 @@ def test_pairs_of_a_sweep_are_complete_and_disjoint_in_rounds() -> None:
         for start in range(0, len(pairs), max(1, k // 2)):
             group = pairs[start : start + k // 2].ravel()
             assert len(set(group.tolist())) == len(group)
+
+
+@pytest.mark.parametrize("room", [loops, lanes])
+def test_rotations_that_are_not_done_are_taken_as_they_are(
+    room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No matrix ends a release by taking longer than others: what is left after so many is taken.
+
+    Uncompiled, since the number of sweeps is compiled in.
+    """
+    monkeypatch.setattr(room, "SWEEPS", 1)
+    for name in ("_measure", "_find_angles"):
+        if hasattr(room, name):
+            monkeypatch.setattr(room, name, getattr(room, name).py_func)
+    factor = np.tril(np.random.default_rng(3).standard_normal((5, 5))) + 3.0 * np.eye(5)
+    pairs = loops.rounds(5)
+    if room is loops:
+        columns, squares = factor.T.copy(), np.empty(5)
+        assert room._jacobi.py_func(columns, squares, pairs)
+    else:
+        columns, squares = np.repeat(factor.T[:, :, None], LANES, axis=2), np.empty((5, LANES))
+        work = tuple(np.empty(LANES) for _ in range(4))
+        assert room._jacobi.py_func(columns, squares, pairs, work)
+        columns, squares = columns[..., 0], squares[..., 0]
+    assert np.abs(np.triu(columns @ columns.T, 1)).max() > 1e-12  # not settled
+    assert squares.sum() == pytest.approx(np.sum(factor**2))

@@ -185,7 +185,7 @@ def test_a_folder_that_keeps_yesterdays_images(ward: Ward) -> None:
             axes = np.array(last["axes"])
             stated = axes.T @ np.diag(seen["variances"]) @ axes
             np.testing.assert_allclose(stated, back.covariance, rtol=1e-9, atol=1e-12)
-            assert (seen["n"], seen["offset"]) == (back.n, back.offset.tolist())
+            assert (seen["n"], seen["coordinates"]) == (back.n, back.offset.tolist())
 
 
 def test_sigma_of_every_night_is_that_of_the_coefficients(ward: Ward) -> None:

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from sample_nights import CONFIG, PERSONS, tonight
+from sample_nights import Ward as NightWard
 
 from pipeline.datasets import ImageSource, open_dataset
 from pipeline.datasets.own import OwnCard
@@ -285,6 +287,26 @@ def test_folders_that_differ_in_one_person_are_both_released(
         document = released(ward)
         assert [row["n"] for row in document["classes"]] == [2, 3]
         assert ledger_of(ward).show("ward-7")[0].releases == place + 1
+
+
+def test_a_stream_takes_up_a_person_whose_mean_is_no_matrix(tmp_path: Path) -> None:
+    """A night with a retina tile and three empty images of one person is drawn and committed.
+
+    In log-Cholesky coordinates it was stuck for as long as the files lay there.
+    """
+    ward = NightWard(tmp_path)
+    ward.write(PERSONS, CONFIG + 'manifold = "spd-log-cholesky"\n')
+    ward.pay()
+    tiles = np.concatenate(list(open_dataset("tiles").chunks(label=1)))
+    for place, tile in enumerate(tiles[[0, 400, 800, 1200, 1600, 2000, ODD]]):
+        for copy in range(4):
+            path = ward.folder / "ward" / "well" / f"w{place}-{copy}.png"
+            shown = np.rint(tile * (1.0 - copy / 10.0)) if place < 6 else tile * (copy == 0)
+            Image.fromarray(shown.astype(np.uint8)).save(path)
+        Image.fromarray(tile).save(ward.folder / "ward" / "ill" / f"i{place}-0.png")
+    document = ward.night(1)
+    assert tonight(document) == [7, 7]
+    assert all(row["coordinates"] is not None for row in document["classes"])
 
 
 def test_images_of_a_person_that_are_apart_are_refused() -> None:

@@ -518,7 +518,7 @@ def released(noise: str) -> dict[str, object]:
     """Return a document as a release commits it, of one class."""
     cost = {"step": "mean", "sensitivity": 0.1, "sigma": 0.2, "rho": None}
     row = {"class_name": "well", "n": 9, "point": np.eye(5).tolist(), "predicted_error": None}
-    row["rho"] = None
+    row |= {"rho": None, "coordinates": [0.0] * 15}
     settings = {
         "name": "nightly",
         "population": "ward-7",

@@ -6,10 +6,10 @@
 ``engine.py`` is the whole in one page, ``release.py`` what comes out. In reading order, on to them:
 ``plan.py``; ``domain.py``, ``region.py``, ``prior.py`` and ``ground.py``, what is publicly known;
 ``parts.py``, ``persons.py``, ``sums.py`` and ``records.py``, the door; ``vector_mean.py``,
-``sensitivity.py`` and ``single.py``. The adaptive mean, noise as wide as the records of a class lie
-and not as any two images could: ``frame.py``, ``bins.py``, ``smoothing.py``, ``survey.py``,
-``choice.py``, ``clipping.py``, ``view.py``, ``second_moment.py``, ``spread.py``, ``observed.py``,
-``pooling.py``, ``shrinkage.py``, ``reshaping.py``, ``rounds.py``.
+``barycentre.py``, ``sensitivity.py`` and ``single.py``. The adaptive mean, noise as wide as the
+records of a class lie and not as any two images could: ``frame.py``, ``bins.py``, ``smoothing.py``,
+``survey.py``, ``choice.py``, ``clipping.py``, ``view.py``, ``second_moment.py``, ``spread.py``,
+``observed.py``, ``pooling.py``, ``shrinkage.py``, ``reshaping.py``, ``rounds.py``.
 """
 
 from pipeline.mean.domain import Ball, CovarianceDomain, Domain

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term, terms_of
 from pipeline.errors import LedgerError
-from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.geometry import MANIFOLDS, Manifold, from_chart
 from pipeline.inference.changes import Change
 from pipeline.mean.frame import Frame
 from pipeline.publish.night_means import night_means, window_means
@@ -176,6 +177,16 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
         )
     every = sorted(grouped.values(), key=lambda documents: -documents[-1].place)
     return tuple(map(_series, every)), others
+
+
+def latest_points(series: Series) -> dict[str, FloatArray]:
+    """Return the latest mean of each class that has one as a matrix, by the name of the class."""
+    kind, name = DESCRIPTORS[series.settings["descriptor"]], series.settings["manifold"]
+    return {
+        one.name: from_chart(MANIFOLDS[name](k=kind.k), one.mean.point)
+        for one in series.runs[-1].classes
+        if one.mean and one.mean.point is not None
+    }
 
 
 def read_alone(document: Mapping[str, Any]) -> Series:

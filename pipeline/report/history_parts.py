@@ -9,13 +9,12 @@ import numpy as np
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term
 from pipeline.figures import Figure, Scale, comparison, digits, letter, matrices, number, timeline
-from pipeline.geometry import MANIFOLDS, from_chart
 from pipeline.inference import region
 from pipeline.inference.changes import Change, holm
 from pipeline.inference.comparing import ALPHA
 from pipeline.privacy import budget_from, main_parameter, repeat
 from pipeline.privacy.exact import digits_down, digits_up
-from pipeline.publish.history import ClassRun, Run, Series
+from pipeline.publish.history import ClassRun, Run, Series, latest_points
 from pipeline.publish.readings import Reading
 from pipeline.report.release_regions import as_gain, is_told
 
@@ -193,13 +192,8 @@ def _changed(seen: Change, together: float | None) -> list[str]:
 
 def correlations(series: Series) -> Figure | None:
     """Return the latest means as correlations; None where there is none."""
-    known = [one for one in series.runs[-1].classes if one.mean and one.mean.point is not None]
-    if not known:
-        return None
-    kind, space = DESCRIPTORS[series.settings["descriptor"]], series.settings["manifold"]
-    means = np.array([one.mean.point for one in known if one.mean])
-    points = from_chart(MANIFOLDS[space](k=kind.k), means)
-    return matrices([one.name for one in known], points, kind.features)
+    known, features = latest_points(series), DESCRIPTORS[series.settings["descriptor"]].features
+    return matrices(list(known), np.array([*known.values()]), features) if known else None
 
 
 def key_numbers(series: Series) -> list[tuple[str, str]]:

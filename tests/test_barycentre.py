@@ -19,7 +19,7 @@ from pipeline.geometry.affine import factor_logs
 from pipeline.geometry.linalg import cholesky, polar
 from pipeline.mean import Ball, admit, barycentre, region
 from pipeline.mean.barycentre import ROUNDING, TOLERANCE, Barycentre, gradient, most_steps
-from pipeline.mean.parts import parts_of
+from pipeline.mean.parts import Parts, parts_of
 from pipeline.mean.plan import release_plan
 from pipeline.mean.records import Records
 from pipeline.mean.sensitivity import sensitivity
@@ -257,17 +257,32 @@ def test_the_number_of_steps_is_public_and_enough() -> None:
             assert diameter * ((largest - 1) / (largest + 1)) ** steps <= TOLERANCE
 
 
-@pytest.mark.parametrize("manifold", CURVED, ids=lambda m: m.name)
-def test_a_whole_step_that_shrinks_too_little_is_taken_back(manifold: Manifold) -> None:
-    """Where t = 1 overshoots, far apart on a curved manifold, it still ends at τ."""
-    rng = np.random.default_rng(1)
+def test_a_whole_step_that_shrinks_too_little_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where t = 1 overshoots, far out on a curved manifold, the next step starts where it did."""
+    manifold, rng = HYPERBOLIC, np.random.default_rng(1)
     spokes = rng.standard_normal((6, manifold.dim))
     spokes *= 9.0 / np.linalg.norm(spokes, axis=-1, keepdims=True)
-    points = manifold.exp(manifold.origin, spokes)
-    start = manifold.exp(manifold.origin, spokes[0])
+    points, visited = manifold.exp(manifold.origin, spokes), list[tuple[Point, float]]()
+    real = barycentre.gradient
+
+    def spy(parts: Parts[Point], n: int, space: Manifold, at: Point, diameter: float) -> object:
+        found = real(parts, n, space, at, diameter)
+        visited.append((at, found[1]))
+        return found
+
+    monkeypatch.setattr(barycentre, "gradient", spy)
+    start = points[0]
     found = barycentre.barycentre(
         parts_of(points), 6, manifold, centre=start, diameter=18.0, condition=1e11
     )
+    pull, size, bound = real(parts_of(points), 6, manifold, start, 18.0)
+    assert visited[1][1] > size * (bound - 1.0) / (bound + 1.0)
+    np.testing.assert_array_equal(visited[1][0], manifold.exp(start, pull))
+    np.testing.assert_array_equal(visited[2][0], manifold.exp(start, pull * 2.0 / (1.0 + bound)))
+    sizes = [size for _, size in (visited[0], *visited[2:])]
+    assert (np.diff(sizes) < 0.0).all()
     logs = manifold.log(found.point, points).mean(axis=0)
     assert float(np.linalg.norm(logs)) <= 2.0 * TOLERANCE
 

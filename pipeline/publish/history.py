@@ -181,9 +181,9 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
 
 def latest_points(series: Series) -> dict[str, FloatArray]:
     """Return the latest mean of each class that has one as a matrix, by the name of the class."""
-    kind, name = DESCRIPTORS[series.settings["descriptor"]], series.settings["manifold"]
+    kind, space = (series.settings[name] for name in ("descriptor", "manifold"))
     return {
-        one.name: from_chart(MANIFOLDS[name](k=kind.k), one.mean.point)
+        one.name: from_chart(MANIFOLDS[space](k=DESCRIPTORS[kind].k), one.mean.point)
         for one in series.runs[-1].classes
         if one.mean and one.mean.point is not None
     }

@@ -192,8 +192,11 @@ def _changed(seen: Change, together: float | None) -> list[str]:
 
 def correlations(series: Series) -> Figure | None:
     """Return the latest means as correlations; None where there is none."""
-    known, features = latest_points(series), DESCRIPTORS[series.settings["descriptor"]].features
-    return matrices(list(known), np.array([*known.values()]), features) if known else None
+    known = latest_points(series)
+    if not known:
+        return None
+    features = DESCRIPTORS[series.settings["descriptor"]].features
+    return matrices(list(known), np.array([*known.values()]), features)
 
 
 def key_numbers(series: Series) -> list[tuple[str, str]]:

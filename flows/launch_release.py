@@ -73,9 +73,9 @@ def check_release(
     CovdpError
         Whatever else stands against it.
     """
-    told = load_release(config, run_key=run_key, at=at)
+    told = load_release(config, run_key=run_key, at=at, opened=True)
     try:
-        check_account(told, open_ledger(ledger_address()))
+        check_account(told, open_ledger(ledger_address()), planned=at is not None)
     except BudgetError as error:
         raise BudgetError(f"{config}: {error}") from error
     where = out or default_out(told.name)

@@ -100,7 +100,8 @@ def _run_keys(config: Path, run_key: str | None) -> list[str]:
 def _load(config: Path, run_key: str | None) -> ReleaseConfig:
     """Return the release that `config` tells; what is wrong with the file is not said here."""
     try:
-        return load_release(config, run_key=run_key, at=flow_run.scheduled_start_time)
+        at = flow_run.scheduled_start_time
+        return load_release(config, run_key=run_key, at=at, opened=True)
     except CovdpError:
         pass
     raise ConfigError(

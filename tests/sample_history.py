@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sample_nights import reserve
 
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain
@@ -19,7 +20,6 @@ from pipeline.ledger import (
     commit_night,
     init_ledger,
     open_stream,
-    reserve_night,
 )
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
@@ -95,7 +95,7 @@ def draw_nights(folder: Path, days: Sequence[str], noise: np.random.Generator) -
     book = init_ledger(folder / "nights.sqlite")
     book.set_budget("ward", GDP(9.0))
     opened = open_stream(book, "ward", "nightly", "query", horizon=40, cost=GDP(4.0))
-    config = load_release(path)
+    config = load_release(path, opened=True)
     images = np.load(folder / "ward.npz")["train_images"]
     classes = tuple((label, name, 20) for label, name in enumerate(CLASSES))
     public = Public(config, domain("oct5", height=28, width=28), classes)
@@ -107,7 +107,7 @@ def draw_nights(folder: Path, days: Sequence[str], noise: np.random.Generator) -
             points = describe(images[20 * label + 3 * (number % 6) :][:3])
             night, sums = release_night(stream, nights, sums, points, noise=FloatNoise(noise))
             known[label] = sums, (*nights, night)
-        held = reserve_night(book, opened, day, units=[day.encode()], labels=["0"])
+        held = reserve(book, opened, day, [day.encode()], ["0"])
         assert isinstance(held, NightReservation)
         histories = [
             ClassHistory(label, CLASSES[label], stream, nights)

@@ -1,6 +1,7 @@
 """A ward whose folder of images grows, or not, and the nights of its stream; nothing is tested."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,21 +9,32 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from pipeline.ledger import Ledger, Stream, init_ledger, stream_named
+from pipeline.ledger import (
+    Ledger,
+    NightReservation,
+    StoredNight,
+    Stream,
+    init_ledger,
+    reserve_night,
+    standing,
+    stream_named,
+)
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, settle_night, unfinished_night
 from pipeline.store import Place
 
 CARD = 'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = ["well", "ill"]\n'
 PERSONS = CARD + 'pattern = "{class}/{person}-*.png"\nunit = "person"\n'
+# μ is large, so that four images of a class are enough for its opening
 CONFIG = """\
 name = "nightly"
 population = "ward-7"
 dataset = "ward.toml"
 labels_and_class_sizes_are_public = true
-budget = 2.0
+budget = 20.0
+smallest_class = 1
 """
-STREAM = "[stream]\nhorizon = 40\nopening = 8.0\n"
+STREAM = "[stream]\nhorizon = 40\nopening = 80.0\n"
 
 
 @dataclass
@@ -45,7 +57,7 @@ class Ward:
             (self.folder / "ward.toml").write_text(card)
         (self.folder / "night.toml").write_text((config or CONFIG) + stream)
 
-    def pay(self, total: float = 2.0) -> Ledger:
+    def pay(self, total: float = 20.0) -> Ledger:
         """Return the ledger, with a budget for the ward."""
         found = self.ledger
         found.set_budget("ward-7", GDP(total))
@@ -92,3 +104,12 @@ class Ward:
 def tonight(document: dict[str, Any]) -> list[int]:
     """Return how many units of each class entered."""
     return [row["n_tonight"] for row in document["classes"]]
+
+
+def reserve(
+    ledger: Ledger, stream: Stream, run_key: str, units: Sequence[bytes], labels: Sequence[str]
+) -> NightReservation | StoredNight | None:
+    """Reserve a night that rests on how things are."""
+    now = standing(ledger, stream.population, stream.name, run_key)
+    assert now
+    return reserve_night(ledger, stream, run_key, units=units, labels=labels, version=now.version)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from sample_history import CLASSES, commit, draw_release, retold
+from sample_nights import reserve
 
 from pipeline.cli import main
 from pipeline.errors import LedgerError
@@ -25,7 +26,6 @@ from pipeline.ledger import (
     committed_results,
     init_ledger,
     open_stream,
-    reserve_night,
 )
 from pipeline.privacy import GDP
 from pipeline.publish.history import read_history
@@ -92,7 +92,7 @@ def test_results_come_in_the_order_in_which_they_were_paid(ledger: Ledger) -> No
     commit(ledger, "clinic", [b"other"])
     night = open_stream(ledger, "ward", "nights", "query", horizon=9, cost=GDP(1.0))
     for number, day in enumerate(DAYS[:2]):
-        held = reserve_night(ledger, night, day, units=[bytes([number])], labels=["0"])
+        held = reserve(ledger, night, day, [bytes([number])], ["0"])
         commit_night(ledger, held, f"night {number}".encode())  # type: ignore[arg-type]
         commit_one(ledger, f"run {number}")
     ledger.reserve("ward", "q", "never", contents={"0": ledger.digest([b"x"])}, cost=GDP(0.1))

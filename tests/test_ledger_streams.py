@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from postgres import new_address
+from sample_nights import reserve
 from test_ledger_faults import in_child, kill_at
 
 from pipeline.errors import BudgetError, LedgerError
@@ -26,7 +27,6 @@ from pipeline.ledger import (
     init_ledger,
     open_ledger,
     open_stream,
-    reserve_night,
     stored_nights,
     stream_named,
 )
@@ -91,8 +91,10 @@ def some(numbers: Iterable[int]) -> list[bytes]:
 def ask(
     ledger: Ledger, stream: Stream, run_key: str, units: Sequence[bytes], label: str = "0 normal"
 ) -> NightReservation | StoredNight:
-    """Reserve a night of one class."""
-    return reserve_night(ledger, stream, run_key, units=units, labels=[label] * len(units))
+    """Reserve a night of one class, and begin anew where another came between."""
+    while (found := reserve(ledger, stream, run_key, units, [label] * len(units))) is None:
+        continue
+    return found
 
 
 def spend(

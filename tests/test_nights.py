@@ -165,14 +165,14 @@ def test_a_folder_that_keeps_yesterdays_images(ward: Ward) -> None:
         late.unlink()
         assert tonight(documents[-1]) == [day, 5 - day]
     (row,) = ward.ledger.show("ward-7")
-    assert (row.spent, row.releases, row.unfinished) == (GDP(2.0), 1, 0)
+    assert (row.spent, row.releases, row.unfinished) == (GDP(20.0), 1, 0)
     last = documents[-1]
     assert [(one["n_so_far"], one["n"]) for one in last["classes"]] == [(10, 10), (10, 10)]
     assert (last["night"], last["horizon"], last["settings"]["run_key"]) == (4, 40, "2026-03-04")
     said = dict(last["statement"])
-    assert said["Guarantee"] == "2-GDP"
+    assert said["Guarantee"] == "20-GDP"
     assert said["Horizon"] == "night 4 of 40; 36 left"
-    assert said["Charged to the account"].startswith("2-GDP, once")
+    assert said["Charged to the account"].startswith("20-GDP, once")
     assert "all nights of this stream, for ever," in said["In plain words"]
     found = read_histories(documents)
     for history, one in zip(found, last["classes"], strict=True):
@@ -202,11 +202,11 @@ def test_sigma_of_every_night_is_that_of_the_coefficients(ward: Ward) -> None:
         document = ward.night(day)
         assert document["coefficient_norm"] == pytest.approx(float(square) ** 0.5, rel=1e-12)
         for row in document["classes"]:
-            expected = float(square / Fraction(85, 100)) ** 0.5 / 2.0
+            expected = float(square / Fraction(85, 100)) ** 0.5 / 20.0
             assert expected <= row["sigma"] <= expected * (1 + 1e-5)
             assert (row["w"] is None) == (row["costs"] == [] or row["opened"] is not None)
             if row["costs"]:
-                assert 1.99 < row["rho"] <= 2.0
+                assert 199.0 < row["rho"] <= 200.0
             assert (row["point"] is None) == (row["n_so_far"] < 4) == (row["no_point"] is not None)
 
 
@@ -381,7 +381,7 @@ def test_nothing_of_any_kind_is_a_night(ward: Ward, kind: str) -> None:
         ("shares = [0.2, 0.1, 0.7]\n", STREAM, "a plan of its own"),
         ("", "[stream]\nhorizon = 0\n", "greater than or equal to 1"),
         ("", "[stream]\nhorizon = 1000000000\n", "less than or equal to"),
-        ("", "[stream]\nopening = 8.0\n", "'stream.horizon' is missing"),
+        ("", "[stream]\nopening = 80.0\n", "'stream.horizon' is missing"),
         ("", '[stream]\nhorizon = 3\nfollows = "nightly"\n', "its own name"),
         ("", "[stream]\nhorizon = 3\nnights = 2\n", "'stream.nights' is not known"),
     ],
@@ -448,9 +448,9 @@ def test_all_images_of_a_person_are_paid_for(ward: Ward, monkeypatch: pytest.Mon
         patch.setattr(settling, "_opened", None)
         with pytest.raises(BudgetError):
             ward.settle(1)
-    ward.pay(6.0)
+    ward.pay(60.0)
     ward.settle(1)
-    assert ward.ledger.show("ward-7")[0].spent == GDP(6.0)
+    assert ward.ledger.show("ward-7")[0].spent == GDP(60.0)
 
 
 def test_what_fails_for_black_images_is_not_paid_for(
@@ -470,7 +470,7 @@ def test_what_fails_for_black_images_is_not_paid_for(
 
 def test_after_the_horizon_another_stream_follows(ward: Ward) -> None:
     """One line with the way out; the stream that follows pays nothing and joins the means."""
-    short = "[stream]\nhorizon = 2\nopening = 8.0\n"
+    short = "[stream]\nhorizon = 2\nopening = 80.0\n"
     ward.write(stream=short)
     for day in (1, 2):
         ward.put(well=4, ill=5)
@@ -478,7 +478,7 @@ def test_after_the_horizon_another_stream_follows(ward: Ward) -> None:
     with pytest.raises(BudgetError, match=r"2 nights; .*follows = 'nightly'"):
         ward.settle(3)
     on, follows = CONFIG.replace('"nightly"', '"onwards"'), short + 'follows = "nightly"\n'
-    ward.write(config=on.replace("budget = 2.0", "budget = 2.5"), stream=follows)
+    ward.write(config=on.replace("budget = 20.0", "budget = 25.0"), stream=follows)
     with pytest.raises(LedgerError, match="no more than that"):
         ward.settle(3)
     ward.write(config=on + "eta = 1e-5\n", stream=follows)
@@ -494,7 +494,7 @@ def test_after_the_horizon_another_stream_follows(ward: Ward) -> None:
     np.testing.assert_allclose(well["joined"]["point"], before[0], rtol=1e-9)
     assert (ill["joined"]["n"], well["joined"]["n"]) == (15, 8)
     assert ill["joined"]["point"] not in (before[1], ill["point"])
-    assert ward.ledger.show("ward-7")[0].spent == GDP(2.0)
+    assert ward.ledger.show("ward-7")[0].spent == GDP(20.0)
     ward.put(well=3)
     assert ward.night(4)["classes"][0]["joined"]["n"] == 12
 
@@ -597,10 +597,10 @@ def test_a_night_is_of_the_units_that_were_claimed(
     """A start that saw an image more than one that claimed before it and was killed leaves it."""
     real = settling.reserve_night
 
-    def late(*args: Any, units: Sequence[bytes], labels: Sequence[str]) -> Any:
+    def late(*args: Any, units: Sequence[bytes], labels: Sequence[str], **told: Any) -> Any:
         monkeypatch.setattr(settling, "reserve_night", real)
-        real(*args, units=units[:-1], labels=labels[:-1])
-        return real(*args, units=units, labels=labels)
+        real(*args, units=units[:-1], labels=labels[:-1], version=told["version"])
+        return real(*args, units=units, labels=labels, **told)
 
     ward.put(well=5, ill=5)
     monkeypatch.setattr(settling, "reserve_night", late)
@@ -608,7 +608,7 @@ def test_a_night_is_of_the_units_that_were_claimed(
     assert tonight(ward.night(2)) == [0, 1]
 
 
-STEPS = ("total_of", "write_sums", "reserve_night", "make_night", "commit_night", "forget_sums")
+STEPS = ("entered_on", "write_sums", "reserve_night", "make_night", "commit_night", "forget_sums")
 
 
 def test_killed_anywhere_every_promise_holds(ward: Ward) -> None:
@@ -649,7 +649,7 @@ def test_killed_anywhere_every_promise_holds(ward: Ward) -> None:
     histories = read_histories(json.loads(night.result) for night in nights)
     assert [found.nights[-1].n_so_far for found in histories] == entered.tolist()
     (row,) = ward.ledger.show("ward-7")
-    assert (row.spent, row.releases, row.unfinished) == (GDP(2.0), 1, 0)
+    assert (row.spent, row.releases, row.unfinished) == (GDP(20.0), 1, 0)
 
 
 # --- on a schedule ----------------------------------------------------------------------------
@@ -714,7 +714,7 @@ def test_serving_a_stream(
     """Missed nights take none of the horizon, a settled one is skipped, the last one ends it."""
     from flows import serve
 
-    ward.write(stream="[stream]\nhorizon = 3\nopening = 8.0\n")
+    ward.write(stream="[stream]\nhorizon = 3\nopening = 80.0\n")
     ward.put(well=5, ill=5)
     ward.settle(2)
     clock, ran = [datetime(2026, 3, 1, 12, tzinfo=UTC)], list[str]()

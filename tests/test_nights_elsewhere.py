@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from postgres import direct, new_address
-from sample_nights import CONFIG, Ward, tonight
+from sample_nights import CONFIG, Ward, reserve, tonight
 from test_nights import next_sums
 
 from pipeline.cli import main
@@ -18,7 +18,6 @@ from pipeline.ledger import (
     commit_night,
     init_ledger,
     open_stream,
-    reserve_night,
     stored_nights,
 )
 from pipeline.ledger.claims import unit_digest
@@ -64,7 +63,7 @@ def test_the_command_and_the_page_of_a_night(
     well, _ = document["classes"]
     for words in (
         "nights so far, this one of 2026-03-02 2 nights left, at no further cost 38",
-        "images tonight 2 images so far 7 for one image, for ever μ = 2",
+        "images tonight 2 images so far 7 for one image, for ever μ = 20",
         f"predicted well 2 7 {well['predicted_error']:.3g} ill 0 0 no mean yet",
         f"ill: {document['classes'][1]['no_point']}.",
         f"well last night 2 to 2 2 {np.sqrt(np.trace(last.covariance)):.3g}",
@@ -98,7 +97,7 @@ def test_nights_with_a_ledger_in_postgresql(tmp_path: Path) -> None:
     other.put(well=4, ill=5, seed=1)
     other.settle(1)
     assert not sums_folder(other.ledger, other.stream).is_relative_to(place.parent)
-    short = '[stream]\nhorizon = 2\nopening = 8.0\nfollows = "nightly"\n'
+    short = '[stream]\nhorizon = 2\nopening = 80.0\nfollows = "nightly"\n'
     ward.write(config=CONFIG.replace('"nightly"', '"onwards"'), stream=short)
     ward.put(ill=5)
     found = ward.night(5)
@@ -106,7 +105,7 @@ def test_nights_with_a_ledger_in_postgresql(tmp_path: Path) -> None:
     well, ill = found["classes"]
     assert (well["point"], well["joined"]["n"], ill["joined"]["n"]) == (None, 8, 15)
     np.testing.assert_allclose(well["joined"]["point"], last["classes"][0]["point"], rtol=1e-9)
-    assert ward.ledger.show("ward-7")[0].spent == GDP(2.0)
+    assert ward.ledger.show("ward-7")[0].spent == GDP(20.0)
 
 
 def test_what_a_night_costs_in_postgresql_is_what_is_new(tmp_path: Path) -> None:
@@ -133,13 +132,8 @@ def test_what_a_night_costs_in_postgresql_is_what_is_new(tmp_path: Path) -> None
 
     def night(number: int, units: range) -> None:
         labels = ["0 well"] * len(units)
-        held = reserve_night(
-            ledger,
-            stream,
-            f"2026-03-{number:02d}",
-            units=[b"%d" % unit for unit in units],
-            labels=labels,
-        )
+        names = [b"%d" % unit for unit in units]
+        held = reserve(ledger, stream, f"2026-03-{number:02d}", names, labels)
         assert isinstance(held, NightReservation)
         commit_night(ledger, held, b"{}")
 

@@ -110,7 +110,7 @@ def test_thirty_nights_killed_at_random_moments(tmp_path: Path) -> None:
     for key in rng.sample(sorted(stored), 4):
         assert ward.settle(int(key[-2:])) == [stored[key]]
     (account,) = ward.ledger.show("ward-7")
-    assert (account.spent, account.releases, account.unfinished) == (GDP(2.0), 1, 0)
+    assert (account.spent, account.releases, account.unfinished) == (GDP(20.0), 1, 0)
     histories = read_histories(map(json.loads, stored.values()))
     for found, row in zip(histories, last["classes"], strict=True):
         mean = cumulative(found.stream, found.nights)

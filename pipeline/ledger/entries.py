@@ -254,11 +254,16 @@ class StoredNight:
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a stream is.
+    """How far a stream is, and its night of one planned date.
 
     Attributes
     ----------
     stream : Stream
+    run_key : str
+        The planned date that was asked about.
+    version : str
+        What `reserve_night` compares: another one as soon as a night is reserved or settled, of
+        this stream or of one with the same claims. As private as the images.
     digests : tuple of str
         `StoredNight.result_digest` of each night that is settled, in order.
     totals : tuple of str
@@ -272,8 +277,22 @@ class Standing:
     """
 
     stream: Stream
+    run_key: str
+    version: str = field(repr=False)
     digests: tuple[str, ...]
     totals: tuple[str, ...] = field(repr=False)
     last: StoredNight | None
     tonight: StoredNight | None
     unfinished: NightReservation | None
+
+    @property
+    def state(self) -> Literal["new", "reserved", "stored"]:
+        """Of the night that was asked about; it goes from one to the next, and never back.
+
+        A new night claims units, a reserved one is drawn for the units that it claimed, a stored
+        one is given out as it was committed.
+        """
+        if self.tonight is not None:
+            return "stored"
+        held = self.unfinished
+        return "reserved" if held is not None and held.run_key == self.run_key else "new"

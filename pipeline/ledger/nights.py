@@ -16,11 +16,17 @@ reserved
 
 Why an unfinished night may be drawn again is said in the package's docstring. An image that entered
 before is refused, a person left out. Both tell, of what one may submit, whether it is in a stream:
-that is for the owner of the images; show neither to others. Next: ``standing.py``.
+that is for the owner of the images; show neither to others.
+
+**Nights that overlap.** A night rests on what `standing` said: which nights are settled, as what,
+and who has entered. Another night may be reserved or settled before this one is. So the version of
+what was read is compared in the transaction that reserves, in which nobody else writes, and a night
+that was overtaken reserves nothing: it is begun anew. From its reservation to its commit no other
+night of the stream can come between, since nights are finished in order. Next: ``standing.py``.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 
@@ -44,7 +50,7 @@ from pipeline.ledger.fields import damaged, now
 from pipeline.ledger.journal import Event
 from pipeline.ledger.names import clean_run_key
 from pipeline.ledger.state import Night, Opened
-from pipeline.ledger.streams import name_of, opened_stream
+from pipeline.ledger.streams import name_of, opened_stream, version_of
 from pipeline.ledger.writing import Book, open_book
 
 LARGE = 2000
@@ -52,9 +58,18 @@ LARGE = 2000
 
 
 def reserve_night(
-    ledger: Ledger, stream: Stream, run_key: str, *, units: Sequence[bytes], labels: Sequence[str]
-) -> NightReservation | StoredNight:
+    ledger: Ledger,
+    stream: Stream,
+    run_key: str,
+    *,
+    units: Sequence[bytes],
+    labels: Sequence[str],
+    version: str,
+    prepare: Callable[[NightReservation], None] | None = None,
+) -> NightReservation | StoredNight | None:
     """Claim the units of a night before its noise is drawn; or return the night when it is settled.
+
+    None says that another night came between: claim nothing, read `standing` and begin anew.
 
     Parameters
     ----------
@@ -67,6 +82,11 @@ def reserve_night(
         image's pixels. May be empty.
     labels : sequence of str
         Class of each unit, or classes of a person, as text on one line.
+    version : str
+        `Standing.version` of all that the night rests on.
+    prepare : callable, optional
+        Called with the reservation before it is kept, while no other night can be reserved: for
+        what has to be on disk once it is. Where it raises, nothing is claimed.
 
     Raises
     ------
@@ -84,22 +104,29 @@ def reserve_night(
         night = book.state.nights.get(identity)
         if night and night.committed:
             return stored_night(book, identity)
+        if version_of(book, opened) != version:
+            return None
         before = find_claims(book.connection, ledger.key, opened.scope, list(offered))
         entered = {unit: claim for unit, claim in before.items() if claim.unit == unit}
         if night:
-            return _again(book, opened, identity, offered, entered)
-        position = _next(book, opened, run_key)
-        if entered and opened.unit == "image":
-            raise _refused()
-        mask = tuple(unit not in entered for unit in offered)
-        new = {unit: label for unit, label in offered.items() if unit not in entered}
-        identity = name_of(ledger, "night", stream.identity, run_key)
-        event = _night_event(ledger, book, opened, new)
-        known = {"run_key": run_key, "night": position, "identity": identity}
-        book = book.write({**event, "stream": stream.identity, **known})
-        row = len(book.journal.events)
-        add_claims(book.connection, ledger.key, opened.scope, row, new, before)
-    return NightReservation(run_key, position, mask, False, event["units"], event["sum"], identity)
+            held = _again(book, opened, identity, offered, entered)
+        else:
+            position = _next(book, opened, run_key)
+            if entered and opened.unit == "image":
+                raise _refused()
+            mask = tuple(unit not in entered for unit in offered)
+            new = {unit: label for unit, label in offered.items() if unit not in entered}
+            identity = name_of(ledger, "night", stream.identity, run_key)
+            event = _night_event(ledger, book, opened, new)
+            known = {"run_key": run_key, "night": position, "identity": identity}
+            book = book.write({**event, "stream": stream.identity, **known})
+            row = len(book.journal.events)
+            add_claims(book.connection, ledger.key, opened.scope, row, new, before)
+            counted = event["units"], event["sum"]
+            held = NightReservation(run_key, position, mask, False, *counted, identity)
+        if prepare is not None:
+            prepare(held)
+    return held
 
 
 def commit_night(ledger: Ledger, reservation: NightReservation, result: bytes) -> StoredNight:

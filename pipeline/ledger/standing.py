@@ -17,7 +17,7 @@ from pipeline.ledger.nights import (
     reserved_before,
     stored_night,
 )
-from pipeline.ledger.streams import check_going, name_of, opened_stream, shown_stream
+from pipeline.ledger.streams import check_going, name_of, opened_stream, shown_stream, version_of
 from pipeline.ledger.writing import open_book
 from pipeline.privacy.definitions import Budget
 
@@ -101,6 +101,8 @@ def standing(
         tonight, last = opened.nights.get(key, ""), next(reversed(settled), None)
         return Standing(
             stream=shown_stream(book, identity),
+            run_key=key,
+            version=version_of(book, opened),
             digests=tuple(night.digest or "" for night in settled.values()),
             totals=tuple(night.total for night in settled.values()),
             last=None if last is None else stored_night(book, last),

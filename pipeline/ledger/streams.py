@@ -14,6 +14,7 @@ other descriptors, may hold the same units, and each is charged.
 Next: ``nights.py``.
 """
 
+import hashlib
 import json
 
 from pipeline.errors import LedgerError
@@ -187,6 +188,18 @@ def shown_stream(book: Book, identity: str) -> Stream:
         scope=opened.scope,
         identity=identity,
     )
+
+
+def version_of(book: Book, opened: Opened) -> str:
+    """Return what tells two states of a stream apart: its nights, reserved and settled.
+
+    And those of all streams with the same claims: units that enter one of them enter no other, and
+    the mean of a stream goes on in the one that follows it.
+    """
+    shared = (one for one in book.state.streams.values() if one.scope == opened.scope)
+    nights = (book.state.nights.get(name) for one in shared for name in one.nights.values())
+    rows = [(night.number, night.digest) for night in nights if night is not None]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
 def name_of(ledger: Ledger, purpose: str, *parts: str) -> str:

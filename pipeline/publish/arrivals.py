@@ -5,7 +5,7 @@ who it is. Of equal images the first counts, in the card's order of classes, and
 them that is changes no record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,12 +31,16 @@ class Arrivals:
         For each class the records in it: of images (m, k, k), of persons in the chart, (m, d).
     owners : tuple of (m,) int64
         For each class whose each record is: an index into `units`.
+    images : tuple of bytes
+        For each image that was read, in the order of the source, what its unit is known by; b"" of
+        one that is in none of the classes.
     """
 
     units: tuple[bytes, ...]
     labels: tuple[str, ...]
     points: tuple[Point, ...]
     owners: tuple[NDArray[np.int64], ...]
+    images: tuple[bytes, ...] = ()
 
     def __repr__(self) -> str:
         """Show no value."""
@@ -52,7 +56,23 @@ class Arrivals:
             tuple(label for label, is_in in zip(self.labels, kept, strict=True) if is_in),
             tuple(points[rows] for points, rows in zip(self.points, mine, strict=True)),
             tuple(place[owner[rows]] for owner, rows in zip(self.owners, mine, strict=True)),
+            self.images,
         )
+
+    def enough(self, fewest: int) -> "Arrivals":
+        """Return the units but for those of a class that fewer than `fewest` are of.
+
+        A unit of several classes is left out of all of them with one, which another class may then
+        have too few of. Which are left out depends on how many each class has, and on no record.
+        """
+        kept = np.ones(len(self.units), dtype=bool)
+        while few := [own for own in self.owners if 0 < np.count_nonzero(kept[own]) < fewest]:
+            kept[np.concatenate(few)] = False
+        return self.only(kept.tolist())
+
+    def images_of(self, units: Set[bytes]) -> NDArray[np.bool_]:
+        """Tell of each image that was read whether it is of one of some units."""
+        return np.array([unit in units for unit in self.images], dtype=bool)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -71,9 +91,12 @@ def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, public: Publ
     known: dict[bytes, list[str]] = {}
     order: dict[bytes, int] = {}
     points, owners = [], []
+    images = [b""] * len(source.label_of)
     persons = source.people is not None
     for label, name, _ in public.classes:
         names = _persons(source, plan, label) if persons else _digests(stored, label)
+        for row, unit in _images(source, plan, label, names):
+            images[row] = unit
         chunks = list(stored.records(label, public.form)) or [np.empty((0, stored.k, stored.k))]
         kept = []
         for row, unit in enumerate(names):
@@ -84,7 +107,7 @@ def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, public: Publ
         points.append(np.concatenate(chunks)[kept])
         owners.append(np.array([order[names[row]] for row in kept], np.int64))
     labels = tuple(", ".join(known[unit]) for unit in order)
-    return Arrivals(tuple(order), labels, tuple(points), tuple(owners))
+    return Arrivals(tuple(order), labels, tuple(points), tuple(owners), tuple(images))
 
 
 def _digests(stored: StoredImages, label: int) -> list[bytes]:
@@ -99,3 +122,12 @@ def _persons(source: ImageSource, plan: Plan, label: int) -> list[bytes]:
     begins = np.flatnonzero(np.diff(plan.chosen.units[mine], prepend=-1))
     rows = plan.chosen.rows[mine[begins]]
     return [bytes(person) for person in source.people[rows]]
+
+
+def _images(
+    source: ImageSource, plan: Plan, label: int, names: Sequence[bytes]
+) -> Iterable[tuple[int, bytes]]:
+    """Return each image of a class, by its row, and what its unit is known by."""
+    rows = plan.chosen.rows[plan.chosen.labels == label].tolist()
+    units = names if source.people is None else map(bytes, source.people[rows])
+    return zip(rows, units, strict=True)

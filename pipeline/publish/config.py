@@ -14,6 +14,7 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, LedgerError, require_known
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
+from pipeline.inference.streams import check_opening
 from pipeline.ledger import clean_name, clean_run_key
 from pipeline.mean import Plan, release_plan
 from pipeline.mean.plan import RELEASED
@@ -246,13 +247,23 @@ def check_sizes(config: ReleaseConfig, counts: Mapping[str, int]) -> None:
             )
 
 
+def check_new_stream(config: ReleaseConfig) -> None:
+    """Refuse what a stream is not to begin with, though one that did goes on."""
+    if config.nights is not None:
+        check_opening(
+            config.nights, MANIFOLDS[config.manifold](DESCRIPTORS[config.descriptor].k).dim
+        )
+
+
 def load_release(
-    path: Path, *, run_key: str | None = None, at: datetime | None = None
+    path: Path, *, run_key: str | None = None, at: datetime | None = None, opened: bool = False
 ) -> ReleaseConfig:
     """Read and check a release's TOML file, and fix its run key.
 
     The key is `run_key`, else the file's, else the date (UTC) of `at`, the time the run was planned
     for, or of now. A card that is not found from the current folder is looked for beside the file.
+    With `opened` it may be of a stream that has begun, which `check_account` then tells by the
+    ledger.
 
     Raises
     ------
@@ -273,5 +284,7 @@ def load_release(
         fields["run_key"] = run_key
     fields.setdefault("run_key", f"{(at or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d}")
     config = parse(ReleaseConfig, fields, path)
+    if not opened:
+        check_new_stream(config)
     config = config.model_copy(update={"dataset": beside(config.dataset, path)})
     return config.of_card(find_card(config.dataset))

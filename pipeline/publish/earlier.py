@@ -8,20 +8,23 @@ so it is in one of them as before.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from pipeline.datasets import find_card, shown_as
-from pipeline.errors import LedgerError, MismatchError
+from pipeline.datasets import ImageSource, find_card, shown_as
+from pipeline.descriptors import domain_of, require_made_for
+from pipeline.errors import ConfigError, LedgerError, MismatchError
 from pipeline.ledger import Ledger, Standing, Stream, standing, stored_nights, stream_named
 from pipeline.publish.arrivals import Arrivals
-from pipeline.publish.config import ReleaseConfig
+from pipeline.publish.config import ReleaseConfig, check_new_stream
 from pipeline.publish.document import Public
 from pipeline.publish.sums import Sums, read_sums, sums_folder
 from pipeline.publish.transcript import (
     ClassHistory,
     check_drawn,
+    read_domain,
     read_histories,
     read_night,
     read_stream,
@@ -56,13 +59,31 @@ def how_far(config: ReleaseConfig, ledger: Ledger) -> Standing | None:
         No account, a stream that has ended, or a run key that is no date.
     MismatchError
         The card makes other images of files than it did when the stream was opened.
+    ConfigError
+        The stream is new, and its opening too small.
     """
     assert config.stream is not None
     cost = None if config.stream.follows else config.charge
     now = standing(ledger, config.population, config.name, str(config.run_key), cost=cost)
-    if now and not now.tonight:
+    if now is None:
+        check_new_stream(config)
+    elif not now.tonight:
         _check_shown(config, json.loads(now.stream.query).get("shown", {}))
     return now
+
+
+def check_due(config: ReleaseConfig, now: Standing | None) -> None:
+    """Raise unless a night that is new was planned for today (UTC) or before.
+
+    Nights go forward, so one that is named by a later day would be the last until then.
+    """
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    if (now is None or now.state == "new") and str(config.run_key) > today:
+        raise ConfigError(
+            f"a night is named by the day it was planned for, which has come, found run key "
+            f"{config.run_key}, and today is {today} (UTC): no night could be released from now on "
+            "until then; leave the run key out, or correct it or the clock"
+        )
 
 
 def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
@@ -82,6 +103,29 @@ def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
             )
 
 
+def public_of(config: ReleaseConfig, source: ImageSource | None, now: Standing | None) -> Public:
+    """Return what is known of the images, of a night without any from those before it."""
+    card = find_card(config.dataset)
+    require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
+    classes = tuple((label, name, 0) for label, name in enumerate(card.classes))
+    if source is not None:
+        known = domain_of(
+            config.descriptor,
+            source.shape,
+            eta=config.eta,
+            manifold=config.manifold,
+            masked=source.masks is not None,
+        )
+    elif now is not None:
+        known = read_domain(json.loads(now.stream.query))
+    else:
+        raise MismatchError(
+            f"{config.dataset} has no image, and a stream begins on a night with images, which say "
+            "their size; nothing was charged"
+        )
+    return Public(config, known, classes)
+
+
 def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
     """Return the run key of a night before the config's that was claimed and is not settled yet.
 
@@ -94,12 +138,17 @@ def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
     return held.run_key if held and held.run_key < str(config.run_key) else None
 
 
-def check_account(config: ReleaseConfig, ledger: Ledger) -> None:
-    """Raise as `how_far` or `Ledger.check_charge` where the account cannot pay for a release."""
+def check_account(config: ReleaseConfig, ledger: Ledger, *, planned: bool = False) -> None:
+    """Raise as `how_far` or `Ledger.check_charge` where the account cannot pay for a release.
+
+    And where a night is not due, unless it is `planned` for a time to come.
+    """
     if config.stream is None:
         ledger.check_charge(config.population, config.charge, str(config.run_key))
-    else:
-        how_far(config, ledger)
+        return
+    now = how_far(config, ledger)
+    if not planned:
+        check_due(config, now)
 
 
 def earlier(

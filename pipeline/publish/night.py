@@ -1,30 +1,39 @@
 """Settling a night of a stream: who is new, claim, draw, commit. Only committed bytes come out.
 
+    new                                                       reserved            stored
     read, describe ─► new units ─► private sums ─► reserve ─► draw ─► commit ─► bytes
-    once, stored      by digest    in a file       claimed    noise   stored
+    once, stored      by digest    in a file       claimed    noise
 
 **What lies there.** A night takes up the units that have not entered the stream yet, whatever else
 lies in the folder: images that entered on an earlier night are left out, and so are all images of a
 person who did. How many of them lie there is not said. Where nothing is new, or nothing lies there,
 it is a night without units, which is released like any other.
 
+A class of which fewer than `smallest_class` new units lie there waits for the next night, as how
+many entered is published: who saw one person come would know the class. What waits is not claimed.
+
 **Killed at any moment.** The sums of the night are in a file before its units are claimed, the
 units are claimed before noise is drawn, and only stored bytes are returned. So a night that was
 claimed is finished for the same units from its file, even if the images have gone; a later one is
 begun after that.
+
+**Overtaken at any moment.** While a night is read and described, another may be reserved and
+settled. What this one rests on, the nights before it, their sums and who has entered, is then not
+how things are. So it is compared in the transaction that claims, in which the sums are written, too
+(`reserve_night`); a night that was overtaken claims and writes nothing, and is begun anew.
 """
 
-import json
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.datasets import ImageSource, find_card, may_be_empty, open_fetched
-from pipeline.descriptors import describe, domain_of, require_made_for
-from pipeline.errors import EmptyError, LedgerError, MismatchError
+from pipeline.descriptors import describe
+from pipeline.errors import CovdpError, EmptyError
 from pipeline.ledger import (
     Ledger,
     NightReservation,
@@ -36,19 +45,25 @@ from pipeline.ledger import (
     open_stream,
     reserve_night,
     standing,
-    total_of,
 )
 from pipeline.publish.arrivals import Arrivals, arrivals, nobody
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.document import Public, serialised
-from pipeline.publish.earlier import check_follows, earlier, ground_of, how_far, last_sums
+from pipeline.publish.earlier import (
+    check_due,
+    check_follows,
+    earlier,
+    ground_of,
+    how_far,
+    last_sums,
+    public_of,
+)
 from pipeline.publish.kept import kept
 from pipeline.publish.night_document import make_night
 from pipeline.publish.seen import Rest, rest_of, write_seen
 from pipeline.publish.settle import check_unit, fetched
 from pipeline.publish.silence import silence
 from pipeline.publish.sums import Sums, forget_sums, read_sums, write_sums
-from pipeline.publish.transcript import read_domain
 from pipeline.publish.withheld import unless_told, withheld_if_it_fails
 from pipeline.store import Place, fill, make_plan
 from pipeline.stream import Night, add_units, draw_night, nothing
@@ -89,23 +104,28 @@ def settle_night(
     """
     config = config.of_card(find_card(config.dataset))
     now = how_far(config, ledger)
+    check_due(config, now)
     if now and now.tonight:
         return now.tonight.result
-    if now and now.unfinished and now.unfinished.run_key == config.run_key:
-        done = _from_file(_work(config, ledger, None, now), now)
+    if now and now.state == "reserved":
+        done = _going_on(_work(config, ledger, None, now), now)
         if done is not None:
             return done
     path = fetched(config, root)
     with silence(), kept(config, path, store) as place:
-        work = _work(config, ledger, _opened(config, ledger, path), now)
-        return _settled(work, now or _known(work), place)
+        while True:
+            work = _work(config, ledger, _opened(config, ledger, path), now)
+            done = _settled(work, now or _known(work), place)
+            if done is not None:
+                return done
+            now = _known(work)
 
 
 def _work(
     config: ReleaseConfig, ledger: Ledger, source: ImageSource | None, now: Standing | None
 ) -> Work:
     """Return what the steps share; the stream is opened, and paid, if it was not."""
-    public = _public(config, source, now)
+    public = public_of(config, source, now)
     return Work(ledger, _account(public, ledger, now), public, ground_of(public), source)
 
 
@@ -127,29 +147,6 @@ def _opened(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSource | 
         return None
     check_unit(source, config)
     return source
-
-
-def _public(config: ReleaseConfig, source: ImageSource | None, now: Standing | None) -> Public:
-    """Return what is known of the images, of a night without any from those before it."""
-    card = find_card(config.dataset)
-    require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
-    classes = tuple((label, name, 0) for label, name in enumerate(card.classes))
-    if source is not None:
-        known = domain_of(
-            config.descriptor,
-            source.shape,
-            eta=config.eta,
-            manifold=config.manifold,
-            masked=source.masks is not None,
-        )
-    elif now is not None:
-        known = read_domain(json.loads(now.stream.query))
-    else:
-        raise MismatchError(
-            f"{config.dataset} has no image, and a stream begins on a night with images, which say "
-            "their size; nothing was charged"
-        )
-    return Public(config, known, classes)
 
 
 def _account(public: Public, ledger: Ledger, now: Standing | None) -> Stream:
@@ -188,56 +185,70 @@ def _rehearse(public: Public) -> None:
             return
 
 
-def _settled(work: Work, now: Standing, place: Place) -> bytes:
-    """Return the document of a night: stored, finished from its file, or from what lies there."""
-    if now.tonight:
-        return now.tonight.result
-    if (done := _from_file(work, now)) is not None:
+def _settled(work: Work, now: Standing, place: Place) -> bytes | None:
+    """Return the document of a night, from what lies there; None where another one overtook it."""
+    if (done := _going_on(work, now)) is not None:
         return done
-    config, account = work.public.config, work.account
-    begun = now.unfinished.night if now.unfinished else None
-    before = last_sums(work.ledger, account, now, work.ground)
-    rest = unless_told(config, partial(_rest, work, everything=bool(now.totals) and before is None))
-    lying = unless_told(config, partial(_lying, work, rest.source, place))
-    entered = entered_on(work.ledger, account, lying.units)
-    new = lying.only([night == begun for night in entered])
-    sums = unless_told(config, partial(_added, work, now, before, lying, entered, new))
-    total = total_of(work.ledger, account, new.units, new.labels)
-    write_sums(work.ledger, account, now, total, sums)
     try:
-        held = reserve_night(
-            work.ledger, account, str(config.run_key), units=new.units, labels=new.labels
-        )
-    except LedgerError:  # it was started twice, and the other saw other images
-        done = _from_file(work, _known(work))
-        if done is None:
+        rest, waiting, sums, held = _reserved(work, now, place)
+    except CovdpError:  # what another night has done since may be the cause
+        if _known(work).version == now.version:
             raise
-        return done
+        return None
+    if held is None:
+        return None
     if isinstance(held, StoredNight):
         return held.result
-    if held.total != total:
-        return _settled(work, _known(work), place)
     content = _finished(work, held, sums)
-    if begun is None or None not in entered:  # else some that were read wait for the next night
-        write_seen(work.ledger, account, rest.stamps)
+    write_seen(work.ledger, work.account, rest.stamps_without(waiting))
     return content
 
 
-def _rest(work: Work, *, everything: bool) -> Rest:
-    """Return what has to be read: what may be new, or all where sums have to be made again."""
-    source, splits = work.source, work.public.config.splits
-    if source is None:
-        return Rest(None)
-    return rest_of(source, splits, work.ledger, work.account, everything=everything)
-
-
-def _from_file(work: Work, now: Standing) -> bytes | None:
-    """Finish a night that is reserved from the file of its sums, if there is one."""
+def _going_on(work: Work, now: Standing) -> bytes | None:
+    """Return the document of a night that is stored, or reserved with its sums in their file."""
+    if now.tonight:
+        return now.tonight.result
     held = now.unfinished
-    if held is None or held.run_key != work.public.config.run_key:
+    if now.state == "new" or held is None:
         return None
     sums = read_sums(work.ledger, work.account, now, work.ground, held.night, held.total)
     return None if sums is None else _finished(work, held, sums)
+
+
+def _reserved(
+    work: Work, now: Standing, place: Place
+) -> tuple[Rest, NDArray[np.bool_], Sums, NightReservation | StoredNight | None]:
+    """Claim the units of a night, and write its sums; all of it rests on `now`.
+
+    Returns
+    -------
+    tuple
+        What was read, which images of it wait for a later night, the sums, and the night.
+    """
+    ledger, account, config = work.ledger, work.account, work.public.config
+    begun = now.unfinished.night if now.unfinished else None
+    before = last_sums(ledger, account, now, work.ground)
+    lost = bool(now.totals) and before is None
+    rest = unless_told(
+        config, partial(rest_of, work.source, config.splits, ledger, account, everything=lost)
+    )
+    lying = unless_told(config, partial(_lying, work, rest.source, place))
+    entered = entered_on(ledger, account, lying.units)
+    new = lying.only([night == begun for night in entered])
+    if begun is None:
+        new = new.enough(config.smallest_class)
+    sums = unless_told(config, partial(_added, work, now, before, lying, entered, new))
+    held = reserve_night(
+        ledger,
+        account,
+        str(config.run_key),
+        units=new.units,
+        labels=new.labels,
+        version=now.version,
+        prepare=lambda held: write_sums(ledger, account, now, held.total, sums),
+    )
+    late = {unit for unit, night in zip(lying.units, entered, strict=True) if night is None}
+    return rest, lying.images_of(late.difference(new.units)), sums, held
 
 
 def _lying(work: Work, source: ImageSource | None, place: Place) -> Arrivals:

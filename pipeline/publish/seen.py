@@ -8,11 +8,13 @@ is as good as empty, and costs one night of reading all.
 """
 
 import hmac
+import itertools
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.datasets import ImageSource, Splits
 from pipeline.datasets.reading import Rows
@@ -34,27 +36,42 @@ class Rest(NamedTuple):
     ----------
     source : ImageSource or None
         The images that may be new; None where there are none.
-    stamps : frozenset of bytes
-        Empty where images lie in one stream, which is read from its start to its end.
+    stamps : tuple of bytes
+        What the file of each of these is known by. Empty where images lie in one stream, which is
+        read from its start to its end.
+    others : frozenset of bytes
+        The same of the files that need not be read.
     """
 
     source: ImageSource | None
-    stamps: frozenset[bytes] = frozenset()
+    stamps: tuple[bytes, ...] = ()
+    others: frozenset[bytes] = frozenset()
+
+    def stamps_without(self, waiting: NDArray[np.bool_]) -> frozenset[bytes]:
+        """Return those of all files but of the images that wait, which are to be read again."""
+        held = {stamp for stamp, late in zip(self.stamps, waiting, strict=False) if late}
+        return self.others.union(self.stamps) - held
 
 
 def rest_of(
-    source: ImageSource, splits: Splits, ledger: Ledger, stream: Stream, *, everything: bool
+    source: ImageSource | None,
+    splits: Splits,
+    ledger: Ledger,
+    stream: Stream,
+    *,
+    everything: bool,
 ) -> Rest:
     """Return the images of files that no settled night has read, or of all."""
-    if source.read.sequential:
+    if source is None or source.read.sequential:
         return Rest(source)
     rows = np.sort(source.select(splits).rows)
     stamps = _stamps(source, ledger, rows)
     seen = frozenset[bytes]() if everything else _read_seen(ledger, stream)
-    kept = rows[[stamp not in seen for stamp in stamps]]
+    is_new = [stamp not in seen for stamp in stamps]
+    kept, new = rows[is_new], tuple(itertools.compress(stamps, is_new))
     if len(kept) < len(source.label_of):
-        return Rest(source.only(kept) if len(kept) else None, frozenset(stamps))
-    return Rest(source, frozenset(stamps))
+        return Rest(source.only(kept) if len(kept) else None, new, seen.intersection(stamps))
+    return Rest(source, new)
 
 
 def write_seen(ledger: Ledger, stream: Stream, stamps: frozenset[bytes]) -> None:

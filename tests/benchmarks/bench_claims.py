@@ -16,6 +16,7 @@ from pipeline.ledger import (
     init_ledger,
     open_stream,
     reserve_night,
+    standing,
 )
 from pipeline.privacy import GDP
 from tests.benchmarks.bench_stream import UNITS, day, write_nights
@@ -51,8 +52,10 @@ def run() -> list[dict[str, Any]]:
 def settle(ledger: Ledger, stream: Stream, night: int, rng: np.random.Generator) -> float:
     """Claim new units, commit a night; return how long that takes."""
     units, labels = [rng.bytes(32) for _ in range(UNITS)], ["0 well"] * UNITS
-    started = time.perf_counter()
-    held = reserve_night(ledger, stream, day(night), units=units, labels=labels)
+    now = standing(ledger, "ward-7", "nightly", day(night))
+    assert now is not None
+    started, version = time.perf_counter(), now.version
+    held = reserve_night(ledger, stream, day(night), units=units, labels=labels, version=version)
     assert isinstance(held, NightReservation)
     commit_night(ledger, held, b"{}")
     return time.perf_counter() - started

@@ -33,7 +33,7 @@ from pipeline.stream import Private
 
 NIGHTS, UNITS = 3000, 200
 """Nights of the past, and units of a night."""
-FIRST = date(2026, 1, 1)
+FIRST = date(2000, 1, 1)
 CARD = 'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = """\
 name = "nightly"

@@ -1,50 +1,270 @@
-"""Two nights of one stream that overlap: what comes out is what nights in a row release."""
+"""Two nights of one stream that overlap: what comes out is what nights in a row release.
+
+One night is stopped at some step, in a process of its own, while another runs to its end or as far
+as the lock of the ledger lets it; then the first goes on. Noise is left out, so that the documents
+can be compared, to the last bit, with what the nights that units entered on release in a row.
+"""
 
 import json
+import os
+import signal
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
-from sample_nights import Ward
+from postgres import new_address
+from sample_nights import CONFIG, STREAM, Ward
 
-from pipeline.ledger import stored_nights
+from pipeline.datasets import find_card, open_fetched
+from pipeline.errors import CovdpError
+from pipeline.ledger import (
+    Ledger,
+    Stream,
+    entered_on,
+    open_ledger,
+    stored_nights,
+    stream_named,
+)
+from pipeline.mechanisms.noise import NOISES, Noised
 from pipeline.privacy import GDP
+from pipeline.publish import load_release, read_histories, settle_night, unfinished_night
+from pipeline.publish.arrivals import arrivals
+from pipeline.publish.earlier import public_of
+from pipeline.store import fill, find_place, make_plan
+from pipeline.stream import Night, add_units, draw_night, nothing
 
 settling = sys.modules["pipeline.publish.night"]
+reserving = sys.modules["pipeline.ledger.nights"]
+
+WAITS = 0.3
+"""Seconds that the other night waits for the lock of the ledger."""
+STEPS = (
+    *((settling, name) for name in ("how_far", "_opened", "open_stream", "last_sums", "rest_of")),
+    *((settling, name) for name in ("_lying", "entered_on", "earlier", "reserve_night")),
+    *((reserving, name) for name in ("version_of", "find_claims", "add_claims")),
+    *((settling, name) for name in ("write_sums", "make_night", "commit_night", "forget_sums")),
+    (settling, "write_seen"),
+)
+"""What a night does, one after another."""
+LOCKED = range(9, 14)
+"""What it does while it alone may write to the ledger, the end of `write_sums` included."""
+REFUSALS = ("nights go forward", "is not finished", "has been locked by another process")
+"""What a night that comes too late, or at the same moment, may be told."""
 
 
-@pytest.mark.parametrize("opened", [False, True], ids=["opening", "later"])
-def test_a_night_that_was_overtaken_begins_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: bool
-) -> None:
-    """It has read how far the stream is, and waits while another night runs to its end."""
-    ward = Ward(tmp_path)
-    ward.pay()
-    ward.put(well=5 if opened else 2, ill=5 if opened else 2)
-    ward.settle(1)
-    real = settling.how_far
+class Silent:
+    """No noise: what was asked is released as it is."""
 
-    def late(*args: Any) -> Any:
-        monkeypatch.setattr(settling, "how_far", real)
-        found = real(*args)
-        ward.put(well=3, ill=3)
-        ward.settle(2)
-        ward.put(well=3, ill=3)
-        return found
+    rng = None
 
-    monkeypatch.setattr(settling, "how_far", late)
-    ward.settle(3)
-    for day in (4, 5):
-        ward.put(well=1, ill=1)
-        ward.settle(day)
-    nights = [json.loads(night.result) for night in stored_nights(ward.ledger, ward.stream)]
-    assert [night["night"] for night in nights] == [1, 2, 3, 4, 5]
-    for label in range(2):
-        rows = [night["classes"][label] for night in nights]
-        assert sum(row["opened"] is not None for row in rows) == 1
-        total = 0
-        for row in rows:
-            total += row["n_tonight"]
-            assert row["n_so_far"] == total
-    assert ward.ledger.show("ward-7")[0].spent == GDP(20.0)
+    def __call__(self, vector: np.ndarray, sigma: float, sensitivity: float) -> Noised:
+        """Return the vector, and what noise would certify."""
+        return Noised(np.array(vector), sensitivity**2 / (2.0 * sigma**2))
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have releases draw no noise."""
+    monkeypatch.setitem(NOISES, "hardened", Silent)
+
+
+class Meeting(NamedTuple):
+    """Which night is stopped, which runs meanwhile, and how many images came on the first night."""
+
+    stopped: int
+    meanwhile: int
+    first: int
+
+
+MEETINGS = {
+    "overtaken at the opening": Meeting(3, 2, 2),
+    "overtaken later": Meeting(3, 2, 5),
+    "the same night": Meeting(2, 2, 2),
+    "late": Meeting(2, 3, 2),
+}
+
+
+class Overlaps:
+    """Streams of one ward, each with two nights that overlap."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        self.ward, self.address, self.count = Ward(folder, address=address), address, 0
+        self.ward.ledger.set_budget("ward-7", GDP(1e4))
+
+    def settle(self, day: int, place: str, timeout: float = 10.0) -> list[bytes]:
+        """Settle a night of the stream of now, one that is not finished first."""
+        folder = self.ward.folder
+        path, ledger = folder / "night.toml", open_ledger(self.address, timeout=timeout)
+        config = load_release(path, run_key=f"2026-03-{day:02d}")
+        keys = [key for key in (unfinished_night(config, ledger), config.run_key) if key]
+        configs = [load_release(path, run_key=key) for key in keys]
+        store = find_place(folder / place)
+        return [settle_night(told, ledger, folder, store) for told in configs]
+
+    def meet(self, meeting: Meeting, stop: Callable[[], None]) -> str:
+        """Let two nights overlap, then two more come; return what was said by the one stopped."""
+        ward, self.count = self.ward, self.count + 1
+        for path in ward.folder.glob("ward/*/*.png"):
+            path.unlink()
+        name = f"nightly-{self.count}"
+        ward.write(config=CONFIG.replace("nightly", name), stream=STREAM)
+        ward.put(meeting.first, meeting.first)
+        self.settle(1, "store")
+        ward.put(3, 2)
+        said = ward.folder / "said"
+        child = start(lambda: (stop(), self.settle(meeting.stopped, "other")), said)
+        _, status = os.waitpid(child, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), said.read_text()
+        ward.put(2, 3)
+        refused = tried(lambda: self.settle(meeting.meanwhile, "store", WAITS))
+        os.kill(child, signal.SIGCONT)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if refused:
+            again = tried(lambda: self.settle(meeting.meanwhile, "store"))
+            assert not again or any(words in again for words in REFUSALS), again
+        told = said.read_text() if code else ""
+        assert all(any(words in one for words in REFUSALS) for one in (refused, told) if one), told
+        for day in (4, 5):
+            ward.put(1, 0)
+            self.settle(day, "store")
+        check(self.ward.ledger, name, ward.folder)
+        return told or refused
+
+
+def start(work: Callable[[], object], said: Path) -> int:
+    """Run `work` in a forked process; what it raises is in a file."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            said.write_text("ended before it was stopped")
+            work()
+            code = 0
+        except CovdpError as error:
+            said.write_text(str(error))
+        except BaseException:
+            said.write_text(traceback.format_exc())
+        finally:
+            os._exit(code)
+    return child
+
+
+def tried(work: Callable[[], object]) -> str:
+    """Return what `work` is refused with, "" where it is not."""
+    try:
+        work()
+    except CovdpError as error:
+        return str(error)
+    return ""
+
+
+def check(ledger: Ledger, name: str, folder: Path) -> None:
+    """Replay a stream from the images and the night on which each entered: it is what came out."""
+    stream = stream_named(ledger, "ward-7", name)
+    assert stream
+    documents = [json.loads(night.result) for night in stored_nights(ledger, stream)]
+    assert [document["night"] for document in documents] == list(range(1, stream.nights + 1))
+    assert stream.unfinished is None
+    lying, entered = units_of(ledger, stream, folder)
+    assert None not in entered
+    assert len(lying.units) == len(list(folder.glob("ward/*/*.png")))
+    for found, points, owner in zip(
+        read_histories(documents), lying.points, lying.owners, strict=True
+    ):
+        on, ground = np.array([entered[one] for one in owner]), found.stream
+        history, private = list[Night](), nothing(ground.space.dim)
+        for night in found.nights:
+            units = points[on == night.night]
+            private = add_units(ground, history, private, units)
+            history.append(draw_night(ground, history, private, len(units), noise=Silent()))
+            assert_same(history[-1], night)
+        assert sum(night.opened is not None for night in found.nights) == 1
+        assert found.nights[-1].n_so_far == len(points)
+    charges = [one for one in ledger.history("ward-7") if one.kind == "stream"]
+    assert sum(f"{name!r}" in one.text for one in charges) == 1
+
+
+def units_of(ledger: Ledger, stream: Stream, folder: Path) -> tuple[Any, tuple[int | None, ...]]:
+    """Return all units that lie there, and on which night of a stream each entered."""
+    config = load_release(folder / "night.toml", run_key="2026-03-01")
+    source = open_fetched(find_card(config.dataset), folder / "ward", ledger.person_key())
+    plan = make_plan(source, None, descriptor=config.descriptor, eta=config.eta)
+    stored = fill(plan, find_place(folder / "store"), shown=False).stored
+    lying = arrivals(source, plan, stored, public_of(config, source, None))
+    return lying, entered_on(ledger, stream, lying.units)
+
+
+def assert_same(mine: Night, theirs: Night) -> None:
+    """Assert that a night released these very numbers."""
+    assert (mine.night, mine.units, mine.n_so_far) == (theirs.night, theirs.units, theirs.n_so_far)
+    assert (mine.opened is None) == (theirs.opened is None)
+    assert (mine.epoch is None) == (theirs.epoch is None)
+    pairs = [(getattr(mine, x), getattr(theirs, x)) for x in ("survey", "shells", "w", "moment")]
+    if mine.opened and theirs.opened:
+        pairs.append((mine.opened.offset, theirs.opened.offset))
+    if mine.epoch and theirs.epoch:
+        pairs.append((mine.epoch.centre, theirs.epoch.centre))
+    for one, other in pairs:
+        assert (one is None) == (other is None)
+        assert one is None or np.array_equal(one, other)
+
+
+def stopping(where: Any, name: str, after: bool) -> Callable[[], None]:
+    """Return what makes this process stop right before or after the first call of a step."""
+
+    def arrange() -> None:
+        real, calls = getattr(where, name), list[bool]()
+
+        def stopped(*args: Any, **told: Any) -> Any:
+            calls.append(True)
+            if len(calls) == 1 and not after:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            found = real(*args, **told)
+            if len(calls) == 1 and after:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            return found
+
+        setattr(where, name, stopped)
+
+    return arrange
+
+
+def test_a_night_that_was_overtaken_begins_anew(tmp_path: Path) -> None:
+    """It has read how far the stream is, and waits while another runs to its end."""
+    found = Overlaps(new_address("sqlite", tmp_path), tmp_path)
+    for name in ("overtaken at the opening", "overtaken later"):
+        assert found.meet(MEETINGS[name], stopping(settling, "how_far", after=True)) == ""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def overlaps(request: pytest.FixtureRequest, tmp_path: Path) -> Overlaps:
+    """Return a ward whose streams are in a ledger of each kind."""
+    return Overlaps(new_address(request.param, tmp_path), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MEETINGS)
+def test_stopped_between_any_two_steps(overlaps: Overlaps, name: str) -> None:
+    """Each unit enters once, no coefficient repeats, one charge, and later nights go on.
+
+    A night that has claimed nothing is overtaken, and begins anew, or comes too late; one that has
+    is finished by the other, or before it. While it claims, the other waits for the lock.
+    """
+    meeting, begun, done = MEETINGS[name], "", ""
+    if meeting.stopped < meeting.meanwhile:
+        begun = "nights go forward"
+    elif meeting.stopped > meeting.meanwhile:
+        done = "nights go forward"
+    stops = [(where, step, False) for where, step in STEPS]
+    stops.insert(LOCKED.stop - 1, (settling, "write_sums", True))
+    for place, stop in enumerate(stops):
+        said = overlaps.meet(meeting, stopping(*stop))
+        expected = begun if place < LOCKED.start else done
+        expected = "has been locked" if place in LOCKED else expected
+        assert expected in said, (stop, said)
+        assert bool(expected) == bool(said), (stop, said)

@@ -8,7 +8,7 @@ from typing import cast
 from flows.launch import aside, default_out, prefect
 from pipeline.errors import BudgetError
 from pipeline.files import make_folder
-from pipeline.ledger import open_ledger
+from pipeline.ledger import Charge, charge_of, open_ledger, rows_written
 from pipeline.publish import (
     ReleaseConfig,
     check_account,
@@ -27,11 +27,12 @@ def run_release(
     out: Path | None,
     run_key: str | None,
     store: str | None,
-) -> dict[str, Path]:
-    """Release once and return the paths of the Parquet file and of the report."""
+) -> tuple[dict[str, Path], Charge]:
+    """Release once; return the paths of the Parquet file and of the report, and what it cost."""
     use_ledger(ledger)
     told, folder = check_release(config, out, run_key=run_key, store=store)
     place = store and find_place(store, out=folder).address
+    before = rows_written(open_ledger(ledger_address()))
     with prefect() as ready:
         from flows.release import release
 
@@ -39,7 +40,9 @@ def run_release(
         key = told.run_key
         made = aside(lambda: release(config.resolve(), folder, root and root.resolve(), key, place))
     table = cast(Path, made)  # only a run of a deployment is ever skipped
-    return {"release": table, "report": table.with_suffix(".html")}
+    document = table.with_suffix(".json").read_bytes()
+    cost = charge_of(open_ledger(ledger_address()), document, before)
+    return {"release": table, "report": table.with_suffix(".html")}, cost
 
 
 def use_ledger(address: str | None) -> None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -29,11 +30,22 @@ from pipeline.datasets.stamps import stamps_of
 from pipeline.descriptors import domain
 from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError, OutputError
 from pipeline.geometry import MANIFOLDS
-from pipeline.ledger import Ledger, charges, nights, standing, stored_nights, writing
+from pipeline.inference.regions import NOISY
+from pipeline.inference.streams import check_opening, least_opening
+from pipeline.ledger import (
+    Ledger,
+    charges,
+    init_ledger,
+    nights,
+    standing,
+    stored_nights,
+    writing,
+)
 from pipeline.mean import Observed
 from pipeline.mechanisms.noise import FloatNoise
-from pipeline.privacy import GDP
+from pipeline.privacy import GDP, budget_from
 from pipeline.publish import load_release, read_histories, settle_night
+from pipeline.publish.arrivals import Arrivals
 from pipeline.publish.rows import NAME as rows_file
 from pipeline.publish.rows import row_type
 from pipeline.publish.sums import read_sums, sums_folder
@@ -52,6 +64,7 @@ from pipeline.stream import (
 )
 
 settling = sys.modules["pipeline.publish.night"]
+earlier = sys.modules["pipeline.publish.earlier"]
 
 SETTINGS: dict[str, Any] = {
     "name": "nightly",
@@ -262,6 +275,71 @@ def test_later_images_of_a_person_are_left_out(ward: Ward) -> None:
     assert tonight(ward.night(2)) == [1, 0]
 
 
+SEVERAL = CONFIG.replace("smallest_class = 1\n", "")
+
+
+def test_a_class_of_too_few_new_units_waits(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One image of a class that comes alone enters with the next, and no date tells whose it is.
+
+    It is read again, and nothing else is; a night that is killed takes up none that waits.
+    """
+    read, real = list[int](), settling.fill
+
+    def counted(plan: Any, *rest: Any, **told: Any) -> Any:
+        read.append(len(plan.chosen.rows))
+        return real(plan, *rest, **told)
+
+    monkeypatch.setattr(settling, "fill", counted)
+    ward.write(config=SEVERAL)
+    ward.put(well=5, ill=1)
+    assert tonight(ward.night(1)) == [5, 0]
+    ward.put(well=1, ill=0)
+    assert tonight(ward.night(2)) == [0, 0]
+    ward.put(well=0, ill=1)
+    assert tonight(ward.night(3)) == [0, 2]
+    ward.put(well=1, ill=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(settling, "commit_night", None)
+        with pytest.raises(TypeError):
+            ward.settle(4)
+    for path in sums_folder(ward.ledger, ward.stream).glob("4-*.sums"):
+        path.unlink()
+    ward.put(ill=1)
+    assert [tonight(json.loads(found)) for found in ward.settle(5)] == [[2, 0], [0, 2]]
+    assert read[:4] == [6, 2, 3, 3]
+    assert tonight(ward.night(6)) == [0, 0]
+    assert [row["n_so_far"] for row in ward.night(7)["classes"]] == [7, 4]
+
+
+def test_no_night_has_fewer_of_a_class_than_the_smallest(ward: Ward) -> None:
+    """Whatever comes, none or at least as many as that enter, and in the end all have."""
+    ward.write(config=SEVERAL + "smallest_class = 3\n")
+    rng, came = np.random.default_rng(4), np.zeros(2, int)
+    for day in range(1, 13):
+        images = rng.integers(0, 3, 2)
+        came += images
+        ward.put(*images)
+        assert set(tonight(ward.night(day))) <= {0, 3, 4}
+    ward.put(3, 3)
+    last = ward.night(13)
+    assert [row["n_so_far"] for row in last["classes"]] == (came + 3).tolist()
+
+
+def test_a_person_of_two_classes_waits_in_both() -> None:
+    """Left out of one they are left out of the other, which may then have too few itself."""
+
+    def units(*owners: Sequence[int]) -> Arrivals:
+        names = tuple(b"%d" % unit for unit in range(7))
+        points = tuple(np.zeros((len(own), 2, 2)) for own in owners)
+        return Arrivals(names, ("",) * 7, points, tuple(np.array(own, np.int64) for own in owners))
+
+    both = units([0, 1], [1, 2, 3], [3, 4, 5, 6])
+    assert both.enough(2).units == both.units
+    assert both.enough(3).units == (b"4", b"5", b"6")
+    assert both.enough(4).counts == (0, 0, 0)
+    assert units([], [1, 2, 3], []).enough(3).units == both.units
+
+
 def test_what_is_released_is_made_of_what_was_noised(
     tmp_path: Path,
     stand_in: Callable[..., Source],  # noqa: F811
@@ -394,6 +472,78 @@ def test_what_no_stream_can_be_told_is_one_line(
     with pytest.raises(ConfigError, match=words) as caught:
         ward.settle(1)
     assert "\n" not in str(caught.value)
+
+
+def test_a_night_of_a_later_day_is_refused(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No night could come before it; one that has been reserved or released is given all the same.
+
+    The command says so before anything is read; what is planned for midnight may start early.
+    """
+    ward.put(well=5, ill=5)
+    path = ward.folder / "night.toml"
+    today = datetime.now(UTC)
+    tomorrow = load_release(path, run_key=f"{today + timedelta(days=1):%Y-%m-%d}")
+    with pytest.raises(ConfigError, match=f"found run key {tomorrow.run_key}, and today is"):
+        settle_night(tomorrow, ward.ledger, ward.folder)
+    assert ward.ledger.show("ward-7")[0].spent is None
+    tokens = ["--ledger", str(ward.folder / "ledger.sqlite"), "--out", str(ward.folder / "out")]
+    assert (
+        main(["release", "--config", str(path), "--run-key", str(tomorrow.run_key), *tokens]) == 2
+    )
+    assert not (ward.folder / "out").exists()
+    night = load_release(path, run_key=f"{today:%Y-%m-%d}")
+    first = settle_night(night, ward.ledger, ward.folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(earlier, "EARLY", timedelta(days=1))
+        second = settle_night(tomorrow, ward.ledger, ward.folder)
+    assert settle_night(tomorrow, ward.ledger, ward.folder) == second != first
+
+
+@pytest.mark.parametrize(("definition", "budget"), [("gdp", 20.0), ("zcdp", 200.0)])
+def test_an_opening_without_a_region_is_refused(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch, definition: str, budget: float
+) -> None:
+    """With its price, wherever a config is read; a stream that has begun so goes on."""
+    config = CONFIG.replace("budget = 20.0", f'budget = {budget}\ndefinition = "{definition}"')
+    ward.write(config=config, stream=STREAM.replace("80.0", "79.0"))
+    path, ledger = ward.folder / "night.toml", init_ledger(ward.folder / f"{definition}.sqlite")
+    ledger.set_budget("ward-7", budget_from(definition, budget))
+    price = r"below N·μ = 80 .* no region .* clipped .* err 1.3 to 3.9 times as much"
+    with pytest.raises(ConfigError, match=price) as caught:
+        load_release(path, run_key="2026-03-01")
+    assert "\n" not in str(caught.value)
+    assert main(["plan", "--config", str(path)]) == 2
+    known = load_release(path, run_key="2026-03-01", opened=True)
+    ward.put(well=5, ill=5)
+    with pytest.raises(ConfigError, match=price):
+        settle_night(known, ledger, ward.folder)
+    assert ledger.show("ward-7")[0].spent is None
+    with monkeypatch.context() as patch:
+        patch.setattr(earlier, "check_new_stream", lambda _: None)
+        settle_night(known, ledger, ward.folder)
+    later = load_release(path, run_key="2026-03-02", opened=True)
+    assert json.loads(settle_night(later, ledger, ward.folder))["night"] == 2
+
+
+@pytest.mark.parametrize("units", [40, 4000])
+@pytest.mark.parametrize("manifold", ["spd-log-euclidean", "spd-log-cholesky"])
+def test_the_least_opening_is_the_first_with_a_region(units: int, manifold: str) -> None:
+    """The noise of its mean is what the rule for regions allows, to six digits."""
+    known = domain("oct5", height=28, width=28, manifold=manifold)
+    space, rng = MANIFOLDS[manifold](k=5), np.random.default_rng(2)
+    walks = rng.normal(0.0, 20.0, (units, 5, 40))
+    points = walks @ walks.swapaxes(1, 2) / 40
+    least = least_opening(StreamPlan(GDP(80.0 / units), 9, 80.0), space.dim)
+    assert 79.0 < least < 79.1
+    for change, noisy in ((1.0 - 1e-6, True), (1.0 + 1e-6, False)):
+        plan = StreamPlan(GDP(least * change / units), 9, least * change * (1.0 - 1e-9))
+        stream = Stream(plan, known, space)
+        night, _ = release_night(stream, [], nothing(15), points, noise=FloatNoise(rng))
+        assert night.opened
+        assert night.opened.observed
+        assert (night.opened.observed.sigma > NOISY) == noisy
+        with nullcontext() if not noisy else pytest.raises(ConfigError, match="too small"):
+            check_opening(plan, space.dim)
 
 
 def test_another_setting_is_another_stream(ward: Ward) -> None:

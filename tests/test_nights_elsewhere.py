@@ -44,12 +44,18 @@ def test_the_command_and_the_page_of_a_night(
     said = json.loads(capsys.readouterr().out)
     stream = {"nights": 1, "horizon": 40, "nights_left": 39, "latest": "2026-03-01"}
     assert said["stream"].items() >= stream.items()
+    paid = {"definition": "gdp", "mu": 20.0}
+    assert (said["charged"], said["already_released"], said["left"]) == (paid, False, None)
     first = Path(said["release"]).with_suffix(".json").read_bytes()
     assert main([*tokens, "2026-03-01"]) == 0
-    assert "1 of 40 nights; 39 more at no further cost" in " ".join(capsys.readouterr().out.split())
+    words = " ".join(capsys.readouterr().out.split())
+    assert "already released, nothing charged stream nightly: 1 of 40 nights" in words
+    assert "39 more at no further cost" in words
     assert Path(said["release"]).with_suffix(".json").read_bytes() == first
     ward.put(well=2)
-    assert main([*tokens, "2026-03-02", "--quiet"]) == 0
+    assert main([*tokens, "2026-03-02"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "nothing charged: the stream was charged μ = 20 once, for all its nights" in words
     page = (out / "report.html").read_text(encoding="utf-8")
     assert page == (out / "release" / "nightly-2026-03-02.html").read_text(encoding="utf-8")
     paths = sorted((out / "release").glob("*.json"))

@@ -20,6 +20,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipeline.cli.accounts import charge_json, charge_line
+from pipeline.cli.options import Printing
 from pipeline.descriptors import describe, domain
 from pipeline.errors import (
     BudgetError,
@@ -31,7 +33,7 @@ from pipeline.errors import (
     PrivacyError,
 )
 from pipeline.geometry import MANIFOLDS
-from pipeline.ledger import Ledger, init_ledger
+from pipeline.ledger import Charge, Ledger, charge_of, init_ledger, rows_written
 from pipeline.privacy import GDP, ZCDP, Budget
 from pipeline.publish import (
     check_folder,
@@ -108,6 +110,41 @@ def test_budget_ends_with_a_refusal_that_says_what_is_left(ward: Path) -> None:
     with pytest.raises(LedgerError, match=r"left|nothing"):
         settle(told(ward, run_key="5"), book, ward)
     assert book.show("ward-7")[0].spent == GDP(1.0)
+
+
+def test_what_a_release_cost_is_said(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Charged, already released, paid by an attempt before: told by the journal's rows.
+
+    Other images under the same run key are another release, and are charged.
+    """
+    book, plain, whole = ledger(ward), Printing(), Printing(verbose=True)
+
+    def cost(config: Any) -> Charge:
+        before = rows_written(book)
+        return charge_of(book, settle(config, book, ward), before)
+
+    first, again = cost(told(ward)), cost(told(ward))
+    assert charge_line(first, plain) == "charged μ = 0.5; left 0.866025"
+    assert charge_line(first, whole) == "charged μ = 0.5; left 0.8660254037844386"
+    assert charge_json(first) == {
+        "charged": GDP(0.5),
+        "already_released": False,
+        "left": GDP(0.8660254037844386),
+    }
+    assert charge_line(again, plain) == "already released, nothing charged"
+    assert charge_json(again) == charge_json(first) | {"charged": None, "already_released": True}
+    images = np.load(ward / "ward.npz")
+    np.savez(ward / "ward.npz", **{**images, "train_images": 255 - images["train_images"]})
+    assert charge_line(cost(told(ward)), plain) == "charged μ = 0.5; left 0.707106"
+    with monkeypatch.context() as patch:
+        patch.setattr(settling, "make_document", None)
+        with pytest.raises(PrivacyError):
+            settle(told(ward, run_key="tuesday"), book, ward)
+    late = charge_line(cost(told(ward, run_key="tuesday")), plain)
+    assert late == "nothing charged: μ = 0.5 was paid by an attempt before, which did not finish"
+    assert charge_line(cost(told(ward, run_key="friday")), plain) == "charged μ = 0.5; left nothing"
+    with pytest.raises(LedgerError, match="not in it"):
+        charge_of(book, b"{}", 0)
 
 
 def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:

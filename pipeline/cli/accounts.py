@@ -1,14 +1,13 @@
 """Accounts of the ledger as people and programs read them: tables for 80 columns, and JSON."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rich.markup import escape
 from rich.table import Table
 
-from pipeline.cli.options import Printing, new_table, print_json, print_paths, show
-from pipeline.ledger import Entry, Ledger, PopulationRow, Stream, streams_of
+from pipeline.cli.options import Printing, new_table, show
+from pipeline.ledger import Charge, Entry, Ledger, PopulationRow, Stream, streams_of
 from pipeline.privacy import Budget, budget_from, letter, main_parameter, second_parameter
 from pipeline.privacy.exact import digits_down, digits_up
 
@@ -104,13 +103,34 @@ def read_streams(ledger: Ledger, population: str | None, name: str | None = None
     return [one for one in streams_of(ledger, population) if name in (None, one.name)]
 
 
-def show_night(paths: Mapping[str, Path], streams: Sequence[Stream], how: Printing) -> None:
-    """Print where a night was written, and how long its stream lasts."""
-    if how.json:
-        print_json({**paths, "stream": stream_json(streams[0])})
-        return
-    print_paths(paths, how)
+def show_night(streams: Sequence[Stream], how: Printing) -> None:
+    """Print how long the stream of a night lasts."""
     show(f" {_nights(streams[0])}", how)
+
+
+def charge_line(charge: Charge, how: Printing) -> str:
+    """Return what a release has cost, in words; budgets as in `show_accounts`."""
+    digits, row = 17 if how.verbose else 6, charge.account
+    symbol = letter(row.budget.name)
+    cost = f"{symbol} = {digits_up(main_parameter(charge.cost), digits)}"
+    if not charge.settled:
+        return "already released, nothing charged"
+    if charge.charged:
+        of = ", once for all nights of the stream" if charge.of_stream else ""
+        left = digits_down(main_parameter(row.left), digits) if row.left else "nothing"
+        return f"charged {cost}{of}; left {left}"
+    if charge.of_stream:
+        return f"nothing charged: the stream was charged {cost} once, for all its nights"
+    return f"nothing charged: {cost} was paid by an attempt before, which did not finish"
+
+
+def charge_json(charge: Charge) -> dict[str, Any]:
+    """Return the same under the names that programs may rely on."""
+    return {
+        "charged": charge.cost if charge.charged else None,
+        "already_released": not charge.settled,
+        "left": charge.account.left,
+    }
 
 
 def stream_json(stream: Stream) -> dict[str, Any]:

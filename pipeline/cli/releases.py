@@ -12,6 +12,7 @@ from pipeline.cli.options import (
     begin,
     print_json,
     print_paths,
+    show,
 )
 
 
@@ -51,24 +52,35 @@ def release(
         folder that goes with the release when left out.
     """
     from flows.launch_release import run_release
-    from pipeline.cli.accounts import read_accounts, read_streams, show_accounts, show_night
+    from pipeline.cli.accounts import (
+        charge_json,
+        charge_line,
+        read_accounts,
+        read_streams,
+        show_accounts,
+        show_night,
+        stream_json,
+    )
     from pipeline.ledger import open_ledger
     from pipeline.publish import ledger_address, load_release
 
     begin(how)
-    paths = run_release(
+    paths, charge = run_release(
         config, ledger=ledger, root=data_root, out=out, run_key=run_key, store=store
     )
-    book, told = open_ledger(ledger_address(ledger)), load_release(config)
-    if told.stream is not None:
-        show_night(paths, read_streams(book, told.population, told.name), how)
-        return
-    accounts = read_accounts(book, told.population)
+    book, told = open_ledger(ledger_address(ledger)), load_release(config, opened=True)
     if how.json:
-        print_json({**paths, "account": accounts[0].as_json()})
+        streams = [one for one in read_streams(book, told.population, told.name) if told.stream]
+        of = {"stream": stream_json(streams[0])} if streams else {}
+        account = {} if streams else {"account": read_accounts(book, told.population)[0].as_json()}
+        print_json({**paths, **charge_json(charge), **of, **account})
         return
     print_paths(paths, how)
-    show_accounts(accounts, how)
+    show(f" {charge_line(charge, how)}", how)
+    if told.stream is None:
+        show_accounts(read_accounts(book, told.population), how)
+    else:
+        show_night(read_streams(book, told.population, told.name), how)
 
 
 def init(*, ledger: Ledger = None, how: Printing = PLAIN) -> None:

@@ -71,7 +71,7 @@ Read in this order: ``entries.py`` (what goes in and out), ``book.py`` (the prot
 ``standing.py``, ``claims.py``; ``archive.py`` for looking back.
 """
 
-from pipeline.ledger.archive import committed_results
+from pipeline.ledger.archive import Charge, charge_of, committed_results, rows_written
 from pipeline.ledger.book import Ledger
 from pipeline.ledger.entries import (
     Entry,
@@ -96,6 +96,7 @@ from pipeline.ledger.standing import (
 from pipeline.ledger.streams import open_stream, stream_named
 
 __all__ = [
+    "Charge",
     "Entry",
     "Ledger",
     "NightReservation",
@@ -105,6 +106,7 @@ __all__ = [
     "Stored",
     "StoredNight",
     "Stream",
+    "charge_of",
     "clean_name",
     "clean_run_key",
     "commit_night",
@@ -115,6 +117,7 @@ __all__ = [
     "open_ledger",
     "open_stream",
     "reserve_night",
+    "rows_written",
     "standing",
     "stored_nights",
     "stream_named",

@@ -8,7 +8,7 @@ so it is in one of them as before.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,9 @@ SHARED = frozenset(
     | {"classes", "shown"}
 )
 """What a stream has in common with the one that it follows, whose mean goes on in it."""
+
+EARLY = timedelta(minutes=1)
+"""How much before its planned time a run may start, as clocks of two machines differ."""
 
 
 def ground_of(known: Public | Stream) -> Ground:
@@ -75,9 +78,10 @@ def how_far(config: ReleaseConfig, ledger: Ledger) -> Standing | None:
 def check_due(config: ReleaseConfig, now: Standing | None) -> None:
     """Raise unless a night that is new was planned for today (UTC) or before.
 
-    Nights go forward, so one that is named by a later day would be the last until then.
+    Nights go forward, so one that is named by a later day would be the last until then. A run that
+    is planned for midnight may start `EARLY`.
     """
-    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    today = f"{datetime.now(UTC) + EARLY:%Y-%m-%d}"
     if (now is None or now.state == "new") and str(config.run_key) > today:
         raise ConfigError(
             f"a night is named by the day it was planned for, which has come, found run key "

@@ -6,7 +6,7 @@ import random
 import signal
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -27,6 +27,8 @@ from pipeline.ledger import (
     init_ledger,
     open_ledger,
     open_stream,
+    reserve_night,
+    standing,
     stored_nights,
     stream_named,
 )
@@ -219,6 +221,52 @@ def test_a_reserved_night_is_drawn_again_for_its_units_alone(ledger: Ledger) -> 
     slow, fast = commit_night(ledger, again, b"again"), commit_night(ledger, first, b"first")
     assert slow == fast == spend(ledger, stream, day(1), some([1, 2]))
     assert spend(ledger, stream, day(2), some([3, 4])).night == 3
+
+
+def test_a_night_that_was_overtaken_reserves_nothing(ledger: Ledger) -> None:
+    """Whatever night came between, of this stream or of one with the same claims; of others, none.
+
+    What a night keeps is kept before it is reserved, and a night whose keeping fails is none.
+    """
+    streams = {"nightly": start(ledger), "other": start(ledger, "other")}
+    streams["later"] = start(ledger, "later", follows="nightly")
+
+    def version() -> str:
+        found = standing(ledger, "ward", "nightly", day(9))
+        assert found
+        assert found.state == "new"
+        return found.version
+
+    def late(version: str, prepare: Callable[[NightReservation], None] | None = None) -> object:
+        told = {"units": some([99]), "labels": ["0 normal"], "prepare": prepare}
+        return reserve_night(ledger, streams["nightly"], day(9), version=version, **told)  # type: ignore[arg-type]
+
+    for number, (name, moves) in enumerate(
+        {"nightly": True, "later": True, "other": False}.items()
+    ):
+        before = version()
+        held = ask(ledger, streams[name], day(number), some([number]))
+        assert (version() != before) == moves
+        between = version()
+        assert isinstance(held, NightReservation)
+        commit_night(ledger, held, b"{}")
+        assert (version() != between) == moves
+        if moves:
+            assert late(before) is None
+            assert late(between) is None
+    kept = list[NightReservation]()
+    with pytest.raises(ZeroDivisionError):
+        late(version(), lambda held: kept.append(held) or 1 // 0)
+    assert now(ledger).nights == 1
+    assert entered_on(ledger, streams["nightly"], some([99])) == (None,)
+    assert late(version(), kept.append) == kept[0] == kept[1]
+    found = standing(ledger, "ward", "nightly", day(9))
+    assert found
+    assert found.state == "reserved"
+    commit_night(ledger, kept[1], b"{}")
+    found = standing(ledger, "ward", "nightly", day(9))
+    assert found
+    assert found.state == "stored"
 
 
 def test_nights_go_forward(lite: Ledger) -> None:

@@ -21,9 +21,19 @@ from pipeline.audit.bounds import (
     mu_shown,
     upper_limit,
 )
-from pipeline.audit.cases import ADAPTIVE_CASES, BUDGETS, CHAINS, PERSON_CASES, STREAM_CASES
+from pipeline.audit.broken_nights import opened_again
+from pipeline.audit.cases import (
+    ADAPTIVE_CASES,
+    BUDGETS,
+    CHAINS,
+    OVERLAPPING,
+    PERSON_CASES,
+    STREAM_CASES,
+    STREAMS,
+)
 from pipeline.audit.controls import half_noise, misprinted_sigma
 from pipeline.audit.nights import StreamTranscripts, data_sets, replay
+from pipeline.audit.overlaps import overlapping
 from pipeline.audit.persons import PersonTranscripts, albums
 from pipeline.audit.transcript import Transcripts, ready, transcripts
 from pipeline.cli import main
@@ -260,6 +270,25 @@ def test_all_nights_together_cost_the_budget_and_no_more(name: str) -> None:
         share = apart * gaussian_sigma(mechanism.budget, 1.0)
         assert share <= 1 + 1e-9
         assert share > {"stream, first night": 0.95, "stream, opening": 0.9}.get(name, 0.65)
+
+
+def test_nights_that_are_begun_at_once_go_on_from_all_before_them() -> None:
+    """As a ledger decides: all but one are begun anew. From the first alone, it costs √7 times."""
+    assert overlapping(8) == tuple(range(8))
+    (sizes, *_) = STREAMS[OVERLAPPING]
+    assert len(sizes) == 8
+    honest = STREAM_CASES[OVERLAPPING].calibrate()
+    broken = opened_again(honest)
+    assert isinstance(broken, StreamTranscripts)
+    assert broken.rests == (0, 1, 1, 1, 1, 1, 1, 1)
+    begun = [broken.begun(nights) for nights in data_sets(broken)]
+    left = cast(Any, data_sets(broken)[0])
+    (transcript,) = broken.sample(left, size=1, rng=np.random.default_rng(3)).points
+    assert sum(night.opened is not None for night in transcript.history) == 7
+    one, other = (replay(side, transcript) for side in begun)
+    steps = zip(one.asked, other.asked, one.sigmas, strict=True)
+    squares = sum(float(np.sum((a - b) ** 2)) / sigma**2 for a, b, sigma in steps)
+    assert 0.8 * 7 < squares / 2.0**2 <= 7 * (1 + 1e-9)
 
 
 def test_profile_of_the_projected_laplace() -> None:

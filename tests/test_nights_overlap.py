@@ -41,7 +41,7 @@ from pipeline.stream import Night, add_units, draw_night, nothing
 settling = sys.modules["pipeline.publish.night"]
 reserving = sys.modules["pipeline.ledger.nights"]
 
-WAITS = 0.3
+WAITS = 1.5
 """Seconds that the other night waits for the lock of the ledger."""
 STEPS = (
     *((settling, name) for name in ("how_far", "_opened", "open_stream", "last_sums", "rest_of")),

@@ -84,6 +84,11 @@ def of_units_that_come_again(mechanism: Mechanism) -> Neighbours:
     return stream_transcripts(unit_again(mechanism))
 
 
+def of_units_opened_again(mechanism: Mechanism) -> Neighbours:
+    """Score the log-likelihood ratio, knowing from which nights each goes on."""
+    return stream_transcripts(opened_again(mechanism))
+
+
 def noise_of_one_night(honest: Any) -> Mechanism:
     """Return the mechanism with noise for a horizon of one night."""
     scale = 1.0 / column_norm(len(honest.sizes))
@@ -103,3 +108,12 @@ def unit_again(honest: Any) -> Mechanism:
 def peeking(honest: Any) -> Mechanism:
     """Return the mechanism whose epochs are chosen from sums without noise."""
     return cast(Mechanism, replace(honest, peek=True))
+
+
+def opened_again(honest: Any) -> Mechanism:
+    """Return the mechanism whose nights overlap, each going on from what it read after the first.
+
+    So each of them opens the units that the first has held back.
+    """
+    rests = tuple(min(place, 1) for place in range(len(honest.sizes)))
+    return cast(Mechanism, replace(honest, rests=rests))

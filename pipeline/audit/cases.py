@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pipeline.audit.nights import OPENING, StreamTranscripts, stream_transcripts
+from pipeline.audit.overlaps import overlapping
 from pipeline.audit.persons import PersonTranscripts, person_transcripts
 from pipeline.audit.transcript import Transcripts, transcripts
 from pipeline.errors import ConfigError
@@ -152,24 +153,28 @@ def _calibrate(case: Case) -> Mechanism:
     )
 
 
+OVERLAPPING = "stream, overlapping"
 STREAMS = {
     "stream, first night": ((OPENING, 1, *(0,) * 10), 1, False, 0.035),
     "stream, last night": ((OPENING, 2, 2, 2, 2, 2), 5, False, ADAPTIVE_SHARE),
     "stream, opening": ((OPENING, 2, 2), 0, False, 0.004),
     "stream, two epochs": ((OPENING, 1, 9 * OPENING, 1, 1, 1, 1), 1, False, 0.006),
     "stream, person": ((OPENING, 2, 0, 2), 1, True, ADAPTIVE_SHARE),
+    OVERLAPPING: ((1,) * 8, 0, False, 0.004),
 }
 """Units of the nights; the night of the one who is replaced, the first being 0; whether that is a
-person; and the share of the draws."""
+person; and the share of the draws. The nights of one stream are begun at once, but for the first,
+which holds its unit back."""
 
 
 def _stream(sizes: tuple[int, ...], place: int, person: bool, share: float) -> Subject:
     """Return a stream as a subject of audits."""
-    return Subject(
-        lambda case: StreamTranscripts(case.budget, case.manifold, sizes, place, person),
-        stream_transcripts,
-        share,
-    )
+
+    def calibrate(case: Case) -> StreamTranscripts:
+        rests = overlapping(len(sizes)) if case.mechanism == OVERLAPPING else ()
+        return StreamTranscripts(case.budget, case.manifold, sizes, place, person, rests=rests)
+
+    return Subject(calibrate, stream_transcripts, share)
 
 
 PLANS = {

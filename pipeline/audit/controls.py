@@ -15,7 +15,9 @@ from pipeline.audit.broken_nights import (
     noise_of_one_night,
     of_centres,
     of_differences,
+    of_units_opened_again,
     of_units_that_come_again,
+    opened_again,
     peeking,
     same_noise,
     unit_again,
@@ -23,6 +25,7 @@ from pipeline.audit.broken_nights import (
 from pipeline.audit.cases import (
     ADAPTIVE_CASES,
     BUDGETS,
+    OVERLAPPING,
     PERSON_CASES,
     SENSITIVITY,
     STREAM_CASES,
@@ -166,6 +169,12 @@ CONTROLS: tuple[Case, ...] = (
         fault="noise used twice",
         broken=lambda case: same_noise(case.calibrate()),
         attack=of_differences,
+    ),
+    replace(
+        STREAM_CASES[OVERLAPPING],
+        fault="units held back are opened again",
+        broken=lambda case: opened_again(case.calibrate()),
+        attack=of_units_opened_again,
     ),
     replace(
         STREAM_CASES["stream, two epochs"],

@@ -61,13 +61,15 @@ class Replay(NamedTuple):
 class Begun(NamedTuple):
     """What a data set's transcripts have in common: nights that are known, and the sums then.
 
-    `placed` are the units of all nights, as `Stream.placed` gives them.
+    `placed` are the units of all nights, as `Stream.placed` gives them, `rests` from how many
+    nights each goes on.
     """
 
     stream: Stream
     placed: list[FloatArray]
     known: list[Night]
     private: Private
+    rests: tuple[int, ...]
 
 
 @dataclass
@@ -122,6 +124,8 @@ class StreamTranscripts:
         Whether a unit is a person, who is replaced with all images.
     noise : callable
         The source of noise of a generator.
+    rests : tuple of int
+        From how many nights each goes on; from all before it where that is left out.
     again : bool
         Broken on purpose: the unit comes again on every later night.
     peek : bool
@@ -134,6 +138,7 @@ class StreamTranscripts:
     place: int
     person: bool = False
     noise: Callable[[np.random.Generator], Noise] = FloatNoise
+    rests: tuple[int, ...] = ()
     again: bool = False
     peek: bool = False
     sensitivity: ClassVar[float] = 1.0
@@ -168,20 +173,21 @@ class StreamTranscripts:
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` transcripts of the nights `center`, as objects."""
-        stream, placed, known, start = self.begun(cast(list[Points], center))
+        stream, placed, known, start, rests = self.begun(cast(list[Points], center))
         drawn, sums = np.empty(size, dtype=object), dict[tuple[Any, ...], Private]()
         for draw in range(size):
-            noise, history, private = Kept(self.noise(rng)), list(known), start
-            for units in placed[len(known) :]:
-                key = _told(history)
+            noise, history, states = Kept(self.noise(rng)), list(known), {len(known): start}
+            for place in range(len(known), len(placed)):
+                past, private, units = history[: rests[place]], states[rests[place]], placed[place]
+                key = place, *_told(past)
                 if key not in sums:
-                    sums[key] = add_placed(stream, history, private, units)
-                after = sums[key]
-                night = draw_night(stream, history, after, len(units), noise=noise)
+                    sums[key] = add_placed(stream, past, private, units)
+                states[place + 1] = sums[key]
+                night = draw_night(stream, past, sums[key], len(units), noise=noise)
                 if self.peek and night.epoch is not None:
                     centre = night.epoch.centre + total(private, self.manifold.dim)
                     night = replace(night, epoch=replace(night.epoch, centre=centre))
-                history, private = [*history, night], after
+                history.append(night)
             drawn[draw] = Transcript(tuple(history), tuple(noise.told))
         return Draws(drawn, Diagnostics())
 
@@ -189,12 +195,13 @@ class StreamTranscripts:
         """Return what is the same on both data sets: an opening, or nothing."""
         stream, private = self.stream, nothing(self.manifold.dim)
         placed = [stream.placed(points) for points in nights]
+        rests = self.rests or tuple(range(len(placed)))
         if self.place == 0:
-            return Begun(stream, placed, [], private)
+            return Begun(stream, placed, [], private, rests)
         private = add_placed(stream, [], private, placed[0])
         noise = FloatNoise(np.random.default_rng(0))
         opening = draw_night(stream, [], private, len(placed[0]), noise=noise)
-        return Begun(stream, placed, [opening], private)
+        return Begun(stream, placed, [opening], private, rests)
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""
@@ -216,13 +223,14 @@ def stream_transcripts(mechanism: Mechanism) -> Neighbours:
 
 def replay(begun: Begun, transcript: Transcript) -> Replay:
     """Return what the nights give, each after those that the transcript published."""
-    (stream, placed, known, private), history = begun, transcript.history
-    noise, sums = Replayed(iter(transcript.told)), []
+    (stream, placed, known, start, rests), history = begun, transcript.history
+    noise, states = Replayed(iter(transcript.told)), {len(known): start}
     for place in range(len(known), len(history)):
-        private = add_placed(stream, history[:place], private, placed[place])
-        draw_night(stream, history[:place], private, len(placed[place]), noise=noise)
-        sums.append(private)
-    return Replay(noise.asked, noise.sigmas, sums)
+        past = history[: rests[place]]
+        private = add_placed(stream, past, states[rests[place]], placed[place])
+        draw_night(stream, past, private, len(placed[place]), noise=noise)
+        states[place + 1] = private
+    return Replay(noise.asked, noise.sigmas, list(states.values())[1:])
 
 
 def total(private: Private, dim: int) -> FloatArray:

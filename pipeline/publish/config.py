@@ -83,7 +83,8 @@ class ReleaseConfig(Record):
         None, description="most images of one person, where the card cannot tell persons apart"
     )
     smallest_class: Count = Field(
-        2, description="fewest images or persons of a class; 1 accepts a class that is one"
+        2,
+        description="fewest images or persons of a class, of a stream on one night; 1 accepts one",
     )
     classes_per_person: Count | None = Field(
         None, description="the card's, where its unit is the person; never in the release's file"

@@ -14,13 +14,12 @@ many entered is published: who saw one person come would know the class. What wa
 
 **Killed at any moment.** The sums of the night are in a file before its units are claimed, the
 units are claimed before noise is drawn, and only stored bytes are returned. So a night that was
-claimed is finished for the same units from its file, even if the images have gone; a later one is
-begun after that.
+claimed is finished from its file, even if the images have gone; a later one is begun after that.
 
 **Overtaken at any moment.** While a night is read and described, another may be reserved and
-settled. What this one rests on, the nights before it, their sums and who has entered, is then not
-how things are. So it is compared in the transaction that claims, in which the sums are written, too
-(`reserve_night`); a night that was overtaken claims and writes nothing, and is begun anew.
+settled, and move what this one rests on: the nights before it, their sums, who has entered. So it
+is compared in the transaction that claims, in which the sums are written, too (`reserve_night`); a
+night that was overtaken claims and writes nothing, and is begun anew.
 """
 
 from dataclasses import dataclass, replace

@@ -20,9 +20,9 @@ but for the adaptive mean, which is audited from the records on.
 
 Read in this order: ``bounds.py`` (from counts to bounds), ``transcript.py`` (the adaptive mean's
 pair and score; those of a mechanism stand in its own file), ``persons.py`` (the same where all
-images of a person are replaced), ``nights.py`` (a stream of nights), ``overlaps.py`` (nights
-that overlap), ``cases.py`` (what is audited), ``trials.py``, ``broken_nights.py`` and ``controls.py`` (what is broken on purpose, which
-it must catch), ``command.py``.
+images of a person are replaced), ``nights.py`` (a stream of nights), ``overlaps.py`` (nights that
+overlap), ``cases.py`` (what is audited), ``trials.py``, ``broken_nights.py`` and ``controls.py``
+(what is broken on purpose, which it must catch), ``command.py``.
 """
 
 from pipeline.audit.cases import Case, Claim, all_cases, claims

@@ -2,9 +2,12 @@
 
 Prefect keeps what a task is given and what it raises: a task is given the address of its shard's
 task in the store, which names no file, and returns what went wrong, which may name one.
+A worker of Dask is sent the flow with each task, and with it all that the flow closes over: plain
+values alone. What hears of results, which may be a bar on a terminal, stays in this process.
 """
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from prefect import flow, task
@@ -15,6 +18,15 @@ from flows.quiet import Refusal, accepted, refusing, told
 from flows.runners import in_share
 from pipeline.errors import CovdpError
 from pipeline.store import HandOut, Made, take
+
+
+_RESULT: ContextVar[Callable[[Made], None]] = ContextVar("_RESULT")
+"""What hears of each result while a flow runs in this context."""
+
+
+def report_result(one: Made) -> None:
+    """Hand a result to whoever started the flow; pickled by name, so that no worker gets more."""
+    _RESULT.get()(one)
 
 
 @task(name="shard", retries=0, cache_policy=NO_CACHE, persist_result=False)
@@ -33,10 +45,14 @@ def hand_out_by(runner: Any, ready: Callable[[], None]) -> HandOut:
         @flow(name="describe", task_runner=runner, retries=0, persist_result=False)
         def describe(shards: int) -> None:
             for future in as_completed([shard.submit(address) for address in addresses]):
-                done(accepted(future.result()))
+                report_result(accepted(future.result()))
 
         ready()
-        with told():
-            describe(len(addresses))
+        token = _RESULT.set(done)
+        try:
+            with told():
+                describe(len(addresses))
+        finally:
+            _RESULT.reset(token)
 
     return hand_out

@@ -5,12 +5,10 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from pathlib import Path
 from typing import TypeVar
-
-from rich.console import Console
 
 from flows.quiet import told
 from flows.runners import check_runner, task_runner
@@ -19,6 +17,7 @@ from pipeline.config import ExperimentConfig
 from pipeline.datasets import find_card
 from pipeline.experiments.run import Run
 from pipeline.files import make_folder, owner_only, project_root
+from pipeline.progress import counted
 
 Result = TypeVar("Result")
 
@@ -68,14 +67,18 @@ def run_experiments(
 
 @contextmanager
 def prefect() -> Iterator[Callable[[], None]]:
-    """Have a quiet Prefect in the block; import flows in it, then call what it gives."""
+    """Have a quiet Prefect in the block; import flows in it, then call what it gives.
+
+    It is shown among the other bars, as a terminal has room for one display.
+    """
     answers = start_server()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    with Console(stderr=True).status("starting Prefect …") as status:
+    with ExitStack() as shown:
+        shown.enter_context(counted("starting Prefect", None, ""))
 
         def ready() -> None:
             answers()
-            status.stop()
+            shown.close()
 
         yield ready
 

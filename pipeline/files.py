@@ -1,10 +1,13 @@
-"""Files: where the project's own resources are, and writes that are whole or absent.
+"""Files: the project's own resources, reads that end, and writes that are whole or absent.
 
-Files and folders have the modes that the user's umask gives them, never wider ones.
+Files and folders have the modes that the user's umask gives them, never wider ones. Every file that
+somebody names is opened by `open_regular`.
 """
 
+import errno
 import os
 import secrets
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +18,21 @@ from pipeline.errors import OutputError
 
 _UNFINISHED: set[Path] = set()
 """Temporary files that are being written."""
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a symbolic link",
+}
+NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+"""Opening a pipe with it does not wait for whoever writes."""
+_FLAGS = os.O_RDONLY | NONBLOCK | getattr(os, "O_BINARY", 0)  # Windows
+
+
+class IrregularFileError(OSError):
+    """A pipe, a device, a socket or a folder in the place of a file; `strerror` says which."""
 
 
 def project_root() -> Path | None:
@@ -32,6 +50,57 @@ def resource(*parts: str) -> Path:
 def home() -> Path:
     """Return the folder for downloads and service state: the checkout's, else the current one's."""
     return (project_root() or Path.cwd()) / "data" / "cache"
+
+
+def open_regular(path: Path, *, links: bool = True) -> BinaryIO:
+    """Open a regular file for reading: a pipe keeps its reader waiting, a device need not end.
+
+    Parameters
+    ----------
+    path : Path
+    links : bool
+        Whether a symbolic link is followed.
+
+    Raises
+    ------
+    IrregularFileError
+        For anything else than a regular file, which is never opened.
+    OSError
+        When the file cannot be opened.
+    """
+    try:
+        mode = os.stat(path, follow_symlinks=links).st_mode  # noqa: PTH116 (of a million images)
+    except ValueError as error:  # a NUL in its name
+        raise OSError(errno.EINVAL, str(error), str(path)) from error
+    _check_regular(path, mode)
+    handle = os.open(path, _FLAGS | (0 if links else getattr(os, "O_NOFOLLOW", 0)))
+    stream = os.fdopen(handle, "rb")
+    try:
+        _check_regular(path, os.fstat(handle).st_mode)
+    except IrregularFileError:
+        stream.close()
+        raise
+    return stream
+
+
+def _check_regular(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise IrregularFileError(errno.EINVAL, _KINDS.get(stat.S_IFMT(mode), "no file"), str(path))
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """Return the content of a regular file of at most `most` bytes.
+
+    Raises
+    ------
+    OSError
+        As `open_regular`; with ``errno.EFBIG`` when it has more bytes.
+    """
+    with open_regular(path) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"more than {most:,} bytes", str(path))
+    return content
 
 
 def make_folder(path: Path) -> Path:

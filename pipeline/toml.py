@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.errors import ConfigError, CovdpError, closest
+from pipeline.files import IrregularFileError, open_regular
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -30,10 +31,11 @@ class Record(BaseModel):
 def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
     """Return the keys of a TOML file, or raise `fault`; `what` says what the file should be."""
     try:
-        if path.exists() and not path.is_file():
-            raise fault(f"{path} is no file, so no {what}; give the path of a TOML file")
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             content = stream.read(LARGEST + 1)
+    except IrregularFileError as error:
+        found = error.strerror
+        raise fault(f"{path} is {found}, so no {what}; give the path of a TOML file") from error
     except OSError as error:
         raise fault(f"cannot read the {what} {path} ({error.strerror}); check its path") from error
     if len(content) > LARGEST:

@@ -1,8 +1,9 @@
-"""Frames decoded in a process of their own: what a damaged one does to a library in C ends there.
+"""Frames decoded in a process of their own: what a damaged one does to a library ends there.
 
 GDCM takes the whole process with it (SIGABRT, SIGSEGV) on one of 150 JPEG frames with some bits
-flipped. Here it takes one that has nothing else to do; its output goes nowhere, and a frame that
-keeps it for too long ends it as well. This file is what runs there, too.
+flipped, and the decoder of RLE, in Rust, panics, which is no `Exception`. Here it takes one that
+has nothing else to do; its output goes nowhere, and a frame that keeps it for too long ends it as
+well. This file is what runs there, too.
 """
 
 import atexit
@@ -118,7 +119,7 @@ def _serve() -> None:
                 decoder = get_decoder(UID(syntax))
                 frame = encapsulate([encoded])
                 said = decoder.as_array(frame, index=0, decoding_plugin=plugin, **options)
-            except Exception as error:
+            except BaseException as error:  # a panic is no Exception
                 said = str(error) or type(error).__name__
 
 

@@ -6,7 +6,7 @@ size that a compressed frame gives itself with the header's.
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,6 @@ from pipeline.datasets.dicom_elements import BIG_ENDIAN, EXPLICIT, IMPLICIT
 from pipeline.datasets.dicom_header import Header
 from pipeline.datasets.shapes import LARGEST
 from pipeline.errors import ImageError
-
-if TYPE_CHECKING:
-    from pydicom.pixels.decoders.base import Decoder
 
 Stored = NDArray[Any]
 GRAY = ("MONOCHROME1", "MONOCHROME2")
@@ -68,7 +65,7 @@ def check_frames(header: Header, channels: int) -> None:
             "bring the file whole or leave it out",
         )
     if header.syntax not in NATIVE:
-        _decoder(header)
+        _check_decoder(header)
     if native != (header.syntax in NATIVE):
         raise ImageError(
             f"{header.file}: PixelData (7FE0,0010) is not as TransferSyntaxUID (0002,0010) says; "
@@ -155,9 +152,9 @@ def _native(pixels: bytes, header: Header) -> Stored:
 
 
 def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[Stored]:
-    from pydicom.encaps import encapsulate, generate_frames
+    from pydicom.encaps import generate_frames
 
-    decoder = _decoder(header)
+    _check_decoder(header)
     stream.seek(header.start)
     wanted = iter(frames)
     next_one = next(wanted)
@@ -166,11 +163,7 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
             continue
         _check_encoded(header, encoded)
         plugin, options = _plugin(header), _options(header, 1)
-        if plugin == "gdcm":
-            found, said = decode_apart(header.syntax, plugin, encoded, options)
-        else:
-            frame = encapsulate([encoded])
-            found, said = decoder.as_array(frame, index=0, decoding_plugin=plugin, **options)
+        found, said = decode_apart(header.syntax, plugin, encoded, options)
         if header.samples == 3 and said["photometric_interpretation"] != "RGB":
             raise header.fault("PhotometricInterpretation", "is not what the frames are")
         yield found
@@ -198,23 +191,16 @@ def _options(header: Header, frames: int) -> dict[str, Any]:
     }
 
 
-def _decoder(header: Header) -> "Decoder":
-    """Return the decoder of a compressed file.
-
-    Raises
-    ------
-    ImageError
-        When there is none, naming the package that has it.
-    """
+def _check_decoder(header: Header) -> None:
+    """Raise unless there is a decoder of a compressed file, naming the package that has it."""
     from pydicom.pixels.decoders.base import get_decoder
     from pydicom.uid import UID
 
     uid = UID(header.syntax)
     deep = header.syntax == f"{_JPEG}51" and header.stored > 8  # gdcm reads 8 bits of it only
     if header.syntax in DECODERS and not deep:
-        decoder = get_decoder(uid)
-        if _plugin(header) in decoder.available_plugins:
-            return decoder
+        if _plugin(header) in get_decoder(uid).available_plugins:
+            return
         way = f"install {PACKAGES[DECODERS[header.syntax]]}"
     else:
         way = "write it uncompressed first, as with gdcmconv --raw"

@@ -1,25 +1,11 @@
 """Doors of the data root: nothing outside it is read, and nothing but regular files."""
 
 import os
-import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from pipeline import files
 from pipeline.errors import DatasetError, ImageError
-
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
-_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_BINARY", 0)  # Windows
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # a pipe put in the file's place meanwhile does not hang
-)
 
 
 def stay_inside(path: Path, root: Path, name: str) -> Path:
@@ -42,18 +28,9 @@ def open_regular(path: Path) -> BinaryIO:
     OSError
         When the file cannot be opened.
     """
-    _check_regular(path, os.lstat(path).st_mode)  # of each of a million images
-    handle = os.open(path, _FLAGS)
-    stream = os.fdopen(handle, "rb")
     try:
-        _check_regular(path, os.fstat(handle).st_mode)
-    except ImageError:
-        stream.close()
-        raise
-    return stream
-
-
-def _check_regular(path: Path, mode: int) -> None:
-    if not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.S_IFMT(mode), "a symbolic link")
-        raise ImageError(f"{path} is not a file but {kind}; take it out of the data root")
+        return files.open_regular(path, links=False)
+    except files.IrregularFileError as error:
+        raise ImageError(
+            f"{path} is not a file but {error.strerror}; take it out of the data root"
+        ) from error

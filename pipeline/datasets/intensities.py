@@ -19,6 +19,8 @@ Values: TypeAlias = NDArray[np.float64]
 PERCENTILES = (1.0, 99.0)
 """What becomes 0 and 255 under ``window = "image"``; between two order statistics on a line, as
 `numpy.percentile` does when nothing else is asked (Hyndman and Fan's type 7)."""
+PIECE = 1 << 22
+"""Values that are in float64 at a time where a window is given; it changes no bit."""
 
 
 class Sigmoid(NamedTuple):
@@ -89,9 +91,22 @@ def to_uint8(
                 native.view(f"u{native.itemsize}")
             )
             return found
-    values = _rescaled(stored, scale)
+    if scale.window == "image":
+        scale = scale._replace(window=_ends(_rescaled(stored, scale), where))
+    found = np.empty(stored.shape, np.uint8)
+    rows = max(1, PIECE // max(1, math.prod(stored.shape[1:])))
+    for start in range(0, len(stored), rows):
+        values = _rescaled(stored[start : start + rows], scale)
+        _check_finite(values, where)
+        found[start : start + rows] = _shown(values, scale)
+    return found
+
+
+def _ends(values: Values, where: str) -> tuple[float, float]:
+    """Return the window of one image: its own percentiles."""
     _check_finite(values, where)
-    return _shown(values, scale)
+    low, high = np.percentile(values, PERCENTILES).tolist()
+    return low, high
 
 
 class _Scale(NamedTuple):
@@ -110,16 +125,19 @@ def _rescaled(stored: NDArray[Any], scale: _Scale) -> Values:
 def _shown(values: Values, scale: _Scale) -> ImageArray:
     """Return finite values as 0..255."""
     with np.errstate(over="ignore"):
-        found = 255 * np.clip(_curve(values, scale.window)(values), 0, 1)
+        found = 255 * np.clip(_curve(scale.window)(values), 0, 1)
     return np.rint(255 - found if scale.inverted else found).astype(np.uint8)
 
 
-def _curve(values: Values, window: Window) -> Callable[[Values], Values]:
+def _curve(
+    window: tuple[float, float] | Sigmoid | Literal["image"],
+) -> Callable[[Values], Values]:
     """Return the function from values to shares of 255, still to be cut to [0, 1]."""
     if isinstance(window, Sigmoid):
         center, width = window
         return lambda x: 1 / (1 + np.exp(-4 * (x - center) / width))
-    low, high = window if isinstance(window, tuple) else np.percentile(values, PERCENTILES).tolist()
+    assert window != "image"  # which is replaced by its ends
+    low, high = window
     if low == high:
         return lambda x: (x > low).astype(np.float64)
     return lambda x: (x - low) / (high - low)

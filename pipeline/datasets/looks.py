@@ -123,22 +123,23 @@ def _nifti(file: Path) -> Look:
 
 def _dicom(file: Path) -> Look:
     from pipeline.datasets.dicom_elements import text
+    from pipeline.datasets.dicom_files import readable
     from pipeline.datasets.dicom_header import read_header
 
-    with open_regular(file) as stream:
+    with readable(file) as stream:
         header = read_header(stream, file)
-    if header is None:
-        raise ImageError(f"{file} is no DICOM file; leave it out by a narrower pattern")
-    deep = header.stored != 8 or header.signed or "RescaleSlope" in header.elements
-    return Look(
-        (header.rows, header.columns),
-        header.samples == 3,
-        deep,
-        bool(header.person),
-        text(header.elements, "SOPInstanceUID"),
-        f"{file.parent}/{text(header.elements, 'SeriesInstanceUID')}",
-        header.frames,
-    )
+        if header is None:
+            raise ImageError(f"{file} is no DICOM file; leave it out by a narrower pattern")
+        deep = header.stored != 8 or header.signed or "RescaleSlope" in header.elements
+        return Look(
+            (header.rows, header.columns),
+            header.samples == 3,
+            deep,
+            bool(header.person),
+            text(header.elements, "SOPInstanceUID"),
+            f"{file.parent}/{text(header.elements, 'SeriesInstanceUID')}",
+            header.frames,
+        )
 
 
 LOOKS: Mapping[str, Callable[[Path], Look]] = {

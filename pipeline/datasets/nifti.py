@@ -20,10 +20,11 @@ from pipeline.datasets.frames import Frames, chosen_frames
 from pipeline.datasets.intensities import Window, to_uint8
 from pipeline.datasets.nifti_file import (
     Volume,
+    check_slice,
     each_plane,
+    each_slice,
     inside,
     read_mask_of,
-    read_slices,
     read_volume,
 )
 from pipeline.datasets.own import OwnCard, check_slices, of_several_depths
@@ -169,6 +170,7 @@ def _frames(card: NiftiCard, volume: Volume) -> range | tuple[int, ...]:
     """Return the slices that are read of a volume; of a whole one there is one."""
     if card.axis is None:
         return range(1)
+    check_slice(volume.file, volume.shape, card.axis, volume.dtype.itemsize)
     frames = "all" if card.frames == "masked" else card.frames
     return chosen_frames(frames, volume.shape[card.axis], str(volume.file))
 
@@ -177,11 +179,11 @@ def _masked(card: NiftiCard, volume: Volume, mask: Path) -> Sequence[int]:
     """Return the same where there is a mask, which may choose them."""
     if card.frames != "masked" or card.axis is None:
         return _frames(card, volume)
-    region = _inside(card, mask, volume, range(volume.shape[card.axis]))
-    found = np.flatnonzero(region.any(axis=(1, 2)))
-    if not len(found):
+    regions = _inside(card, mask, volume, range(volume.shape[card.axis]))
+    found = tuple(index for index, region in enumerate(regions) if region.any())
+    if not found:
         raise _nothing_inside(card, mask)
-    return tuple(found.tolist())
+    return found
 
 
 def _check_alike(card: NiftiCard, first: Volume, volume: Volume) -> None:
@@ -213,11 +215,11 @@ def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageAr
     return np.stack([_shown(card, volume, values) for values in stored])[place]
 
 
-def _stored(card: NiftiCard, volume: Volume, wanted: Sequence[int]) -> NDArray[Any]:
-    """Return some slices of a file, or the whole volume, as they are stored."""
+def _stored(card: NiftiCard, volume: Volume, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
+    """Yield some slices of a file one by one, or the whole volume, as they are stored."""
     if card.axis is None:
-        return read_slices(volume, 2, range(volume.shape[2])).transpose(1, 2, 0)[np.newaxis]
-    return read_slices(volume, card.axis, wanted)
+        return iter([np.stack([*each_plane(volume)], axis=-1)])
+    return each_slice(volume, card.axis, wanted)
 
 
 def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> ImageArray:
@@ -226,8 +228,8 @@ def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> Imag
     volume = read_volume(image)
     if not set(wanted.tolist()) <= set(_masked(card, volume, file)):
         raise ImageError(f"{file} has changed since it was listed; read the images again")
-    found = _inside(card, file, volume, wanted.tolist())
-    found = np.stack([fitted_mask(each, card) for each in found])
+    regions = _inside(card, file, volume, wanted.tolist())
+    found = np.stack([fitted_mask(each, card) for each in regions])
     if not found.any(axis=tuple(range(1, found.ndim))).all():
         raise _nothing_inside(card, file)
     return found[place]
@@ -252,8 +254,10 @@ def _inside_planes(card: NiftiCard, file: Path, image: Path) -> Iterator[ImageAr
         raise _nothing_inside(card, file)
 
 
-def _inside(card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]) -> ImageArray:
-    """Return some masks of a file as it has them, 1 where they are not 0.
+def _inside(
+    card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]
+) -> Iterator[ImageArray]:
+    """Yield some masks of a file one by one as it has them, 1 where they are not 0.
 
     Raises
     ------
@@ -261,7 +265,8 @@ def _inside(card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]) -
         When the mask has other voxels than its image, or values that are no numbers.
     """
     mask = read_mask_of(file, image)
-    return np.ascontiguousarray(inside(mask, _stored(card, mask, wanted))).astype(np.uint8)
+    for stored in _stored(card, mask, wanted):
+        yield inside(mask, stored).astype(np.uint8)
 
 
 def _nothing_inside(card: NiftiCard, mask: Path) -> ImageError:

@@ -23,6 +23,8 @@ RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
 NEAR = 0.05
 """By how much, in voxels, a mask may lie beside its image: headers are rounded."""
+BLOCK = 1 << 28
+"""Bytes of slices across i or j that are put together at a time, each time reading all planes."""
 PIECE = 1 << 20
 """Bytes that are unpacked at a time where only their sum is checked."""
 
@@ -72,29 +74,32 @@ def read_volume(file: Path) -> Volume:
         return _volume(stream, file)
 
 
-def read_slices(volume: Volume, axis: int, wanted: Sequence[int]) -> NDArray[Any]:
-    """Return slices across an axis as they are stored, (m, *the other two axes).
+def each_slice(volume: Volume, axis: int, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
+    """Yield slices across an axis one by one as they are stored, the other two axes in order.
 
-    Planes of i and j lie one after another, so that what is read is never held but for the slices.
+    Planes of i and j lie one after another, so that one is held at a time; of slices across the
+    other axes some, of `BLOCK` bytes.
     """
-    kept = [length for place, length in enumerate(volume.shape) if place != axis]
+    if axis == 2:
+        yield from each_plane(volume, wanted)
+        return
+    kept = volume.shape[1 - axis], volume.shape[2]
+    some = max(1, BLOCK // (math.prod(kept) * volume.dtype.itemsize))
+    for start in range(0, len(wanted), some):
+        few = list(wanted[start : start + some])
+        found = np.empty((len(few), *kept), volume.dtype)
+        for k, plane in enumerate(each_plane(volume)):
+            found[:, :, k] = plane[few] if axis == 0 else plane[:, few].T
+        yield from found
+
+
+def each_plane(volume: Volume, wanted: Sequence[int] | None = None) -> Iterator[NDArray[Any]]:
+    """Yield the planes of i and j one by one, as they are stored; some of them, if `wanted`."""
     with _opened(volume.file) as stream:
         if _volume(stream, volume.file) != volume:
             raise ImageError(f"{volume.file} has changed since it was listed; read it again")
-        if axis == 2:
-            return np.stack([plane for _, plane in _planes(stream, volume, wanted)])
-        found = np.empty((len(wanted), *kept), volume.dtype)
-        for k, plane in _planes(stream, volume, range(volume.shape[2])):
-            found[:, :, k] = plane[list(wanted)] if axis == 0 else plane[:, list(wanted)].T
-        return found
-
-
-def each_plane(volume: Volume) -> Iterator[NDArray[Any]]:
-    """Yield the planes of i and j one by one, as they are stored."""
-    with _opened(volume.file) as stream:
-        if _volume(stream, volume.file) != volume:
-            raise ImageError(f"{volume.file} has changed since it was listed; read it again")
-        for _, plane in _planes(stream, volume, range(volume.shape[2])):
+        planes = range(volume.shape[2]) if wanted is None else wanted
+        for plane in _planes(stream, volume, planes):
             yield plane
 
 
@@ -147,15 +152,15 @@ def read_affines(file: Path) -> list[NDArray[np.float64]]:
 
 def _planes(
     stream: BinaryIO, volume: Volume, wanted: Sequence[int]
-) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield some planes (i, j) and their k; a compressed file is read to its end, for its sum."""
+) -> Iterator[NDArray[Any]]:
+    """Yield some planes (i, j); a compressed file is read to its end, for its sum."""
     wide, high, _ = volume.shape
     size = wide * high * volume.dtype.itemsize
     for k in wanted:
         stream.seek(volume.offset + k * size)
         if len(content := stream.read(size)) != size:
             raise EOFError("it ends early")
-        yield k, np.frombuffer(content, volume.dtype).reshape(high, wide).T
+        yield np.frombuffer(content, volume.dtype).reshape(high, wide).T
     if isinstance(stream, gzip.GzipFile):
         while stream.read(PIECE):
             if stream.tell() > volume.offset + size * volume.shape[2] + PIECE:
@@ -227,8 +232,17 @@ def _check_size(
             f"{file}: its header claims {shape} voxels, {needed:,} bytes, more than a file of "
             f"{size:,} bytes can hold; it is damaged, copy it anew"
         )
-    if shape[0] * shape[1] > LARGEST:
-        raise ImageError(f"{file}: a plane must have up to {LARGEST:,} voxels, found {shape[:2]}")
+    check_slice(file, shape, 2, width)
+
+
+def check_slice(file: Path, shape: tuple[int, ...], axis: int, width: int) -> None:
+    """Raise when a slice across an axis, of values of `width` bytes, is larger than any image."""
+    sides = shape[:axis] + shape[axis + 1 :]
+    if math.prod(sides) * width > LARGEST:
+        raise ImageError(
+            f"{file}: a slice must have up to {LARGEST:,} bytes, found {sides} voxels of {width}; "
+            "cut the volume to pieces"
+        )
 
 
 @contextmanager

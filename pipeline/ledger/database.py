@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pipeline.errors import LedgerError
+from pipeline.files import NONBLOCK
 
 TIMEOUT = 10.0
 """Seconds to wait for a connection or a lock; a server that falls silent is left after twice it."""
@@ -107,7 +108,7 @@ def create_file(database: Database) -> None:
     if database.file:
         try:
             database.file.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(database.file, os.O_CREAT | os.O_RDONLY, 0o600))
+            os.close(os.open(database.file, os.O_CREAT | os.O_RDONLY | NONBLOCK, 0o600))
         except OSError as error:
             raise LedgerError(
                 f"{database.place} cannot be made ({error.strerror}); choose another with --ledger"

@@ -26,12 +26,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.errors import LedgerError, OutputError
-from pipeline.files import atomic_path
+from pipeline.files import atomic_path, open_regular
 from pipeline.ledger.database import Database
 from pipeline.ledger.journal import Journal, mac_of
 
 MARKERS = "COVDP_MARKERS"
 """Environment variable: the folder of the markers of ledgers in PostgreSQL."""
+LONGEST = 18 + 1 + 64 + 1
+"""Bytes of a marker."""
 
 
 class Marker(NamedTuple):
@@ -66,7 +68,8 @@ def read_marker(path: Path) -> Marker | None:
         It cannot be read; one that holds anything else than a marker is of no row.
     """
     try:
-        text = path.read_bytes().decode(errors="replace")
+        with open_regular(path) as stream:
+            text = stream.read(LONGEST + 1).decode(errors="replace")
     except FileNotFoundError:
         return None
     except OSError as error:

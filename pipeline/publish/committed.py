@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import OutputError
-from pipeline.files import atomic_path, make_folder
+from pipeline.files import atomic_path, make_folder, open_regular
 
 LONGEST = 200
 """Bytes of a name, of 255 that a file may have, before its ending; ours have at most 161."""
@@ -48,20 +48,15 @@ def write_document(content: bytes, folder: Path) -> Path:
 
 def read_document(path: Path) -> dict[str, Any]:
     """Return the document written to `path`; raise `OutputError` when it is damaged."""
-    return read_committed(path)[1]
-
-
-def read_committed(path: Path) -> tuple[bytes, dict[str, Any]]:
-    """Return the bytes written to `path`, and what they say; raise as `read_document` does."""
     try:
-        content = path.read_bytes()
-        document: dict[str, Any] = json.loads(content)
+        with open_regular(path) as stream:
+            document: dict[str, Any] = json.load(stream)
     except (OSError, ValueError, RecursionError) as error:
         raise OutputError(
             f"cannot read {path}; release again with the same run key: the ledger gives the same "
             "values back and charges nothing"
         ) from error
-    return content, document
+    return document
 
 
 def _is_taken(path: Path, content: bytes) -> bool:

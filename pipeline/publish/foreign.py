@@ -5,6 +5,8 @@ wrong p-value, a failure without a word, or a page that hangs. What is checked i
 wrote a document, and whether it is as they released it, only its digest can tell.
 """
 
+import errno
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +15,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from pipeline.errors import ConfigError, ConvergenceError, DomainError
+from pipeline.errors import ConfigError, ConvergenceError, DomainError, OutputError
+from pipeline.files import IrregularFileError, read_regular
 from pipeline.geometry import MANIFOLDS, from_chart
 from pipeline.geometry.covariances import covariances_of
 from pipeline.inference.released import point_at
@@ -24,10 +27,15 @@ FARTHEST = 1e6
 """Of a coordinate of a mean: √`LARGEST`, as entries of factors are roots of those of matrices."""
 SMALLEST = 1e-12
 """Of one that is divided by."""
-LONGEST = 1 << 28
+LONGEST = 1 << 26
 """Bytes; a class of `grid11` takes 300,000."""
 NEAR = 1e-6
 """Of the largest entry of a matrix: how far it may be from that of its coordinates."""
+MOST = 1 << 22
+"""Values; a class of `grid11` has 11,000. Each takes up to 100 bytes once it is parsed."""
+WIDEST = 32
+"""Side of a mean; those of `grid11` have 11. What is computed takes the sixth power of it."""
+_D = WIDEST * (WIDEST + 1) // 2
 SKEWED = 1e10
 """Condition number of axes from which on solving with them means nothing."""
 
@@ -43,9 +51,14 @@ Number = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-LARGEST, l
 Size = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=LARGEST)]
 Divisor = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=SMALLEST, le=LARGEST)]
 Count = Annotated[int, Field(strict=True, ge=1, le=int(LARGEST))]
-Numbers = list[Number]
-Coordinates = list[
-    Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-FARTHEST, le=FARTHEST)]
+Numbers = Annotated[list[Number], Field(max_length=_D * (_D + 1) // 2)]
+Matrix = Annotated[
+    list[Annotated[list[Number], Field(max_length=WIDEST)]], Field(max_length=WIDEST)
+]
+Basis = Annotated[list[Annotated[list[Number], Field(max_length=_D)]], Field(max_length=_D)]
+Coordinates = Annotated[
+    list[Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-FARTHEST, le=FARTHEST)]],
+    Field(max_length=_D),
 ]
 
 
@@ -84,7 +97,7 @@ class Seen(BaseModel):
     n: Count
     base: Coordinates
     middle: Coordinates
-    axes: list[Numbers]
+    axes: Basis
     vector: Numbers
     moment: Numbers | None
     sigma: Divisor
@@ -102,7 +115,7 @@ class Seen(BaseModel):
     unsure: Size = 0.0
     swing: Size = 0.0
     added: Size = 0.0
-    belief: list[Numbers]
+    belief: Basis
 
 
 class Row(BaseModel):
@@ -110,7 +123,7 @@ class Row(BaseModel):
 
     class_name: Name
     n: Count
-    point: list[Numbers]
+    point: Matrix
     coordinates: Coordinates
     manifold: Name | None = None
     observed: Seen | None = None
@@ -122,6 +135,36 @@ class Document(BaseModel):
     settings: Settings
     classes: list[Row]
     statement: list[tuple[Name, Annotated[str, Field(strict=True, max_length=100_000)]]] = []
+
+
+def read_foreign(path: Path) -> tuple[bytes, Any]:
+    """Return the bytes of a document that somebody sent, and what they say, unchecked.
+
+    Raises
+    ------
+    ConfigError
+        When it is no regular file, has more bytes or values than any release, or is no JSON.
+    OutputError
+        When it cannot be read.
+    """
+    way, reason = "give OUT/release/*.json", ""
+    try:
+        content = read_regular(path, LONGEST)
+    except IrregularFileError as error:
+        reason = f"is {error.strerror}"
+    except OSError as error:
+        if error.errno != errno.EFBIG:
+            raise OutputError(f"cannot read {path} ({error.strerror}); {way}") from error
+        reason = f"has {error.strerror}"
+    else:
+        if (found := sum(map(content.count, (b",", b"[", b"{")))) > MOST:
+            reason = f"has {found:,} values"
+    if not reason:
+        try:
+            return content, json.loads(content)
+        except (ValueError, RecursionError):
+            reason = "is no JSON"
+    raise ConfigError(f"{path} {reason}, so it is no document of a release; {way}")
 
 
 def check(path: Path, document: Any) -> None:

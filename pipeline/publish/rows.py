@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import OutputError
-from pipeline.files import atomic_path, synced
+from pipeline.files import atomic_path, open_regular, synced
 from pipeline.publish.transcript import ClassHistory
 from pipeline.stream import Epoch, Night, Opened, Private, Stream
 from pipeline.stream.factorisation import LIMBS
@@ -112,7 +112,7 @@ def read_private(path: Path, size: int = -1) -> bytes | None:
         When it is there and cannot be read.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return stream.read(size)
     except FileNotFoundError:
         return None

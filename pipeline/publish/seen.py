@@ -20,7 +20,7 @@ from pipeline.datasets import ImageSource, Splits
 from pipeline.datasets.reading import Rows
 from pipeline.datasets.stamps import stamps_of
 from pipeline.errors import OutputError
-from pipeline.files import atomic_path, private_folder
+from pipeline.files import atomic_path, open_regular, private_folder
 from pipeline.ledger import Ledger, Stream
 from pipeline.publish.sums import SEAL, seal, sums_folder
 
@@ -89,7 +89,8 @@ def write_seen(ledger: Ledger, stream: Stream, stamps: frozenset[bytes]) -> None
 def _read_seen(ledger: Ledger, stream: Stream) -> frozenset[bytes]:
     """Return the list, empty where there is none of this stream that is whole."""
     try:
-        content = (sums_folder(ledger, stream) / NAME).read_bytes()
+        with open_regular(sums_folder(ledger, stream) / NAME) as file:
+            content = file.read()
     except OSError:
         return frozenset()
     head = stream.identity.encode()

@@ -6,7 +6,6 @@ They may come from other hospitals, so nothing in them is taken for granted. Nex
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +13,7 @@ from typing import Any, NamedTuple
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.privacy import Budget, budget_from, compose, repeat
-from pipeline.publish.committed import read_committed
-from pipeline.publish.foreign import LONGEST, check, check_sides
+from pipeline.publish.foreign import check, check_sides, read_foreign
 
 ALIKE = ("descriptor", "eta", "manifold", "image_height", "image_width", "image_depth", "masked")
 """Settings without which means of two releases are of different things."""
@@ -138,13 +136,7 @@ def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
 
 def _given(path: Path) -> Given:
     """Return a document; raise where it is none of a release, or of a night of a stream."""
-    with suppress(OSError):  # reading it says what is wrong
-        if path.stat().st_size > LONGEST:
-            raise ConfigError(
-                f"{path} has more than {LONGEST >> 20} MiB, so it is no document of a release; "
-                "give OUT/release/*.json"
-            )
-    content, document = read_committed(path)
+    content, document = read_foreign(path)
     if isinstance(document, dict) and "night" in document:
         raise ConfigError(
             f"{path} is a night of a stream, which has its units in common with other nights; "

@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline import __version__
 from pipeline.errors import OutputError
-from pipeline.files import atomic_path, make_folder
+from pipeline.files import atomic_path, make_folder, read_regular
 from pipeline.threads import cores
 
 PACKAGES = (
@@ -29,6 +29,8 @@ PACKAGES = (
     "vl-convert-python",
 )
 """The packages whose version a report names: those that numbers and pictures depend on."""
+LARGEST = 1 << 26
+"""Bytes of a record; one has a few thousand."""
 
 
 @dataclass(frozen=True)
@@ -135,14 +137,14 @@ def write_record(path: Path, record: RunRecord) -> Path:
 def read_record(path: Path) -> RunRecord:
     """Return the record written to `path`; raise `OutputError` when it is missing or damaged."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_regular(path, LARGEST))
         data["dataset"] = DatasetNote(**data["dataset"])
         data["classes"] = tuple(ClassCount(**item) for item in data["classes"])
         data["image_shape"] = tuple(data["image_shape"])
         data["steps"] = tuple((str(name), float(seconds)) for name, seconds in data["steps"])
         data["notes"] = tuple(data["notes"])
         return RunRecord(**data)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise OutputError(
             f"cannot read {path} as the record of a run ({error!r}); run again"
         ) from error

@@ -19,7 +19,6 @@ from flows.runners import in_share
 from pipeline.errors import CovdpError
 from pipeline.store import HandOut, Made, take
 
-
 _RESULT: ContextVar[Callable[[Made], None]] = ContextVar("_RESULT")
 """What hears of each result while a flow runs in this context."""
 

@@ -20,7 +20,7 @@ from flows.launch import default_out
 from flows.quiet import accepted, refusing, words_of
 from flows.runners import in_share
 from pipeline import progress
-from pipeline.errors import CovdpError
+from pipeline.errors import CovdpError, one_line
 from pipeline.experiments.registry import load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import Step, run_experiment
@@ -49,7 +49,7 @@ def experiments(runs: Sequence[Run], out: Path, *, needs_data: bool = False) -> 
         except CovdpError as error:
             if not several:
                 raise
-            told = f"[red]✗[/] {run.name}: {escape(words_of(error))}"
+            told = f"[red]✗[/] {run.name}: {escape(one_line(words_of(error)))}"
             Console(stderr=True).print(told, highlight=False)
             failed.append(error)
     with progress.step("report"):

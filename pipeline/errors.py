@@ -94,6 +94,18 @@ def require_known(
 
 
 def one_line(error: BaseException | str) -> str:
-    """Return what is said as one line, and what a terminal would obey in it as its escape."""
-    said = " ".join(str(error).split())
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in said)
+    """Return what is said as one line, as `printable` has it."""
+    return printable(" ".join(str(error).split()))
+
+
+def printable(text: str) -> str:
+    """Return a text with the escape of what a terminal would obey in it, but for ends of lines.
+
+    Names of files may hold control characters, marks that turn the order of letters around, and
+    bytes that are no letters.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text
+    )

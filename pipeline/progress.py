@@ -20,6 +20,8 @@ from datetime import timedelta
 from enum import IntEnum
 from typing import IO, TYPE_CHECKING, Any
 
+from pipeline.errors import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -113,7 +115,7 @@ def step(name: str) -> Iterator[Step]:
 
     The line stands on a terminal; for `Level.VERBOSE` in a log as well.
     """
-    started, now = time.perf_counter(), Step()
+    started, now, name = time.perf_counter(), Step(), printable(name)
     with _bar(name, None):
         yield now
     if not (is_watched() or is_verbose()):
@@ -121,7 +123,8 @@ def step(name: str) -> Iterator[Step]:
     from rich.markup import escape
 
     if now.skipped:
-        console().print(f"[yellow]○ {escape(name)}: {escape(now.skipped)}[/]", highlight=False)
+        skipped = escape(printable(now.skipped))
+        console().print(f"[yellow]○ {escape(name)}: {skipped}[/]", highlight=False)
     else:
         seconds = time.perf_counter() - started
         console().print(f"[green]✓[/] {escape(name)} [dim]{seconds:.2f} s[/]", highlight=False)
@@ -136,7 +139,7 @@ def _bar(what: str, total: float | None) -> Iterator[Callable[[float, str], None
     with _SCREEN.lock:
         display = _SCREEN.display = _SCREEN.display or _started()
         _SCREEN.bars += 1
-        task = display.add_task(what, total=total, shown="")
+        task = display.add_task(printable(what), total=total, shown="")
     try:
         yield lambda count, unit: _advance(display, task, count, unit)
     finally:

@@ -34,8 +34,9 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
         with open_regular(path) as stream:
             content = stream.read(LARGEST + 1)
     except IrregularFileError as error:
-        found = error.strerror
-        raise fault(f"{path} is {found}, so no {what}; give the path of a TOML file") from error
+        raise fault(
+            f"{path} is {error.strerror}, so no {what}; give the path of a TOML file"
+        ) from error
     except OSError as error:
         raise fault(f"cannot read the {what} {path} ({error.strerror}); check its path") from error
     if len(content) > LARGEST:

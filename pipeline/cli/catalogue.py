@@ -19,6 +19,7 @@ from pipeline.cli.options import (
     show,
     width,
 )
+from pipeline.errors import one_line
 
 
 def datasets(*, data_root: DataRoot = None, how: Printing = PLAIN) -> None:
@@ -72,7 +73,7 @@ def card(folder: Path, /, *, data_root: DataRoot = None, how: Printing = PLAIN) 
         return
     print(draft.card, end="")
     for doubt in draft.open:
-        print(f"covdp: {doubt}", file=sys.stderr)
+        print(f"covdp: {one_line(doubt)}", file=sys.stderr)
 
 
 def _dataset(row: Any, card: Any) -> dict[str, Any]:

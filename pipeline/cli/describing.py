@@ -3,7 +3,16 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.cli.options import PLAIN, DataRoot, Printing, begin, new_table, print_json, show
+from pipeline.cli.options import (
+    PLAIN,
+    DataRoot,
+    Printing,
+    begin,
+    new_table,
+    print_json,
+    print_line,
+    show,
+)
 
 if TYPE_CHECKING:
     from pipeline.store import Place
@@ -84,7 +93,7 @@ def describe(
         print(f"peak memory  {found.peak / 2**20:,.0f} MiB, of the largest worker")
     elif not how.quiet:
         print(f"images       {images:,}: nothing to do, all are described")
-    print(place.shown if how.quiet else f"store        {place.shown}")
+    print_line(place.shown if how.quiet else f"store        {place.shown}")
 
 
 def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> None:
@@ -117,6 +126,6 @@ def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> No
     if not how.json and not how.quiet:
         print(f"{len(faults)} of the files cannot be used")
     if not how.json:
-        print(place.join(EXCLUDED))
+        print_line(place.join(EXCLUDED))
     if found.error is not None:
         raise found.error

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
-from pipeline.cli.options import PLAIN, DataRoot, Out, Printing, begin, print_json, print_paths
+from pipeline.cli.options import (
+    PLAIN,
+    DataRoot,
+    Out,
+    Printing,
+    begin,
+    print_json,
+    print_line,
+    print_paths,
+)
 
 if TYPE_CHECKING:
     from pipeline.experiments.run import Run
@@ -114,7 +123,8 @@ def reproduce(
     if how.json:
         print_json({**found.paths, "runs": found.runs})
     else:
-        print("".join(f"{line}\n" for line in found.lines if not how.quiet), end="")
+        for line in () if how.quiet else found.lines:
+            print_line(line)
         print_paths(found.paths, how)
     if found.without and "all" not in experiments:
         where = "the commands above get them"
@@ -176,4 +186,4 @@ def report(folder: Path, *, out: Path | None = None, how: Printing = PLAIN) -> N
     if how.json:
         print_json({"report": page})
     else:
-        print(page)
+        print_line(page)

@@ -1,7 +1,8 @@
-"""Options that several commands share, and how they print: paths, tables, JSON.
+"""Options that several commands share, and how they print: lines, paths, tables, JSON.
 
 Results go to standard output; progress, warnings and errors to standard error. What ``--json``,
-``--quiet`` and ``--verbose`` mean is decided here, once for all commands.
+``--quiet`` and ``--verbose`` mean is decided here, once for all commands; and whatever is printed,
+no terminal obeys a letter of it.
 """
 
 import dataclasses
@@ -19,7 +20,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Column, Table
 
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, printable
 from pipeline.privacy import Budget
 from pipeline.progress import Level, say
 
@@ -87,18 +88,25 @@ def begin(how: Printing) -> None:
     say(Level.QUIET if how.quiet else Level.VERBOSE if how.verbose else Level.NORMAL)
 
 
+def print_line(line: object) -> None:
+    """Print a line on standard output, or several."""
+    print(printable(str(line)))
+
+
 def print_paths(paths: Mapping[str, Path], how: Printing) -> None:
     """Print one line a path, title first; when quiet the path alone."""
     if how.json:
         print_json(paths)
         return
     for title, path in paths.items():
-        print(path if how.quiet else f"{title:8} {path}")
+        print_line(path if how.quiet else f"{title:8} {path}")
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON; see `plain`."""
-    print(json.dumps(plain(value), ensure_ascii=False, indent=2, allow_nan=False))
+    """Print a value as JSON; see `plain`. What a terminal would obey is escaped, as JSON does."""
+    text = json.dumps(plain(value), ensure_ascii=False, indent=2, allow_nan=False)
+    escaped = (x if x.isprintable() or x == "\n" else json.dumps(x)[1:-1] for x in text)
+    print(text if text.isprintable() else "".join(escaped))
 
 
 def plain(value: Any) -> Any:
@@ -129,9 +137,17 @@ def width() -> int:
     return given or (Console().width if sys.stdout.isatty() else 200)
 
 
+class _Table(Table):
+    """A table whose cells are as `printable` has them."""
+
+    def add_row(self, *cells: Any, **options: Any) -> None:
+        super().add_row(*(printable(x) if isinstance(x, str) else x for x in cells), **options)
+
+
 def new_table(*heads: Column | str, **options: Any) -> Table:
     """Return an empty table in the one style of all commands."""
-    return Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, **options)
+    options = {name: printable(x) if isinstance(x, str) else x for name, x in options.items()}
+    return _Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, **options)
 
 
 def show(item: Table | str, how: Printing) -> None:
@@ -141,4 +157,6 @@ def show(item: Table | str, how: Printing) -> None:
     if isinstance(item, Table):
         for column in item.columns:
             column.overflow = "fold"
+    else:
+        item = printable(item)
     Console(width=width()).print(item, highlight=False)

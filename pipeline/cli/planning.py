@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pipeline.planning import ClassForecast, Expected, Forecast
     from pipeline.privacy import Budget
 
+DIGITS = 30
+"""Of a number of units; what is too large is said with it."""
+
 
 def plan(
     *,
@@ -77,8 +80,8 @@ def sizes_of(given: Iterable[str]) -> dict[str, int]:
     sizes = dict[str, int]()
     for item in given:
         name, _, count = item.rpartition("=")
-        if not name or not count.isdecimal():
-            raise ConfigError(f"--n must be CLASS=N, as in --n normal=1500, found {item!r}")
+        if not name or not (count.isascii() and count.isdecimal() and len(count) <= DIGITS):
+            raise ConfigError(f"--n must be CLASS=N, as in --n normal=1500, found {item[:200]!r}")
         if name in sizes:
             raise ConfigError(f"--n gives class {name!r} twice; leave one out")
         sizes[name] = int(count)

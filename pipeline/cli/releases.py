@@ -11,6 +11,7 @@ from pipeline.cli.options import (
     Printing,
     begin,
     print_json,
+    print_line,
     print_paths,
     show,
 )
@@ -99,7 +100,7 @@ def init(*, ledger: Ledger = None, how: Printing = PLAIN) -> None:
     if how.json:
         print_json({"ledger": place})
     elif not how.quiet:
-        print(f"ledger ready: {place}")
+        print_line(f"ledger ready: {place}")
 
 
 def set_budget(

@@ -16,6 +16,9 @@ from pipeline.toml import Record, parse, read_toml, unknown_key
 LARGEST = 1 << 36
 """Bytes that a download may have where its card does not say how many images it has: 64 GiB."""
 
+WIDEST = 8192
+"""Side of square images: described, one takes about 8 bytes of memory a pixel, half a GB."""
+
 
 class Images(Record):
     """How many images each split has."""
@@ -56,7 +59,7 @@ class Card(Record):
         Where the file or folder lies, relative to the data root, which it cannot leave; named after
         the dataset when left out.
     size : int, optional
-        Side of the square images in pixels.
+        Side of the square images in pixels, up to `WIDEST`.
     volumes : bool
         Images are volumes, (d, h, w), of one channel; only for kinds that are `volumetric`.
     """
@@ -75,7 +78,7 @@ class Card(Record):
     local: bool = False
     public: bool = Field(False, strict=True)
     path: str | None = None
-    size: Annotated[int, Field(ge=1, strict=True)] | None = None
+    size: Annotated[int, Field(ge=1, le=WIDEST, strict=True)] | None = None
     volumes: bool = Field(False, strict=True)
 
     @property

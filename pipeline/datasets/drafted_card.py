@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.datasets.looks import Look
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, one_line
 
 SIZES = (224, 128, 64, 28)
 """Sides that a draft chooses from where images have different sizes."""
@@ -75,7 +75,8 @@ def write_draft(
             f"images have {len(sides)} sizes, from {_by(min(sides))} to {_by(max(sides))}; size = "
             f"{size} makes them square by cropping, fit says otherwise"
         )
-    written = [f"# drafted from {len(looks)} of the files of {path.name}; keys: data/README.md"]
+    named = one_line(path.name)
+    written = [f"# drafted from {len(looks)} of the files of {named}; keys: data/README.md"]
     written += [f"{key} = {_toml(keys[key])}" for key in ORDER if keys.get(key) is not None]
     if len(sides) == 1:
         written.append(f"# all images have {_by(min(sides))} pixels")
@@ -91,7 +92,16 @@ def _by(sides: tuple[int, ...]) -> str:
 
 
 def _toml(value: object) -> str:
-    """Return a value as TOML: text, numbers, lists of them, and a flat table."""
+    """Return a value as TOML: text, numbers, lists of them, and a flat table.
+
+    Raises
+    ------
+    DatasetError
+        When a name is bytes that are no letters.
+    """
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
-    return json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise DatasetError(f"{value!r} is a name that is no text, as TOML must be; rename it")
+    return "".join(x if x.isprintable() else f"\\U{ord(x):08X}" for x in text)

@@ -19,6 +19,8 @@ from pipeline.errors import ImageError
 
 PACKED = 64
 """Paths that are packed together: to look one up, so many are unpacked."""
+DEEPEST = 100
+"""Folders that may lie in one another below a dataset's; a path ends at 4,096 bytes."""
 RUN = 1 << 16
 """Names of one folder that are sorted at a time: of more, sorted runs are packed, then merged."""
 
@@ -168,9 +170,20 @@ def _below(folder: str, relative: str, places: frozenset[int], search: _Search) 
                 continue
         within = name in odd and os.path.isdir(path)  # noqa: PTH112
         if within and after - {last}:
+            if relative.count("/") >= DEEPEST:
+                tell(sift, path, too_deep(folder), listed=False)
+                continue
             yield from _below(path, f"{relative}{name}/", after, search)
         elif last in after:
             yield Found(relative + name, path, within)
+
+
+def too_deep(folder: str) -> ImageError:
+    """Return what is said of a folder in which others lie too deep."""
+    return ImageError(
+        f"{folder} lies under more than {DEEPEST} folders; move the images up, or leave it out by "
+        "a narrower pattern"
+    )
 
 
 def _listed(

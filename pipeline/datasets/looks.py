@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.datasets.decoding import DEEP, FORMATS, check_one, opened
 from pipeline.datasets.doors import open_regular
+from pipeline.datasets.listing import DEEPEST, too_deep
 from pipeline.datasets.nifti_file import read_volume
 from pipeline.errors import DatasetError, ImageError
 
@@ -55,6 +56,8 @@ def scan(folder: Path) -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {"folder": [], "dicom": [], "nifti": [], "table": []}
     for place, folders, names in os.walk(folder, onerror=_refuse):
+        if place.count(os.sep) - str(folder).count(os.sep) > DEEPEST:
+            raise too_deep(place)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file, low = Path(place, name), name.lower()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.datasets.extras import from_sets
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, one_line
 from pipeline.files import resource
 
 SIZES = (28, 64, 128, 224)
@@ -80,7 +80,7 @@ def main() -> int:
     try:
         written = cards()
     except DatasetError as error:
-        print(f"covdp: {error}", file=sys.stderr)
+        print(f"covdp: {one_line(error)}", file=sys.stderr)
         return 2
     for name, text in written.items():
         (resource("data") / f"{name}.toml").write_text(text, encoding="utf-8")

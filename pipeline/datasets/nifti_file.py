@@ -99,8 +99,7 @@ def each_plane(volume: Volume, wanted: Sequence[int] | None = None) -> Iterator[
         if _volume(stream, volume.file) != volume:
             raise ImageError(f"{volume.file} has changed since it was listed; read it again")
         planes = range(volume.shape[2]) if wanted is None else wanted
-        for plane in _planes(stream, volume, planes):
-            yield plane
+        yield from _planes(stream, volume, planes)
 
 
 def inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:
@@ -150,9 +149,7 @@ def read_affines(file: Path) -> list[NDArray[np.float64]]:
     return [affine for affine in found if affine is not None]
 
 
-def _planes(
-    stream: BinaryIO, volume: Volume, wanted: Sequence[int]
-) -> Iterator[NDArray[Any]]:
+def _planes(stream: BinaryIO, volume: Volume, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
     """Yield some planes (i, j); a compressed file is read to its end, for its sum."""
     wide, high, _ = volume.shape
     size = wide * high * volume.dtype.itemsize

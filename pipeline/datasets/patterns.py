@@ -26,6 +26,8 @@ from pipeline.datasets.cards import goes_down
 from pipeline.errors import ImageError
 
 NAMES = ("class", "split", "person", "date")
+LONGEST = 4096
+"""Letters of a pattern; a path has no more bytes."""
 _TOKEN = re.compile(r"\{[^{}/]*\}|\*\*|[*?]|\[!?\]?[^\]]*\]|.", re.DOTALL)
 _READ = ("{person}", "{date}")
 _DATE = "(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})"
@@ -157,6 +159,8 @@ def mask_of(masks: str, relative: str, names: Mapping[str, str]) -> str:
 
 def check_pattern(pattern: str) -> None:
     """Raise `ValueError` unless a pattern goes down, knows its names and reads in one way."""
+    if len(pattern) > LONGEST:
+        raise ValueError(f"pattern must have up to {LONGEST:,} letters, found {len(pattern):,}")
     if "{class}" not in pattern or not goes_down(pattern):
         raise ValueError(
             "pattern must be relative, without '..', and contain {class}, as in "
@@ -175,7 +179,11 @@ def check_pattern(pattern: str) -> None:
         if name in pattern and parts.count("**") > 1:
             raise ValueError(f"pattern may have one '**' where it names {name}, found {pattern!r}")
     for part in parts:
-        _expression(part)
+        expression = _expression(part)
+        try:
+            re.compile(expression)
+        except re.error as error:
+            raise ValueError(f"{part!r} in pattern cannot be read: {error}") from None
 
 
 def _test(part: str) -> Callable[[str], object] | str:
@@ -188,11 +196,12 @@ def _expression(part: str) -> str:
     """Return the regular expression of one part; a `ValueError` where it reads in several ways."""
     tokens = _TOKEN.findall(part)
     last = max((place for place, token in enumerate(tokens) if token in _READ), default=-1)
-    found = []
+    stars, within, found = tokens[last + 1 :].count("*"), False, []
     for place, token in enumerate(tokens):
-        run = "".join(f"(?!{text})" for text in [_fixed(tokens[place + 1 :])] if text) + "[^/]"
         if token in ("{person}", "*") and place <= last:
-            if place + 1 < len(tokens) and not _fixed(tokens[place + 1 :]):
+            text = _fixed(tokens[place + 1 :])
+            run = f"(?!{text})[^/]" if text else "[^/]"
+            if place + 1 < len(tokens) and not text:
                 raise ValueError(
                     f"{token} in pattern must be followed by fixed text or the end of the name, so "
                     f"that it is read in one way only, found {part!r}"
@@ -200,6 +209,12 @@ def _expression(part: str) -> str:
             found.append(f"(?P<person>(?:{run})+)" if token == "{person}" else f"(?:{run})*")
         elif token == "{date}":
             found.append(_DATE)
+        elif token == "*":
+            # with what follows up to the next *, it ends where that fits first: a later place
+            # leaves less to the rest, so none is tried, and time grows with the name alone
+            stars -= 1
+            found.append(")" * within + ("(?>[^/]*?" if stars else "[^/]*"))
+            within = stars > 0
         else:
             found.append(_plain(token))
     return "".join(found)
@@ -207,8 +222,6 @@ def _expression(part: str) -> str:
 
 def _plain(token: str) -> str:
     """Return the expression of one token that names nothing."""
-    if token == "*":
-        return "[^/]*"
     if token == "?":
         return "[^/]"
     if len(token) > 2 and token.startswith("["):

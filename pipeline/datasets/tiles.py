@@ -63,7 +63,13 @@ def open_tiles(card: TilesCard, path: Path) -> ImageSource:
             f"card {card.name}: kind 'tiles' needs a size and classes out of "
             f"{', '.join(PICTURES)}, found {', '.join(card.classes)}"
         )
-    tiles = [cut(opened(path / PICTURES[name]), card.size) for name in card.classes]
+    pictures = [opened(path / PICTURES[name]) for name in card.classes]
+    if card.size > (shortest := min(min(picture.shape) for picture in pictures)):
+        raise DatasetError(
+            f"card {card.name}: size must be 1 to {shortest}, the shortest side of the pictures, "
+            f"found {card.size}"
+        )
+    tiles = [cut(picture, card.size) for picture in pictures]
     labels = np.repeat(np.arange(len(tiles)), [len(group) for group in tiles])
     images = InMemory(np.concatenate(tiles))
     shape, split = (card.size, card.size), split_codes("train", len(labels))

@@ -27,6 +27,8 @@ def least_budget(high: Callable[[float], float], error: float, start: float) -> 
     start : float
         A budget to begin with.
     """
+    if high(start * STEP ** (STEPS - 1)) > error:  # it falls, so all others are above it
+        return None
     enough = _first(lambda budget: high(budget) <= error, start, STEP)
     if enough is None:
         return None

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from pipeline.errors import ConfigError
 from pipeline.privacy import Budget
 
+MOST, LONGEST = 10**12, 100_000
+"""Units of a class, in all and a night, and nights that are foreseen: as many as a document may
+have, and a stream."""
+
 
 @dataclass(frozen=True)
 class Price:
@@ -126,9 +130,15 @@ class Asked:
     error: float | None = None
 
     def __post_init__(self) -> None:
-        counts = {**self.sizes, "--per-night": self.per_night, "--nights": self.nights}
-        for name, count in counts.items():
-            if count is not None and count < 1:
-                raise ConfigError(f"{name} must be 1 or more, found {count}; leave it out")
+        counts: dict[str, tuple[int | None, int]] = {
+            **{f"--n {name}": (n, MOST) for name, n in self.sizes.items()},
+            "--per-night": (self.per_night, MOST),
+            "--nights": (self.nights, LONGEST),
+        }
+        for name, (count, most) in counts.items():
+            if count is not None and not 1 <= count <= most:
+                raise ConfigError(
+                    f"{name} must be 1 to {most:,}, found {count}; correct it, or leave it out"
+                )
         if self.error is not None and not 0.0 < self.error < math.inf:
             raise ConfigError(f"--error must be a distance above 0, found {self.error:g}")

@@ -19,7 +19,9 @@ def unless_told(config: ReleaseConfig, work: Callable[[], T]) -> T:
         return work()
     except (MismatchError, LedgerError, OutputError):  # a full disk is no image's fault
         raise
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # a panic of a library in Rust is no Exception
         failure = withheld(config)
     raise failure  # outside the handler, so that not even a traceback holds the cause
 
@@ -37,7 +39,9 @@ def withheld_if_it_fails(draw: Callable[[], bytes]) -> bytes:
     """Return the document; any failure in here loses its words, which might tell of an image."""
     try:
         content = draw()
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
         content = None
     if content is None:  # outside the handler, so that not even a traceback holds the cause
         raise PrivacyError(

@@ -118,7 +118,11 @@ def load_run(folder: Path, results: Path) -> FinishedRun:
             tables.append(None)
             faults.append(str(error))
     pictures = sorted((folder / "samples").glob("*.png"))
-    samples = {int(path.stem): path.read_bytes() for path in pictures if path.stem.isdigit() and path.is_file()}
+    samples = {
+        int(path.stem): path.read_bytes()
+        for path in pictures
+        if path.stem.isdigit() and path.is_file()
+    }
     drawn, use = folder / "outlines.json", folder / "use.json"
     return FinishedRun(
         id=folder.name,

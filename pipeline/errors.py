@@ -19,6 +19,7 @@ from private data.
 """
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -95,17 +96,22 @@ def require_known(
 
 def one_line(error: BaseException | str) -> str:
     """Return what is said as one line, as `printable` has it."""
-    return printable(" ".join(str(error).split()))
+    return printable(re.sub(r"[ \t\r\n]+", " ", str(error)).strip(" "))
 
 
-def printable(text: str) -> str:
-    """Return a text with the escape of what a terminal would obey in it, but for ends of lines.
+def printable(text: str, *, lines: bool = True) -> str:
+    """Return a text with the escape of what a terminal would obey in it.
 
     Names of files may hold control characters, marks that turn the order of letters around, and
     bytes that are no letters.
+
+    Parameters
+    ----------
+    text : str
+    lines : bool
+        Whether ends of lines stay as they are: not in a name.
     """
     if text.isprintable():
         return text
-    return "".join(
-        letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text
-    )
+    kept = "\n" if lines else ""
+    return "".join(x if x.isprintable() or x in kept else ascii(x)[1:-1] for x in text)

@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_listed_is_not_passed_by(
 
 def test_a_size_that_no_image_has_is_one_line(root: Path) -> None:
     """More pixels than any detector has are refused before memory is asked for."""
-    refused(root, "have 1 to 134,217,728 bytes, found 1,000,000", "size = 1_000_000_000\n")
+    refused(root, "less than or equal to 8192, found 1000000000", "size = 1_000_000_000\n")
     refused(root, "size", "size = true\n")
 
 

@@ -96,7 +96,7 @@ def _place(error: BaseException) -> str:
     place, file = "", None
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = Path(frame.f_code.co_filename)
-        if not code.is_relative_to(root):
+        if not any(code.is_relative_to(root / package) for package in ("pipeline", "flows")):
             continue
         place = f"{code.relative_to(root).as_posix()}, line {line}"
         named = (frame.f_locals.get(name) for name in NAMES)

@@ -102,7 +102,7 @@ def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> No
 
     from pipeline.datasets import fetch, find_card, sift
     from pipeline.datasets.excluded import excluded
-    from pipeline.errors import one_line
+    from pipeline.errors import one_line, printable
     from pipeline.store import check, listed, named
 
     card = find_card(dataset)
@@ -121,7 +121,8 @@ def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> No
     elif faults:
         table = new_table("file", "reason", title="Cannot be used")
         for fault in faults:
-            table.add_row(Text(one_line(fault.file)), Text(one_line(fault.reason)))
+            name = printable(fault.file, lines=False)
+            table.add_row(Text(name), Text(one_line(fault.reason)))
         show(table, how)
     if not how.json and not how.quiet:
         print(f"{len(faults)} of the files cannot be used")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.datasets.looks import Look
-from pipeline.errors import DatasetError, one_line
+from pipeline.errors import DatasetError, printable
 
 SIZES = (224, 128, 64, 28)
 """Sides that a draft chooses from where images have different sizes."""
@@ -75,7 +75,7 @@ def write_draft(
             f"images have {len(sides)} sizes, from {_by(min(sides))} to {_by(max(sides))}; size = "
             f"{size} makes them square by cropping, fit says otherwise"
         )
-    named = one_line(path.name)
+    named = printable(path.name, lines=False)
     written = [f"# drafted from {len(looks)} of the files of {named}; keys: data/README.md"]
     written += [f"{key} = {_toml(keys[key])}" for key in ORDER if keys.get(key) is not None]
     if len(sides) == 1:

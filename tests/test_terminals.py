@@ -1,0 +1,165 @@
+"""Every command on a terminal: bars turn there, and no other test would see what they break."""
+
+import os
+import pty
+import re
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from test_printing import LEAVES
+from test_several import document
+
+from pipeline.cli import main
+from pipeline.experiments.registry import MAIN
+from pipeline.ledger import init_ledger
+from pipeline.privacy import GDP
+from pipeline.progress import Level, say
+from pipeline.publish import load_release, settle
+
+ARGUMENTS = {
+    "run": "--config few.toml --dataset ward.toml --out ran",
+    "reproduce": "few.toml --dataset ward.toml --no-chains --out reproduced",
+    "report": "ran",
+    "describe": "--dataset ward.toml --store described",
+    "plan": "--config nightly.toml --n a=40 --n b=40",
+    "release": "--config nightly.toml --run-key tonight --out released",
+    "serve": "--config nightly.toml --out served",
+    "history": "--out history",
+    "compare": "a.json b.json --out compared",
+    "combine": "a.json b.json --out combined",
+    "datasets": "",
+    "card": "table.csv",
+    "mechanisms": "",
+    "audit": "--mechanism tangent-gaussian --trials 1000 --out audited",
+    "completion": "bash",
+    "ledger init": "",
+    "ledger set-budget": "ward-7 --total 9",
+    "ledger show": "",
+    "ledger history": "",
+    "ledger confirm-restored": "",
+}
+"""What each command is given; a new one is not tested before it has a line here, and so fails."""
+BARS = {
+    "run": ("starting Prefect", "descriptors", "report"),
+    "reproduce": ("starting Prefect", "mechanisms", "report"),
+    "describe": ("describing",),
+    "release": ("starting Prefect",),
+}
+"""What turns while it works."""
+DASK = ["run", "reproduce", "describe"]
+
+
+class Shown(NamedTuple):
+    """How a command ended, and what its terminal showed."""
+
+    code: int
+    text: str
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, *tokens: str) -> Shown:
+    """Run a command with a terminal of 100 columns as its standard output and standard error."""
+    ours, theirs = pty.openpty()
+    shown, end = bytearray(), b"\0this is the end\0"
+
+    def read() -> None:
+        with suppress(OSError):
+            while not shown.endswith(end):  # what was started may hold the other end open
+                shown.extend(os.read(ours, 4096))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    kept = os.dup(1), os.dup(2)
+    try:
+        with os.fdopen(theirs, "w", encoding="utf-8") as stream, monkeypatch.context() as patch:
+            patch.setenv("TERM", "xterm")
+            patch.setenv("COLUMNS", "100")
+            for number, name in ((1, "stdout"), (2, "stderr")):
+                os.dup2(theirs, number)
+                patch.setattr(sys, name, stream)
+            try:
+                code = main(list(tokens))
+            finally:
+                say(Level.QUIET)  # lets go of the terminal
+                stream.flush()
+                os.write(theirs, end)
+                reader.join()
+    finally:
+        for number, before in zip((1, 2), kept, strict=True):
+            os.dup2(before, number)
+            os.close(before)
+        os.close(ours)
+    text = bytes(shown).removesuffix(end).decode()
+    return Shown(code, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text))
+
+
+@pytest.fixture
+def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> Path:
+    """Go to a folder with what every command needs: images, cards, configs, a ledger, documents."""
+    monkeypatch.chdir(tmp_path)
+    for name, place in (("DATA", "."), ("LEDGER", "ledger.sqlite"), ("STORE", "stores")):
+        monkeypatch.setenv(f"COVDP_{name}", str(tmp_path / place))
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
+    images = np.random.default_rng(0).integers(0, 256, (80, 12, 12), dtype=np.uint8)
+    np.savez("ward.npz", train_images=images, train_labels=np.arange(80) % 2)
+    card = 'kind = "npz"\nlocal = true\npublic = true\nchannels = 1\nclasses = ["a", "b"]\n'
+    Path("ward.toml").write_text(card)
+    few = re.sub(r"budgets = .*", "budgets = [1.0]", MAIN.read_text(encoding="utf-8"))
+    Path("few.toml").write_text(few.replace("repetitions = 100", "repetitions = 2"))
+    Path("nightly.toml").write_text(
+        'name = "nightly"\npopulation = "ward-7"\ndataset = "ward.toml"\nbudget = 0.5\n'
+        "labels_and_class_sizes_are_public = true\n"
+    )
+    init_ledger("ledger.sqlite").set_budget("ward-7", GDP(2.0))
+    for seed, name in enumerate("ab"):
+        document(Path(f"{name}.json"), seed)
+        Path(f"{name}.pgm").write_bytes(b"P5 12 12 255\n" + images[seed].tobytes())
+    Path("table.csv").write_text("file,diagnosis\na.pgm,a\nb.pgm,b\n")
+    return tmp_path
+
+
+def test_every_command_has_its_line() -> None:
+    """The table above names the commands that there are."""
+    assert set(ARGUMENTS) == {" ".join(tokens) for tokens in LEAVES}
+
+
+@pytest.mark.parametrize("tokens", LEAVES, ids=" ".join)
+def test_every_command_works_on_a_terminal(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, tokens: list[str]
+) -> None:
+    """Exit code 0, no traceback, and its bars are shown."""
+    name = " ".join(tokens)
+    if name == "report":
+        assert main(["run", *ARGUMENTS["run"].split()]) == 0
+    if name == "history":
+        settle(load_release(Path("nightly.toml"), run_key="monday"), init_ledger("ledger.sqlite"))
+    monkeypatch.setattr("flows.serve.nights", lambda *_: iter(()))  # it would go on for ever
+    found = on_terminal(monkeypatch, *tokens, *ARGUMENTS[name].split())
+    assert found.code == 0, found.text
+    assert "Traceback" not in found.text
+    assert all(bar in found.text for bar in BARS.get(name, ())), found.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DASK)
+def test_every_runner_works_on_a_terminal(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Dask is sent the flow with each task, and no bar with it."""
+    found = on_terminal(monkeypatch, name, *ARGUMENTS[name].split(), "--runner", "dask")
+    assert found.code == 0, found.text
+    assert "Traceback" not in found.text
+    assert all(bar in found.text for bar in BARS[name]), found.text
+
+
+def test_checking_turns_as_well(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bar of `describe --check` is shown."""
+    arguments = ARGUMENTS["describe"].split()
+    found = on_terminal(monkeypatch, "describe", *arguments, "--check")
+    assert found.code == 0, found.text
+    assert "checking" in found.text
+    assert "0 of the files cannot be used" in found.text

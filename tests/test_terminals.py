@@ -16,7 +16,7 @@ from test_several import document
 
 from pipeline.cli import main
 from pipeline.experiments.registry import MAIN
-from pipeline.ledger import init_ledger
+from pipeline.ledger import init_ledger, open_ledger
 from pipeline.privacy import GDP
 from pipeline.progress import Level, say
 from pipeline.publish import load_release, settle
@@ -51,7 +51,7 @@ BARS = {
     "release": ("starting Prefect",),
 }
 """What turns while it works."""
-DASK = ["run", "reproduce", "describe"]
+DASK = ["run", "describe"]
 
 
 class Shown(NamedTuple):
@@ -134,9 +134,10 @@ def test_every_command_works_on_a_terminal(
     """Exit code 0, no traceback, and its bars are shown."""
     name = " ".join(tokens)
     if name == "report":
-        assert main(["run", *ARGUMENTS["run"].split()]) == 0
+        assert main(["run", *ARGUMENTS["run"].split()]) == 0  # what is reported on
     if name == "history":
-        settle(load_release(Path("nightly.toml"), run_key="monday"), init_ledger("ledger.sqlite"))
+        monday = load_release(Path("nightly.toml"), run_key="monday")
+        settle(monday, open_ledger("ledger.sqlite"), None)
     monkeypatch.setattr("flows.serve.nights", lambda *_: iter(()))  # it would go on for ever
     found = on_terminal(monkeypatch, *tokens, *ARGUMENTS[name].split())
     assert found.code == 0, found.text

@@ -20,7 +20,6 @@ from pipeline.datasets.frames import Frames, chosen_frames
 from pipeline.datasets.intensities import Window, to_uint8
 from pipeline.datasets.nifti_file import (
     Volume,
-    check_slice,
     each_plane,
     each_slice,
     inside,
@@ -170,7 +169,6 @@ def _frames(card: NiftiCard, volume: Volume) -> range | tuple[int, ...]:
     """Return the slices that are read of a volume; of a whole one there is one."""
     if card.axis is None:
         return range(1)
-    check_slice(volume.file, volume.shape, card.axis, volume.dtype.itemsize)
     frames = "all" if card.frames == "masked" else card.frames
     return chosen_frames(frames, volume.shape[card.axis], str(volume.file))
 
@@ -228,8 +226,8 @@ def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> Imag
     volume = read_volume(image)
     if not set(wanted.tolist()) <= set(_masked(card, volume, file)):
         raise ImageError(f"{file} has changed since it was listed; read the images again")
-    regions = _inside(card, file, volume, wanted.tolist())
-    found = np.stack([fitted_mask(each, card) for each in regions])
+    each = _inside(card, file, volume, wanted.tolist())
+    found = np.stack([fitted_mask(region, card) for region in each])
     if not found.any(axis=tuple(range(1, found.ndim))).all():
         raise _nothing_inside(card, file)
     return found[place]
@@ -259,10 +257,7 @@ def _inside(
 ) -> Iterator[ImageArray]:
     """Yield some masks of a file one by one as it has them, 1 where they are not 0.
 
-    Raises
-    ------
-    ImageError
-        When the mask has other voxels than its image, or values that are no numbers.
+    An `ImageError` when the mask has other voxels than its image, or values that are no numbers.
     """
     mask = read_mask_of(file, image)
     for stored in _stored(card, mask, wanted):

@@ -83,6 +83,7 @@ def each_slice(volume: Volume, axis: int, wanted: Sequence[int]) -> Iterator[NDA
     if axis == 2:
         yield from each_plane(volume, wanted)
         return
+    _check_slice(volume.file, volume.shape, axis, volume.dtype.itemsize)
     kept = volume.shape[1 - axis], volume.shape[2]
     some = max(1, BLOCK // (math.prod(kept) * volume.dtype.itemsize))
     for start in range(0, len(wanted), some):
@@ -229,10 +230,10 @@ def _check_size(
             f"{file}: its header claims {shape} voxels, {needed:,} bytes, more than a file of "
             f"{size:,} bytes can hold; it is damaged, copy it anew"
         )
-    check_slice(file, shape, 2, width)
+    _check_slice(file, shape, 2, width)
 
 
-def check_slice(file: Path, shape: tuple[int, ...], axis: int, width: int) -> None:
+def _check_slice(file: Path, shape: tuple[int, ...], axis: int, width: int) -> None:
     """Raise when a slice across an axis, of values of `width` bytes, is larger than any image."""
     sides = shape[:axis] + shape[axis + 1 :]
     if math.prod(sides) * width > LARGEST:

@@ -8,6 +8,7 @@ import random
 import re
 import struct
 import subprocess
+import time
 import tracemalloc
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -409,21 +410,22 @@ def test_cells_and_titles_of_tables_are_escaped(capsys: pytest.CaptureFixture[st
     assert "x\\x1b[2Jy" in printed
 
 
-@SOON
-@pytest.mark.parametrize("stars", [6, 60])
-def test_patterns_take_time_that_grows_with_the_name_alone(stars: int) -> None:
-    """However many * there are, with a person or without; what fits is what always did."""
-    for head in ("", "{person}-"):
+@pytest.mark.parametrize("head", ["", "{person}-"])
+def test_patterns_take_time_that_grows_with_the_name_alone(head: str) -> None:
+    """However many * there are, with a person or without; trying all of five takes ten seconds."""
+    for stars in (5, 500):
         pattern = "{class}/" + head + "a*" * stars + "z"
         check_pattern(pattern)
-        filled = fill(pattern, {"class": "w"})
-        name = head.replace("{person}", "17") + "a" * 200
+        filled, name = fill(pattern, {"class": "w"}), head.replace("{person}", "17") + "a" * 200
+        name += "a" * 300 * (stars > 5)
         test: Any = filled.names[-1]
         assert not test(name)
         assert test(name + "z")
         if head:
+            started = time.process_time()
             with pytest.raises(ImageError):
                 filled.read(f"w/{name}", "here")
+            assert time.process_time() - started < 1
             assert filled.read(f"w/{name}z", "here").person == "17"
 
 
@@ -463,10 +465,11 @@ def test_patterns_that_cannot_be_are_refused(pattern: str, words: str) -> None:
     [
         (CARD.format("folder") + "size = 8193\n", "less than or equal to 8192"),
         ('kind = "tiles"\nchannels = 1\nclasses = ["ihc"]\nsize = 8000\n', "shortest side"),
+        (CARD.format("dicom") + "frames = [[[1]]]\n", "indices are whole numbers"),
     ],
 )
-def test_sizes_are_bounded(card: str, words: str, tmp_path: Path) -> None:
-    """What a card may ask for is what memory has."""
+def test_odd_values_of_cards_are_refused(card: str, words: str, tmp_path: Path) -> None:
+    """What a card may ask for is what memory has, and lists in lists are no numbers."""
     (tmp_path / "ward.toml").write_text(card)
     with pytest.raises(DatasetError, match=words):
         open_dataset(tmp_path / "ward.toml", tmp_path)

@@ -51,7 +51,6 @@ BARS = {
     "release": ("starting Prefect",),
 }
 """What turns while it works."""
-DASK = ["run", "describe"]
 
 
 class Shown(NamedTuple):
@@ -146,11 +145,21 @@ def test_every_command_works_on_a_terminal(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", DASK)
-def test_every_runner_works_on_a_terminal(
-    ward: Path, monkeypatch: pytest.MonkeyPatch, name: str
+def test_describing_by_dask_works_on_a_terminal(
+    ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dask is sent the flow with each task, and no bar with it."""
+    """A worker is sent the flow with each task, and no bar with it."""
+    by_dask(monkeypatch, "describe")
+
+
+@pytest.mark.slow
+def test_a_run_by_dask_works_on_a_terminal(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same of a run, whose bars are others."""
+    by_dask(monkeypatch, "run")
+
+
+def by_dask(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Check a command whose tasks go to workers of Dask."""
     found = on_terminal(monkeypatch, name, *ARGUMENTS[name].split(), "--runner", "dask")
     assert found.code == 0, found.text
     assert "Traceback" not in found.text

@@ -12,12 +12,12 @@ def _known(frames: Any) -> Any:
     if frames in ("all", "middle", "masked"):
         return frames
     indices = list(frames) if isinstance(frames, list | tuple) else []
+    if not all(type(index) is int and index >= 0 for index in indices):
+        raise ValueError(f"indices are whole numbers from 0 on, found {frames}")
     if not indices or len(set(indices)) < len(indices):
         raise ValueError(
             f'must be "all", "middle", "masked" or a list of different indices, found {frames}'
         )
-    if not all(type(index) is int and index >= 0 for index in indices):
-        raise ValueError(f"indices are whole numbers from 0 on, found {frames}")
     return tuple(indices)
 
 

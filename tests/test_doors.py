@@ -117,9 +117,10 @@ SETTINGS = {
 def wide(side: int) -> str:
     """Return a document with a class of means of so many rows, as far as sizes go."""
     d = side * (side + 1) // 2
-    rows = {"base": [[0] * side] * side, "axes": [[0] * d] * d, "belief": [[0] * d] * d}
+    rows = {"base": [0] * d, "axes": [[0] * d] * d, "belief": [[0] * d] * d}
     seen = {"n": 5, "middle": [0] * d, "vector": [0] * d, "moment": None, **rows}
     row = {"class_name": "well", "n": 5, "point": [[0] * side] * side, "observed": seen}
+    row["coordinates"] = [0] * d
     return json.dumps({"settings": SETTINGS, "classes": [row]}, separators=(",", ":"))
 
 

@@ -5,7 +5,7 @@ Random tests are seeded. What rests on `FALSE_ALARM` fails for sound code with p
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,12 +35,14 @@ from pipeline.audit.controls import half_noise, misprinted_sigma
 from pipeline.audit.nights import StreamTranscripts, data_sets, replay
 from pipeline.audit.overlaps import overlapping
 from pipeline.audit.persons import PersonTranscripts, albums
-from pipeline.audit.transcript import Transcripts, ready, transcripts
+from pipeline.audit.replay import Steps, cost, log_ratio, squared_mu
+from pipeline.audit.transcript import Transcripts, transcripts
 from pipeline.cli import main
 from pipeline.errors import ConfigError, OutputError
 from pipeline.geometry import vecd
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.embedded import projected_profile
+from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
 from pipeline.results.audit import AUDIT_SCHEMA
 from pipeline.results.rows import read_metadata
@@ -226,12 +228,10 @@ def test_transcripts_cost_the_budget_and_no_more(chosen: Case) -> None:
     """All steps together differ by at most μ, mostly by nearly that; E exp(−L) = 1."""
     mechanism, mu = chosen.calibrate(), 1.0  # ρ = 0.5 is μ = 1 for Gaussian noise
     assert isinstance(mechanism, Transcripts)
-    pair, (left, right) = transcripts(mechanism), ready(mechanism.manifold)
+    pair = transcripts(mechanism)
     rows = mechanism.sample(pair.left, size=300, rng=np.random.default_rng(8)).points
-    apart = []
-    for row in rows[:40]:
-        (a, sigma), (b, _) = mechanism.replay(left, row), mechanism.replay(right, row)
-        apart.append(float(np.linalg.norm((a - b) / sigma)))
+    (steps,) = chosen.steps(mechanism, pair, [rows[:40]])
+    apart = [math.sqrt(squared_mu(one).sum()) for one in steps]
     assert max(apart) <= mu * (1 + 1e-9)
     assert np.median(apart) > 0.95 * mu
     weight = np.exp(-pair.score(rows))
@@ -246,11 +246,10 @@ def test_all_images_of_a_person_cost_the_budget_and_no_more(chosen: Case) -> Non
     assert isinstance(mechanism, PersonTranscripts)
     left, right = albums()
     assert np.count_nonzero(left.people == b"one") < np.count_nonzero(right.people == b"one")
-    sides = [mechanism.ready(album) for album in (left, right)]
-    apart = []
-    for row in mechanism.sample(left, size=20, rng=np.random.default_rng(8)).points:
-        (a, sigma), (b, _) = (mechanism.replay(side, row) for side in sides)
-        apart.append(float(np.linalg.norm((a - b) / sigma)))
+    pair = chosen.neighbours(mechanism)
+    rows = mechanism.sample(pair.left, size=20, rng=np.random.default_rng(8)).points
+    (steps,) = chosen.steps(mechanism, pair, [rows])
+    apart = [math.sqrt(squared_mu(one).sum()) for one in steps]
     assert max(apart) <= 1.0 + 1e-9
     assert np.median(apart) > 0.9
 
@@ -312,6 +311,81 @@ def test_constants_differ_where_a_ball_holds_the_data() -> None:
     assert np.exp(-pair.score(points)).mean() > 1.3  # Z'/Z; deviation 0.015
 
 
+# --- what transcripts cost, exactly ---------------------------------------------------------------
+
+
+def drawn_steps(scales: list[float], apart: float, size: int, seed: int) -> list[Steps]:
+    """Return `size` transcripts of steps in five coordinates, σ = 2 times `scales`."""
+    rng, sigmas = np.random.default_rng(seed), [(2.0, 2.0)] * len(scales)
+    left = [np.zeros(5) for _ in scales]
+    right = [np.full(5, apart / math.sqrt(5.0)) for _ in scales]
+    return [
+        Steps([2.0 * scale * rng.standard_normal(5) for scale in scales], left, right, sigmas)
+        for _ in range(size)
+    ]
+
+
+def test_a_log_ratio_of_steps_is_that_of_normal_laws() -> None:
+    """Ln p − ln q by SciPy's densities."""
+    (steps,) = drawn_steps([1.0, 1.0], 3.0, 1, 1)
+    expected = sum(
+        float(np.sum(stats.norm.logpdf(y, a, 2.0) - stats.norm.logpdf(y, b, 2.0)))
+        for y, a, b in zip(steps.released, steps.left, steps.right, strict=True)
+    )
+    assert log_ratio(steps) == pytest.approx(expected, rel=1e-12)
+
+
+def test_transcripts_cost_the_largest_sum_exactly() -> None:
+    """Σ‖a − b‖²/σ² to the last bits, of the dearest transcript, whatever noise was drawn."""
+    left, right = drawn_steps([1.0, 1.0], 3.0, 400, 2), drawn_steps([1.0, 1.0], 3.0, 400, 3)
+    assert cost(left, right, alpha=1e-9) == pytest.approx((2 * 9.0 / 4.0, 2.0), rel=1e-14)
+    right[7] = right[7]._replace(left=[5.0 * row for row in right[7].right])
+    dear = 2 * 16.0 * 9.0 / 4.0
+    assert cost(left, right, alpha=1e-9).squared_mu == pytest.approx(dear, rel=1e-12)
+
+
+@pytest.mark.parametrize(("scales", "apart"), [([0.9, 0.9], 1.0), ([1.0, 0.9], 1.0)])
+def test_a_source_with_less_noise_is_charged_for_it(scales: list[float], apart: float) -> None:
+    """s² is found of each step, to 8 % at 10,000 numbers; σ is what was drawn."""
+    left, right = drawn_steps(scales, apart, 1000, 4), drawn_steps(scales, apart, 1000, 5)
+    true = sum(apart**2 / (2.0 * scale) ** 2 for scale in scales)
+    asked = len(scales) * apart**2 / 4.0
+    found = cost(left, right, alpha=1e-6)
+    assert asked * 1.01 < found.squared_mu <= true
+    assert 1.8 <= found.sigma < 1.95
+
+
+def test_scales_that_tell_the_data_sets_apart_cost_everything() -> None:
+    """Where σ depends on the data set no sum is finite."""
+    left, right = drawn_steps([1.0], 1.0, 50, 6), drawn_steps([1.0], 1.0, 50, 7)
+    left[3] = left[3]._replace(sigmas=[(2.0, 2.5)])
+    assert cost(left, right, alpha=1e-6).squared_mu == math.inf
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [ADAPTIVE_CASES[0], PERSON_CASES[0], *STREAM_CASES.values()],
+    ids=lambda item: item.mechanism,
+)
+def test_the_scale_that_is_stated_is_the_one_that_is_drawn(chosen: Case) -> None:
+    """Of the last step: asked of the source of noise, stated by the mechanism and by the audit."""
+    asked: list[float] = []
+
+    @dataclass
+    class Asked(FloatNoise):
+        def __call__(self, vector: Any, sigma: float, sensitivity: float) -> Noised:
+            asked.append(sigma)
+            return FloatNoise(self.rng)(vector, sigma, sensitivity)
+
+    mechanism: Any = chosen.calibrate()
+    pair, rng = chosen.neighbours(mechanism), np.random.default_rng(9)
+    recording = replace(mechanism, noise=Asked)
+    rows = [recording.sample(data, size=3, rng=rng).points for data in (pair.left, pair.right)]
+    steps = chosen.steps(mechanism, pair, rows)
+    assert mechanism.sigma == asked[-1]
+    assert cost(*steps, alpha=1e-9).sigma == asked[-1]
+
+
 # --- sound mechanisms pass, broken ones are caught ------------------------------------------------
 
 
@@ -327,6 +401,10 @@ def test_no_sound_mechanism_violates_its_claim() -> None:
     found = [finding for group in groups for finding in group]
     assert {finding.case.name for finding in found} == {item.name for item in all_cases()}
     assert [finding for finding in found if not finding.good] == []
+    exact = [finding for finding in found if finding.exact]
+    assert {finding.case.name for finding in exact} == {item.name for item in PLANNED}
+    assert all(finding.lower <= finding.claim.value * (1.0 + 1e-9) for finding in exact)
+    assert min(finding.tightness for finding in exact) > 0.5
     labels = {finding.case.mechanism for finding in found if finding.verdict == "label"}
     assert labels == {"generalized-gaussian"}
 
@@ -356,11 +434,34 @@ def test_controls_are_caught(control: Case) -> None:
 
     Half the noise of the adaptive mean shows 1.22, 1.17 and 1.13 times its claim by three seeds.
     Persons and epochs are dear to draw, and half as many do: the latter show 1.08 by any seed.
+    Nine tenths of the noise are caught by what transcripts cost, and by no number of draws here.
     """
-    dear = control.mechanism in ("persons", "stream, two epochs")
-    ((finding,),) = audit([control], trials=20_000 if dear else 40_000, seed=8)
+    less = control.fault == "nine tenths of the noise"
+    dear = less or control.mechanism in ("persons", "stream, two epochs")
+    ((*bounds, last),) = audit([control], trials=20_000 if dear else 40_000, seed=8)
+    finding = last if less or not last.exact else bounds[0]
+    assert finding.exact == less
     assert finding.verdict == "caught"
     assert finding.good
+    if less:
+        assert bounds[0].verdict == "MISSED"
+        assert 1.1 < last.tightness <= 1.0 / 0.9**2
+
+
+def test_a_run_counts_a_fault_that_any_value_catches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine tenths of the noise: one row, of the exact μ²; all is well."""
+    fault = next(item for item in CONTROLS if item.fault == "nine tenths of the noise")
+    monkeypatch.setattr(command, "all_cases", lambda _: (ADAPTIVE_CASES[0],))
+    monkeypatch.setattr(command, "CONTROLS", (fault,))
+    done = run_audit("adaptive", trials=5000, out=tmp_path, seed=3, controls=True)
+    rows = read_table(done.path, AUDIT_SCHEMA)
+    assert done.good
+    assert rows["quantity"].tolist() == [*["epsilon"] * 3, "mu", "squared mu", "squared mu"]
+    assert rows["verdict"].tolist() == [*["ok"] * 5, "caught"]
+    assert done.table.row_count == 3  # the tightest bound and what is exact; the fault
+    assert 0.999 < rows["lower"][4] <= rows["claim"][4] * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""From two sets of scores to what the mechanism leaks at least: bounds on ε and on μ.
+"""From two sets of scores to what the mechanism leaks at least; what a budget claims about it.
 
 In: scores of independent outputs under P and under Q, the laws on two neighbouring data sets.
-Out: numbers that the true ε(δ) and μ exceed, except with a probability stated beforehand.
+Out: numbers that the true ε(δ) and μ exceed, except with a probability stated beforehand, and what
+a budget claims that they are at most.
 
 For any event S, (ε, δ)-DP says P(S) ≤ e^ε·Q(S) + δ, and μ-GDP says Φ⁻¹(P(S)) − Φ⁻¹(Q(S)) ≤ μ. So
 one event whose two probabilities are known within limits bounds both from below:
@@ -20,6 +21,7 @@ learning" (2020). Nasr and others, "Tight auditing of differentially private mac
 (2023), for the bound on μ.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,6 +31,56 @@ from scipy.special import betaincinv, ndtri
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
+from pipeline.privacy import (
+    GDP,
+    ApproxDP,
+    Budget,
+    PureDP,
+    RaoDP,
+    convert,
+    epsilon_of,
+    gaussian_sigma,
+)
+
+DELTAS = (0.0, 1e-3, 1e-2, 0.1)
+"""Values of δ at which ε is bounded."""
+SQUARED_MU = "squared mu"
+"""What is exact of a transcript: Σ‖a − b‖²/σ² (``replay.py``)."""
+
+
+class Claim(NamedTuple):
+    """An upper bound that a budget promises: on ε at some δ, on μ, or on the μ² of transcripts.
+
+    δ is NaN but for ε.
+    """
+
+    quantity: str
+    delta: float
+    value: float
+
+
+def claims(budget: Budget) -> tuple[Claim, ...]:
+    """Return what `budget` promises about ε(δ) at each of `DELTAS`, and about μ if it does.
+
+    Rao DP promises nothing about either; it gets one claim on μ of the value NaN.
+    """
+    if isinstance(budget, RaoDP):
+        return (Claim("mu", math.nan, math.nan),)
+    found = []
+    for delta in DELTAS:
+        if delta == 0.0 and isinstance(budget, PureDP):
+            found.append(Claim("epsilon", delta, budget.epsilon))
+        elif delta > 0.0 and not (isinstance(budget, ApproxDP) and delta < budget.delta):
+            found.append(Claim("epsilon", delta, epsilon_of(budget, delta)))
+    if isinstance(budget, PureDP | GDP):
+        found.append(Claim("mu", math.nan, convert(budget, GDP).mu))
+    return tuple(found)
+
+
+def exact_claim(budget: Budget) -> Claim:
+    """Return what `budget` promises about the μ² of Gaussian steps, in every transcript."""
+    return Claim(SQUARED_MU, math.nan, gaussian_sigma(budget, 1.0) ** -2)
+
 
 Measure: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 """Limits p, q of the probabilities of events → what each event shows, elementwise."""

@@ -1,7 +1,7 @@
 """What is audited: every mechanism, on every manifold, under every definition it is proven for.
 
-In: the registry of mechanisms. Out: `Case` records, and the claims that a budget makes about ε(δ)
-and μ.
+In: the registry of mechanisms. Out: `Case` records, and how their transcripts are
+replayed.
 
 The manifolds are small on purpose. In d dimensions the loss of spherical noise comes close to its
 bound only on outputs that lie beyond the statistic in one direction, and their share falls quickly
@@ -10,19 +10,28 @@ wrong scale could hide. The code is the same for every size.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pipeline.audit.nights import OPENING, StreamTranscripts, stream_transcripts
+from pipeline.audit.nights import (
+    OPENING,
+    StreamTranscripts,
+    Transcript,
+    deciding,
+    stream_transcripts,
+)
+from pipeline.audit.nights import Replay as NightReplay
+from pipeline.audit.nights import replay as replay_nights
 from pipeline.audit.overlaps import overlapping
 from pipeline.audit.persons import PersonTranscripts, person_transcripts
-from pipeline.audit.transcript import Transcripts, transcripts
+from pipeline.audit.replay import Replay, Steps
+from pipeline.audit.transcript import Transcripts, replays, transcripts
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Mechanism
 from pipeline.mechanisms.capabilities import small
-from pipeline.mechanisms.family import Neighbours
+from pipeline.mechanisms.family import Neighbours, Points
 from pipeline.mechanisms.neighbours import RECORDS
 from pipeline.mechanisms.positive_curvature import gradient_sensitivity
 from pipeline.privacy import (
@@ -33,8 +42,6 @@ from pipeline.privacy import (
     Budget,
     PureDP,
     RaoDP,
-    convert,
-    epsilon_of,
 )
 
 BUDGETS: dict[str, Budget] = {
@@ -46,8 +53,6 @@ BUDGETS: dict[str, Budget] = {
     "rao": RaoDP(1.0),
 }
 """One budget of each definition, of similar strength."""
-DELTAS = (0.0, 1e-3, 1e-2, 0.1)
-"""Values of δ at which ε is bounded."""
 SENSITIVITY = 0.25
 """Δ in the manifold's distance: large enough for curvature to show, and for all laws to exist."""
 RADIUS = 0.2
@@ -71,11 +76,16 @@ ADAPTIVE_SHARE = 0.01
 
 
 class Subject(NamedTuple):
-    """How a case is calibrated and attacked: inputs and score, and its share of the draws."""
+    """How a case is calibrated and attacked.
+
+    Inputs and score, the share of the draws, and, of transcripts, how they are replayed on both
+    inputs: they may be of a mechanism that is broken.
+    """
 
     calibrate: Callable[["Case"], Mechanism]
     neighbours: Callable[[Mechanism], Neighbours]
     share: float = 1.0
+    replays: Callable[[Any, Any, Any], Replay] | None = None
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,20 @@ class Case:
         """Return the two inputs and the score, for the calibrated mechanism."""
         return (self.attack or self._subject.neighbours)(mechanism)
 
+    @property
+    def replayed(self) -> bool:
+        """Whether its draws are transcripts, which can be replayed."""
+        return self._subject.replays is not None
+
+    def steps(
+        self, drawn: Mechanism, pair: Neighbours, released: Sequence[Points]
+    ) -> list[list[Steps]]:
+        """Return the transcripts of `drawn` from either input, replayed; nothing of others."""
+        if self._subject.replays is None:
+            return []
+        replay = self._subject.replays(drawn, pair.left, pair.right)
+        return [[replay(transcript) for transcript in law] for law in released]
+
     def calibrate(self) -> Mechanism:
         """Return the mechanism, calibrated as anybody would."""
         return self._subject.calibrate(self)
@@ -174,52 +198,44 @@ def _stream(sizes: tuple[int, ...], place: int, person: bool, share: float) -> S
         rests = overlapping(len(sizes)) if case.mechanism == OVERLAPPING else ()
         return StreamTranscripts(case.budget, case.manifold, sizes, place, person, rests=rests)
 
-    return Subject(calibrate, stream_transcripts, share)
+    return Subject(calibrate, stream_transcripts, share, _stream_replays)
+
+
+def _stream_replays(mechanism: StreamTranscripts, left: Any, right: Any) -> Replay:
+    """Return what replays the nights of a stream."""
+    sides = [mechanism.begun(nights) for nights in (left, right)]
+    found: dict[bytes, list[NightReplay]] = {}
+
+    def replay(transcript: Transcript) -> Steps:
+        known = deciding(transcript, mechanism.place)
+        if known not in found:
+            found[known] = [replay_nights(side, transcript) for side in sides]
+        one, other = found[known]
+        sigmas = list(zip(one.sigmas, other.sigmas, strict=True))
+        return Steps(transcript.told, one.asked, other.asked, sigmas)
+
+    return replay
 
 
 PLANS = {
     "adaptive": Subject(
-        lambda case: Transcripts(case.budget, case.manifold), transcripts, ADAPTIVE_SHARE
+        lambda case: Transcripts(case.budget, case.manifold), transcripts, ADAPTIVE_SHARE, replays
     ),
     "persons": Subject(
         lambda case: PersonTranscripts(case.budget, case.manifold, 1),
         person_transcripts,
         ADAPTIVE_SHARE,
+        replays,
     ),
     "persons in 2 classes": Subject(
         lambda case: PersonTranscripts(case.budget, case.manifold, 2),
         person_transcripts,
         ADAPTIVE_SHARE,
+        replays,
     ),
     **{name: _stream(*told) for name, told in STREAMS.items()},
 }
 """Plans that are audited by their transcripts, beside the mechanisms."""
-
-
-class Claim(NamedTuple):
-    """An upper bound that a budget promises: on ε at some δ, or on μ (δ is NaN then)."""
-
-    quantity: str
-    delta: float
-    value: float
-
-
-def claims(budget: Budget) -> tuple[Claim, ...]:
-    """Return what `budget` promises about ε(δ) at each of `DELTAS`, and about μ if it does.
-
-    Rao DP promises nothing about either; it gets one claim on μ of the value NaN.
-    """
-    if isinstance(budget, RaoDP):
-        return (Claim("mu", math.nan, math.nan),)
-    found = []
-    for delta in DELTAS:
-        if delta == 0.0 and isinstance(budget, PureDP):
-            found.append(Claim("epsilon", delta, budget.epsilon))
-        elif delta > 0.0 and not (isinstance(budget, ApproxDP) and delta < budget.delta):
-            found.append(Claim("epsilon", delta, epsilon_of(budget, delta)))
-    if isinstance(budget, PureDP | GDP):
-        found.append(Claim("mu", math.nan, convert(budget, GDP).mu))
-    return tuple(found)
 
 
 def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:

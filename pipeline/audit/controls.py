@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from pipeline.audit.broken_nights import (
+    Smaller,
     noise_of_one_night,
     of_centres,
     of_differences,
@@ -43,6 +44,12 @@ def half_noise(case: Case) -> Mechanism:
     """Return the mechanism with σ/2 in place of σ."""
     honest: Any = case.calibrate()
     return cast(Mechanism, replace(honest, sigma=honest.sigma / 2.0))
+
+
+def less_noise(case: Case, *, scale: float) -> Mechanism:
+    """Return transcripts whose source gives `scale` times the σ that it is asked for."""
+    honest: Any = case.calibrate()
+    return cast(Mechanism, replace(honest, noise=partial(Smaller, scale=scale)))
 
 
 def half_sensitivity(case: Case) -> Mechanism:
@@ -151,7 +158,11 @@ CONTROLS: tuple[Case, ...] = (
     replace(
         ADAPTIVE_CASES[0],
         fault="half the noise",
-        broken=lambda case: replace(cast(Any, case.calibrate()), scale=0.5),
+        broken=partial(less_noise, scale=0.5),
+    ),
+    *(
+        replace(case, fault="nine tenths of the noise", broken=partial(less_noise, scale=0.9))
+        for case in (ADAPTIVE_CASES[0], PERSON_CASES[0], STREAM_CASES["stream, opening"])
     ),
     replace(
         PERSON_CASES[0],

@@ -233,6 +233,13 @@ def replay(begun: Begun, transcript: Transcript) -> Replay:
     return Replay(noise.asked, noise.sigmas, list(states.values())[1:])
 
 
+def deciding(transcript: Transcript, place: int) -> bytes:
+    """Return what decides the sums of a replay: nights of the same epochs, opened alike."""
+    opened = b"" if place else b"".join(map(np.ndarray.tobytes, transcript.told))
+    epochs = (night.epoch.centre.tobytes() for night in transcript.history if night.epoch)
+    return opened + b"".join(epochs)
+
+
 def total(private: Private, dim: int) -> FloatArray:
     """Return the sum of the clipped vectors of an epoch, without noise: what nobody may see."""
     found = np.zeros(dim)
@@ -269,11 +276,7 @@ def scored(mechanism: Mechanism, score: Score) -> Neighbours:
         seen: dict[bytes, list[Replay]] = {}
         found = []
         for transcript in drawn:
-            # nights of the same epochs, opened alike, have the same sums
-            told = b"" if mechanism.place else b"".join(map(np.ndarray.tobytes, transcript.told))
-            key = told + b"".join(
-                night.epoch.centre.tobytes() for night in transcript.history if night.epoch
-            )
+            key = deciding(transcript, mechanism.place)
             if key not in seen:
                 seen[key] = [replay(side, transcript) for side in begun]
             found.append(score(transcript, *seen[key]))

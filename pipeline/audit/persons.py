@@ -5,7 +5,7 @@ two classes, drawn from records that are formed as a release forms them. The per
 is in both classes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
@@ -13,14 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.audit.transcript import ENDS, RECORDS, Kept, Replayed, prepared, rows
+from pipeline.audit.transcript import (
+    ENDS,
+    RECORDS,
+    Kept,
+    Replayed,
+    last_sigma,
+    neighbours,
+    prepared,
+    rows,
+)
 from pipeline.datasets import Card, ImageSource
 from pipeline.datasets.reading import InMemory
 from pipeline.datasets.source import split_codes
 from pipeline.geometry import Manifold
-from pipeline.mean import Prepared, Shares, draw, person_records, step_costs
+from pipeline.mean import Prepared, draw, person_records
 from pipeline.mechanisms import Diagnostics, Draws, Mechanism
 from pipeline.mechanisms.family import Neighbours, Points
+from pipeline.mechanisms.noise import FloatNoise, Noise
 from pipeline.privacy import Budget, split
 
 CARD = Card(name="persons", kind="none", channels=1, classes=("first", "second"))
@@ -73,12 +83,15 @@ class PersonTranscripts:
         In how many classes a person may be.
     whole : bool
         Whether one record is a person; an image only where that is broken on purpose.
+    noise : callable
+        The source of noise of a generator.
     """
 
     budget: Budget
     manifold: Manifold
     classes: int
     whole: bool = True
+    noise: Callable[[np.random.Generator], Noise] = FloatNoise
     sensitivity: ClassVar[float] = 1.0 / RECORDS
     law: ClassVar[str] = "for each class as of the adaptive mean, a person being one record"
 
@@ -89,9 +102,8 @@ class PersonTranscripts:
 
     @property
     def sigma(self) -> float:
-        """Noise of the last step of a class."""
-        steps = step_costs(self.of_class, RECORDS, Shares(), dim=self.manifold.dim)
-        return steps[-1].sigma
+        """Noise that the last step of a class asks for."""
+        return last_sigma(self.ready(albums()[0])[-1], self.of_class)
 
     def ready(self, album: Album) -> list[Prepared]:
         """Return the records of both classes, prepared."""
@@ -104,19 +116,17 @@ class PersonTranscripts:
         """Return `size` transcripts of an album: the vectors of each, first class first."""
         drawn: list[tuple[FloatArray, ...]] = [()] * size
         for ready in self.ready(cast(Any, center)):
-            noise = Kept(rng, 1.0)
+            noise = Kept(self.noise(rng))
             draw(ready, self.of_class, noise=noise, size=size)
             drawn = [(*a, *b) for a, b in zip(drawn, rows(noise.vectors, size), strict=True)]
         return Draws(rows([vector for told in drawn for vector in told], size), Diagnostics())
 
-    def replay(
-        self, side: list[Prepared], transcript: Sequence[FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return what the steps of a transcript release without noise, and σ of each entry."""
+    def replay(self, side: list[Prepared], transcript: Sequence[FloatArray]) -> Replayed:
+        """Return what the steps of a transcript release without noise, and σ of each."""
         noise = Replayed(transcript)
         for ready in side:
             draw(ready, self.of_class, noise=noise)
-        return np.concatenate(noise.vectors), np.array(noise.sigmas)
+        return noise
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""
@@ -152,16 +162,7 @@ def _album(first: Sequence[float], second: Sequence[float], many: int) -> Album:
 def person_transcripts(mechanism: Mechanism, places: Places = (ENDS[0], ENDS[1])) -> Neighbours:
     """Score the log-likelihood ratio of a transcript; all images of one person change."""
     assert isinstance(mechanism, PersonTranscripts)
-    pair = albums(places)
-    sides = [mechanism.ready(album) for album in pair]
-
-    def log_ratio(told: Sequence[FloatArray]) -> float:
-        (a, sigma), (b, _) = (mechanism.replay(side, told) for side in sides)
-        row = np.concatenate(told)
-        return float(np.sum((2.0 * row - a - b) * (a - b) / (2.0 * sigma**2)))
-
-    left, right = (cast(Any, album) for album in pair)
-    return Neighbours(left, right, None, lambda y: np.array([log_ratio(row) for row in y]))
+    return neighbours(mechanism, *albums(places))
 
 
 def images_as_records(honest: Any) -> Mechanism:

@@ -6,20 +6,21 @@ data set gives when those steps are replayed: the log-likelihood ratio of a tran
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
+from pipeline.audit.replay import Replay, Steps, log_ratio
 from pipeline.descriptors import domain
 from pipeline.geometry import Manifold
-from pipeline.mean import AdaptivePlan, Prepared, Shares, admit, draw, prepare, step_costs
+from pipeline.mean import AdaptivePlan, Prepared, admit, draw, prepare
 from pipeline.mechanisms import Diagnostics, Draws, Mechanism
 from pipeline.mechanisms.family import Neighbours, Points
-from pipeline.mechanisms.noise import Noised
+from pipeline.mechanisms.noise import FloatNoise, Noise, Noised
 from pipeline.privacy import Budget
 
 RECORDS = 4
@@ -36,16 +37,21 @@ DESCRIPTOR, SIDE = "oct5", 28
 
 @dataclass
 class Kept:
-    """Gaussian noise, `scale` times as wide as asked, that keeps what it gave."""
+    """A source of noise that keeps what it gave."""
 
-    rng: np.random.Generator
-    scale: float
+    source: Noise
     vectors: list[FloatArray] = field(default_factory=list)
+
+    @property
+    def rng(self) -> np.random.Generator | None:
+        """The generator of the source."""
+        return self.source.rng
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
         """Add noise and keep the result."""
-        self.vectors.append(vector + self.scale * sigma * self.rng.standard_normal(len(vector)))
-        return Noised(self.vectors[-1], math.nan)
+        found = self.source(vector, sigma, sensitivity)
+        self.vectors.append(found.vector)
+        return found
 
 
 @dataclass
@@ -67,7 +73,7 @@ class Replayed:
         told = self.transcript[len(self.vectors)]
         both = min(len(told), len(vector))
         self.vectors.append(np.append(vector[:both], told[both:]))
-        self.sigmas.extend([sigma] * len(told))
+        self.sigmas.append(sigma)
         return Noised(np.append(told[:both], vector[both:]), math.nan)
 
 
@@ -88,38 +94,38 @@ class Transcripts:
     ----------
     budget, manifold
         As for any mechanism.
-    scale : float
-        Noise as a multiple of what the guarantee needs; not 1 only where it is broken on purpose.
+    noise : callable
+        The source of noise of a generator.
     """
 
     budget: Budget
     manifold: Manifold
-    scale: float = 1.0
+    noise: Callable[[np.random.Generator], Noise] = FloatNoise
     sensitivity: ClassVar[float] = 1.0 / RECORDS
     law: ClassVar[str] = "mean of vectors from a set of diameter 1, plus N(0, σ²·Id), step by step"
 
     @property
     def sigma(self) -> float:
-        """Noise of the last step."""
-        return (
-            self.scale * step_costs(self.budget, RECORDS, Shares(), dim=self.manifold.dim)[-1].sigma
-        )
+        """Noise that the last step of a draw asks for."""
+        return last_sigma(self.ready(data_sets()[0]), self.budget)
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` transcripts of the data set `center`: the vectors of each."""
-        noise = Kept(rng, self.scale)
-        draw(prepared(center, self.manifold), self.budget, noise=noise, size=size)
+        noise = Kept(self.noise(rng))
+        draw(self.ready(center), self.budget, noise=noise, size=size)
         return Draws(rows(noise.vectors, size), Diagnostics())
 
-    def replay(
-        self, ready: Prepared, transcript: Sequence[FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return what the steps of a transcript release without noise, and σ of each entry."""
+    def ready(self, points: Points) -> Prepared:
+        """Return records, prepared."""
+        return prepared(points, self.manifold)
+
+    def replay(self, ready: Prepared, transcript: Sequence[FloatArray]) -> Replayed:
+        """Return what the steps of a transcript release without noise, and σ of each."""
         noise = Replayed(transcript)
         draw(ready, self.budget, noise=noise)
-        return np.concatenate(noise.vectors), np.array(noise.sigmas)
+        return noise
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""
@@ -144,22 +150,30 @@ def prepared(points: Points, manifold: Manifold) -> Prepared:
     return prepare(records, AdaptivePlan(), rng=None)
 
 
-def ready(manifold: Manifold) -> tuple[Prepared, Prepared]:
-    """Return both data sets, prepared."""
-    left, right = data_sets()
-    return prepared(left, manifold), prepared(right, manifold)
+def last_sigma(ready: Prepared, budget: Budget) -> float:
+    """Return σ of the last step of a draw, which does not depend on the records."""
+    return draw(ready, budget, noise=FloatNoise(np.random.default_rng(0))).release.sigma
+
+
+def replays(mechanism: Any, left: Any, right: Any) -> Replay:
+    """Return what replays transcripts on two inputs, as `mechanism` prepares them."""
+    sides = [mechanism.ready(data) for data in (left, right)]
+
+    def replay(transcript: Sequence[FloatArray]) -> Steps:
+        one, other = (mechanism.replay(side, transcript) for side in sides)
+        sigmas = list(zip(one.sigmas, other.sigmas, strict=True))
+        return Steps(transcript, one.vectors, other.vectors, sigmas)
+
+    return replay
+
+
+def neighbours(mechanism: Any, left: Any, right: Any) -> Neighbours:
+    """Return two inputs, scored by the log-likelihood ratio of transcripts."""
+    replay = replays(mechanism, left, right)
+    return Neighbours(left, right, None, lambda y: np.array([log_ratio(replay(row)) for row in y]))
 
 
 def transcripts(mechanism: Mechanism) -> Neighbours:
     """Score the log-likelihood ratio of a transcript; one record moves from end to end."""
     assert isinstance(mechanism, Transcripts)
-    left, right = data_sets()
-
-    sides = ready(mechanism.manifold)
-
-    def log_ratio(told: Sequence[FloatArray]) -> float:
-        (a, sigma), (b, _) = (mechanism.replay(records, told) for records in sides)
-        row = np.concatenate(told)
-        return float(np.sum((2.0 * row - a - b) * (a - b) / (2.0 * sigma**2)))
-
-    return Neighbours(left, right, None, lambda y: np.array([log_ratio(row) for row in y]))
+    return neighbours(mechanism, *data_sets())

@@ -1,6 +1,8 @@
 """Commands on several releases: compare and combine, from their documents alone."""
 
+import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PL
     first, second
         Documents of releases, `OUT/release/*.json`.
     """
-    from pipeline.inference import two_sample
+    from pipeline.inference import together, two_sample, untested
     from pipeline.publish.foreign import computed
     from pipeline.publish.several import read_several
     from pipeline.report import build_comparison
@@ -46,19 +48,25 @@ def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PL
     several = read_several((first, second))
     with computed((first, second)):
         found = {name: two_sample(*rows) for name, rows in several.classes.items()}
-        together = min(1.0, len(found) * min(one.p_value for one in found.values()))
-        page = build_comparison(several, found, together, out) if out else None
+        reasons = {name: untested(several.by_name(name)) for name in several.classes}
+        whole = together([one.p_value for name, one in found.items() if not reasons[name]])
+        page = build_comparison(several, found, out) if out else None
     _warn(several.doubt, how)
     if how.json:
-        rows = [{"class": name, **vars(one)} for name, one in found.items()]
-        print_json({"p_value": together, "classes": rows, **_written(page)})
+        rows = [
+            {"class": name, **vars(one), **_tested(one.p_value, reasons[name])}
+            for name, one in found.items()
+        ]
+        print_json({"p_value": whole, "classes": rows, **_written(page)})
         return
     table = new_table("class", "p-value", "distance", "95 % radius", "sound")
     for name, one in found.items():
-        cells = (f"{one.p_value:.3g}", f"{one.distance:.3g}", f"{one.radius:.3g}")
-        table.add_row(escape(name), *cells, _yes(one.offered))
+        cells = (f"{one.distance:.3g}", _known(one.radius))
+        table.add_row(escape(name), _p(one.p_value, reasons[name]), *cells, _yes(one.offered))
     show(table, how)
-    show(f" all classes together: p = {together:.3g}", how)
+    if math.isfinite(whole):
+        show(f" all classes together: p = {whole:.3g}", how)
+    _say_untested(reasons, how)
     _print_page(page, how)
 
 
@@ -81,6 +89,7 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
         Documents of releases of different people, `OUT/release/*.json`.
     """
     from pipeline.inference import combine as combined
+    from pipeline.inference import untested
     from pipeline.publish.foreign import computed
     from pipeline.publish.several import read_several
     from pipeline.report import build_combination
@@ -89,10 +98,14 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
     several = read_several(documents, distinct=True)
     with computed(documents):
         found = {name: combined(rows) for name, rows in several.classes.items()}
+        reasons = {
+            name: "" if one.freedom else untested(several.by_name(name))
+            for name, one in found.items()
+        }
         page = build_combination(several, found, out) if out else None
     _warn(several.doubt, how)
     if how.json:
-        classes = [_combined(name, one) for name, one in found.items()]
+        classes = [_combined(name, one, reasons[name]) for name, one in found.items()]
         print_json({"classes": classes, **_written(page)})
         return
     table = new_table(
@@ -101,13 +114,18 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
     for name, one in found.items():
         radii = (f"{where.radius:.3g}" for where in (one.all, one.common))
         table.add_row(
-            escape(name), f"{one.n:,}", *radii, f"{one.p_value:.3g}", _yes(one.all.offered)
+            escape(name),
+            f"{one.n:,}",
+            *radii,
+            _p(one.p_value, reasons[name]),
+            _yes(one.all.offered),
         )
     show(table, how)
+    _say_untested(reasons, how)
     _print_page(page, how)
 
 
-def _combined(name: str, found: Any) -> dict[str, Any]:
+def _combined(name: str, found: Any, reason: str) -> dict[str, Any]:
     """Return what releases of a class say together under the names that programs may rely on."""
     means = {
         title: {
@@ -119,8 +137,29 @@ def _combined(name: str, found: Any) -> dict[str, Any]:
         }
         for title, where in (("all", found.all), ("common", found.common))
     }
-    test = {"statistic": found.statistic, "freedom": found.freedom, "p_value": found.p_value}
+    test = {"statistic": found.statistic, "freedom": found.freedom}
+    test |= _tested(found.p_value, reason)
     return {"class": name, "n": found.n, **means, "heterogeneity": test}
+
+
+def _tested(p_value: float, reason: str) -> dict[str, Any]:
+    """Return a p-value for programs: none where nothing was tested, and why."""
+    return {"p_value": math.nan if reason else p_value, "untested": reason or None}
+
+
+def _p(p_value: float, reason: str) -> str:
+    return "not tested" if reason else f"{p_value:.3g}"
+
+
+def _known(value: float) -> str:
+    return f"{value:.3g}" if math.isfinite(value) else "not known"
+
+
+def _say_untested(reasons: Mapping[str, str], how: Printing) -> None:
+    """Say of each class that could not be tested why."""
+    for name, reason in reasons.items():
+        if reason:
+            show(f" {escape(name)}: nothing could be tested, because {escape(reason)}", how)
 
 
 def _warn(doubt: str, how: Printing) -> None:

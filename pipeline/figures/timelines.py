@@ -1,7 +1,8 @@
 """Timelines: what was read of each class, run after run, with bands; and the same of a few means.
 
 Records have ``class``, what tells them apart (``run``, or ``nights``), ``n``, ``value``, ``low``
-and ``high``; the last two are None where no band is known.
+and ``high``; the last two are None where no band is known. Nothing is drawn there: a mark without
+its band would seem to be exact, and its axis would show noise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +63,9 @@ def timeline(
     first: str,
     caption: str,
 ) -> Figure | None:
-    """Draw the value of each class against the run, in its order; None where nothing was read.
+    """Draw the value of each class against the run, in its order; None where no band is known.
+
+    Lines and bands have a gap at each run of which nothing is drawn.
 
     Of records of several spans the page draws those that its reader chooses.
 
@@ -81,7 +84,7 @@ def timeline(
     caption : str
         What the marks stand for.
     """
-    records = [record for record in records if record["value"] is not None]
+    records = _stretches(records)
     shown = [record for record in records if record["span"] == first]
     if not shown:
         return None
@@ -90,13 +93,41 @@ def timeline(
         _layers(shown, scale, classes, _up(shown, scale)),
         name=name,
         title=title,
-        alt=f"{title} of {listing(classes)}, {len(runs)} run{'s' * (len(runs) > 1)}, "
-        f"{runs[0]} to {runs[-1]}, with bands.",
+        alt=f"{title} of {_drawn(classes, shown)}, {_count(runs)}, with bands.",
         caption=caption,
         legend=classes,
     )
     every = _layers(records, scale, classes, _up(shown, scale))
     return replace(found, spec=specification(every, classes))
+
+
+def _known(records: Sequence[Record]) -> list[Record]:
+    """Return the records whose value and band are known."""
+    keys = ("value", "low", "high")
+    return [record for record in records if all(record[key] is not None for key in keys)]
+
+
+def _stretches(records: Sequence[Record]) -> list[Record]:
+    """Return what is drawn, with the number of the unbroken ``stretch`` of runs that it is in."""
+    places = {run: place for place, run in enumerate(dict.fromkeys(one["run"] for one in records))}
+    last: dict[tuple[Any, Any], tuple[int, int]] = {}
+    found: list[Record] = []
+    for record in _known(records):
+        key, place = (record["class"], record["span"]), places[record["run"]]
+        before, stretch = last.get(key, (place - 1, 1))
+        last[key] = (place, stretch + (place > before + 1))
+        found.append({**record, "stretch": last[key][1]})
+    return found
+
+
+def _drawn(classes: Sequence[str], records: Sequence[Record]) -> str:
+    """Return the classes that are drawn, in words."""
+    return listing(one for one in classes if any(record["class"] == one for record in records))
+
+
+def _count(runs: Sequence[str]) -> str:
+    """Return how many runs are drawn, and which."""
+    return f"{len(runs)} runs, {runs[0]} to {runs[-1]}" if len(runs) > 1 else f"run {runs[0]}"
 
 
 def _layers(
@@ -110,11 +141,13 @@ def _layers(
     colour, shape = _look(classes)
     base = chart.encode(along, colour)
     layers = [] if scale.middle is None else [_middle(scale.middle)]
+    band = alt.Y("low:Q", **up), alt.Y2("high")
+    alone = base.transform_joinaggregate(many="count()", groupby=["class", "span", "stretch"])
     if len(runs) > 1:
-        layers.append(_bands(base.mark_area(fillOpacity=0.16, clip=True, line=False), up))
-        layers.append(base.mark_line(strokeWidth=1.8, clip=True).encode(alt.Y("value:Q", **up)))
-    else:
-        layers.append(_bands(base.mark_rule(strokeWidth=2), up))
+        whole = base.encode(alt.Detail("stretch:N"))
+        layers.append(whole.mark_area(fillOpacity=0.16, clip=True, line=False).encode(*band))
+        layers.append(whole.mark_line(strokeWidth=1.8, clip=True).encode(alt.Y("value:Q", **up)))
+    layers.append(alone.transform_filter("datum.many == 1").mark_rule(strokeWidth=2).encode(*band))
     dots = base.mark_point(filled=True, opacity=1, size=14 if len(runs) > MANY else 44)
     layers.append(dots.encode(alt.Y("value:Q", **up), shape, tooltip=_tips("run")))
     return alt.layer(*layers).properties(width=800, height=240)
@@ -130,7 +163,7 @@ def comparison(
     classes: Sequence[str],
     caption: str,
 ) -> Figure | None:
-    """Draw the values of a few means below one another, a panel a term; None where there is none.
+    """Draw the values of a few means below one another, a panel a term; None without a band.
 
     Parameters
     ----------
@@ -147,15 +180,16 @@ def comparison(
     caption : str
         What the marks stand for.
     """
-    records = [record for record in records if record["value"] is not None]
+    records = _known(records)
     if not records:
         return None
+    seen = listing(line for line in lines if any(record[along] == line for record in records))
     terms = list(dict.fromkeys(record["term"] for record in records))
     return finish(
         _panels(records, terms, along, lines, classes),
         name=name,
         title=title,
-        alt=f"{listing(terms)} of {listing(classes)} in {listing(lines)}, with bands.",
+        alt=f"{listing(terms)} of {_drawn(classes, records)} in {seen}, with bands.",
         caption=caption,
         legend=classes,
     )
@@ -266,20 +300,6 @@ def _middle(value: float) -> Any:
 
     once = alt.Chart(alt.InlineData(values=[{}]))
     return once.mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1).encode(y=alt.datum(value))
-
-
-def _bands(mark: Any, up: Mapping[str, Any]) -> Any:
-    """Return bands, drawn by `mark`, with a gap where one is missing; of no height where all are.
-
-    An axis of no numbers at all would be a warning in the console of whoever reads the page.
-    """
-    import altair as alt
-
-    found = mark.transform_joinaggregate(bands="valid(low)").transform_calculate(
-        bottom="datum.bands > 0 ? datum.low : datum.value",
-        top="datum.bands > 0 ? datum.high : datum.value",
-    )
-    return found.encode(alt.Y("bottom:Q", **up), alt.Y2("top"))
 
 
 def _tips(first: str) -> list[Any]:

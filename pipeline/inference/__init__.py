@@ -14,7 +14,7 @@ released class is what `private_mean` returned first, or an entry of ``classes``
 """
 
 from pipeline.inference.classifying import Discriminants, lda, nearest_mean, of_means
-from pipeline.inference.comparing import Comparison, two_sample
+from pipeline.inference.comparing import Comparison, together, two_sample, untested
 from pipeline.inference.covariance import covariance, raw_covariance
 from pipeline.inference.geodesics import Geodesics, principal_geodesics
 from pipeline.inference.pooling import Combined, combine
@@ -34,5 +34,7 @@ __all__ = [
     "principal_geodesics",
     "raw_covariance",
     "region",
+    "together",
     "two_sample",
+    "untested",
 ]

@@ -26,6 +26,7 @@ known. Else up to a third of the pairs of one class of OCT2017 would be, one n·
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,7 @@ from pipeline.geometry import Manifold, chart_of
 from pipeline.inference.coordinates import Placed, placed
 from pipeline.inference.covariance import covariance
 from pipeline.inference.regions import NOISY, is_offered
-from pipeline.inference.released import Released
+from pipeline.inference.released import Released, read
 
 LEVEL = 0.95
 """Confidence of the region of a difference."""
@@ -50,7 +51,8 @@ class Comparison:
     Attributes
     ----------
     p_value : float
-        How likely two samples of one population differ so much; 1 where noise is too wide to say.
+        How likely two samples of one population differ so much; 1 where noise is too wide to say,
+        see `untested`.
     statistic : float
         δᵀV⁻¹δ; NaN without a second moment.
     line : float
@@ -118,6 +120,35 @@ def two_sample(a: Released, b: Released) -> Comparison:
         least=least,
         offered=all(is_offered(one.read.observed) for one in both),
     )
+
+
+def untested(released: Mapping[str, Released]) -> str:
+    """Return why releases of one class, by their names, are not tested; "" where two are read.
+
+    In a p-value that is 1 for want of a test nothing else tells so.
+    """
+    reasons = {name: reason for name, one in released.items() if (reason := _hidden(one))}
+    if len(released) - len(reasons) >= 2:
+        return ""
+    return "; ".join(f"in {name} {reason}" for name, reason in reasons.items())
+
+
+def _hidden(released: Released) -> str:
+    """Return why a release says nothing of what clipping did, "" where it does."""
+    seen = read(released).observed
+    if seen.moment is None:
+        return "noise is so wide that nothing was released of how wide the records lie"
+    if seen.sigma > NOISY:
+        return (
+            "noise is too wide to say what clipping did: its σ is "
+            f"{seen.sigma:.2g} of the clip, and {NOISY:g} or less is needed"
+        )
+    return ""
+
+
+def together(p_values: Sequence[float]) -> float:
+    """Return the p-value of several tests together (Bonferroni); NaN without any."""
+    return min(1.0, len(p_values) * min(p_values)) if p_values else math.nan
 
 
 def _clipping(manifold: Manifold, one: Placed, other: Placed) -> FloatArray:

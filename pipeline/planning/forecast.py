@@ -29,6 +29,7 @@ from pipeline.privacy import (
     ApproxDP,
     Budget,
     advantage,
+    certified,
     convert,
     gaussian_sigma,
     repeat_as_written,
@@ -220,6 +221,7 @@ def _price(config: ReleaseConfig, delta: float, affords: Affords | None) -> Pric
     nights = None if affords is None else affords(charge)
     if nights and plan is not None:
         nights = plan.horizon
+    sure = certified(charge) if config.hardened else charge
     return Price(
-        config.budget, charge, implied.epsilon, delta, advantage(charge), success(charge), nights
+        config.budget, charge, implied.epsilon, delta, advantage(sure), success(sure), nights
     )

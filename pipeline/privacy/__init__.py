@@ -9,7 +9,7 @@ Read in this order: ``definitions.py`` (the records), ``calibration.py`` (budget
 ``exact.py`` and ``normal.py`` hold the numerics that keep every figure on the private side.
 """
 
-from pipeline.privacy.advantage import advantage, success
+from pipeline.privacy.advantage import advantage, best_test, certified, success
 from pipeline.privacy.amplification import amplify
 from pipeline.privacy.calibration import (
     gaussian_sigma,
@@ -62,7 +62,9 @@ __all__ = [
     "RaoDP",
     "advantage",
     "amplify",
+    "best_test",
     "budget_from",
+    "certified",
     "compose",
     "convert",
     "delta_of",

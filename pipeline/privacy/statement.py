@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pipeline.errors import PrivacyError
-from pipeline.privacy.advantage import success
+from pipeline.privacy.advantage import best_test, plainly
 from pipeline.privacy.conversion import convert
 from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, Budget, RaoDP, check_count
 from pipeline.privacy.groups import for_group
@@ -26,6 +26,8 @@ _NAMES = (
     "as several persons"
 )
 
+PATIENTS = ("image", "person")
+"""Records behind which a patient may stand."""
 _MEANINGS = {
     "pure": "no outcome is more than e^ε times as likely with one data set as with its neighbour",
     "approx": "but for a probability of δ, no outcome is more than e^ε times as likely with one "
@@ -46,6 +48,7 @@ class PrivacyStatement:
 
     budget: Budget
     record: str
+    exact: str
     unit: str
     adjacency: str
     plainly: str
@@ -61,6 +64,7 @@ class PrivacyStatement:
         """Return (title, text) pairs, in reading order; ``dict`` of them is JSON."""
         counts = ", ".join(f"{name}: {count}" for name, count in self.n_by_class)
         return (
+            ("Exact, not protected", self.exact),
             ("Unit of privacy", self.unit),
             ("Neighbouring data sets", self.adjacency),
             ("Guarantee", str(self.budget)),
@@ -69,8 +73,8 @@ class PrivacyStatement:
             ("Implies", f"{self.equivalent}: {_MEANINGS['approx']}"),
             ("Composition", self.composition),
             ("Trust model", self.trust_model),
-            ("Public", "; ".join(self.public)),
-            (f"{self.record.capitalize()}s per class (public)", counts),
+            ("Assumed to be known, not protected", "; ".join(self.public)),
+            (f"{self.record.capitalize()}s per class (exact)", counts),
             ("Several images of one person", self.group),
             ("Not covered", "; ".join(self.not_covered)),
         )
@@ -115,7 +119,7 @@ def privacy_statement(
     group : int, optional
         The most images one person may have, where that is known.
     public : sequence of str
-        What else is public: descriptor, domain, footpoint, mechanism, …
+        What else is assumed to be known: descriptor, domain, footpoint, mechanism, …
     hardened : bool
         Whether the noise was drawn exactly on a lattice with the system's entropy.
     not_covered : sequence of str
@@ -148,7 +152,7 @@ def privacy_statement(
     if not counts:
         raise PrivacyError("a statement needs the size of every class, found none; give n_by_class")
     if classes_per_person is None:
-        words = _about_records(record, budget, group)
+        words = _about_records(record, budget, group, hardened)
     else:
         words = _about_persons(check_count(classes_per_person, "classes_per_person"))
     uncovered = (_TIMING, *words.not_covered, *not_covered, _ACCESS)
@@ -157,9 +161,12 @@ def privacy_statement(
     return PrivacyStatement(
         budget=budget,
         record=record,
+        exact=_exact(record, so_far),
         unit=words.unit,
         adjacency=words.adjacency,
-        plainly=plainly(budget, unit=words.seen, group=words.group_size, seen=seen)
+        plainly=plainly(
+            budget, unit=words.seen, group=words.group_size, seen=seen, hardened=hardened
+        )
         + ("" if hardened else "; on paper, for noise of real numbers"),
         equivalent=equivalent(budget, delta, sum(n for _, n in counts)),
         composition=composition or f"{words.classes}; releases about the same {record}s add up",
@@ -185,15 +192,34 @@ class _Words(NamedTuple):
     not_covered: tuple[str, ...]
 
 
-def _about_records(unit: str, budget: Budget, group: int | None) -> _Words:
+def _exact(record: str, so_far: bool) -> str:
+    """Return what stands without noise in a release, and whom that may give away, in words."""
+    if record not in PATIENTS:
+        return f"how many {record}s each class has"
+    when = "came on a night" if so_far else "came between two releases"
+    nights = ", and how many of them came on each night, by class and date" if so_far else ""
+    return (
+        f"how many {record}s each class has{nights}; whoever knows that one patient {when} may "
+        "learn from these numbers in which class they are, and so a diagnosis"
+    )
+
+
+def _diagnosis(record: str) -> str:
+    """Return what a class may be, and who is taken to know it."""
+    if record not in PATIENTS:
+        return ""
+    return ", such as a diagnosis: it is not published, but an attacker is assumed to know it"
+
+
+def _about_records(unit: str, budget: Budget, group: int | None, hardened: bool) -> _Words:
     """Return the words where each image, or whatever a record is, stands for itself."""
     return _Words(
         unit=f"one {unit}; a person with several is protected by the group rule below",
         adjacency=f"replace one: one {unit} becomes any other {unit} of the same class; "
-        f"the number of {unit}s and every label stay and are public",
+        f"the number of {unit}s and every label stay as they are and are not protected",
         classes=classes_rule(unit, None),
-        public=(f"the label of every {unit}",),
-        group=_group(budget, unit, group),
+        public=(f"the class of every {unit}{_diagnosis(unit)}",),
+        group=_group(budget, unit, group, hardened),
         seen=unit,
         group_size=1,
         not_covered=(),
@@ -205,11 +231,12 @@ def _about_persons(classes: int) -> _Words:
     return _Words(
         unit="one person: all images of that person together, however many there are",
         adjacency="replace one: all images of one person become any other images, at least one, "
-        "in the same classes; the number of persons of each class stays and is public",
+        "in the same classes; the number of persons of each class stays as it is and is not "
+        "protected",
         classes=classes_rule("person", classes),
-        public=("in which classes a person has images",),
+        public=(f"in which classes a person has images{_diagnosis('person')}",),
         group="one record together, their mean; how many there are is not used elsewhere and is "
-        "not public",
+        "not published",
         seen="image",
         group_size=None,
         not_covered=(_NAMES,),
@@ -232,33 +259,6 @@ def classes_rule(unit: str, classes_per_person: int | None) -> str:
     )
 
 
-def plainly(
-    budget: Budget, *, unit: str = "image", group: int | None = 1, seen: str = "the result"
-) -> str:
-    """Return what `budget` means to one person, for readers who know none of the terms.
-
-    Parameters
-    ----------
-    budget : Budget
-        What protects the records in question, all of them together.
-    unit : str
-        What one record is.
-    group : int or None
-        How many records one person has at most, None for any number; they are in question together.
-    seen : str
-        What is seen.
-    """
-    one, other = f"one particular {unit} was used", "another in its place"
-    if group != 1:
-        most = "" if group is None else f", at most {group},"
-        one = f"the {unit}s of one particular person{most} were used"
-        other = "others in their place"
-    return (
-        f"whoever sees {seen} and knows all other {unit}s can tell whether {one}, or {other}, "
-        f"with at most {success(budget)} % success; guessing has 50 %"
-    )
-
-
 def equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:
     """Return the (ε, δ) that `budget` implies; δ as in `privacy_statement`, of n records in all."""
     if isinstance(budget, ApproxDP):
@@ -267,7 +267,7 @@ def equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:
     return convert(budget, ApproxDP, delta=level)
 
 
-def _group(budget: Budget, unit: str, group: int | None) -> str:
+def _group(budget: Budget, unit: str, group: int | None, hardened: bool) -> str:
     """Return what holds for a person with several records, in words."""
     if group is None:
         rules = {
@@ -281,5 +281,5 @@ def _group(budget: Budget, unit: str, group: int | None) -> str:
     together = for_group(budget, group)
     return (
         f"at most {group} {unit}s a person: {together} for all of them together, which the best "
-        f"test tells with at most {success(together)} % success"
+        f"test tells with at most {best_test(together, hardened)} % success"
     )

@@ -122,7 +122,7 @@ def _statement(
         f"to come up to night {horizon} together; releases outside of this stream about the same "
         f"{unit}s add up",
         public=(
-            f"on which night each {unit} entered, and how many did by class and night",
+            f"on which night each {unit} entered",
             "horizon, opening, descriptor, domain and plan",
         ),
         hardened=config.hardened,
@@ -133,7 +133,7 @@ def _statement(
     entered = ", ".join(f"{name}: {night.units}" for name, night in last.items())
     return [
         *map(list, told.items()),
-        [f"{unit.capitalize()}s of this night (public)", entered],
+        [f"{unit.capitalize()}s of this night (exact)", entered],
         ["Horizon", f"night {held.night} of {horizon}; {left} left"],
         [
             "Charged to the account",

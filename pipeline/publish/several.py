@@ -70,6 +70,10 @@ class Several(NamedTuple):
     names: tuple[str, ...]
     classes: Mapping[str, Sequence[Mapping[str, Any]]]
 
+    def by_name(self, title: str) -> dict[str, Mapping[str, Any]]:
+        """Return the entry of a class in each document, by what the document is called."""
+        return dict(zip(self.names, self.classes[title], strict=True))
+
     @property
     def together(self) -> Budget | None:
         """What they promise to a person who is in all; None where definitions differ."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.descriptors.terms import Term
 from pipeline.figures import javascript, letter
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.privacy.exact import digits_up
@@ -120,10 +121,7 @@ def _section(
     words = spec["history"]
     told: dict[str, tuple[str, Any]] = {
         "latest": ("readings.html.j2", latest(series)),
-        **{
-            term.name: ("figure.html.j2", term_chart(series, term, words["band"]))
-            for term in series.terms
-        },
+        **{term.name: _term(series, term, words) for term in series.terms},
         "windows": ("figure.html.j2", windows(series)),
         "changes": ("table.html.j2", changes(series)),
         "means": ("figure.html.j2", correlations(series)),
@@ -155,6 +153,12 @@ def _section(
         classes=series.classes,
         spans=spans(series),
     )
+
+
+def _term(series: Series, term: Term, words: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return template and content of a term: its chart, or that there is nothing to draw."""
+    chart = term_chart(series, term, words["band"])
+    return ("figure.html.j2", chart) if chart else ("lines.html.j2", [words["no_band"]])
 
 
 def _of_latest(

@@ -149,7 +149,7 @@ def windows(series: Series) -> Figure | None:
         classes=series.classes,
         caption="Mark: the mean of the units that came in these nights. Stroke: where it lies "
         "without noise, in 9 of 10 nights: the noise of windows is known exactly, what clipping "
-        "did is predicted. None is drawn where that is more than a factor of 2. Windows that end "
+        "did is predicted. Of more than a factor of 2 nothing is drawn. Windows that end "
         "on one night share noise.",
     )
 

@@ -8,10 +8,12 @@ import numpy as np
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import Figure, letter, matrices
 from pipeline.privacy import budget_from, main_parameter
+from pipeline.privacy.advantage import plainly
 from pipeline.privacy.exact import digits_down, digits_up
-from pipeline.privacy.statement import plainly
 from pipeline.report.page import Section
 from pipeline.report.release_parts import (
+    basis,
+    certified_total,
     cost_lines,
     digits,
     facts,
@@ -70,22 +72,21 @@ def _meaning(document: Mapping[str, Any]) -> list[str]:
     """Return what the stream means to one person, this night and all to come included."""
     settings, account = document["settings"], document["account"]
     cost, unit = promise_of(settings), unit_of(settings)
-    whole = None if unit == "person" else 1
+    whole, hardened = None if unit == "person" else 1, settings["noise"] == "hardened"
     spent = budget_from(account["definition"], account["spent"])
     lines = [
-        sentence(plainly(cost, group=whole, seen=SEEN)),
+        sentence(plainly(cost, group=whole, seen=SEEN, hardened=hardened)),
         f"Each {unit} enters on one night, and pays for that night and all to come at once.",
         sentence(
             plainly(
                 spent,
                 group=account["images_per_person"],
                 seen="this stream and all else that was paid from this account when it was opened",
+                hardened=hardened,
             )
         ),
     ]
-    if settings["noise"] != "hardened":
-        lines.append("All this holds on paper, for noise of real numbers: this noise was floats.")
-    return lines
+    return [*lines, *basis(cost, unit, hardened=hardened, rho=None)]
 
 
 def _tonight(rows: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any]:
@@ -170,6 +171,7 @@ def _account(document: Mapping[str, Any]) -> dict[str, str]:
         "Nights left": f"{left:,} of {document['horizon']:,}, at no further cost",
         "May be spent in all": f"{symbol} = {digits_up(account['total'], 6)}",
         "Spent when it was opened": f"{symbol} = {digits_up(account['spent'], 6)}",
+        **certified_total(account, document["settings"]),
         "Left then": f"{symbol} = {digits_down(account['left'], 6)}",
     }
 

@@ -16,10 +16,9 @@ from pipeline.privacy import (
     for_group,
     main_parameter,
     repeat,
-    success,
 )
+from pipeline.privacy.advantage import plainly
 from pipeline.privacy.exact import digits_down, digits_up
-from pipeline.privacy.statement import plainly
 from pipeline.publish.history import read_alone
 from pipeline.report.history_parts import in_terms
 from pipeline.report.methods import Methods, methods, words
@@ -27,6 +26,8 @@ from pipeline.report.methods_of_release import of_release
 from pipeline.report.night_page import night_section
 from pipeline.report.page import Section, load_spec, render
 from pipeline.report.release_parts import (
+    basis,
+    certified_total,
     cost_lines,
     digits,
     facts,
@@ -96,7 +97,7 @@ def _section(document: Mapping[str, Any], words: Mapping[str, str]) -> Section:
     )
     blocks = {
         "meaning": ("lines.html.j2", meaning(document)),
-        "account": ("facts.html.j2", facts(account_facts(account)) if account else None),
+        "account": ("facts.html.j2", facts(account_facts(account, settings)) if account else None),
         "means": ("figure.html.j2", figure),
         "terms": ("readings.html.j2", in_terms(read_alone(document), formulas=True)),
         "errors": ("table.html.j2", _errors(rows, unit_of(settings))),
@@ -127,27 +128,21 @@ def meaning(document: Mapping[str, Any]) -> list[str]:
     """Return what the release means to one person: alone, with all before it, for many images."""
     settings = document["settings"]
     cost, classes = promise_of(settings), settings.get("classes_per_person")
-    whole = 1 if classes is None else None
-    lines = [sentence(plainly(cost, group=whole, seen="this release"))]
+    whole, hardened = 1 if classes is None else None, settings["noise"] == "hardened"
+    lines = [sentence(plainly(cost, group=whole, seen="this release", hardened=hardened))]
     if (group := settings.get("images_per_person")) and group > 1:
         together = for_group(cost, group)
-        lines.append(sentence(plainly(together, group=group, seen="this release")))
+        lines.append(
+            sentence(plainly(together, group=group, seen="this release", hardened=hardened))
+        )
     if account := document.get("account"):
         lines.append(_so_far(account, settings))
-    certified = [row.get("rho") for row in document["classes"]]
-    if settings["definition"] != "zcdp" and None not in certified and certified:
-        together = repeat(ZCDP(max(certified)), classes or 1)
-        lines.append(
-            f"μ is exact for noise of real numbers. Noise on a lattice is certified in zCDP, at "
-            f"ρ = {together.rho:.6g}, which by itself allows at most "
-            f"{success(together)} % for one {unit_of(settings)}."
-        )
-    if settings["noise"] != "hardened":
-        lines.append("All this holds on paper, for noise of real numbers: this noise was floats.")
-    return lines
+    known = [row.get("rho") for row in document["classes"]]
+    rho = None if None in known or not known else repeat(ZCDP(max(known)), classes or 1).rho
+    return [*lines, *basis(cost, unit_of(settings), hardened=hardened, rho=rho)]
 
 
-def account_facts(account: Mapping[str, Any]) -> dict[str, str]:
+def account_facts(account: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the account as it stood when this release was paid."""
     symbol = letter(account["definition"])
 
@@ -163,6 +158,7 @@ def account_facts(account: Mapping[str, Any]) -> dict[str, str]:
         "May be spent in all": both("total", digits_up),
         "Paid for this release": f"{symbol} = {digits_up(account['charged'], 6)}",
         "Spent, this one included": both("spent", digits_up),
+        **certified_total(account, settings),
         "Left": both("left", digits_down),
         "Lasts": _releases(account["releases_left"]),
     }
@@ -184,7 +180,10 @@ def _so_far(account: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     spent = budget_from(account["definition"], account["spent"])
     counted = account.get("images_per_person", 1)
     seen = "this release and all before it from this account"
-    text = sentence(plainly(spent, group=counted, seen=seen))
+    hardened = settings["noise"] == "hardened"
+    text = sentence(plainly(spent, group=counted, seen=seen, hardened=hardened))
+    if hardened:
+        text += " Where noise before it was floats, that holds on paper only."
     mine = math.inf if unit_of(settings) == "person" else settings.get("images_per_person") or 1
     if counted is not None and mine > counted:
         text += (

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.privacy import Budget, budget_from, repeat
+from pipeline.privacy import GDP, Budget, budget_from, certified, main_parameter, repeat, success
+from pipeline.privacy.exact import digits_up
 from pipeline.report.findings import Finding
 from pipeline.report.page import Reportlet, Section
 
@@ -55,6 +56,31 @@ def promise_of(settings: Mapping[str, Any]) -> Budget:
 def sentence(text: str) -> str:
     """Return `text` as a sentence of its own."""
     return f"{text[0].upper()}{text[1:]}."
+
+
+def basis(cost: Budget, unit: str, *, hardened: bool, rho: float | None) -> list[str]:
+    """Return what figures of success rest on: what the noise is certified for, or that it is not.
+
+    `rho` is what the source of noise certified, None where that is not known.
+    """
+    if not hardened:
+        return ["All this holds on paper, for noise of real numbers: this noise was floats."]
+    if not isinstance(cost, GDP):
+        return []
+    drawn = "" if rho is None else f" The sampler certified ρ = {digits_up(rho, 6)}."
+    return [
+        f"These figures are what noise on a lattice is certified for, in zCDP: ρ = μ²/2.{drawn} "
+        f"Ideal noise of real numbers would allow at most {success(cost)} % for one {unit}."
+    ]
+
+
+def certified_total(account: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return what all that was spent is certified for; nothing where this noise was floats."""
+    if settings["noise"] != "hardened":
+        return {}
+    spent = certified(budget_from(account["definition"], account["spent"]))
+    known = f"ρ = {digits_up(main_parameter(spent), 6)} in zCDP, if all noise was hardened"
+    return {"Certified of that": f"{known}: at most {success(spent)} % for the best test"}
 
 
 def facts(pairs: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import javascript, listing
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.geometry import from_chart
-from pipeline.inference import Combined, Comparison
+from pipeline.inference import Combined, Comparison, together, untested
 from pipeline.inference.released import read
 from pipeline.publish.forests import Forest, differences, forest
 from pipeline.publish.several import Several
@@ -36,11 +36,10 @@ from pipeline.report.several_parts import (
 )
 
 ALL, COMMON = "mean of all", "common mean"
+NOT_TESTED = "not tested"
 
 
-def build_comparison(
-    several: Several, found: Mapping[str, Comparison], together: float, out: Path
-) -> Path:
+def build_comparison(several: Several, found: Mapping[str, Comparison], out: Path) -> Path:
     """Write ``OUT/compare.html``, and the committed bytes beside it, and return the page.
 
     Parameters
@@ -49,8 +48,6 @@ def build_comparison(
         Two documents.
     found : mapping of str to Comparison
         The test of each class.
-    together : float
-        The p-value of all classes together.
     out : Path
         The folder.
 
@@ -67,16 +64,20 @@ def build_comparison(
         if seen
         else {}
     )
+    reasons = {name: untested(several.by_name(name)) for name in found}
     blocks: dict[str, Block] = {
-        "tests": ("table.html.j2", _tests(several, found)),
+        "tests": ("table.html.j2", _tests(several, found, reasons)),
         "differences": ("figure.html.j2", difference_figure(moved, words["differences_marks"])),
         "forest": ("figure.html.j2", forest_figure(seen, words["forest_marks"])),
         "means": ("figure.html.j2", means(several)),
         "basis": ("findings.html.j2", basis(several)),
     }
-    sound = all(one.offered for one in found.values())
-    key = [(probability(together), "p-value, all classes"), *_sizes(several)]
-    return _write(several, "compare", blocks, _verdict(together, found, sound), key, words, out)
+    tested = {name: one.p_value for name, one in found.items() if not reasons[name]}
+    whole = together(list(tested.values()))
+    key = [*([(probability(whole), _of_classes(tested))] if tested else []), *_sizes(several)]
+    sound = all(found[name].offered for name in tested)
+    verdict = _verdict(whole, tested, sound) if tested else _nothing(reasons)
+    return _write(several, "compare", blocks, _and_not(verdict, reasons), key, words, out)
 
 
 def build_combination(several: Several, found: Mapping[str, Combined], out: Path) -> Path:
@@ -87,8 +88,11 @@ def build_combination(several: Several, found: Mapping[str, Combined], out: Path
     words = _words("combine")
     regions = {name: {ALL: one.all, COMMON: one.common} for name, one in found.items()}
     squares = {name: {ALL: one.all.centre} for name, one in found.items()}
+    reasons = {
+        name: "" if one.freedom else untested(several.by_name(name)) for name, one in found.items()
+    }
     blocks: dict[str, Block] = {
-        "tests": ("table.html.j2", _combined(found)),
+        "tests": ("table.html.j2", _combined(found, reasons)),
         "forest": (
             "figure.html.j2",
             forest_figure(_forests(several, regions), words["forest_marks"]),
@@ -96,10 +100,12 @@ def build_combination(several: Several, found: Mapping[str, Combined], out: Path
         "means": ("figure.html.j2", means(several, squares)),
         "basis": ("findings.html.j2", basis(several)),
     }
-    least = min(1.0, len(found) * min(one.p_value for one in found.values()))
-    sound = all(one.all.offered for one in found.values())
+    tested = {name: one.p_value for name, one in found.items() if not reasons[name]}
+    sound = all(found[name].all.offered for name in tested)
+    whole = together(list(tested.values()))
     key = [(str(len(several.given)), "releases"), *_sizes(several)]
-    return _write(several, "combine", blocks, _fits(least, sound), key, words, out)
+    verdict = _fits(whole, tested, sound) if tested else _nothing(reasons)
+    return _write(several, "combine", blocks, _and_not(verdict, reasons), key, words, out)
 
 
 def _words(name: str) -> dict[str, Any]:
@@ -118,12 +124,36 @@ def _forests(several: Several, regions: Mapping[str, Mapping[str, Any]]) -> dict
     }
 
 
-def _verdict(together: float, found: Mapping[str, Comparison], sound: bool) -> Finding:
+def _nothing(reasons: Mapping[str, str]) -> Finding:
+    """Say that no class was tested, and why."""
+    return Finding(f"Nothing could be tested, because {_listed(reasons)}.", warning=True)
+
+
+def _and_not(verdict: Finding, reasons: Mapping[str, str]) -> Finding:
+    """Return a verdict on some classes, with those that could not be tested and why."""
+    missing = {name: reason for name, reason in reasons.items() if reason}
+    if not missing or len(missing) == len(reasons):
+        return verdict
+    text = f"{verdict.text} Not tested: {_listed(missing)}."
+    return verdict._replace(text=text, warning=True)
+
+
+def _listed(reasons: Mapping[str, str]) -> str:
+    """Return why classes were not tested, those alike together."""
+    alike: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        alike.setdefault(reason, []).append(name)
+    if len(alike) == 1:
+        return next(iter(alike))
+    return "; ".join(f"of {listing(names)}: {reason}" for reason, names in alike.items())
+
+
+def _verdict(together: float, tested: Mapping[str, float], sound: bool) -> Finding:
     """Say what the test found, and what that does not mean."""
-    told = f"({equal(together)}, {_classes(len(found))})"
+    told = f"({equal(together)}, {_of_classes(tested)})"
     unsound = "" if sound else " Not every test is sound: see what it rests on."
     if together < ALPHA:
-        least = min(found, key=lambda name: found[name].p_value)
+        least = min(tested, key=lambda name: tested[name])
         return Finding(
             f"The two releases differ {told}, most surely in {least}: two samples of one "
             f"population would seldom differ so much.{unsound}",
@@ -136,23 +166,25 @@ def _verdict(together: float, found: Mapping[str, Comparison], sound: bool) -> F
     )
 
 
-def _fits(least: float, sound: bool) -> Finding:
+def _fits(together: float, tested: Mapping[str, float], sound: bool) -> Finding:
+    """Say whether one population fits, and what that does not mean."""
+    told = f"({equal(together)}, {_of_classes(tested)})"
     unsound = "" if sound else " Not every test is sound: see what it rests on."
-    if least < ALPHA:
+    if together < ALPHA:
         return Finding(
-            f"The releases are not of one population ({equal(least)}, all classes together): read "
-            f"the mean of all; a common mean does not fit them.{unsound}",
+            f"The releases are not of one population {told}: read the mean of all; a common mean "
+            f"does not fit them.{unsound}",
             warning=True,
         )
     return Finding(
-        f"One population fits all releases ({equal(least)}, all classes together), which is no "
-        f"proof that there is but one.{unsound}",
+        f"One population fits all releases {told}, which is no proof that there is but one."
+        f"{unsound}",
         warning=not sound,
     )
 
 
-def _classes(count: int) -> str:
-    return "all classes together" if count > 1 else "one class"
+def _of_classes(tested: Mapping[str, float]) -> str:
+    return "all tested classes together" if len(tested) > 1 else "one class"
 
 
 def _sizes(several: Several) -> list[tuple[str, str]]:
@@ -163,13 +195,15 @@ def _sizes(several: Several) -> list[tuple[str, str]]:
     return [(f"{total:,}", f"{unit}s"), (str(count), "class" if count == 1 else "classes")]
 
 
-def _tests(several: Several, found: Mapping[str, Comparison]) -> dict[str, Any]:
+def _tests(
+    several: Several, found: Mapping[str, Comparison], reasons: Mapping[str, str]
+) -> dict[str, Any]:
     """Return a line a class: sizes, p-value, statistics, distance and how sure it is."""
     lines = [
         [
             name,
             listing([f"{int(row['n']):,}" for row in several.classes[name]]),
-            probability(one.p_value),
+            NOT_TESTED if reasons[name] else probability(one.p_value),
             finite(one.statistic),
             finite(one.line),
             finite(one.distance),
@@ -192,7 +226,7 @@ def _told(rows: Sequence[Mapping[str, Any]], least: float) -> str:
     return f"± {100.0 * (as_gain(first.manifold, point, least) - 1.0):.2g} %"
 
 
-def _combined(found: Mapping[str, Combined]) -> dict[str, Any]:
+def _combined(found: Mapping[str, Combined], reasons: Mapping[str, str]) -> dict[str, Any]:
     """Return a line a class: size, regions, and Cochran's Q with its degrees of freedom."""
     lines = [
         [
@@ -200,9 +234,11 @@ def _combined(found: Mapping[str, Combined]) -> dict[str, Any]:
             f"{one.n:,}",
             finite(one.all.radius),
             finite(one.common.radius),
-            finite(one.statistic),
-            str(one.freedom),
-            probability(one.p_value),
+            *(
+                ("–", "–", NOT_TESTED)
+                if reasons[name]
+                else (finite(one.statistic), str(one.freedom), probability(one.p_value))
+            ),
             _yes(one.all.offered),
         ]
         for name, one in found.items()

@@ -127,7 +127,6 @@ EXPERIMENT: Mapping[str, Any] = {
 OTHER_EXPERIMENT: Mapping[str, Any] = {
     "name": "yours",
     "paper": "“A paper”, Table 1",
-    "open": ["It leaves this open."],
     "kind": "timing",
     "dataset": "mnist",
     "beyond": True,
@@ -189,8 +188,9 @@ WHERE: Mapping[str, Mapping[str, Any]] = {
     "footpoint_share": {"footpoint": "all"},
 }
 """Where a setting of a series has a meaning."""
-LAYOUT = {"title", "figure", "published", "claims", "panel"}
-"""What an experiment's page shows elsewhere: its headline, its figures, what is judged."""
+LAYOUT = {"title", "figure", "published", "claims", "panel", "open"}
+"""What an experiment's page shows elsewhere: its headline, its figures, what is judged, and what its
+source leaves open, which is said of the whole experiment and not of what ran."""
 
 
 def ran(settings: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger, init_ledger
-from pipeline.privacy import GDP, ZCDP, Budget, for_group, success
+from pipeline.privacy import GDP, ZCDP, Budget, best_test, convert, for_group, success
 from pipeline.privacy.exact import digits_up
 from pipeline.publish import load_release, settle
 from pipeline.report import build_release_report
@@ -65,22 +65,26 @@ def words(document: dict[str, Any], folder: Path) -> str:
 def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budget) -> None:
     """The figure of the release, in the page and in the statement, is the bound of its cost.
 
-    Certified noise has its ρ and what that allows beside μ; noise in floats says that all is on
-    paper, and is not called exact.
+    Of certified noise that is what its ρ allows, with the figure of ideal noise beside it; noise in
+    floats says that all is on paper, and is not called exact.
     """
     content, _ = released(ward, "smallest_class = 1\n" + lines, type(cost)(9.0))
     document = json.loads(content)
     text = words(document, ward)
-    assert text.count(f"at most {success(cost)} % success") >= 2
+    leading = best_test(cost, "float" not in lines)
+    assert text.count(f"at most {leading} % success") >= 2
     assert "Every number on this page" not in text
     assert "names and number of the classes, images of each class" in text
     assert "float" in lines or "on paper" not in text
     if "float" in lines:
         assert "on paper, for noise of real numbers" in text
-        assert "certified in zCDP" not in text
+        assert "certified for, in zCDP" not in text
+        assert "Certified of that" not in text
     elif isinstance(cost, GDP):
-        certified = max(row["rho"] for row in document["classes"])
-        assert f"allows at most {success(ZCDP(certified))} % for one image" in text
+        rho = max(row["rho"] for row in document["classes"])
+        assert success(ZCDP(rho)) == leading != success(cost)
+        assert f"The sampler certified ρ = {digits_up(rho, 6)}" in text
+        assert f"would allow at most {success(cost)} % for one image" in text
 
 
 def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> None:
@@ -88,7 +92,7 @@ def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> No
     content, _ = released(ward, "smallest_class = 1\nimages_per_person = 3\n")
     document = json.loads(content)
     text = words(document, ward)
-    together = success(for_group(GDP(0.5), 3))
+    together = best_test(for_group(GDP(0.5), 3), True)
     assert any("at most 3 images a person" in line for _, line in document["statement"])
     assert together != success(GDP(0.5))
     assert "the images of one particular person, at most 3, were used" in text
@@ -110,8 +114,11 @@ def test_the_page_says_how_the_account_stands(ward: Path, lines: str, group: int
     assert f"Paid for this release μ = {group * 0.5:g}" in text
     assert "May be spent in all μ = 3 (ε = 16.68 at δ = 1e-05)" in text
     assert f"Spent, this one included μ = {digits_up(row.spent.mu, 6)}" in text
-    assert success(row.spent) != success(for_group(GDP(0.5), group))
-    assert f"at most {success(row.spent)} % success" in text
+    everything = best_test(row.spent, True)
+    assert everything != best_test(for_group(GDP(0.5), group), True)
+    assert f"at most {everything} % success" in text
+    assert f"Certified of that ρ = {digits_up(convert(row.spent, ZCDP).rho, 6)} in zCDP" in text
+    assert f"at most {everything} % for the best test" in text
 
 
 @pytest.mark.parametrize("first", [1, 2])
@@ -128,7 +135,9 @@ def test_all_releases_together_are_told_for_the_fewest_images(ward: Path, first:
         2: "the images of one particular person, at most 2, were",
     }
     told = text.split("Whoever sees this release and all before it from this account")[1]
-    assert told.index(about[first]) < told.index(f"at most {success(row.spent)} % success")
+    assert told.index(about[first]) < told.index(
+        f"at most {success(certified(row.spent))} % success"
+    )
     assert f"Not all of them counted more than {first} a person" in told
     assert "at most 3, were" not in told.split("Not all")[0]
 

@@ -82,15 +82,16 @@ def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
 def _methods(series: Sequence[Series]) -> Methods:
     """Return what a paper says of all releases: of those alike but for run and sizes, the last."""
     alike: dict[str, list[Mapping[str, Any]]] = {}
-    for settings in (run.document["settings"] for one in series for run in one.runs):
+    for document in (run.document for one in series for run in one.runs):
+        settings = document["settings"]
         known = {key: settings[key] for key in settings if key not in ("run_key", "classes")}
-        alike.setdefault(json.dumps(known, sort_keys=True), []).append(settings)
+        alike.setdefault(json.dumps(known, sort_keys=True), []).append(document)
     told = {}
     for place, found in enumerate(alike.values(), 1):
         count = f"{len(found)} releases, of which the last is described: "
-        said = dict(of_release(found[-1]))
+        said = dict(of_release(found[-1]["settings"], found[-1]["classes"]))
         said["data"] = (count if len(found) > 1 else "") + said["data"]
-        told[f"{found[-1]['name']} ({place})"] = said
+        told[f"{found[-1]['settings']['name']} ({place})"] = said
     latest = series[0].runs[-1].document
     more = f"{word('analysis', 'history')}{_spent(latest.get('account'))}"
     return methods(told, more=more, version=latest["settings"].get("version", ""))

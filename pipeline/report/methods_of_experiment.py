@@ -10,13 +10,21 @@ from typing import Any
 from pydantic import BaseModel
 
 from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.figures import letter
+from pipeline.figures import letter, number
 from pipeline.mean.plan import FOOTPOINTS
 from pipeline.report.methods import Said, listed, word, words
 from pipeline.report.methods_of_release import Settings, dataset, described, metric, splits
 
 WITH_MOMENT = ("regions", "tests", "hospitals", "classifiers")
 """Kinds that look at what a release says besides its mean."""
+OWN = {
+    "freedom": "wishart",
+    "sizes": "persons",
+    "between": "persons",
+    "within": "persons",
+    "smoothing": "outlines",
+}
+"""Settings of a source that one kind alone reads."""
 SIMULATED = "simulated"
 """What the dataset of an experiment is called that makes its own records, unless it says more."""
 
@@ -42,7 +50,7 @@ def of_experiment(
     made = told["source"] or told["composition"] or told["scale"]
     said = {
         "kind": f"“{told['name']}”: {word('kind', told['kind'])}",
-        "paper": f"it reproduces {told['paper']}" if told["paper"] else "",
+        "paper": f"it follows {told['paper']}" if told["paper"] else "",
         "data": _made(told) if made else _images(told, title),
         "classes": f"sizes: {classes}" if classes else "",
         "descriptor": described(told) if told["scale"] or not made else "",
@@ -59,7 +67,6 @@ def of_experiment(
         "repetitions": f"everything was repeated {told['repetitions']} times, with random streams "
         f"from the seed {told['seed']}",
         "noise": "noise was drawn in double precision, as nothing here is released [@mironov2012]",
-        "open": " ".join(told["open"]).rstrip("."),
         "beyond": "the paper does not have this data set" if told["beyond"] else "",
     }
     left_out = {"noise", "repetitions"} if told["composition"] else set()
@@ -104,8 +111,10 @@ def _made(told: Settings) -> str:
     """Return what an experiment made for itself, with every number of it."""
     name = "" if told["dataset"] == SIMULATED else f" ({told['dataset']})"
     if source := told["source"]:
-        where = word("source", source["kind"])
-        return f"records were simulated{name}, {where}: {_numbers(source)}"
+        kind = source["kind"]
+        where = word("source", kind)
+        used = {key: value for key, value in source.items() if OWN.get(key, kind) == kind}
+        return f"records were simulated{name}, {where}: {_numbers(used)}"
     if told["composition"]:
         return f"no record stands behind it{name}: {_numbers(told['composition'])}"
     sets = "; ".join(_numbers(one) for one in told["scale"])
@@ -131,7 +140,10 @@ def _budgets(told: Settings) -> str:
     if not told["budgets"]:
         return ""
     name = told["definition"]
-    fixed = [f"{key} = {told[key]:g}" for key in ("delta", "alpha") if told[key] is not None]
+    letters = {"delta": "δ", "alpha": "order α"}
+    fixed = [
+        f"{sign} = {number(told[key])}" for key, sign in letters.items() if told[key] is not None
+    ]
     at = f" at {' and '.join(fixed)}" if fixed else ""
     values = listed([float(value) for value in told["budgets"]])
     return f"budgets are {letter(name)} = {values}{at}, of {word('definition', name)}"
@@ -154,6 +166,8 @@ def _series(given: Settings, told: Settings, guarantees: Mapping[str, str]) -> s
 def _parts(one: Settings, told: Settings) -> Iterator[str]:
     adaptive = one["footpoint"] in FOOTPOINTS
     yield word("mechanism", "auto" if adaptive else one["mechanism"])
+    if told["composition"]:  # nothing is drawn, around no point
+        return
     if not adaptive:
         yield word("footpoint", one["footpoint"])
         if one["footpoint"] != "origin":

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.figures import letter, number
+from pipeline.figures import letter, listing, number
 from pipeline.mean.plan import RELEASED
 from pipeline.privacy import budget_from, for_group_as_written, main_parameter, repeat
 from pipeline.privacy.exact import digits_up
@@ -18,11 +18,22 @@ from pipeline.report.methods import Said, listed, word, words
 Settings = Mapping[str, Any]
 
 
-def of_release(settings: Settings) -> Said:
-    """Return what the settings of a release, or of a night of a stream, say."""
+def of_release(settings: Settings, rows: Sequence[Mapping[str, Any]] = ()) -> Said:
+    """Return what the settings of a release, or of a night of a stream, say.
+
+    Parameters
+    ----------
+    settings : mapping
+        Of the document.
+    rows : sequence of mapping
+        Its ``classes``: of a night, how many came, and of which classes there is no mean yet.
+    """
     unit = settings.get("unit", "image")
+    sizes = {row["class_name"]: row["n"] for row in rows}
+    sizes = sizes or {name: n for _, name, n in settings["classes"]}
+    waiting = [row["class_name"] for row in rows if row["point"] is None]
     said = {
-        "data": _released_data(settings),
+        "data": _released_data(settings, sizes, rows),
         "public": _public(settings, unit),
         "descriptor": described(settings),
         "metric": metric([settings["manifold"]]),
@@ -31,17 +42,27 @@ def of_release(settings: Settings) -> Said:
         "adaptive": word("sentence", "adaptive") if settings["mechanism"] in RELEASED else "",
         "noise": word("noise", settings["noise"]),
         "stream": _stream(settings, unit),
-        "privacy": _privacy(settings, unit),
+        "waiting": f"no mean is released yet of {listing(waiting)}" if waiting else "",
+        "privacy": _privacy(settings, unit, sum(sizes.values())),
     }
     if settings["mechanism"] in RELEASED and not settings.get("stream"):
         said["moment"] = word("sentence", "moment")
-    return {slot: text for slot, text in said.items() if text}
+    drawn = ("mechanism", "adaptive", "noise", "moment")
+    left_out = drawn if waiting and len(waiting) == len(rows) else ()
+    return {slot: text for slot, text in said.items() if text and slot not in left_out}
 
 
-def _released_data(settings: Settings) -> str:
+def _released_data(
+    settings: Settings, classes: Mapping[str, int], rows: Sequence[Mapping[str, Any]]
+) -> str:
     sides = [settings.get(f"image_{side}") for side in ("depth", "height", "width")]
     shape = " × ".join(str(side) for side in sides if side)
-    sizes = ", ".join(f"{name} n = {n:,}" for _, name, n in settings["classes"] if n)
+    new = {row["class_name"]: row["n_tonight"] for row in rows if "n_tonight" in row}
+    sizes = ", ".join(
+        f"{name} n = {n:,}" + (f" so far, {new[name]:,} of them new on this night" if new else "")
+        for name, n in classes.items()
+        if n
+    )
     size = "as stored" if settings.get("size") is None else f"at size {settings['size']}"
     parts = [
         f"the release “{settings['name']}” of {settings['run_key']} is about the population "
@@ -72,10 +93,12 @@ def _public(settings: Settings, unit: str) -> str:
     least = settings.get("smallest_class", 2)
     if settings.get("stream"):
         return (
-            f"labels, and how many {unit}s of each class come on which night, were declared public"
+            f"labels, and how many {unit}s of each class come on which night, were declared "
+            "public: they are exact, and not protected"
         )
     return (
-        f"labels, and the number n of {unit}s of each class, were declared public; a class of "
+        f"labels, and the number n of {unit}s of each class, were declared public: they are exact, "
+        "and not protected; a class of "
         f"fewer than {least} would have been refused"
     )
 
@@ -125,12 +148,11 @@ def _stream(settings: Settings, unit: str) -> str:
     )
 
 
-def _privacy(settings: Settings, unit: str) -> str:
+def _privacy(settings: Settings, unit: str, n: int) -> str:
     """Return what is promised to one record, and to all of a person."""
     cost = budget_from(settings["definition"], settings["budget"])
     classes, group = settings.get("classes_per_person"), settings.get("images_per_person")
     promise = repeat(cost, classes or 1)
-    n = sum(n for *_, n in settings["classes"])
     symbol, implied = letter(settings["definition"]), equivalent(promise, None, n)
     delta = number(implied.delta)
     paper = "" if settings["noise"] == "hardened" else "on paper "

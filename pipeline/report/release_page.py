@@ -72,7 +72,7 @@ def methods_of_release(document: Mapping[str, Any]) -> Methods:
     settings = document["settings"]
     observed = any(row.get("observed") for row in document["classes"])
     return methods(
-        {settings["name"]: of_release(settings)},
+        {settings["name"]: of_release(settings, document["classes"])},
         more=words()["analysis"]["release"] if observed else "",
         version=settings.get("version", ""),
     )

@@ -279,7 +279,7 @@ def _write(
         privacy=statement(several),
         methods=methods(
             {
-                title: of_release(one.settings)
+                title: of_release(one.settings, one.document["classes"])
                 for title, one in zip(several.names, several.given, strict=True)
             },
             more=word("analysis", name),

@@ -85,16 +85,21 @@ def commit(ledger: Ledger, population: str, results: Iterable[bytes]) -> None:
         ledger.commit(held, result)
 
 
-def draw_nights(folder: Path, days: Sequence[str], noise: np.random.Generator) -> list[bytes]:
+def draw_nights(
+    folder: Path, days: Sequence[str], noise: np.random.Generator, *, mu: float = 60.0
+) -> list[bytes]:
     """Return the documents of nights of a stream of the ward, three images of each class a night.
 
     Units wait until there are eight of a class: the third night opens, the fourth begins an epoch.
+    At `mu` of 60 all means since have bands, at 4 none, as more than half of the records are
+    clipped.
     """
     path = write_ward(folder)
-    path.write_text(CONFIG + "[stream]\nhorizon = 40\nopening = 32.0\n")
+    config = CONFIG.replace("budget = 4\n", f"budget = {mu}\n")
+    path.write_text(f"{config}[stream]\nhorizon = 40\nopening = {8.0 * mu}\n")
     book = init_ledger(folder / "nights.sqlite")
-    book.set_budget("ward", GDP(9.0))
-    opened = open_stream(book, "ward", "nightly", "query", horizon=40, cost=GDP(4.0))
+    book.set_budget("ward", GDP(2.0 * mu))
+    opened = open_stream(book, "ward", "nightly", "query", horizon=40, cost=GDP(mu))
     config = load_release(path, opened=True)
     images = np.load(folder / "ward.npz")["train_images"]
     classes = tuple((label, name, 20) for label, name in enumerate(CLASSES))

@@ -11,6 +11,7 @@ from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from sample_history import CLASSES, commit, draw_release, retold
@@ -18,6 +19,7 @@ from sample_nights import reserve
 
 from pipeline.cli import main
 from pipeline.errors import LedgerError
+from pipeline.figures import Figure
 from pipeline.figures.timelines import Scale, timeline
 from pipeline.ledger import (
     Ledger,
@@ -292,3 +294,50 @@ def test_no_date_stands_twice_on_the_axis(nights: int) -> None:
     assert len(labels) == len(set(labels)) >= min(nights, 4)
     if nights <= 8:
         assert labels == [f"{day:%-d %b}" for day in days]
+
+
+def told(run: str, *, known: bool = True, of: str = "well") -> dict[str, Any]:
+    """Return a record of a chart, with a band or without."""
+    ends = {"low": 0.9, "high": 1.1} if known else {"low": None, "high": None}
+    return {"class": of, "run": run, "span": "all", "n": 1, "value": 1.0, **ends}
+
+
+def drawn(records: list[dict[str, Any]]) -> Figure | None:
+    """Return the chart of some records of two classes."""
+    return timeline(
+        records,
+        name="x",
+        title="X",
+        scale=Scale("low", "high"),
+        classes=["well", "ill"],
+        first="all",
+        caption="",
+    )
+
+
+def test_nothing_is_drawn_where_no_band_is_known() -> None:
+    """No mark, no line across the gap, a stroke for a run alone, and words for what is drawn."""
+    assert drawn([told("a", known=False), told("b", known=False)]) is None
+    known = {"a": True, "b": True, "c": False, "d": True}
+    found = drawn(
+        [*(told(run, known=one) for run, one in known.items()), told("a", of="ill", known=False)]
+    )
+    assert found
+    rows = list(csv.DictReader(io.StringIO(found.csv)))
+    assert [(row["run"], row["stretch"]) for row in rows] == [("a", "1"), ("b", "1"), ("d", "2")]
+    assert found.alt == "X of well, 3 runs, a to d, with bands."
+    root = ElementTree.fromstring(found.svg)
+    paths = [one for one in root.iter() if "mark-line" in one.get("class", "")]
+    lines = [path.get("d") for one in paths for path in one if path.get("d")]
+    assert [line.count("L") for line in lines] == [1, 0]
+    strokes = [one for one in root.iter() if "mark-rule role-mark" in one.get("class", "")]
+    assert sum(len(list(one)) for one in strokes) == 1
+
+
+def test_a_single_release_has_a_stroke_and_no_number_that_is_none() -> None:
+    """One run: a rule for each class of a known band, whatever the other has."""
+    found = drawn([told("a"), told("a", of="ill", known=False)])
+    assert found
+    assert found.alt == "X of well, run a, with bands."
+    assert "NaN" not in found.svg
+    assert "NaN" not in json.dumps(found.spec)

@@ -149,6 +149,25 @@ def test_marks_begin_with_the_opening(page: Path, series: Series) -> None:
     assert float(every[-2]["value"]) == pytest.approx(last.value, rel=1e-5)
 
 
+def test_nothing_is_drawn_of_which_no_band_is_known(tmp_path: Path) -> None:
+    """Where most records are clipped the means so far have no mark, nor have others without a band.
+
+    The page says so of each term, and offers no such nights to choose.
+    """
+    results = draw_nights(tmp_path, DAYS, np.random.default_rng(20260322), mu=4.0)
+    ((series,), _) = read_history("ward", results)
+    assert all(one.low is None for run in series.runs for c in run.classes for one in c.readings)
+    assert any(one.value is not None for one in series.runs[-1].classes[0].readings)
+    page = build_history("ward", results, tmp_path / "out")
+    found = tables(page)
+    for rows in (rows for name, rows in found.items() if "means" not in name):
+        assert all(row["low"] and row["high"] for row in rows)
+        assert all(row.get("span") != "all nights so far" for row in rows)
+    drawn = sum(f"series-1-{one.name}.csv" in found for one in series.terms)
+    assert words(page).count("Nothing is drawn: how far noise carries") == 5 - drawn
+    assert 'value="all nights so far"' not in page.read_text(encoding="utf-8")
+
+
 def test_windows_are_compared(page: Path) -> None:
     """The chart of windows has all that noise lets see, beside all nights."""
     rows = tables(page)["series-1-windows.csv"]
@@ -174,7 +193,7 @@ def test_the_page_says_what_is_left_of_the_horizon(page: Path) -> None:
     said = words(page)
     assert "nights so far 8" in said
     assert "nights left, at no further cost 32" in said
-    assert "for one image, for ever μ = 4" in said
+    assert "for one image, for ever μ = 60" in said
     assert "Images that night" in said
     assert f"{DAYS[-1]} 8 6 48 32 nights" in said
 

@@ -189,8 +189,8 @@ WHERE: Mapping[str, Mapping[str, Any]] = {
 }
 """Where a setting of a series has a meaning."""
 LAYOUT = {"title", "figure", "published", "claims", "panel", "open"}
-"""What an experiment's page shows elsewhere: its headline, its figures, what is judged, and what its
-source leaves open, which is said of the whole experiment and not of what ran."""
+"""What an experiment's page shows elsewhere: its headline, its figures, what is judged, and what
+its source leaves open, which is said of the whole experiment and not of what ran."""
 
 
 def ran(settings: Mapping[str, Any]) -> str:

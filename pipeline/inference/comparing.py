@@ -127,23 +127,24 @@ def untested(released: Mapping[str, Released]) -> str:
 
     In a p-value that is 1 for want of a test nothing else tells so.
     """
-    reasons = {name: reason for name, one in released.items() if (reason := _hidden(one))}
-    if len(released) - len(reasons) >= 2:
+    seen = {name: read(one).observed for name, one in released.items()}
+    none = [name for name, one in seen.items() if one.moment is None]
+    wide = {name: one.sigma for name, one in seen.items() if one.sigma > NOISY and name not in none}
+    if len(seen) - len(none) - len(wide) >= 2:
         return ""
-    return "; ".join(f"in {name} {reason}" for name, reason in reasons.items())
-
-
-def _hidden(released: Released) -> str:
-    """Return why a release says nothing of what clipping did, "" where it does."""
-    seen = read(released).observed
-    if seen.moment is None:
-        return "noise is so wide that nothing was released of how wide the records lie"
-    if seen.sigma > NOISY:
-        return (
-            "noise is too wide to say what clipping did: its σ is "
-            f"{seen.sigma:.2g} of the clip, and {NOISY:g} or less is needed"
+    reasons = []
+    if wide:
+        reasons.append(
+            f"noise in {' and '.join(wide)} is too wide to say what clipping did: its σ is "
+            f"{' and '.join(f'{sigma:.2g}' for sigma in wide.values())} of the clip, and {NOISY:g} "
+            "or less is needed"
         )
-    return ""
+    if none:
+        reasons.append(
+            f"noise in {' and '.join(none)} is so wide that nothing was released of how wide the "
+            "records lie"
+        )
+    return "; ".join(reasons)
 
 
 def together(p_values: Sequence[float]) -> float:

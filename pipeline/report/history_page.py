@@ -8,6 +8,7 @@ from typing import Any
 from pipeline.descriptors.terms import Term
 from pipeline.figures import javascript, letter
 from pipeline.files import atomic_path, make_folder, resource
+from pipeline.privacy import budget_from, main_parameter, repeat
 from pipeline.privacy.exact import digits_up
 from pipeline.publish.committed import write_document
 from pipeline.publish.history import Series, read_history
@@ -16,7 +17,6 @@ from pipeline.report.history_parts import (
     changes,
     committed,
     correlations,
-    key_numbers,
     latest,
     shared_statement,
     spans,
@@ -148,7 +148,7 @@ def _section(
         id=name,
         title=str(series.runs[-1].document["title"]),
         subtitle=str(series.settings["name"]),
-        key_numbers=key_numbers(series),
+        key_numbers=_key_numbers(series),
         headline=_headline(series, words),
         reportlets=[blocks[key] for key in order if key in blocks],
         classes=series.classes,
@@ -170,6 +170,32 @@ def _of_latest(
     if series.terms:
         section = section_of(document, words_of(document, spec))
         yield from (one for one in section.reportlets if one.name in names)
+
+
+def _key_numbers(series: Series) -> list[tuple[str, str]]:
+    """Return the numbers at the top of a series."""
+    settings, runs = series.settings, series.runs
+    promise = repeat(
+        budget_from(settings["definition"], settings["budget"]),
+        settings.get("classes_per_person") or 1,
+    )
+    unit = settings.get("unit", "image")
+    spent = f"{letter(settings['definition'])} = {digits_up(main_parameter(promise), 6)}"
+    if series.horizon is not None:
+        left = series.horizon - runs[-1].document["night"]
+        return [
+            (f"{len(runs):,}", f"night{'s' * (len(runs) != 1)} so far"),
+            (runs[-1].key, "latest"),
+            (f"{runs[-1].n:,}", f"{unit}s so far"),
+            (spent, f"for one {unit}, for ever"),
+            (f"{left:,}", "nights left, at no further cost"),
+        ]
+    return [
+        (f"{len(runs):,}", f"release{'s' * (len(runs) != 1)}"),
+        (runs[-1].key, "latest"),
+        (f"{runs[-1].n:,}", f"{unit}s in it"),
+        (spent, f"for one {unit}, each release"),
+    ]
 
 
 def _headline(series: Series, words: Mapping[str, Any]) -> Finding:

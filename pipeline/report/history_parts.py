@@ -12,7 +12,6 @@ from pipeline.figures import Figure, Scale, comparison, digits, letter, matrices
 from pipeline.inference import region
 from pipeline.inference.changes import Change, holm
 from pipeline.inference.comparing import ALPHA
-from pipeline.privacy import budget_from, main_parameter, repeat
 from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.publish.history import ClassRun, Run, Series, latest_points
 from pipeline.publish.readings import Reading
@@ -93,13 +92,13 @@ def _signed(value: float) -> str:
 
 def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
     """Return the chart of one term, run after run."""
-    place = series.terms.index(term)
+    place, shown = series.terms.index(term), spans(series)
     records = [
         {"class": one.name, "run": run.key, "span": span, "n": n, **_numbers(found[place])}
         for run in series.runs
         for one in run.classes
         for span, n, found in _spans(one)
-        if found and span in spans(series)
+        if found and span in shown
     ]
     return timeline(
         records,
@@ -107,7 +106,7 @@ def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
         title=term.title,
         scale=Scale(term.low, term.high, term.unit, term.middle),
         classes=series.classes,
-        first=ALL,
+        first=shown[0],
         caption=f"Value: {term.formula}. {caption}",
     )
 
@@ -118,8 +117,15 @@ def _numbers(reading: Reading) -> dict[str, float | None]:
 
 
 def spans(series: Series) -> tuple[str, ...]:
-    """Return the nights whose means are drawn night by night; the first, until a reader chooses."""
-    return (ALL, _last(MONTH)) if series.horizon is not None else (ALL,)
+    """Return the nights whose means are drawn night by night; the first, until a reader chooses.
+
+    Those of no known band are left out, as nothing is drawn of them.
+    """
+    if series.horizon is None:
+        return (ALL,)
+    spans = [seen for run in series.runs for one in run.classes for seen in _spans(one)]
+    known = {span for span, _, found in spans if any(one.low is not None for one in found)}
+    return tuple(span for span in (ALL, _last(MONTH)) if span in known) or (ALL,)
 
 
 def _last(nights: int) -> str:
@@ -197,32 +203,6 @@ def correlations(series: Series) -> Figure | None:
         return None
     features = DESCRIPTORS[series.settings["descriptor"]].features
     return matrices(list(known), np.array([*known.values()]), features)
-
-
-def key_numbers(series: Series) -> list[tuple[str, str]]:
-    """Return the numbers at the top of a series."""
-    settings, runs = series.settings, series.runs
-    promise = repeat(
-        budget_from(settings["definition"], settings["budget"]),
-        settings.get("classes_per_person") or 1,
-    )
-    unit = settings.get("unit", "image")
-    spent = f"{letter(settings['definition'])} = {digits_up(main_parameter(promise), 6)}"
-    if series.horizon is not None:
-        left = series.horizon - runs[-1].document["night"]
-        return [
-            (f"{len(runs):,}", f"night{'s' * (len(runs) != 1)} so far"),
-            (runs[-1].key, "latest"),
-            (f"{runs[-1].n:,}", f"{unit}s so far"),
-            (spent, f"for one {unit}, for ever"),
-            (f"{left:,}", "nights left, at no further cost"),
-        ]
-    return [
-        (f"{len(runs):,}", f"release{'s' * (len(runs) != 1)}"),
-        (runs[-1].key, "latest"),
-        (f"{runs[-1].n:,}", f"{unit}s in it"),
-        (spent, f"for one {unit}, each release"),
-    ]
 
 
 def committed(series: Series, files: Mapping[int, Path]) -> dict[str, Any]:

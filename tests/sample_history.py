@@ -96,7 +96,7 @@ def draw_nights(
     """
     path = write_ward(folder)
     config = CONFIG.replace("budget = 4\n", f"budget = {mu}\n")
-    path.write_text(f"{config}[stream]\nhorizon = 40\nopening = {8.0 * mu}\n")
+    path.write_text(f"{config}[stream]\nhorizon = 40\nopening = {7.9 * mu}\n")
     book = init_ledger(folder / "nights.sqlite")
     book.set_budget("ward", GDP(2.0 * mu))
     opened = open_stream(book, "ward", "nightly", "query", horizon=40, cost=GDP(mu))

@@ -141,13 +141,11 @@ def _layers(
     colour, shape = _look(classes)
     base = chart.encode(along, colour)
     layers = [] if scale.middle is None else [_middle(scale.middle)]
-    band = alt.Y("low:Q", **up), alt.Y2("high")
-    alone = base.transform_joinaggregate(many="count()", groupby=["class", "span", "stretch"])
     if len(runs) > 1:
-        whole = base.encode(alt.Detail("stretch:N"))
+        whole, band = base.encode(alt.Detail("stretch:N")), (alt.Y("low:Q", **up), alt.Y2("high"))
         layers.append(whole.mark_area(fillOpacity=0.16, clip=True, line=False).encode(*band))
         layers.append(whole.mark_line(strokeWidth=1.8, clip=True).encode(alt.Y("value:Q", **up)))
-    layers.append(alone.transform_filter("datum.many == 1").mark_rule(strokeWidth=2).encode(*band))
+    layers.append(_strokes(base.mark_rule(strokeWidth=2), up))
     dots = base.mark_point(filled=True, opacity=1, size=14 if len(runs) > MANY else 44)
     layers.append(dots.encode(alt.Y("value:Q", **up), shape, tooltip=_tips("run")))
     return alt.layer(*layers).properties(width=800, height=240)
@@ -300,6 +298,22 @@ def _middle(value: float) -> Any:
 
     once = alt.Chart(alt.InlineData(values=[{}]))
     return once.mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1).encode(y=alt.datum(value))
+
+
+def _strokes(mark: Any, up: Mapping[str, Any]) -> Any:
+    """Return the bands of runs alone in their stretch, which no area shows; of no length elsewhere.
+
+    Were the others left out, an axis of no numbers would warn in the console of whoever reads.
+    """
+    import altair as alt
+
+    found = mark.transform_joinaggregate(
+        many="count()", groupby=["class", "span", "stretch"]
+    ).transform_calculate(
+        bottom="datum.many > 1 ? datum.value : datum.low",
+        top="datum.many > 1 ? datum.value : datum.high",
+    )
+    return found.encode(alt.Y("bottom:Q", **up), alt.Y2("top"))
 
 
 def _tips(first: str) -> list[Any]:

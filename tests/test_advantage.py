@@ -22,10 +22,14 @@ from pipeline.privacy import (
     PureDP,
     RaoDP,
     advantage,
+    best_test,
+    certified,
     compose,
     for_group,
+    privacy_statement,
     success,
 )
+from pipeline.privacy.advantage import plainly
 
 SLACK = 1e-9
 """More than rounding and `GUARD` add."""
@@ -130,3 +134,37 @@ def test_labels_bound_no_test():
     for label in (RaoDP(1.0), KLDP(1.0), MCDP(1.0, 1.0)):
         with pytest.raises(PrivacyError, match="bounds no"):
             advantage(label)
+
+
+def test_what_leads_is_what_noise_on_a_lattice_is_certified_for() -> None:
+    """Of 0.5-GDP 62.4 % and not 59.9; of zCDP the same as ever; of floats on paper."""
+    assert certified(GDP(0.5)) == ZCDP(0.125)
+    assert certified(ZCDP(0.3)) == ZCDP(0.3)
+    assert (best_test(GDP(0.5), True), best_test(GDP(0.5), False)) == ("62.4", "59.9")
+    assert "at most 62.4 % success" in plainly(GDP(0.5))
+    sizes = {"well": 9}
+    for hardened, figure in ((True, "62.4"), (False, "59.9")):
+        said = dict(privacy_statement(GDP(0.5), n_by_class=sizes, hardened=hardened).items())
+        assert f"at most {figure} % success" in said["In plain words"]
+
+
+def test_a_statement_begins_with_what_is_exact_and_not_protected() -> None:
+    """Counts by class, of streams by night, and what they tell; diagnoses are assumed known."""
+    for unit, persons in (("image", None), ("person", 2)):
+        for so_far, when in ((False, "came between two releases"), (True, "came on a night")):
+            said = privacy_statement(
+                GDP(1.0),
+                n_by_class={"well": 9},
+                classes_per_person=persons,
+                hardened=True,
+                so_far=so_far,
+            )
+            label, text = said.items()[0]
+            assert label == "Exact, not protected"
+            assert text.startswith(f"how many {unit}s each class has")
+            assert ("on each night, by class and date" in text) == so_far
+            assert f"one patient {when} may learn" in text
+            known = dict(said.items())["Assumed to be known, not protected"]
+            assert "it is not published, but an attacker is assumed to know it" in known
+    plain = privacy_statement(GDP(1.0), n_by_class={"all": 9}, unit="matrix")
+    assert "diagnosis" not in " ".join(plain.lines())

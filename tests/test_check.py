@@ -194,7 +194,7 @@ def test_what_is_left_out_is_stated_only_where_that_is_public(tmp_path: Path) ->
     assert told["excluded"] == [0, 2]
     statement = dict(told["statement"])
     assert statement["Files left out of each class"] == "well: 0, ill: 2"
-    assert statement["Public"].endswith("files left out of each class")
+    assert statement["Assumed to be known, not protected"].endswith("files left out of each class")
     (tmp_path / "ward.toml").write_text(FOLDER + "excluded_public = true\n")
     with pytest.raises(DatasetError, match="excluded_public needs exclude"):
         open_dataset(tmp_path / "ward.toml", tmp_path)

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
+from sample_runs import write_sample
 
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
@@ -24,7 +27,9 @@ from pipeline.publish import ReleaseConfig
 from pipeline.report.methods import Methods, methods, words
 from pipeline.report.methods_of_experiment import of_experiment
 from pipeline.report.methods_of_release import of_release
+from pipeline.report.methods_of_runs import methods_of_runs
 from pipeline.report.references import reference, references
+from pipeline.report.runs import load_runs
 
 ROOT = Path(__file__).resolve().parents[1]
 RELEASE: Mapping[str, Any] = {
@@ -302,3 +307,54 @@ def test_what_releases_have_in_common_is_said_once() -> None:
     apart = methods(told, apart=True)
     assert [name for name, _ in apart.paragraphs] == ["a", "b"]
     assert text(apart).count("Tuzel") == 2
+
+
+def test_a_night_has_the_size_of_its_mean() -> None:
+    """The number of all so far, and how many came; before a mean, no mechanism is said."""
+    night = RELEASE | {
+        "stream": OTHER_RELEASE["stream"],
+        "classes": [[0, "well", 10], [1, "ill", 3]],
+    }
+    rows = [
+        {"class_name": "well", "n": 70, "n_tonight": 10, "point": [[1.0]]},
+        {"class_name": "ill", "n": 3, "n_tonight": 3, "point": None},
+    ]
+    found = text(methods({"a": of_release(night, rows)}))
+    assert "well n = 70 so far, 10 of them new on this night" in found
+    assert "n = 10" not in found
+    assert "No mean is released yet of ill" in found
+    assert "adaptive mean" in found
+    none = text(methods({"a": of_release(night, [one | {"point": None} for one in rows])}))
+    assert "No mean is released yet of well and ill" in none
+    assert not re.search("adaptive mean|Noise was drawn|second moment", none)
+
+
+def test_an_experiment_says_only_what_its_rows_hold(tmp_path: Path) -> None:
+    """Series, budgets and repetitions of the rows; of a run without any, that it has none."""
+    write_sample(tmp_path, budgets=2, repetitions=3, images=False)
+    (run,) = load_runs(tmp_path)
+    assert run.rows is not None
+    config = dict(run.record.config)
+    series = [one["series"] for one in config["mechanisms"]]
+    budgets = sorted(set(run.rows["budget"].tolist()))
+    run = replace(run, record=replace(run.record, config=config | {"budgets": budgets}))
+    whole = text(methods_of_runs([run]))
+    assert f" = {budgets[0]:g}, {budgets[1]:g}" in whole
+    assert all(f"“{name}” is" in whole for name in series)
+    assert "repeated 3 times" in whole
+    keep = (run.rows["series"] == series[0]) & (run.rows["repetition"] < 2)
+    keep &= run.rows["budget"] == budgets[0]
+    fewer = replace(run, rows={name: column[keep] for name, column in run.rows.items()})
+    part = text(methods_of_runs([fewer]))
+    assert f"“{series[0]}” is" in part
+    assert not any(f"“{name}” is" in part for name in series[1:])
+    assert "repeated 2 times" in part
+    assert "others are compared" not in part
+    assert f" = {budgets[0]:g}" in part
+    assert f"{budgets[0]:g}, {budgets[1]:g}" not in part
+    lost = {**run.rows, "status": np.full(len(run.rows["status"]), "data not available", object)}
+    none = methods_of_runs([replace(run, rows=lost), replace(run, rows=None)])
+    for _, one in none.paragraphs:
+        assert "has no result" in one
+        assert not re.search("repeated|released|is the", one)
+    assert [one.key for one in none.references] == ["covdp"]

@@ -427,7 +427,7 @@ def test_a_person_in_several_classes_is_kept_once_or_paid_for(
     assert said["Guarantee"] == str(repeat(GDP(0.5), classes))
     assert ("left out, so" if classes == 1 else "at most 2 classes") in said["Composition"]
     assert "several identifiers" in said["Not covered"]
-    assert "Persons per class (public)" in said
+    assert "Persons per class (exact)" in said
     assert "not public" in said["Several images of one person"]
     assert ("for each of 2 classes" in said["Charged to the account"]) == (classes == 2)
     assert all(row["mu"] == 0.5 for row in document["classes"])
@@ -525,7 +525,7 @@ def test_a_run_takes_persons_for_records_and_says_so(ward: Path) -> None:
     assert [item.n for item in record.classes] == [4, 2]
     assert "11 images make 6 records, of 1 to 3 images each" in " ".join(record.notes)
     assert record.privacy["Unit of privacy"].startswith("one person")
-    assert record.privacy["Persons per class (public)"] == "well: 4, ill: 2"
+    assert record.privacy["Persons per class (exact)"] == "well: 4, ill: 2"
     assert record.guarantees["images"].startswith("none for persons")
     assert "with most here" in record.guarantees["images in groups"]
 

@@ -138,6 +138,44 @@ def test_the_page_of_a_comparison_says_what_the_test_says(
         assert f'href="release/{beside.name}"' in page.read_text(encoding="utf-8")
 
 
+def test_what_could_not_be_tested_says_so_and_why(
+    hospitals: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With noise too wide in both classes, then in one: no p-value, but the reason."""
+    noisy = []
+    for path in hospitals[:2]:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        for row in document["classes"]:
+            row["observed"]["sigma"] = 0.3
+        noisy.append(document)
+    for known in (False, True):
+        paths = []
+        for path, document in zip(hospitals, noisy, strict=False):
+            rows = json.loads(path.read_text(encoding="utf-8"))["classes"]
+            rows = [document["classes"][0], rows[1] if known else document["classes"][1]]
+            paths.append(tmp_path / path.name)
+            paths[-1].write_text(json.dumps(document | {"classes": rows}))
+        reason = "noise in a and b is too wide to say what clipping did: its σ is 0.3 and 0.3"
+        for command in ("compare", "combine"):
+            out = tmp_path / f"{command} {known}"
+            assert main([command, *map(str, paths), "--out", str(out), "--json"]) == 0
+            told = json.loads(capsys.readouterr().out)
+            first, second = (row.get("heterogeneity", row) for row in told["classes"])
+            assert first["p_value"] is None
+            assert reason in first["untested"]
+            assert (second["p_value"] is None) == (second["untested"] is not None) == (not known)
+            assert told.get("p_value", second["p_value"]) == second["p_value"]  # alone, it is all
+            text = text_of(Path(told["page"]))
+            assert ("Nothing could be tested, because " + reason in text) == (not known)
+            assert (f"Not tested: for {CLASSES[0]}, as {reason}" in text) == known
+            assert text.count("not tested") == 2 - known
+            assert known or "p = 1" not in text
+            assert main([command, *map(str, paths)]) == 0
+            printed = " ".join(capsys.readouterr().out.split())
+            assert f"{CLASSES[0]}: nothing could be tested, because noise in a and b" in printed
+            assert ("all classes together" in printed) == (known and command == "compare")
+
+
 def test_a_document_from_elsewhere_is_not_trusted(
     hospitals: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -236,7 +236,7 @@ def _about_persons(classes: int) -> _Words:
         classes=classes_rule("person", classes),
         public=(f"in which classes a person has images{_diagnosis('person')}",),
         group="one record together, their mean; how many there are is not used elsewhere and is "
-        "not published",
+        "not public",
         seen="image",
         group_size=None,
         not_covered=(_NAMES,),

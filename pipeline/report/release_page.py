@@ -183,7 +183,7 @@ def _so_far(account: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     hardened = settings["noise"] == "hardened"
     text = sentence(plainly(spent, group=counted, seen=seen, hardened=hardened))
     if hardened:
-        text += " Where noise before it was floats, that holds on paper only."
+        text += " That counts on hardened noise in all of them."
     mine = math.inf if unit_of(settings) == "person" else settings.get("images_per_person") or 1
     if counted is not None and mine > counted:
         text += (

@@ -126,7 +126,9 @@ def _forests(several: Several, regions: Mapping[str, Mapping[str, Any]]) -> dict
 
 def _nothing(reasons: Mapping[str, str]) -> Finding:
     """Say that no class was tested, and why."""
-    return Finding(f"Nothing could be tested, because {_listed(reasons)}.", warning=True)
+    alike = set(reasons.values())
+    told = alike.pop() if len(alike) == 1 else f"noise is too wide {_listed(reasons)}"
+    return Finding(f"Nothing could be tested, because {told}.", warning=True)
 
 
 def _and_not(verdict: Finding, reasons: Mapping[str, str]) -> Finding:
@@ -143,9 +145,7 @@ def _listed(reasons: Mapping[str, str]) -> str:
     alike: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         alike.setdefault(reason, []).append(name)
-    if len(alike) == 1:
-        return next(iter(alike))
-    return "; ".join(f"of {listing(names)}: {reason}" for reason, names in alike.items())
+    return "; ".join(f"for {listing(names)}, as {reason}" for reason, names in alike.items())
 
 
 def _verdict(together: float, tested: Mapping[str, float], sound: bool) -> Finding:
@@ -203,9 +203,11 @@ def _tests(
         [
             name,
             listing([f"{int(row['n']):,}" for row in several.classes[name]]),
-            NOT_TESTED if reasons[name] else probability(one.p_value),
-            finite(one.statistic),
-            finite(one.line),
+            *(
+                (NOT_TESTED, "–", "–")
+                if reasons[name]
+                else (probability(one.p_value), finite(one.statistic), finite(one.line))
+            ),
             finite(one.distance),
             finite(one.radius),
             _told(several.classes[name], one.least),

@@ -371,8 +371,10 @@ def test_the_scale_that_is_stated_is_the_one_that_is_drawn(chosen: Case) -> None
     """Of the last step: asked of the source of noise, stated by the mechanism and by the audit."""
     asked: list[float] = []
 
-    @dataclass
+    @dataclass(frozen=True)
     class Asked(FloatNoise):
+        """Notes each σ that it is asked for."""
+
         def __call__(self, vector: Any, sigma: float, sensitivity: float) -> Noised:
             asked.append(sigma)
             return FloatNoise(self.rng)(vector, sigma, sensitivity)

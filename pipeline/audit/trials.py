@@ -141,6 +141,8 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
     ]
     if case.fault:
         found = [max(found, key=lambda finding: finding.tightness)]
-    claim = exact_claim(case.budget)
-    found += [AuditFinding(case, sigma, size, claim, one.squared_mu, seconds) for one in exact]
+    found += [
+        AuditFinding(case, sigma, size, exact_claim(case.budget), one.squared_mu, seconds)
+        for one in exact
+    ]
     return tuple(found)

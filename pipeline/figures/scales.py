@@ -1,5 +1,7 @@
 """Axes: title, scale and ticks of the numbers that lie on one."""
 
+from collections.abc import Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +11,8 @@ from pipeline.figures.style import is_log, log_ticks
 
 FEW = 7
 """So many different values are their own ticks."""
+DATES = 8
+"""Dates up to which each has a mark of its own on the axis of time."""
 LONG = 36
 """Letters of a title that still fit beside a panel; a longer one stands on two lines."""
 
@@ -64,3 +68,27 @@ def _lines(title: str) -> str | list[str]:
     """Return a title, on two lines where it is long: broken before its last "to the"."""
     head, found, tail = title.rpartition(" to the ")
     return [head, f"to the {tail}"] if found and len(title) > LONG else title
+
+
+def along_runs(chart: Any, runs: Sequence[str]) -> tuple[Any, Any]:
+    """Return the chart and its axis of runs: of time where they are dates, else one by one."""
+    import altair as alt
+
+    if len(runs) < 2 or not all(map(_is_date, runs)):
+        marks = alt.Axis(labelOverlap="greedy", labelAngle=0, labelLimit=120, grid=False)
+        return chart, alt.X("run:O", sort=list(runs), title="run", axis=marks)
+    dates = sorted({date.fromisoformat(run) for run in runs})
+    few, years = len(dates) <= DATES, (dates[-1] - dates[0]).days > 400
+    written = ("%-d %b %Y" if few else "%b %Y") if years else "%-d %b"
+    each = [alt.DateTime(year=d.year, month=d.month, date=d.day, utc=True) for d in dates]
+    ticks = {"values": each} if few else {"tickCount": 6}
+    marks = alt.Axis(labelOverlap="greedy", grid=False, format=written, **ticks)
+    when = alt.X("when:T", title="planned date", axis=marks, scale=alt.Scale(type="utc"))
+    return chart.transform_calculate(when="toDate(datum.run)"), when
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False

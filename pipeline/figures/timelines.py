@@ -7,10 +7,10 @@ its band would seem to be exact, and its axis would show noise.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from typing import Any, NamedTuple
 
 from pipeline.figures.panels import header
+from pipeline.figures.scales import along_runs
 from pipeline.figures.style import (
     INK,
     PALETTE,
@@ -26,8 +26,6 @@ from pipeline.figures.style import (
 Record = Mapping[str, Any]
 MANY = 45
 """Runs above which points are small."""
-FEW = 8
-"""Dates up to which each has a mark of its own on the axis of time."""
 
 
 class Scale(NamedTuple):
@@ -137,7 +135,7 @@ def _layers(
     import altair as alt
 
     runs = list(dict.fromkeys(record["run"] for record in records))
-    chart, along = _along(alt.Chart(alt.InlineData(values=list(records))), runs)
+    chart, along = along_runs(alt.Chart(alt.InlineData(values=list(records))), runs)
     colour, shape = _look(classes)
     base = chart.encode(along, colour)
     layers = [] if scale.middle is None else [_middle(scale.middle)]
@@ -231,30 +229,6 @@ def _panels(
         )
         .resolve_scale(x="independent")
     )
-
-
-def _along(chart: Any, runs: Sequence[str]) -> tuple[Any, Any]:
-    """Return the chart and its axis of runs: of time where they are dates, else one by one."""
-    import altair as alt
-
-    if len(runs) < 2 or not all(map(_is_date, runs)):
-        marks = alt.Axis(labelOverlap="greedy", labelAngle=0, labelLimit=120, grid=False)
-        return chart, alt.X("run:O", sort=list(runs), title="run", axis=marks)
-    dates = sorted({date.fromisoformat(run) for run in runs})
-    few, years = len(dates) <= FEW, (dates[-1] - dates[0]).days > 400
-    written = ("%-d %b %Y" if few else "%b %Y") if years else "%-d %b"
-    each = [alt.DateTime(year=d.year, month=d.month, date=d.day, utc=True) for d in dates]
-    ticks = {"values": each} if few else {"tickCount": 6}
-    marks = alt.Axis(labelOverlap="greedy", grid=False, format=written, **ticks)
-    when = alt.X("when:T", title="planned date", axis=marks, scale=alt.Scale(type="utc"))
-    return chart.transform_calculate(when="toDate(datum.run)"), when
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
 
 
 def _look(classes: Sequence[str]) -> tuple[Any, Any]:

@@ -368,7 +368,11 @@ def random_prior(seed: int, d: int, *, lines: int) -> Prior:
         shape=root @ root.T + 0.2 * np.eye(d),
         least=0.4,
         doubt=0.7,
+        farthest=60.0,
     )
+
+
+PRIOR = random_prior(0, 6, lines=1)
 
 
 def frame_of(prior: Prior) -> Frame:
@@ -751,7 +755,7 @@ def test_clipped_vectors_form_a_set_of_diameter_one(lines: int) -> None:
         low, length, radius = rng.normal(0.0, 5.0), rng.exponential(5.0), rng.exponential(3.0)
         weight = share * radius / (length / 2.0)
         clip = clip_of(low, low + length, radius, weight=weight)
-        to = clipping(clip, frame, np.zeros(6))
+        to = clipping(clip, frame, np.zeros(6), PRIOR)
         seen = rng.standard_normal((300, 6)) * 10.0 ** rng.uniform(-2.0, 6.0, (300, 1))
         size = sizes(seen, np.zeros(6), lines)
         rows = [slice(i, i + 1) for i in range(300)]
@@ -764,7 +768,7 @@ def test_clipped_vectors_form_a_set_of_diameter_one(lines: int) -> None:
 def test_an_interval_that_leaves_its_ball_is_refused() -> None:
     """No vector is longer than ½, whatever a clip that was read from somewhere says."""
     frame = frame_of(random_prior(6, 6, lines=1))
-    clipping(clip_of(0.0, 2.0, 1.0, weight=1.0), frame, np.zeros(6))
+    clipping(clip_of(0.0, 2.0, 1.0, weight=1.0), frame, np.zeros(6), PRIOR)
     for low, high, radius, weight in (
         (0.0, 2.0, 1.0, 1.0 + 1e-9),
         (0.0, 9.0, 1.0, -1.0),
@@ -774,7 +778,7 @@ def test_an_interval_that_leaves_its_ball_is_refused() -> None:
         (-math.inf, math.inf, 1.0, 1.0),
     ):
         with pytest.raises(PrivacyError, match=r"leaves its ball"):
-            clipping(clip_of(low, high, radius, weight=weight), frame, np.zeros(6))
+            clipping(clip_of(low, high, radius, weight=weight), frame, np.zeros(6), PRIOR)
 
 
 def test_the_weight_of_the_line_is_the_best_one() -> None:
@@ -897,7 +901,7 @@ def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
         assert every[clip.radius] == pytest.approx(least, rel=1e-9)
         assert clip.gain == pytest.approx(1.0)
         assert clip.bend == pytest.approx(0.0, abs=1e-9)
-        clipping(clip, frame, np.zeros(len(frame.into)))  # in its ball
+        clipping(clip, frame, np.zeros(len(frame.into)), PRIOR)  # in its ball
 
 
 def test_a_ball_narrower_than_its_interval_cuts_it_short() -> None:
@@ -915,7 +919,7 @@ def test_a_ball_narrower_than_its_interval_cuts_it_short() -> None:
     assert clip.radius < 9.0 * 0.25
     half = clip.radius / 0.25
     assert (clip.low, clip.high) == pytest.approx((middle - half, middle + half))
-    clipping(clip, frame, np.zeros(len(frame.into)))
+    clipping(clip, frame, np.zeros(len(frame.into)), PRIOR)
 
 
 @pytest.mark.parametrize(

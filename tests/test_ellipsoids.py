@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, chi2, ncx2
 
 from pipeline.arrays import FloatArray
-from pipeline.inference.ellipsoids import Law, bounds, ellipsoid
+from pipeline.inference.ellipsoids import Law, ellipsoid
 from pipeline.mean import Observed
 
 D, DRAWS = 6, 20_000
@@ -26,7 +26,7 @@ def observed(**fields: Any) -> Observed:
         "middle": np.zeros(D),
         "axes": scales[:, np.newaxis] * np.linalg.qr(rng.standard_normal((D, D)))[0],
         "vector": np.zeros(D),
-        "moment": None,
+        "moment": np.eye(D),
         "sigma": 0.01,
         "gain": 0.9,
         "lines": 1,
@@ -35,11 +35,15 @@ def observed(**fields: Any) -> Observed:
         "variance_line": 0.0,
         "variance_rest": 0.0,
         "clipped": 0.0,
-        "unnoticed": 0.0,
-        "lost_below": 0.02,
-        "lost_above": 0.05,
-        "lost_rest": 0.06,
-        "unsure": 0.0,
+        "cut": 0.0,
+        "clipped_noise": 0.0,
+        "cut_noise": 0.0,
+        "interval": np.array([-1.0, 1.0]),
+        "shift": 0.0,
+        "added": 0.0,
+        "bend": 0.0,
+        "overshoots": np.array([0.06, 0.005, 0.0125]),
+        "overshoot_noise": np.zeros(3),
     }
     return Observed(**{**known, **fields})
 
@@ -52,7 +56,7 @@ def scattered(seen: Observed) -> FloatArray:
 
 def biases(seen: Observed) -> list[FloatArray]:
     """Return biases as long as they may be, in vectors: along each axis, and some others."""
-    along, off = bounds(seen)
+    along, off = seen.bounds
     turned = np.random.default_rng(2).standard_normal((8, D - 1))
     ways = np.concatenate([np.eye(D - 1), turned / np.linalg.norm(turned, axis=1, keepdims=True)])
     return [np.append(sign * along, off * way) for way in ways for sign in (-1.0, 1.0)]
@@ -74,9 +78,12 @@ def held(
 def test_of_the_records_it_is_exact_for_every_longest_bias(level: float) -> None:
     """As often as it says, whatever the direction; without a line too."""
     low, high = binom.ppf([1e-8, 1.0 - 1e-8], DRAWS, level)
-    for seen in (observed(), observed(lines=0)):
+    for seen in (
+        observed(),
+        observed(lines=0, overshoots=np.array([0.06]), overshoot_noise=np.zeros(1)),
+    ):
         for seed, bias in enumerate(biases(seen)[::3]):
-            longest = bias if seen.lines else np.append(0.6 * bounds(seen)[1], 0.8 * bias[1:])
+            longest = bias if seen.lines else np.append(0.6 * seen.bounds[1], 0.8 * bias[1:])
             assert low <= held(seen, None, longest, level, seed) <= high
         assert held(seen, None, np.zeros(D), level, 0) > high
 
@@ -102,7 +109,7 @@ def test_its_shape_is_smaller_than_that_of_the_noise() -> None:
     alike = Law(D, 1.0, law.line, law.rest)
     whole = seen.noise + scattered(seen)
     least = np.linalg.eigvalsh(np.linalg.inv(seen.axes).T @ whole @ np.linalg.inv(seen.axes))[0]
-    along, off = bounds(seen)
+    along, off = seen.bounds
     wide = ncx2.ppf(0.95, D, (along**2 + off**2) / least) * np.trace(whole)
     assert law.ppf(0.95) * np.trace(shape) < 0.8 * wide
     assert alike.ppf(0.95) < law.ppf(0.95) < law.weight * alike.ppf(0.95)

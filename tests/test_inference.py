@@ -32,10 +32,10 @@ from pipeline.inference import (
 from pipeline.inference.classifying import RIDGE
 from pipeline.inference.coordinates import slope
 from pipeline.inference.geodesics import noise_norm
-from pipeline.inference.regions import CLIPPED, NOISY
+from pipeline.inference.regions import NOISY
 from pipeline.inference.released import read
 from pipeline.mean import AdaptivePlan, Observed, Records, Release, SinglePlan, admit, mean
-from pipeline.mean.observed import as_values, noise_edge, noisy_covariance
+from pipeline.mean.observed import LIMIT, as_values, noise_edge, noisy_covariance
 from pipeline.mean.pooling import Part, pool
 from pipeline.mean.second_moment import FACTOR
 from pipeline.mechanisms.noise import FloatNoise
@@ -65,11 +65,15 @@ def observed(**fields: Any) -> Observed:
         "variance_line": 0.001,
         "variance_rest": 0.002,
         "clipped": 0.0,
-        "unnoticed": 0.0,
-        "lost_below": 0.0,
-        "lost_above": 0.0,
-        "lost_rest": 0.0,
-        "unsure": 0.0,
+        "cut": 0.0,
+        "clipped_noise": 0.0,
+        "cut_noise": 0.0,
+        "interval": np.array([-1.0, 1.0]),
+        "shift": 0.0,
+        "added": 0.0,
+        "bend": 0.0,
+        "overshoots": np.zeros(3),
+        "overshoot_noise": np.zeros(3),
     }
     return Observed(**{**known, **fields})
 
@@ -219,31 +223,19 @@ def test_regions_hold_real_means() -> None:
 
 
 def test_regions_are_not_offered_where_nothing_is_known() -> None:
-    """At n·μ = 5 never, at 500 always; the rule is the share that is clipped."""
+    """At n·μ = 5 never, at 500 always; the rule is the noise, and that there is a second moment."""
     records = charted()
     few = [region(release_of(records, range(50), 0.1, seed)) for seed in range(25)]
     assert not any(one.offered for one in few)
     assert region(release_of(records, range(500), 1.0, 0)).offered
-    assert not region(entry(observed(clipped=CLIPPED + 1e-6))).offered
-    assert region(entry(observed(clipped=CLIPPED, sigma=NOISY))).offered
+    assert region(entry(observed(sigma=NOISY))).offered
     assert not region(entry(observed(sigma=NOISY + 1e-9))).offered
     assert not region(entry(observed(moment=None)), of="population").offered
 
 
-def test_documents_of_older_versions_are_read_on_the_safe_side() -> None:
-    """They told predicted biases: 0.6 of near lengths and all far ones off the line."""
-    row = entry(observed(bias_line=0.3, bias_rest=0.06, lost_above=0.9))
-    for name in ("lost_below", "lost_above", "lost_rest", "unsure"):
-        del row["observed"][name]
-    seen = observed(lost_below=0.3, lost_rest=0.1)
-    np.testing.assert_allclose(read(row).observed.lost, seen.lost, rtol=1e-12)
-    assert region(row).law == pytest.approx(region(entry(seen)).law)
-    assert region(row).radius == pytest.approx(region(entry(seen)).radius)
-
-
 def test_a_region_is_the_ellipsoid_that_it_says() -> None:
     """Points just inside its half-axes are in it, just outside are not; radius and bias too."""
-    seen = observed(lost_below=0.1, lost_above=0.3, lost_rest=0.2, unnoticed=0.4)
+    seen = observed(overshoots=np.array([0.1, 0.025, 0.075]))
     found = region(entry(seen), 0.9)
     values, vectors = np.linalg.eigh(found.covariance)
     ends = np.sqrt(found.quantile * values) * vectors
@@ -251,12 +243,20 @@ def test_a_region_is_the_ellipsoid_that_it_says() -> None:
     assert found.contains(inner).all()
     assert not found.contains(outer).any()
     assert found.radius == pytest.approx(np.sqrt(np.mean(np.sum(ends**2, axis=0))))
-    assert found.unnoticed == 0.4
+    assert found.clipping == pytest.approx(math.hypot(0.3, 0.2))
     np.testing.assert_allclose(found.covariance, seen.noise, rtol=1e-9, atol=1e-15)
     assert (found.law.line, found.law.rest) == pytest.approx(((0.3 / 0.04) ** 2, (0.2 / 0.02) ** 2))
     assert found.quantile == pytest.approx(ncx2.ppf(0.9, D, 7.5**2 + 10.0**2))
-    unsure = region(entry(seen._replace(unsure=0.4)), 0.9)
-    assert unsure.law.line == pytest.approx((math.hypot(0.3, 0.4) / 0.04) ** 2)
+    noisy = seen._replace(overshoot_noise=np.array([0.01, 0.0, 0.02]))
+    noisy = noisy._replace(overshoots=noisy.overshoots - LIMIT * noisy.overshoot_noise)
+    again = region(entry(noisy), 0.9)  # what noise may hide is added, for each by itself
+    assert again.law == pytest.approx(found.law)
+    moved = region(entry(seen._replace(shift=0.2)), 0.9)  # 0.3 was cut above, and 0.2 made good
+    assert moved.law.line == pytest.approx((0.3 / 0.04) ** 2)  # as 0.1 was cut below, or was not
+    moved = region(entry(seen._replace(shift=-0.3)), 0.9)
+    assert moved.law.line == pytest.approx((0.6 / 0.04) ** 2)
+    bent = region(entry(seen._replace(bend=0.1)), 0.9)
+    assert bent.law.rest == pytest.approx((0.3 / 0.02) ** 2)
     np.testing.assert_allclose(found.reach(FLAT.exp(found.centre, ends.T)), 0.9, rtol=1e-6)
 
 
@@ -394,46 +394,41 @@ def test_differences_are_found() -> None:
 
 
 def test_what_is_clipped_of_both_hides_no_difference() -> None:
-    """What is cut of one sample alone counts, and by how far the clipped go with their centre."""
-    true = observed()
+    """What one clip cuts up to the other counts, and how far the clipped go with their centre."""
+    true = observed(overshoots=np.array([2.5, 0.75, 0.5]), cut=0.5)
     moved = true._replace(middle=0.3 * true.axes[2])
-    plain = two_sample(entry(true), entry(moved))
-    cut = {"lost_below": 3.0, "lost_above": 2.0, "lost_rest": 5.0}
-    alike = two_sample(entry(true._replace(**cut)), entry(moved._replace(**cut)))
+    plain = two_sample(entry(observed()), entry(observed(middle=moved.middle)))
+    alike = two_sample(entry(true), entry(moved))
     assert alike.statistic == pytest.approx(plain.statistic)
     assert alike.line == pytest.approx(plain.line, abs=1e-12)
     assert alike.radius > 5.0 > plain.radius  # a region of the difference knows of no common law
     once = covariance(true) / true.n * 2.0 + 2.0 * true.noise
     along = true.axes[0] / 4.0
+    wider = true.axes * np.array([1.0, *[1.5] * (D - 1)])[:, np.newaxis]
     for other, line, rest in (
-        (moved._replace(lost_below=3.5, lost_above=1.8, lost_rest=5.2), 0.7, 0.2),
-        (moved._replace(**cut, base=true.base + 2.0 * true.axes[3]), 0.0, 0.4 * 4.0),
-        (moved._replace(**cut, base=true.base + along), 0.0, 0.0),
+        (moved._replace(interval=np.array([-1.5, 1.2])), 0.5 * 0.5, 0.0),  # below, of a half
+        (moved._replace(interval=np.array([-1.5, 5.0])), 2.0, 0.0),  # above, at most all
+        (moved._replace(interval=np.array([-9.0, 1.0]), shift=0.5), 3.0 + 0.5, 0.0),
+        (moved._replace(axes=wider, sigma=1e-9), 0.0, 0.4 * 0.5),  # of 0.4, up to a ball as wide
+        (moved._replace(base=true.base + 2.0 * true.axes[3]), 0.0, 0.4 * 4.0 / np.sqrt(D - 1.0)),
+        (moved._replace(base=true.base + along), 0.0, 0.0),
     ):
-        rest /= np.sqrt(D - 1.0) if other.base is not moved.base else 1.0
-        first, second = true._replace(**cut, clipped=0.2), other._replace(clipped=0.4)
-        lost = true._replace(lost_below=line, lost_rest=rest).lost
+        first, second = true._replace(clipped=0.4), other._replace(clipped=0.4)
+        lost = true.as_covariance(line / 4.0, rest / 2.0)
         delta = second.base - true.base + second.offset - first.offset
-        expected = delta @ np.linalg.solve(once + lost, delta)
+        both = sum(covariance(one) / one.n + one.noise for one in (first, second))
+        assert other.axes is wider or np.allclose(both, once)
+        expected = delta @ np.linalg.solve(both + lost, delta)
         for pair in ((first, second), (second, first)):
             found = two_sample(*map(entry, pair))
             assert found.statistic == pytest.approx(expected, rel=1e-6)
-    aside = moved._replace(**cut, middle=0.3 * (true.axes[0] + true.axes[2]), unsure=0.4)
-    for unsure in (0.4, 0.3):  # noise hides the same of both, or more of one
-        found = two_sample(entry(true._replace(**cut, unsure=unsure)), entry(aside))
-        lost = true._replace(unsure=0.4 - unsure).lost
-        expected = aside.middle @ np.linalg.solve(once + lost, aside.middle)
-        assert found.statistic == pytest.approx(expected, rel=1e-6)
-
-
-def test_two_releases_are_moved_by_noise_of_their_own() -> None:
-    """What each is moved by differs, along the line, by the noise of either's histogram."""
-    one, two = observed()._replace(swing=0.3), observed()._replace(swing=0.4)
-    apart = two._replace(middle=0.5 * one.axes[0] + 0.3 * one.axes[2])
-    axis = one.axes[0] / np.linalg.norm(one.axes[0])
-    whole = 2.0 * (covariance(one) / one.n + one.noise) + 0.5**2 * np.outer(axis, axis)
-    expected = apart.middle @ np.linalg.solve(whole, apart.middle)
-    assert two_sample(entry(one), entry(apart)).statistic == pytest.approx(expected, rel=1e-6)
+    noisy = true._replace(clipped=0.4 - LIMIT * 0.1, clipped_noise=0.1, cut_noise=0.1)
+    noisy = noisy._replace(cut=0.5 - LIMIT * 0.1)  # as large as noise may hide, of either
+    for fields in ({"axes": wider, "sigma": 1e-9}, {"interval": np.array([-1.5, 1.2])}):
+        other = moved._replace(**fields)
+        plain = two_sample(entry(true._replace(clipped=0.4)), entry(other))
+        found = two_sample(entry(noisy), entry(other))
+        assert found.statistic == pytest.approx(plain.statistic, rel=1e-3)
 
 
 def test_nothing_is_found_in_noise_too_wide_for_regions() -> None:

@@ -26,7 +26,7 @@ def test_a_radius_is_a_gain_that_goes_as_far(name: str) -> None:
 
 
 def test_the_page_has_the_regions_of_the_library() -> None:
-    """Radii of sample and population and what may go unnoticed, and the share of a distance."""
+    """Radii of sample and population and what clipping may do, and the share of a distance."""
     rows = [row_of(name, releases(name)[0]) for name in ("tissue", "cells")]
     found = regions(rows, "image")
     assert found is not None
@@ -34,7 +34,7 @@ def test_the_page_has_the_regions_of_the_library() -> None:
     for row, line in zip(rows, found["lines"], strict=True):
         here, beyond = (region(row, 0.95, of=of) for of in ("sample", "population"))
         assert here.offered
-        printed = [f"{x:.3g}" for x in (here.radius, beyond.radius, here.unnoticed)]
+        printed = [f"{x:.3g}" for x in (here.radius, beyond.radius, here.clipping)]
         assert line[2:] == printed
         other = "cells" if row["class_name"] == "tissue" else "tissue"
         share = f"{100 * here.radius / apart:.2g}\u00a0% of the distance to {other}"

@@ -35,7 +35,9 @@ def seen_in(frame: Frame, moment: FloatArray, sigma: float) -> Observed:
         clip,
         frame,
         spot=1.0,
-        spread=Spread(1.0, 1.0, *(0.0,) * 9),
+        spread=Spread(1.0, 1.0, *(0.0,) * 4),
+        noises=(0.0, 0.0),
+        reach=np.ones(3),
         sigma=sigma,
     )
     assert np.allclose(seen.axes, mean_units(clip, frame)[:, None] * frame.back)

@@ -13,6 +13,7 @@ from pipeline.errors import ConfigError
 from pipeline.figures import number
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import covariance, region
+from pipeline.inference.regions import clipping_of
 from pipeline.inference.streams import certainty
 from pipeline.mean.pooling import pool
 from pipeline.mechanisms.noise import FloatNoise
@@ -94,9 +95,9 @@ def test_on_its_first_night_it_is_that_of_the_opening(stream: Stream, tissue: np
     wide = region(told, of="population").covariance
     np.testing.assert_allclose(wide - found.covariance, covariance(seen) / seen.n, atol=1e-12)
     assert found.offered
-    assert found.unnoticed == seen.unnoticed
+    assert found.clipping == clipping_of(seen)
     shown = regions([told | {"class_name": "tissue"}], "image")
-    radii = found.radius, region(told, of="population").radius, found.unnoticed
+    radii = found.radius, region(told, of="population").radius, found.clipping
     assert shown is not None
     assert shown["lines"][0][2:] == [number(x) for x in radii]
     loud = {

@@ -8,17 +8,14 @@ twice (Bonferroni). It holds for releases of different people.
 
 **Clipping.** Under "yes" both samples are clipped from one law, so what it does to both is much the
 same, and only what it does to one and not to the other moves δ. Of two balls around one centre the
-wider cuts less, by the difference of the mean lengths that are cut; of two intervals the same holds
-at either end. If the centres lie Δ apart, off the line, the share p that is clipped goes along by
-no more than p·‖Δ‖, were all of it cut in the direction of Δ; as Δ is noise, of m directions in one,
-p·‖Δ‖/√m counts. That axes differ, too, as each release has its own, is not reckoned with: of retina
-and cells, 8 pairs of sizes and μ each, 4 % of 120 pairs of one class seem two, and never above 9 %.
-B is the square of the sum (`_clipping`). What is made good of either along the line (`Spread`)
-counts no more; what noise hides of it is hidden of both, but for what it hides of the smaller one
-alone: `Observed.unsure` of one, less that of the other. By how much the two differ in what they are
-moved by, as the noise of either's histogram makes it, is in S (`Observed.swing`). With B of two
-regions, as if nothing were in common, the classes of BreastMNIST were told apart in 15 of 20 pairs
-at n = 200 and μ = 0.5; they are in 92 of 100 or more.
+narrower cuts off more: by the mean length between them, which is at most what the narrower cuts off
+in all, and at most the share that it cuts times the gap. Both are taken as large as their noise may
+hide (`LIMIT`). Of two intervals the same holds at either end; what the means were moved by along
+the line, to make it good, is known, and subtracted. If the centres lie Δ apart, off the line, the
+share p that is clipped goes along by no more than p·‖Δ‖, were all of it cut in the direction of Δ;
+as Δ is noise, of m directions in one, p·‖Δ‖/√m counts. B has the squares of these bounds, those off
+the line spread over all directions: so the mean of δᵀV⁻¹δ is never larger than without them. That
+axes differ, too, as each release has its own, is not in it.
 
 With records so few, or noise so wide, that there is no second moment, or that no region would be
 offered (`NOISY`, which is public), nothing is found different: there what clipping did is not
@@ -37,6 +34,8 @@ from pipeline.inference.coordinates import Placed, placed
 from pipeline.inference.covariance import covariance
 from pipeline.inference.regions import NOISY, is_offered
 from pipeline.inference.released import Released, read
+from pipeline.mean import Observed
+from pipeline.mean.observed import LIMIT
 
 LEVEL = 0.95
 """Confidence of the region of a difference."""
@@ -96,8 +95,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
     whole, apart = _clipping(manifold, *both), np.zeros((manifold.dim, manifold.dim))
     for one in both:
         seen = one.read.observed
-        swing = seen.swing**2 * seen.line
-        whole += one.there(seen.noise + swing + covariance(seen) / seen.n)
+        whole += one.there(seen.noise + covariance(seen) / seen.n)
         apart += one.there(seen.noise + seen.lost + covariance(seen) / seen.n)
     statistic = float(delta @ np.linalg.solve(whole, delta))
     p = float(chi2.sf(statistic, manifold.dim))
@@ -155,17 +153,32 @@ def together(p_values: Sequence[float]) -> float:
 def _clipping(manifold: Manifold, one: Placed, other: Placed) -> FloatArray:
     """Return B, (d, d), what clipping may do to the difference of two samples of one population."""
     first, second = one.read.observed, other.read.observed
-    ends = abs(first.lost_below - second.lost_below) + abs(first.lost_above - second.lost_above)
-    rest = abs(first.lost_rest - second.lost_rest)
     moved = chart_of(manifold).log(first.base, second.base)
-    along = first.axes[: first.lines]
-    moved = moved - moved @ along.T @ along / max(float(np.sum(along**2)), 1e-300)
+    moved = moved - moved @ first.line
     share = max(first.clipped, second.clipped) / math.sqrt(manifold.dim - first.lines)
-    return one.there(
-        first._replace(
-            lost_below=ends,
-            lost_above=ends,
-            lost_rest=rest + share * float(np.linalg.norm(moved)),
-            unsure=abs(first.unsure - second.unsure),
-        ).lost
+    narrow, wide = sorted((first, second), key=lambda seen: seen.worth)
+    gap = (wide.worth - narrow.worth) / 2.0
+    rest = _between(narrow, 0, gap) + share * float(np.linalg.norm(moved))
+    along = 0.0
+    if first.lines:
+        ends = first.interval - second.interval
+        # by how much more the first moves the mean up than the second: below, above
+        below, above = (
+            np.sign(gap) * _between(seen, place, abs(gap))
+            for place, gap, seen in (
+                (1, float(ends[0]), first if ends[0] > 0.0 else second),
+                (2, float(ends[1]), first if ends[1] < 0.0 else second),
+            )
+        )
+        known = second.shift - first.shift
+        along = max(abs(known + x + y) for x in (0.0, float(below)) for y in (0.0, float(above)))
+    return one.there(first.as_covariance(along / first.length, rest / first.worth))
+
+
+def _between(narrow: Observed, place: int, gap: float) -> float:
+    """Return the mean length, in distance, that a clip cuts off up to a wider one, at most."""
+    share, noise = (
+        (narrow.cut, narrow.cut_noise) if place else (narrow.clipped, narrow.clipped_noise)
     )
+    whole = float(narrow.limits[place]) * (narrow.length if place else narrow.worth)
+    return min(whole, min(share + LIMIT * noise, 1.0) * gap)

@@ -2,9 +2,8 @@
 
 The error of a mean is b + x, x ~ N(0, V), in the units of the vectors, in which a vector is its
 place v₀ along the line and v₁ off it. Clipping moves the mean by at most the mean length that it
-cuts (`Observed.lengths`): |b₀| ≤ l, of both ends the longer, and ‖b₁‖ ≤ r, whichever way the
-records lie that are clipped. (Off the line it is told in distance, and taken back with the same
-mean scale: exactly, but for far records, which are taken to be no farther than the region is wide.)
+cuts off (`Observed.bounds`): |b₀| ≤ l, of both ends the longer, and ‖b₁‖ ≤ r, whichever way the
+records lie that are clipped.
 
 **Law.** With g = u₀/√V₀₀ and h = uᵀV⁻¹u − g², the region is {u : ω·g² + h ≤ q}, ω = 1 if V alone
 shapes it. For u = b + x, g and h are independent, g² ~ χ'²₁(b₀²/V₀₀) and
@@ -27,10 +26,9 @@ and Φ(f(0) + s) + Φ(f(0) − s) is at most 2Φ(f(0)) where f(0) ≥ 0, and les
 eigenvalues of N are raised to a least value, for levels of ½ and more.
 
 **Shape.** ω and that least value are public functions of V, l and r: any hold, and those are taken
-whose radius seems least, q being near the mean of the law and two of its standard deviations. But
-along the line the noise counts in full, and half of the scatter at least, V₀₀/ω ≥ (V₀₀ + σ²)/2: far
-records that go unnoticed, and are in neither l nor Σ̂, move the mean along the line. With the noise
-alone in full, of `tiles` at n = 200 and μ = 2 one class was held in 181 of 200 releases.
+whose radius seems least, q being near the mean of the law and two of its standard deviations. Along
+the line the region is wider, ω < 1, where l is large; and never so narrow that the noise does not
+count in full, and half of the scatter, V₀₀/ω ≥ (V₀₀ + σ²)/2.
 """
 
 import math
@@ -58,7 +56,7 @@ class Law(NamedTuple):
     dim : int
         d.
     weight : float
-        ω, 1 or more.
+        ω, above 0.
     line, rest : float
         λ₀ and λ₁.
     """
@@ -91,12 +89,10 @@ class Law(NamedTuple):
         from scipy.optimize import brentq
         from scipy.stats import ncx2
 
-        plain = float(ncx2.ppf(level, self.dim, self.line + self.rest))
-        if self.cdf(self.weight * plain) <= level:  # ω·(g² + h) is never less; equal for ω = 1
-            return self.weight * plain
-        return float(
-            brentq(lambda value: self.cdf(value) - level, 0.0, self.weight * plain, rtol=1e-12)
-        )
+        most = max(self.weight, 1.0) * float(ncx2.ppf(level, self.dim, self.line + self.rest))
+        if self.cdf(most) <= level:  # max(ω, 1)·(g² + h) is never less; equal for ω = 1
+            return most
+        return float(brentq(lambda value: self.cdf(value) - level, 0.0, most, rtol=1e-12))
 
 
 @cache
@@ -126,7 +122,7 @@ def ellipsoid(
     if scatter is not None:
         back = np.linalg.inv(axes)
         whole = whole + back.T @ scatter @ back
-    along, off = bounds(observed)
+    along, off = observed.bounds
     first = whole[:lines, :lines]
     slope = np.linalg.solve(first, whole[:lines, lines:]) if lines else whole[:0]
     values, vectors = np.linalg.eigh(whole[lines:, lines:] - whole[lines:, :lines] @ slope)
@@ -136,7 +132,7 @@ def ellipsoid(
     rest = (off / np.sqrt(raised[:, 0]) + along * np.sqrt(bent)) ** 2
     line = along**2 / float(first[0, 0]) if lines else 0.0
     most = 2.0 * float(first[0, 0] / (first[0, 0] + own[0])) if lines else 1.0
-    weights = np.geomspace(1.0, most, SHAPES if most > 1.0 else 1)
+    weights = np.geomspace(1.0 / (1.0 + line), most, SHAPES if lines else 1)
     squares = axes @ axes.T
     turned = vectors.T @ squares[lines:, lines:] @ vectors
     added = (raised - values) @ np.diag(turned)
@@ -152,13 +148,3 @@ def ellipsoid(
         shape -= (1.0 - 1.0 / weights[j]) * column @ column.T / first[0, 0]
     law = Law(d, float(weights[j]), float(line), float(rest[i]))
     return np.asarray(axes.T @ shape @ axes), law
-
-
-def bounds(observed: Observed) -> tuple[float, float]:
-    """Return l and r, how far clipping moves the mean of the vectors along the line, and off it."""
-    first, others = observed.axes[: observed.lines], observed.axes[observed.lines :]
-    scales = np.linalg.eigvalsh(others @ others.T)
-    worth = math.sqrt(float(np.sum(scales**2) / np.sum(scales)))  # as `Frame.worth`, in these units
-    line, off = observed.lengths
-    along = line / float(np.linalg.norm(first)) if observed.lines else 0.0
-    return along, off / worth

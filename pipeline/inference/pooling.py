@@ -32,7 +32,7 @@ from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.inference.coordinates import Placed, placed, slope
 from pipeline.inference.covariance import covariance
 from pipeline.inference.ellipsoids import Law
-from pipeline.inference.regions import NOISY, Region, is_offered
+from pipeline.inference.regions import NOISY, Region, clipping_of, is_offered
 from pipeline.inference.released import Released
 from pipeline.mean.pooling import Part, pool
 
@@ -95,7 +95,7 @@ def combine(released: Sequence[Released], level: float = 0.95) -> Combined:
     common = pool(parts, spread)
     statistic, freedom = _heterogeneity(hospitals, parts, spread)
     seen = [one.read.observed for one in hospitals]
-    known = level, all(map(is_offered, seen)), max(one.unnoticed for one in seen)
+    known = level, all(map(is_offered, seen)), max(clipping_of(one) for one in seen)
     means = np.stack([one.mean for one in hospitals])
     weighed = np.einsum("kij,kj->i", common.gains, means)
     return Combined(
@@ -157,7 +157,7 @@ def _region(
     estimate: tuple[FloatArray, FloatArray],
     level: float,
     offered: bool,
-    unnoticed: float,
+    clipping: float,
 ) -> Region:
     """Return the region around a place in coordinates at a base."""
     place, error = estimate
@@ -171,5 +171,5 @@ def _region(
         covariance=turned.T @ error @ turned,
         level=level,
         law=Law(manifold.dim),
-        unnoticed=unnoticed,
+        clipping=clipping,
     )

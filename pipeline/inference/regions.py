@@ -1,41 +1,31 @@
 """Where the true mean lies, with a stated confidence: from released values alone.
 
 **Region.** An ellipsoid around the released mean: {x : uᵀW⁻¹u ≤ q}, u = log(centre, x). The error
-is noise, whose covariance S is known exactly, and what clipping does to the mean, of which a bound
-is estimated. For the mean of the very records of the release W = S, and q is the quantile of a
-noncentral χ²_d: the largest for any bias within the bound. For the mean of the population that they
-were drawn from, each by itself, S + Σ̂/n takes the place of S, Σ̂ the estimated covariance of single
-records, and W is of the shape of least radius. See ``ellipsoids.py``.
-
-One number of the bound was tried out: how near the ends of the line records are taken to lie that
-are cut off it, where that cuts most (`mean.spread.NEAR`). Along the line records that are cut above
-move the mean down by their mean length, and those below move it up. By the difference, as the
-histogram says, the mean was moved back (`rounds.observe`), and what is left of it is as large as
-noise leaves unsure: one standard deviation, given the histogram, as a bias enters the law by its
-square. Far records, of which no one knows where along the line they lie, count in full, and so do
-all that a stream clips after its opening, as it moves no mean: the longer of both ends. Off the
-line all lengths count as if they pointed one way. Mostly they cancel to a third, but no release
-says so: the second moment tells how all records lie, and of a retina those that are clipped lie on
-one side. They are estimated, too, from noisy histograms; as they count in full, what is unsure of
-them does not.
+is noise, whose covariance S is known exactly, and what clipping does to the mean. That is at most
+the mean length that clipping cuts off, which each round releases with its mean (overshoots, see
+``mean/second_moment.py``): `Observed.bounds` takes it `LIMIT` deviations of its noise larger than
+it was released. For the mean of the very records of the release W = S, and q is the quantile of a
+noncentral χ²_d: the largest for any bias within the bounds. For the mean of the population that
+they were drawn from, each by itself, S + Σ̂/n takes the place of S, Σ̂ the estimated covariance of
+single records, and W is of the shape of least radius. See ``ellipsoids.py``.
 
 S belongs to the mean before it was shrunk. The released mean is nearer to the truth, by how much
 depends on the truth: the covariance that the shrinkage predicts makes regions far too small.
 
+**What rare images cost.** One image in a hundred that is black, or striped, moves the mean by ten
+times its noise at n·μ = 500, and is found in the noise of no histogram there. A region holds such
+means as often as it says only if it is so wide always, also where all images are alike. No
+procedure escapes. Let a region hold the mean with probability 1 − α whatever the records, and m' be
+the mean when k of the n records are replaced. μ-GDP lets it hold m', for the records as they are,
+with probability Φ(Φ⁻¹(1 − α) − k·μ) at least: in more than half of all releases as long as
+k·μ < Φ⁻¹(1 − α). So with α = 0.1 regions mostly reach to where 1.28/(n·μ) of the records may be
+moved by others, whatever share of μ is spent on finding them. Overshoots are counted with half of
+it, at 0.6 of its length, for nothing.
+
 **Rule.** A region is offered where the noise of the mean, in units of its vectors, is small enough
-(`NOISY`), which is public, and at most a third of the records is estimated to be clipped off the
-line (`CLIPPED`). Beyond that the predicted bias says little; with more noise the shells are noise,
-and regions would be offered by chance, where that estimate happens to be too small.
+(`NOISY`), which is public, and there is a second moment.
 
-**What it cannot know.** Far records that are too few for the noise of the survey to tell, such as
-empty images among a few hundred others, move the mean beyond the bound; `Region.unnoticed` says by
-how much. No rule could mend that: let regions hold the mean m with probability 1 − α whatever the
-records. Of records of which one is replaced by an empty image, of mean m′, the region holds m′ as
-often; μ-GDP lets no event be rarer by more than 2Φ(μ/2) − 1 for the records as they are, so there
-it holds both with probability 2 − 2α − 2Φ(μ/2): in 7 of 10 releases at 95 % and μ = 0.5. All these
-regions are as wide as one image can move the mean, though none may be empty.
-
-``covdp reproduce ours-regions`` measures the coverage on images.
+``covdp reproduce ours-regions`` measures the coverage on images, with rare other images among them.
 """
 
 import math
@@ -57,11 +47,6 @@ from pipeline.inference.released import Read, Released, manifold_of, point_at, r
 from pipeline.mean import Observed
 from pipeline.mean.observed import from_upper
 
-CLIPPED = 1.0 / 3.0
-"""Largest share of records clipped off the line with which a region is offered.
-
-On `tiles`, PneumoniaMNIST and BreastMNIST.
-"""
 NOISY = 0.02
 """Largest σ of the released vectors with which one is: n·μ of 67 with the usual shares.
 
@@ -86,9 +71,8 @@ class Region:
         Confidence.
     law : Law
         Of uᵀW⁻¹u, at worst.
-    unnoticed : float
-        How far the mean may lie beyond it because of far records that went unnoticed in the noise;
-        0 where nothing was clipped along a line.
+    clipping : float
+        How far clipping may have moved the mean at most, in distance; it is in the region.
     """
 
     manifold: Manifold
@@ -97,7 +81,7 @@ class Region:
     covariance: FloatArray
     level: float
     law: Law
-    unnoticed: float
+    clipping: float
 
     @property
     def space(self) -> Manifold:
@@ -175,7 +159,7 @@ class _Where(NamedTuple):
     place: NDArray[np.float64]
     covariance: FloatArray
     law: Law
-    unnoticed: float
+    clipping: float
 
 
 def _of_release(found: Read, of: str, level: float) -> _Where:
@@ -186,7 +170,7 @@ def _of_release(found: Read, of: str, level: float) -> _Where:
     turned = slope(space, seen.base, space.log(seen.base, found.point), found.point)
     covariance_there = turned.T @ whole @ turned
     return _Where(
-        found.manifold, is_offered(seen), found.point, covariance_there, law, seen.unnoticed
+        found.manifold, is_offered(seen), found.point, covariance_there, law, clipping_of(seen)
     )
 
 
@@ -202,7 +186,7 @@ def _of_night(row: Mapping[str, Any], of: str) -> _Where:
     manifold = manifold_of(told, len(coordinates))
     whole = from_upper(np.array(told[of]), manifold.dim)
     place = point_at(manifold, coordinates)
-    return _Where(manifold, told["offered"], place, whole, Law(manifold.dim), told["unnoticed"])
+    return _Where(manifold, told["offered"], place, whole, Law(manifold.dim), told["clipping"])
 
 
 def is_offered(observed: Observed) -> bool:
@@ -222,6 +206,10 @@ def withheld(observed: Observed) -> str:
     if observed.sigma > NOISY:
         times = observed.sigma / NOISY
         return f"the noise is {times:.2g} times too wide to say how much was clipped: n·μ is small"
-    if observed.clipped > CLIPPED:
-        return f"{observed.clipped:.0%} of the records are estimated to be clipped"
     return ""
+
+
+def clipping_of(observed: Observed) -> float:
+    """Return how far clipping may have moved a mean at most, in distance."""
+    along, off = observed.bounds
+    return math.hypot(along * observed.length, off * observed.worth)

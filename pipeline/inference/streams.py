@@ -21,7 +21,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.inference.covariance import covariance
-from pipeline.inference.regions import NOISY, is_offered
+from pipeline.inference.regions import NOISY, clipping_of, is_offered
 from pipeline.mean import Observed, step_costs
 from pipeline.mean.observed import upper
 from pipeline.mean.pooling import pool
@@ -83,7 +83,7 @@ def certainty(stream: Stream, nights: Sequence[Night]) -> dict[str, Any] | None:
     return {
         "manifold": stream.manifold.name,
         "offered": is_offered(found.seen[0]),
-        "unnoticed": max(one.unnoticed for one in found.seen),
+        "clipping": max(clipping_of(one) for one in found.seen),
         "sample": upper(found.sample).tolist(),
         "population": upper(found.sample + found.units).tolist(),
     }

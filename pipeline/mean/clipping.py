@@ -29,14 +29,15 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
-from pipeline.mean.bins import AHEAD, LineBins, ShellBins
+from pipeline.mean.bins import AHEAD, CUTS, LineBins, ShellBins
 from pipeline.mean.choice import Clip, Interval
 from pipeline.mean.frame import Frame
+from pipeline.mean.prior import Prior
 from pipeline.mean.sums import Clipping, Sized, sizes
 
 ROUNDED = 4e-13
 """Share of a ball's radius by which rounding may carry an interval beyond it, within the margin of
-1e-12 (``vector_mean.py``)."""
+2e-12 (``vector_mean.py``)."""
 
 
 def survey_counts(
@@ -88,7 +89,18 @@ def mean_units(clip: Clip, frame: Frame) -> NDArray[np.float64]:
     return units
 
 
-def clipping(clip: Clip, frame: Frame, centre: FloatArray) -> Clipping:
+def reaches(clip: Clip, prior: Prior) -> FloatArray:
+    """Return what overshoots are measured by, (3,): off the ball, to the lower end of the line, up.
+
+    All are public or released. An end that is nearer than a step of the cuts is taken to be one
+    step away: records reach beyond it by rounding alone.
+    """
+    least = prior.step / CUTS
+    below, above = clip.low - prior.span[0], prior.span[1] - clip.high
+    return np.array([prior.farthest, max(below, least), max(above, least)])
+
+
+def clipping(clip: Clip, frame: Frame, centre: FloatArray, prior: Prior) -> Clipping:
     """Return what maps a record to its vector, around `centre` in the axes.
 
     Raises
@@ -104,4 +116,5 @@ def clipping(clip: Clip, frame: Frame, centre: FloatArray) -> Clipping:
             "take a wider ball"
         )
     units = mean_units(clip, frame)
-    return Clipping(centre, units, frame.lines, clip.low, clip.high, clip.weight, clip.radius)
+    interval = clip.low, clip.high, clip.weight
+    return Clipping(centre, units, frame.lines, *interval, clip.radius, reaches(clip, prior))

@@ -13,11 +13,15 @@ from pipeline.geometry import Point
 from pipeline.mean.choice import Clip
 from pipeline.mean.clipping import mean_units
 from pipeline.mean.frame import Frame
-from pipeline.mean.second_moment import FACTOR, second_moment
+from pipeline.mean.second_moment import FACTOR, OVERSHOOT, second_moment
 from pipeline.mean.spread import Spread
 
-CANCELLED = 0.6
-"""Share of the clipped lengths that older versions took for the bias off the line."""
+LIMIT = 1.2
+"""Standard deviations above a mean overshoot that it may have, as regions and tests take it.
+
+By itself that would be missed once in nine; regions hold all the same where it is, as theirs is the
+worst direction. ``covdp reproduce ours-regions`` measures both.
+"""
 
 
 class Observed(NamedTuple):
@@ -50,21 +54,21 @@ class Observed(NamedTuple):
         What clipping, and curvature, are predicted to do to the mean, in distance.
     variance_line, variance_rest : float
         Variance of a coordinate of v along the line and off it, as the histograms say.
-    clipped : float
-        Share of the records that are clipped off the line, as the histograms say.
-    unnoticed : float
-        How far clipping may move the mean when few records lie at the far end of the line, so few
-        that the noise of the survey hides them; no part of the bias.
-    lost_below, lost_above, lost_rest : float
-        Mean length, in distance, by which records are clipped at the lower end of the interval, at
-        its upper end, and off the line, as the histograms say, less what the mean is moved by;
-        curvature counts off the line, too.
-    unsure : float
-        Standard deviation, given the histograms, of what is clipped above less what is below.
-    swing : float
-        Standard deviation of what the mean is moved by, as the noise of the histograms makes it.
+    clipped, cut : float
+        Share of the records that are clipped off the line, and along it, as the histograms say.
+    clipped_noise, cut_noise : float
+        Standard deviation of the noise of a share off the line, and along it.
+    interval : array, shape (2·lines,)
+        Where on the line, from its origin, records are clipped.
+    shift : float
+        By how much the mean is moved up the line, in distance.
     added : float
         What moving the mean adds to the variance of single records along the line.
+    bend : float
+        What curvature may leave of the way to the mean, in distance.
+    overshoots, overshoot_noise : array, shape (1 + 2·lines,), or None
+        Mean length, in units of the vectors, by which records lie outside of the ball, below and
+        above the interval: noised, and the standard deviation of that; None with `moment`.
     """
 
     n: int
@@ -81,13 +85,15 @@ class Observed(NamedTuple):
     variance_line: float
     variance_rest: float
     clipped: float
-    unnoticed: float
-    lost_below: float
-    lost_above: float
-    lost_rest: float
-    unsure: float = 0.0
-    swing: float = 0.0
-    added: float = 0.0
+    cut: float
+    clipped_noise: float
+    cut_noise: float
+    interval: FloatArray
+    shift: float
+    added: float
+    bend: float
+    overshoots: FloatArray | None
+    overshoot_noise: FloatArray | None
 
     @property
     def steps(self) -> FloatArray:
@@ -105,14 +111,43 @@ class Observed(NamedTuple):
         return np.asarray((self.axes.T * (self.sigma * self.steps) ** 2) @ self.axes)
 
     @property
-    def lengths(self) -> tuple[float, float]:
-        """How far clipping moves the mean at most, along the line and off it, as histograms say.
+    def limits(self) -> FloatArray:
+        """The largest mean overshoots that are reckoned with, (1 + 2·lines,), as `overshoots`.
 
-        Records cut above move it down, and those cut below up: along the line by the longer of both
-        at most, of which the square is on average larger by the variance of what is unsure. Off the
-        line by all lengths, should they point one way.
+        No prior is in them: where noise hides rare records, it does so by `LIMIT` of its deviations
+        and no more, wherever they lie. Infinite where none were released.
         """
-        return math.hypot(max(self.lost_below, self.lost_above), self.unsure), self.lost_rest
+        if self.overshoots is None or self.overshoot_noise is None:
+            return np.full(1 + 2 * self.lines, math.inf)
+        return np.asarray(np.maximum(self.overshoots + LIMIT * self.overshoot_noise, 0.0))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """How far clipping moves the mean of the vectors at most, along the line and off it.
+
+        Records cut above move it down, and those cut below up, and by `shift` it was moved already.
+        Off the line all overshoots count as if they pointed one way. 0 where nothing is clipped.
+        """
+        if self.moment is None:
+            return 0.0, 0.0
+        radial, along = float(self.limits[0]), 0.0
+        if self.lines:
+            below, above = self.limits[1:].tolist()
+            moved = self.shift / self.length
+            along = max(above - moved, below + moved)
+        return along, radial + self.bend / self.worth
+
+    @property
+    def length(self) -> float:
+        """The distance of one unit along the line; 1 without one."""
+        return float(np.linalg.norm(self.axes[0])) if self.lines else 1.0
+
+    @property
+    def worth(self) -> float:
+        """The distance of one unit off the line, as `Frame.worth`."""
+        others = self.axes[self.lines :]
+        scales = np.linalg.eigvalsh(others @ others.T)
+        return math.sqrt(float(np.sum(scales**2) / np.sum(scales)))
 
     @property
     def line(self) -> FloatArray:
@@ -122,11 +157,14 @@ class Observed(NamedTuple):
 
     @property
     def lost(self) -> FloatArray:
-        """The squares of both lengths, (d, d), those off the line spread evenly."""
-        line, off = self.lengths
-        d = len(self.axes)
-        rest = off**2 / (d - self.lines)
-        return np.asarray(rest * np.eye(d) + (line**2 - rest) * self.line)
+        """The squares of both `bounds` as a covariance, (d, d), that off the line spread evenly."""
+        return self.as_covariance(*self.bounds)
+
+    def as_covariance(self, along: float, off: float) -> FloatArray:
+        """Return the covariance, (d, d), of errors as large as this, in units of the vectors."""
+        squares = np.full(len(self.axes), off**2 / (len(self.axes) - self.lines))
+        squares[: self.lines] = along**2
+        return np.asarray((self.axes.T * squares) @ self.axes)
 
 
 def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float) -> Observed:
@@ -147,10 +185,15 @@ def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float)
         variance_line=0.0,
         variance_rest=0.0,
         clipped=0.0,
-        unnoticed=0.0,
-        lost_below=0.0,
-        lost_above=0.0,
-        lost_rest=0.0,
+        cut=0.0,
+        clipped_noise=0.0,
+        cut_noise=0.0,
+        interval=np.empty(0),
+        shift=0.0,
+        added=0.0,
+        bend=0.0,
+        overshoots=None,
+        overshoot_noise=None,
     )
 
 
@@ -164,10 +207,23 @@ def of_clip(
     spot: float,
     spread: Spread,
     sigma: float,
+    noises: tuple[float, float],
+    reach: FloatArray,
 ) -> Observed:
-    """Return what a noised mean of vectors, or of pairs, says; `spot` is where the base lies."""
+    """Return what a noised mean of vectors, or of triples, says.
+
+    Parameters
+    ----------
+    spot : float
+        Where the base lies on the line.
+    noises : (float, float)
+        Standard deviation of a share off the line, and along it.
+    reach : array, shape (3,)
+        As in `clipping.reaches`.
+    """
     d, lines = len(frame.into), frame.lines
-    units = mean_units(clip, frame)
+    units, paired, many = mean_units(clip, frame), len(noised) > d, 1 + 2 * lines
+    lengths = np.append(reach[0] / units[-1], reach[1:] / units[0])[:many] / OVERSHOOT
     middle = (clip.low + clip.high) / 2.0 + spread.shift - spot
     off = (clip.gain * units * noised[:d])[lines:] @ frame.back[lines:]
     bent = clip.bend * float(np.linalg.norm(off))
@@ -177,7 +233,7 @@ def of_clip(
         middle=middle * frame.back[:lines].sum(axis=0),
         axes=units[:, np.newaxis] * frame.back,
         vector=noised[:d],
-        moment=second_moment(noised[d:]) if len(noised) > d else None,
+        moment=second_moment(noised[d + many :]) if paired else None,
         sigma=sigma,
         gain=clip.gain,
         lines=lines,
@@ -186,13 +242,15 @@ def of_clip(
         variance_line=spread.line / float(units[0]) ** 2,
         variance_rest=spread.rest / float(units[-1]) ** 2,
         clipped=spread.clipped,
-        unnoticed=spread.unnoticed,
-        lost_below=spread.lost_below,
-        lost_above=spread.lost_above,
-        lost_rest=math.hypot(spread.lost_rest, bent),
-        unsure=spread.unsure,
-        swing=spread.swing,
+        cut=spread.cut,
+        clipped_noise=noises[0],
+        cut_noise=noises[1],
+        interval=np.array([clip.low, clip.high][: 2 * lines]),
+        shift=spread.shift,
         added=spread.added,
+        bend=bent,
+        overshoots=lengths * noised[d : d + many] if paired else None,
+        overshoot_noise=lengths * sigma if paired else None,
     )
 
 
@@ -237,13 +295,9 @@ def as_values(observed: Observed) -> dict[str, Any]:
 
 def from_values(values: Mapping[str, Any]) -> Observed:
     """Return what `as_values` wrote."""
-    # older versions told the predicted biases alone
-    line, rest = values["bias_line"], values["bias_rest"] / CANCELLED
-    lost = {"lost_below": line, "lost_above": line, "lost_rest": rest}
-    known = lost | dict(values)
     found: dict[str, Any] = {
         name: np.array(value, dtype=np.float64) if isinstance(value, list) else value
-        for name, value in known.items()
+        for name, value in values.items()
         if name in Observed._fields
     }
     if found["moment"] is not None:

@@ -32,7 +32,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import Point
 from pipeline.mean.choice import Clip, choose, choose_interval
-from pipeline.mean.clipping import clipping, mean_units, shell_counts, sizes_within
+from pipeline.mean.clipping import clipping, mean_units, reaches, shell_counts, sizes_within
 from pipeline.mean.frame import Frame
 from pipeline.mean.observed import Observed, of_clip, of_whole
 from pipeline.mean.parts import Parts
@@ -204,8 +204,8 @@ def _round(source: _Source, state: _State, step: int, survey: Surveyed) -> _Stat
     if clip.whole:
         mean = _whole_mean(source, state, step + 1)
     else:
-        noise, diameter = source.steps[0].sigma * ROOT, records.region.diameter
-        width = spread(survey, filled, view.bins, clip, frame, noise, diameter, moved=True)
+        noise = source.steps[0].sigma * ROOT
+        width = spread(survey, filled, view.bins, clip, frame, noise, moved=True)
         mean = _clipped_mean(source, state, step + 1, clip, width, seen, centre)
     moved, belief = shrink(mean.offset, mean.covariance, state.belief)
     moved *= min(1.0, records.region.diameter / max(float(np.linalg.norm(moved)), 1e-300))
@@ -250,13 +250,22 @@ def _clipped_mean(
 ) -> _Seen:
     """Observe the mean of clipped records, with their second moment where anything reads it."""
     records, frame, sigma = source.view.records, state.frame, source.steps[step].sigma
-    to = clipping(clip, frame, centre)
+    to = clipping(clip, frame, centre, records.prior)
     paired = source.moment if source.last(step) else source.reshape
     averaged = paired_mean if paired else clipped_mean
     mean = source.release(step, averaged(seen, records.n, to))
     vector, spot = mean.vector[: len(to.units)], place(records.space, frame, state.point)
     observed = of_clip(
-        records.n, state.point, mean.vector, clip, frame, spot=spot, spread=width, sigma=sigma
+        records.n,
+        state.point,
+        mean.vector,
+        clip,
+        frame,
+        spot=spot,
+        spread=width,
+        sigma=sigma,
+        noises=(source.steps[step - 1].sigma * ROOT, source.steps[0].sigma * ROOT),
+        reach=reaches(clip, records.prior),
     )
     told = observe(vector, clip, frame, spot=spot, shift=width.shift, sigma=sigma)
     return _Seen(*told, mean.rho, observed)

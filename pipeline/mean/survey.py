@@ -31,8 +31,6 @@ class Surveyed(NamedTuple):
         The latter as they were released.
     below, above : array, shape (c,)
         Mean length by which records reach below, and above, each cut of the line; one 0 without.
-    far_below, far_above : array, shape (c,)
-        What far records have of these: how far along the line they lie is not known.
     """
 
     line: Smoothed | None
@@ -40,8 +38,6 @@ class Surveyed(NamedTuple):
     far: FloatArray
     below: FloatArray
     above: FloatArray
-    far_below: FloatArray
-    far_above: FloatArray
 
     @property
     def shares(self) -> FloatArray | None:
@@ -71,14 +67,14 @@ def surveyed(
     """Return these shares, and by how much records reach beyond the cuts of the line."""
     along, off = bins
     if along is None or line is None:
-        return Surveyed(line, beyond, far, *(np.zeros(1),) * 4)
+        return Surveyed(line, beyond, far, *(np.zeros(1),) * 2)
     cuts, ends = along.cuts, np.append(off.edges, off.cuts[-1])[off.far :, None]
     low = np.maximum(along.start - AHEAD * ends, cuts[0])
     high = np.minimum(along.start + AHEAD * ends, cuts[-1])
     far_below = beyond @ np.maximum(cuts - low, 0.0)
     far_above = beyond @ np.maximum(high - cuts, 0.0)
     below, above = line.shares @ along.below + far_below, line.shares @ along.above + far_above
-    return Surveyed(line, beyond, far, below, above, far_below, far_above)
+    return Surveyed(line, beyond, far, below, above)
 
 
 def merge(

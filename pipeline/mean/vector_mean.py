@@ -7,14 +7,15 @@ the mean costs its share of the budget, and the shares compose to the whole.
 
 **Numerics.** Let u = 2⁻⁵³. Before it is added a vector goes through fewer than 1000 + d roundings,
 each of which moves it by at most u times its norm, which is at most 1: the computed vectors form a
-set of diameter at most 1 + 1e-12 + du, with intervals that rounding carries beyond their ball, by
-at most 4e-13 of it (`clipping.clipping`). Rounding each of d coordinates to the lattice 2⁻⁴⁰·Z
-(``sums.py``) moves a vector by at most √d·2⁻⁴¹, and so two of them apart by at most √d·2⁻⁴⁰. Counts
+set of diameter at most 1 + 2e-12 + 2du, with intervals that rounding carries beyond their ball, by
+at most 4e-13 of it (`clipping.clipping`), and with products and overshoots, which move by at most
+√3 times as much (``second_moment.py``). Rounding to the lattice 2⁻⁴⁰·Z (``sums.py``) moves two of
+them apart by at most √d·2⁻³⁹ + 2⁻³⁷, as it says there. Counts
 are whole numbers as they are. Sums are exact, so neighbours' sums differ by the one vector that was
 replaced, whatever n is. Dividing by n rounds each coordinate of the mean, of norm at most 1, once:
 by at most u in all, on each of the two data sets. Together
 
-    Δ = (1 + 1e-12 + du + √d·2⁻⁴⁰)/n + 2u.
+    Δ = (1 + 2e-12 + 2du + √d·2⁻³⁹ + 2⁻³⁷)/n + 2u.
 
 What a record is mapped to is a function of that record and of released values alone, to the last
 bit, so nothing else needs a margin. With the lattice's noise the account holds for the floats as
@@ -34,8 +35,8 @@ from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, spli
 
 def vector_diameter(dim: int) -> float:
     """Return the diameter of the set of computed vectors of length `dim`, on the lattice."""
-    lattice = math.sqrt(dim) / PER_UNIT
-    return 1.0 + 1e-12 + dim * UNIT + lattice
+    lattice = (2.0 * math.sqrt(dim) + 8.0) / PER_UNIT
+    return 1.0 + 2e-12 + 2.0 * dim * UNIT + lattice
 
 
 def mean_sensitivity(n: int, dim: int) -> float:

@@ -42,7 +42,7 @@ that is ever said of them (`read_histories`):
 ``point``, ``predicted_error``  the mean of all units so far; null before the opening, and
                                 ``no_point`` says why
 ``certainty``                   what `pipeline.inference.region` reads of a class: ``offered``,
-                                ``unnoticed``, and the covariance of the error of ``point`` against
+                                ``clipping``, and the covariance of the error of ``point`` against
                                 the mean of all units (``sample``) and of the ``population``
 ``windows``                     of 1, 7, 30 and 90 nights: ``first``, ``last``, ``n``, ``point``,
                                 ``offset``, ``variances`` v; the covariance of the noise of

@@ -108,13 +108,15 @@ class Seen(BaseModel):
     variance_line: Size
     variance_rest: Size
     clipped: Annotated[float, Field(strict=True, ge=0, le=1)]
-    unnoticed: Size
-    lost_below: Size = 0.0
-    lost_above: Size = 0.0
-    lost_rest: Size = 0.0
-    unsure: Size = 0.0
-    swing: Size = 0.0
-    added: Size = 0.0
+    cut: Annotated[float, Field(strict=True, ge=0, le=1)]
+    clipped_noise: Size
+    cut_noise: Size
+    interval: Numbers
+    shift: Annotated[float, Field(strict=True, allow_inf_nan=False)]
+    added: Size
+    bend: Size
+    overshoots: Numbers | None
+    overshoot_noise: list[Size] | None
     belief: Basis
 
 
@@ -213,6 +215,13 @@ def _misfits(row: Row, seen: Seen, k: int, found: Document) -> Iterator[str]:
             yield f"observed.{name} has length {length}, not {d}"
     if seen.moment is not None and len(seen.moment) != d * (d + 1) // 2:
         yield f"observed.moment has length {len(seen.moment)}, not {d * (d + 1) // 2}"
+    if len(seen.interval) != 2 * seen.lines:
+        yield f"observed.interval has length {len(seen.interval)}, not {2 * seen.lines}"
+    many = None if seen.moment is None else 1 + 2 * seen.lines
+    for name in ("overshoots", "overshoot_noise"):
+        values = getattr(seen, name)
+        if (None if values is None else len(values)) != many:
+            yield f"observed.{name} must have {many or 'no'} numbers"
     if not (_is_shaped(seen.axes, d) and np.linalg.cond(seen.axes) < SKEWED):
         yield "observed.axes are no basis"
     if not (_is_shaped(seen.belief, d) and _is_symmetric(seen.belief)):

@@ -41,7 +41,7 @@ class Kept(NamedTuple):
 def row_type(stream: Stream, classes: int) -> np.dtype[Any]:
     """Return what the row of a night is: the same for all nights of a stream."""
     (bins, shells), dim = stream.lengths, stream.space.dim
-    products = dim * (dim + 1) // 2
+    products = stream.products
     sizes = zip(RELEASED, (bins, shells, dim, products), strict=True)
     sums = zip(SUMS, (bins, shells, dim + products), strict=True)
     own: list[tuple[Any, ...]] = [("units", "<i8")]

@@ -26,7 +26,7 @@ def regions(rows: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any] | No
         else [row["class_name"], "Not known.", "", "", ""]
         for row in rows
     ]
-    heads = ["Class", "In words", f"These {unit}s", "Population", "Besides, unnoticed"]
+    heads = ["Class", "In words", f"These {unit}s", "Population", "Of it, clipped images"]
     return {"heads": heads, "lines": lines, "text": 2, "long": 1}
 
 
@@ -48,7 +48,7 @@ def _cells(
         name, distance = apart[row["class_name"]]
         words += f"; {_share(here.radius / distance)} of the distance to {name}, the nearest class"
     beyond = region(row, LEVEL, of="population")
-    return [f"{words}.", *map(number, (here.radius, beyond.radius, here.unnoticed))]
+    return [f"{words}.", *map(number, (here.radius, beyond.radius, here.clipping))]
 
 
 def radius_of(row: Mapping[str, Any]) -> tuple[str, Region | None]:

@@ -11,6 +11,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.mean import Observed
 from pipeline.mean.choice import choose, choose_interval
+from pipeline.mean.clipping import reaches
 from pipeline.mean.observed import of_clip
 from pipeline.mean.rounds import EXPECTED, ROOT
 from pipeline.mean.spread import spread
@@ -103,7 +104,7 @@ def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
     steady = _steady(stream, last.epoch.centre)
     filled = merge(shells, survey.far, own / ROOT, noise / ROOT, steady)
     rows = last.w if last.moments is None else np.hstack([last.w, last.moments])
-    diameter, bins, frame = stream.region.diameter, stream.bins, stream.frame
+    bins, frame = stream.bins, stream.frame
     return of_clip(
         last.n,
         last.epoch.centre,
@@ -111,8 +112,10 @@ def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
         clip,
         frame,
         spot=stream.spot(last.epoch.centre),
-        spread=spread(survey, filled, bins, clip, frame, noise, diameter, moved=False),
+        spread=spread(survey, filled, bins, clip, frame, noise, moved=False),
         sigma=stream.noise_of_sum(stream.steps[2].sigma, len(rows)) / last.n,
+        noises=(own, noise),
+        reach=reaches(clip, stream.prior),
     )
 
 

@@ -83,6 +83,12 @@ class Stream:
         survey = survey_counts(nobody, self.spot(self.centre), self.frame, line, shells)
         return len(survey), len(shells.edges) + 1
 
+    @property
+    def products(self) -> int:
+        """How many numbers ride along with w: overshoots and products (``second_moment.py``)."""
+        d = self.space.dim
+        return 1 + 2 * self.frame.lines + d * (d + 1) // 2
+
     def spot(self, point: Point) -> float:
         """Return the place of a point on the line."""
         return place(self.space, self.frame, point)

@@ -81,7 +81,7 @@ class Night:
         On the first night of one.
     survey, shells, w, moment : array or None
         Weighted sums of all nights of their series, noised: counts over √2 in the bins, clipped
-        vectors, and their products as in ``mean/second_moment.py``. None until the opening is past.
+        vectors, and overshoots and products as in ``mean/second_moment.py``. None before that.
     rhos : tuple of float
         ρ-zCDP that the source of noise certifies for the steps of the opening; on a later night,
         for each series, for all that a unit pays in it; NaN where it does not.
@@ -108,9 +108,9 @@ class Private:
     held : array, shape (m, d)
         Coordinates of the units that wait for the opening.
     survey, shells, means : array of uint16, shape (t, m, `LIMBS`)
-        Counts, and 2⁴⁰ times sums of clipped vectors, then 2⁸⁰ times those of their products, of
-        each night of the series: since the opening for the survey, since the epoch began for the
-        others.
+        Counts, and 2⁴⁰ times sums of clipped vectors and overshoots, then 2⁸⁰ times those of their
+        products, of each night of the series: since the opening for the survey, since the epoch
+        began for the others.
     """
 
     held: FloatArray
@@ -147,8 +147,8 @@ class Segment:
         Units of each night.
     shells, w : array, shapes (t, b), (t, d)
         What they released.
-    moments : array, shape (t, d(d + 1)/2), or None
-        The same of the products; None when a night was released by an older version.
+    moments : array, shape (t, e + d(d + 1)/2), or None
+        The same of overshoots and products; None when a night was released by an older version.
     """
 
     epoch: Epoch

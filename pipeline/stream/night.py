@@ -183,7 +183,7 @@ def _added(
     """Return the private sums with one night more; those of an epoch begin with it."""
     frame, (line, shells) = stream.frame, stream.bins
     seen = stream.seen(placed)
-    to = clipping(epoch.clip, frame, stream.in_axes(epoch.centre))
+    to = clipping(epoch.clip, frame, stream.in_axes(epoch.centre), stream.prior)
     part = seen, sizes(seen, to.centre, frame.lines)
     within = sizes_within(part, epoch.clip, frame)
     bins = survey_counts(seen, stream.spot(stream.centre), frame, line, shells)

@@ -58,7 +58,6 @@ def test_a_mean_that_is_all_noise_leaves_the_others_their_regions() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("clipped", 0.4, "40% of the records"),
         ("sigma", 0.05, "2.5 times too wide"),
         ("moment", None, "records seemed to lie far from all others"),
     ],
@@ -92,6 +91,6 @@ def test_a_history_has_the_radius_of_the_latest_release() -> None:
     gain = as_gain(SPACE, where.centre, where.radius)
     cell = _radius(row)
     assert (cell["value"], cell["band"]) == (f"{where.radius:.3g}", f"a gain of {gain:.4g}")
-    row["observed"] |= {"clipped": 0.4}
+    row["observed"] |= {"sigma": 0.05}
     assert _radius(row)["band"] == "not offered"
     assert _radius({"class_name": "a"})["band"] == "not known"

@@ -172,7 +172,7 @@ def test_overshoots_are_the_mean_lengths_outside_of_the_clip(lines: int) -> None
     """Of records that do not overshoot the vector is as it was; of others it is the shorter."""
     rng, dim, n = np.random.default_rng(3), 4, 500
     to = reaching(dim, lines)
-    seen = rng.standard_normal((n, dim)) * 10.0 ** rng.uniform(-1.0, 1.2, (n, 1))
+    seen = rng.standard_normal((n, dim)) * 10.0 ** rng.uniform(-1.0, 0.6, (n, 1))
     size, x = sizes(seen, to.centre, lines), seen[:, 0] * lines
     room = np.sqrt(to.radius**2 - (0.7 * np.clip(x, -1.0, 1.0)) ** 2)
     outside = np.maximum(size - room, 0.0)
@@ -207,7 +207,7 @@ def test_what_a_round_releases_says_how_much_clipping_cuts(
     assert prior.line is not None
     x = records.placed @ prior.line
     low, high = (float(one) for one in np.quantile(x, [0.3, 0.9]))
-    clip = clip_of(low, high, 1.5)
+    clip = clip_of(low, high, 0.3)
     monkeypatch.setattr(rounds, "choose", lambda *_, **__: clip)
     still, loud = (drawn(paired, GDP(mu), 3).told[0].observed for mu in (1e7, 1.0))
     assert still.overshoots is not None
@@ -217,7 +217,7 @@ def test_what_a_round_releases_says_how_much_clipping_cuts(
     assert still.overshoots[0] > 0.0
     np.testing.assert_allclose(still.limits, still.overshoots, atol=1e-4)
     reach = np.array([prior.farthest, low - prior.span[0], prior.span[1] - high])
-    units = np.array([3.0, loud.length, loud.length])
+    units = np.array([0.6, loud.length, loud.length])
     expected = loud.sigma / math.sqrt(NORM) * reach / units
     np.testing.assert_allclose(loud.overshoot_noise, expected, rtol=1e-9)
 

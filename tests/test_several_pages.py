@@ -181,11 +181,11 @@ def test_a_document_from_elsewhere_is_not_trusted(
 ) -> None:
     """A path up as a name stays in the folder and is no markup; what is not sound is warned of.
 
-    That is noise in floats, one population in both releases, and too many clipped records.
+    That is noise in floats, one population in both releases, and noise too wide for a region.
     """
     document = json.loads(hospitals[1].read_text())
     document["settings"] |= {"name": "../../<i>up</i>", "noise": "float", "population": "a"}
-    document["classes"][1]["observed"]["clipped"] = 0.5
+    document["classes"][1]["observed"]["sigma"] = 0.05
     bad, out = tmp_path / "bad.json", tmp_path / "deep" / "out"
     bad.write_text(json.dumps(document))
     assert main(["compare", str(hospitals[0]), str(bad), "--out", str(out), "-q"]) == 0
@@ -197,7 +197,7 @@ def test_a_document_from_elsewhere_is_not_trusted(
     text = text_of(out / "compare.html")
     assert "Not safe to publish" in text
     assert "More than one of them is about the population a." in text
-    assert "Not sound for cells, as in ../../<i>up</i> 50% of the records" in text
+    assert "Not sound for cells, as in ../../<i>up</i> the noise is 2.5 times too wide" in text
     assert "Not sound for <b>tissue" not in text
 
 

@@ -42,8 +42,8 @@ def observed(**fields: Any) -> Observed:
         "shift": 0.0,
         "added": 0.0,
         "bend": 0.0,
-        "overshoots": np.array([0.06, 0.005, 0.0125]),
-        "overshoot_noise": np.zeros(3),
+        "overshoots": np.array([0.03, -0.01, -0.02]),
+        "reach": np.array([1.0, 2.0, 3.0]),
     }
     return Observed(**{**known, **fields})
 
@@ -80,7 +80,7 @@ def test_of_the_records_it_is_exact_for_every_longest_bias(level: float) -> None
     low, high = binom.ppf([1e-8, 1.0 - 1e-8], DRAWS, level)
     for seen in (
         observed(),
-        observed(lines=0, overshoots=np.array([0.06]), overshoot_noise=np.zeros(1)),
+        observed(lines=0, overshoots=np.array([0.03]), reach=np.ones(1)),
     ):
         for seed, bias in enumerate(biases(seen)[::3]):
             longest = bias if seen.lines else np.append(0.6 * seen.bounds[1], 0.8 * bias[1:])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom, chi2, mannwhitneyu, ncx2
+from scipy.stats import binom, chi2, mannwhitneyu
 
 from pipeline import open_dataset
 from pipeline.arrays import FloatArray
@@ -37,13 +37,21 @@ from pipeline.inference.released import read
 from pipeline.mean import AdaptivePlan, Observed, Records, Release, SinglePlan, admit, mean
 from pipeline.mean.observed import LIMIT, as_values, noise_edge, noisy_covariance
 from pipeline.mean.pooling import Part, pool
-from pipeline.mean.second_moment import FACTOR
+from pipeline.mean.second_moment import FACTOR, OVERSHOOT
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.document import observed_values
 
 K, D = 3, 6
 FLAT = MANIFOLDS["spd-log-euclidean"](k=K)
+
+
+REACH = np.array([20.0, 10.0, 30.0])
+
+
+def cutting(*limits: float) -> dict[str, FloatArray]:
+    """Return overshoots off the ball, below and above that may be as large as this at σ = 0.01."""
+    return {"overshoots": limits - LIMIT * REACH * 0.01 / OVERSHOOT, "reach": REACH}
 
 
 def observed(**fields: Any) -> Observed:
@@ -72,8 +80,7 @@ def observed(**fields: Any) -> Observed:
         "shift": 0.0,
         "added": 0.0,
         "bend": 0.0,
-        "overshoots": np.zeros(3),
-        "overshoot_noise": np.zeros(3),
+        **cutting(0.0, 0.0, 0.0),
     }
     return Observed(**{**known, **fields})
 
@@ -235,7 +242,7 @@ def test_regions_are_not_offered_where_nothing_is_known() -> None:
 
 def test_a_region_is_the_ellipsoid_that_it_says() -> None:
     """Points just inside its half-axes are in it, just outside are not; radius and bias too."""
-    seen = observed(overshoots=np.array([0.1, 0.025, 0.075]))
+    seen = observed(**cutting(0.1, 0.025, 0.075))
     found = region(entry(seen), 0.9)
     values, vectors = np.linalg.eigh(found.covariance)
     ends = np.sqrt(found.quantile * values) * vectors
@@ -243,20 +250,17 @@ def test_a_region_is_the_ellipsoid_that_it_says() -> None:
     assert found.contains(inner).all()
     assert not found.contains(outer).any()
     assert found.radius == pytest.approx(np.sqrt(np.mean(np.sum(ends**2, axis=0))))
-    assert found.clipping == pytest.approx(math.hypot(0.3, 0.2))
+    short = (0.1 / 20.0 + 0.025 / 10.0 + 0.075 / 30.0) / 2.0  # vectors are shortened by that
+    assert found.clipping == pytest.approx(math.hypot(4.0 * (0.075 + short), 2.0 * (0.1 + short)))
     np.testing.assert_allclose(found.covariance, seen.noise, rtol=1e-9, atol=1e-15)
-    assert (found.law.line, found.law.rest) == pytest.approx(((0.3 / 0.04) ** 2, (0.2 / 0.02) ** 2))
-    assert found.quantile == pytest.approx(ncx2.ppf(0.9, D, 7.5**2 + 10.0**2))
-    noisy = seen._replace(overshoot_noise=np.array([0.01, 0.0, 0.02]))
-    noisy = noisy._replace(overshoots=noisy.overshoots - LIMIT * noisy.overshoot_noise)
-    again = region(entry(noisy), 0.9)  # what noise may hide is added, for each by itself
-    assert again.law == pytest.approx(found.law)
-    moved = region(entry(seen._replace(shift=0.2)), 0.9)  # 0.3 was cut above, and 0.2 made good
-    assert moved.law.line == pytest.approx((0.3 / 0.04) ** 2)  # as 0.1 was cut below, or was not
-    moved = region(entry(seen._replace(shift=-0.3)), 0.9)
-    assert moved.law.line == pytest.approx((0.6 / 0.04) ** 2)
+    line, rest = ((0.075 + short) / 0.01) ** 2, ((0.1 + short) / 0.01) ** 2
+    assert (found.law.line, found.law.rest) == pytest.approx((line, rest))
+    for shift, along in ((0.2, 0.025 + 0.05), (0.4, 0.025 + 0.1), (-0.3, 0.075 + 0.075)):
+        moved = region(entry(seen._replace(shift=shift)), 0.9)  # by as much too far, or too short
+        assert moved.law.line == pytest.approx(((along + short) / 0.01) ** 2)
+    assert found.law.cdf(found.quantile) == pytest.approx(0.9)
     bent = region(entry(seen._replace(bend=0.1)), 0.9)
-    assert bent.law.rest == pytest.approx((0.3 / 0.02) ** 2)
+    assert bent.law.rest == pytest.approx(((0.1 + short + 0.05) / 0.01) ** 2)
     np.testing.assert_allclose(found.reach(FLAT.exp(found.centre, ends.T)), 0.9, rtol=1e-6)
 
 
@@ -395,7 +399,7 @@ def test_differences_are_found() -> None:
 
 def test_what_is_clipped_of_both_hides_no_difference() -> None:
     """What one clip cuts up to the other counts, and how far the clipped go with their centre."""
-    true = observed(overshoots=np.array([2.5, 0.75, 0.5]), cut=0.5)
+    true = observed(**cutting(2.5, 0.75, 0.5), cut=0.5)
     moved = true._replace(middle=0.3 * true.axes[2])
     plain = two_sample(entry(observed()), entry(observed(middle=moved.middle)))
     alike = two_sample(entry(true), entry(moved))

@@ -25,7 +25,7 @@ from pipeline.inference.covariance import covariance
 from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, admit, prepare, rounds, sums
 from pipeline.mean.bins import LineBins, clipped_moments, line_bins, shell_bins
 from pipeline.mean.frame import build_frame
-from pipeline.mean.observed import Observed, as_values, from_values, of_clip
+from pipeline.mean.observed import LIMIT, Observed, as_values, from_values, of_clip
 from pipeline.mean.second_moment import (
     FACTOR,
     PER_WEIGHT,
@@ -211,15 +211,20 @@ def test_what_a_round_releases_says_how_much_clipping_cuts(
     monkeypatch.setattr(rounds, "choose", lambda *_, **__: clip)
     still, loud = (drawn(paired, GDP(mu), 3).told[0].observed for mu in (1e7, 1.0))
     assert still.overshoots is not None
-    assert loud.overshoot_noise is not None
+    assert loud.overshoots is not None
+    assert loud.reach is not None
     expected = np.maximum(low - x, 0.0).mean(), np.maximum(x - high, 0.0).mean()
     np.testing.assert_allclose(still.overshoots[1:] * still.length, expected, rtol=1e-4)
     assert still.overshoots[0] > 0.0
     np.testing.assert_allclose(still.limits, still.overshoots, atol=1e-4)
     reach = np.array([prior.farthest, low - prior.span[0], prior.span[1] - high])
     units = np.array([0.6, loud.length, loud.length])
-    expected = loud.sigma / math.sqrt(NORM) * reach / units
-    np.testing.assert_allclose(loud.overshoot_noise, expected, rtol=1e-9)
+    np.testing.assert_allclose(loud.reach, np.maximum(reach / units, 1.0), rtol=1e-9)
+    more = loud.limits - np.maximum(loud.overshoots, 0.0)
+    assert (more <= LIMIT * loud.sigma / math.sqrt(NORM) * loud.reach * (1.0 + 1e-9)).all()
+    away = (loud.overshoots - still.overshoots) / (loud.sigma / math.sqrt(NORM) * loud.reach)
+    assert (np.abs(away) < 5.0).all()
+    assert np.abs(away).max() > 0.01
 
 
 @given(st.data())

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
-from pipeline.mean.bins import AHEAD, CUTS, LineBins, ShellBins
+from pipeline.mean.bins import AHEAD, LineBins, ShellBins
 from pipeline.mean.choice import Clip, Interval
 from pipeline.mean.frame import Frame
 from pipeline.mean.prior import Prior
@@ -89,15 +89,15 @@ def mean_units(clip: Clip, frame: Frame) -> NDArray[np.float64]:
     return units
 
 
-def reaches(clip: Clip, prior: Prior) -> FloatArray:
+def reaches(clip: Clip, frame: Frame, prior: Prior) -> FloatArray:
     """Return what overshoots are measured by, (3,): off the ball, to the lower end of the line, up.
 
-    All are public or released. An end that is nearer than a step of the cuts is taken to be one
-    step away: records reach beyond it by rounding alone.
+    All are public or released. None is shorter than the unit of the vector: so it is measured with
+    about the noise that the mean has, and its vector is shortened by little where an end is near.
     """
-    least = prior.step / CUTS
+    units = mean_units(clip, frame)
     below, above = clip.low - prior.span[0], prior.span[1] - clip.high
-    return np.array([prior.farthest, max(below, least), max(above, least)])
+    return np.maximum([prior.farthest, below, above], [units[-1], units[0], units[0]])
 
 
 def clipping(clip: Clip, frame: Frame, centre: FloatArray, prior: Prior) -> Clipping:
@@ -117,4 +117,4 @@ def clipping(clip: Clip, frame: Frame, centre: FloatArray, prior: Prior) -> Clip
         )
     units = mean_units(clip, frame)
     interval = clip.low, clip.high, clip.weight
-    return Clipping(centre, units, frame.lines, *interval, clip.radius, reaches(clip, prior))
+    return Clipping(centre, units, frame.lines, *interval, clip.radius, reaches(clip, frame, prior))

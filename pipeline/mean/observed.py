@@ -66,9 +66,9 @@ class Observed(NamedTuple):
         What moving the mean adds to the variance of single records along the line.
     bend : float
         What curvature may leave of the way to the mean, in distance.
-    overshoots, overshoot_noise : array, shape (1 + 2·lines,), or None
+    overshoots, reach : array, shape (1 + 2·lines,), or None
         Mean length, in units of the vectors, by which records lie outside of the ball, below and
-        above the interval: noised, and the standard deviation of that; None with `moment`.
+        above the interval, noised; and what it was measured by. None with `moment`.
     """
 
     n: int
@@ -93,7 +93,7 @@ class Observed(NamedTuple):
     added: float
     bend: float
     overshoots: FloatArray | None
-    overshoot_noise: FloatArray | None
+    reach: FloatArray | None
 
     @property
     def steps(self) -> FloatArray:
@@ -117,25 +117,30 @@ class Observed(NamedTuple):
         No prior is in them: where noise hides rare records, it does so by `LIMIT` of its deviations
         and no more, wherever they lie. Infinite where none were released.
         """
-        if self.overshoots is None or self.overshoot_noise is None:
+        if self.overshoots is None or self.reach is None:
             return np.full(1 + 2 * self.lines, math.inf)
-        return np.asarray(np.maximum(self.overshoots + LIMIT * self.overshoot_noise, 0.0))
+        noise = self.reach * self.sigma / OVERSHOOT
+        return np.asarray(np.maximum(self.overshoots + LIMIT * noise, 0.0))
 
     @property
     def bounds(self) -> tuple[float, float]:
         """How far clipping moves the mean of the vectors at most, along the line and off it.
 
         Records cut above move it down, and those cut below up, and by `shift` it was moved already.
-        Off the line all overshoots count as if they pointed one way. 0 where nothing is clipped.
+        Off the line all overshoots count as if they pointed one way. A vector of length ½ or less
+        was shortened by the square of its overshoots over their reach at most, so by less than
+        their sum: as 1 − t² of it leaves room for them (``second_moment.py``). 0 where nothing is
+        clipped.
         """
-        if self.moment is None:
+        if self.moment is None or self.reach is None:
             return 0.0, 0.0
-        radial, along = float(self.limits[0]), 0.0
+        shortened = 0.5 * float(np.sum(self.limits / self.reach))
+        radial, along = float(self.limits[0]), -shortened
         if self.lines:
             below, above = self.limits[1:].tolist()
             moved = self.shift / self.length
             along = max(above - moved, below + moved)
-        return along, radial + self.bend / self.worth
+        return along + shortened, radial + shortened + self.bend / self.worth
 
     @property
     def length(self) -> float:
@@ -193,7 +198,7 @@ def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float)
         added=0.0,
         bend=0.0,
         overshoots=None,
-        overshoot_noise=None,
+        reach=None,
     )
 
 
@@ -223,7 +228,7 @@ def of_clip(
     """
     d, lines = len(frame.into), frame.lines
     units, paired, many = mean_units(clip, frame), len(noised) > d, 1 + 2 * lines
-    lengths = np.append(reach[0] / units[-1], reach[1:] / units[0])[:many] / OVERSHOOT
+    lengths = np.append(reach[0] / units[-1], reach[1:] / units[0])[:many]
     middle = (clip.low + clip.high) / 2.0 + spread.shift - spot
     off = (clip.gain * units * noised[:d])[lines:] @ frame.back[lines:]
     bent = clip.bend * float(np.linalg.norm(off))
@@ -249,8 +254,8 @@ def of_clip(
         shift=spread.shift,
         added=spread.added,
         bend=bent,
-        overshoots=lengths * noised[d : d + many] if paired else None,
-        overshoot_noise=lengths * sigma if paired else None,
+        overshoots=lengths * noised[d : d + many] / OVERSHOOT if paired else None,
+        reach=lengths if paired else None,
     )
 
 

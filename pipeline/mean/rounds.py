@@ -265,7 +265,7 @@ def _clipped_mean(
         spread=width,
         sigma=sigma,
         noises=(source.steps[step - 1].sigma * ROOT, source.steps[0].sigma * ROOT),
-        reach=reaches(clip, records.prior),
+        reach=reaches(clip, frame, records.prior),
     )
     told = observe(vector, clip, frame, spot=spot, shift=width.shift, sigma=sigma)
     return _Seen(*told, mean.rho, observed)

@@ -24,8 +24,8 @@ all of it where nothing is cut off. **Two such triples are at most 1 apart.** Wi
 of the other, P ≤ (√a + √b)², where the parabola still grows, so with p = √(ab) ≤ 1 the pairs are at
 most (√a + √b)²/4 + (a − b)²/8 = (a + b)/4 + p/2 + (a² + b²)/8 − p²/4 apart, squared; and as no
 overshoot is negative, ‖h − h'‖² ≤ ‖h‖² + ‖h'‖² ≤ 3/4 − (a + b)/4 − (a² + b²)/8. The sum of both is
-at most 3/4 + p/2 − p²/4 ≤ 1. A record far away is shortened most, and in the mean it is the shorter
-by less than the radius, of which it is many away. One whose overshoots are longer than √(3/8)
+at most 3/4 + p/2 − p²/4 ≤ 1. With overshoots of √(3/8)·t together 1 − t² of v is left at least, as
+y = 1 − t² has y²/4 + y⁴/8 ≤ 3y/8. One whose overshoots are longer than √(3/8)
 together is counted with less: so one at its reach off the line and at the end of the line as well
 counts for 1/√2 of both, though no image is at both.
 

@@ -116,7 +116,7 @@ class Seen(BaseModel):
     added: Size
     bend: Size
     overshoots: Numbers | None
-    overshoot_noise: list[Size] | None
+    reach: Annotated[list[Divisor], Field(max_length=3)] | None
     belief: Basis
 
 
@@ -218,7 +218,7 @@ def _misfits(row: Row, seen: Seen, k: int, found: Document) -> Iterator[str]:
     if len(seen.interval) != 2 * seen.lines:
         yield f"observed.interval has length {len(seen.interval)}, not {2 * seen.lines}"
     many = None if seen.moment is None else 1 + 2 * seen.lines
-    for name in ("overshoots", "overshoot_noise"):
+    for name in ("overshoots", "reach"):
         values = getattr(seen, name)
         if (None if values is None else len(values)) != many:
             yield f"observed.{name} must have {many or 'no'} numbers"

@@ -115,7 +115,7 @@ def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
         spread=spread(survey, filled, bins, clip, frame, noise, moved=False),
         sigma=stream.noise_of_sum(stream.steps[2].sigma, len(rows)) / last.n,
         noises=(own, noise),
-        reach=reaches(clip, stream.prior),
+        reach=reaches(clip, frame, stream.prior),
     )
 
 

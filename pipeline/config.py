@@ -51,10 +51,19 @@ class SeriesConfig(Record):
     n_other: Count | None = Field(
         None, description="records of the second release; kind tests only"
     )
+    budget_other: Positive | None = Field(
+        None, description="budget of the second release; kind tests only"
+    )
     change: str = Field(
         "none", description="what the second release is of, beside the class; kind tests only"
     )
     amount: float = Field(0.0, description="how much is changed; kind tests only")
+    rare: str = Field(
+        "none", description="images unlike the class among its own; kinds regions and tests only"
+    )
+    rare_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="expected share of these; kinds regions and tests only"
+    )
     hospitals: tuple[Count, ...] = Field(
         (1,), min_length=1, description="sizes of hospitals, as ratios; kind hospitals only"
     )

@@ -1,10 +1,10 @@
 """What is refused before anything is computed: names and combinations that mean nothing."""
 
-from pipeline.config import ExperimentConfig
+from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.datasets import find_card
 from pipeline.descriptors import DESCRIPTORS, domain_of, require_made_for
 from pipeline.errors import ConfigError, require_known
-from pipeline.experiments.changes import CHANGES
+from pipeline.experiments.changes import CHANGES, RARE
 from pipeline.experiments.classifiers import CLASSIFIERS
 from pipeline.experiments.comparisons import OTHER, SAME
 from pipeline.experiments.images import require_public
@@ -31,11 +31,7 @@ def check(config: ExperimentConfig) -> None:
     if config.kind in WORK and WORK[config.kind].on_images and not config.on_images:
         raise ConfigError(f"kind {config.kind} runs on images; name a dataset in place of [source]")
     for series in config.mechanisms:
-        require_known("change", series.change, [SAME, OTHER, *CHANGES], "ours-tests.toml has some")
-        require_known("classifier", series.classifier, CLASSIFIERS, "ours-classify.toml has all")
-        require_known("kind of records", series.records, UNITS, "ours-persons.toml has one of each")
-        for name in (series.mechanism, series.footpoint_mechanism):
-            require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
+        _check_series(series)
     if config.composition is not None:
         for definition in config.composition.definitions:
             require_known("definition", definition, DEFINITIONS, "the README lists them")
@@ -53,6 +49,20 @@ def check(config: ExperimentConfig) -> None:
         _check_images(config)
     for manifold in config.manifolds:
         _check_combinations(config, manifold)
+
+
+def _check_series(series: SeriesConfig) -> None:
+    require_known("change", series.change, [SAME, OTHER, *CHANGES], "ours-tests.toml has some")
+    require_known("kind of rare images", series.rare, [SAME, *RARE], "ours-regions.toml has all")
+    if series.rare_share and series.of != "sample":
+        raise ConfigError(
+            f"series {series.series!r}: where rare images lie among those of a class only the mean "
+            f'of the sample is known, found of = "{series.of}"; write of = "sample"'
+        )
+    require_known("classifier", series.classifier, CLASSIFIERS, "ours-classify.toml has all")
+    require_known("kind of records", series.records, UNITS, "ours-persons.toml has one of each")
+    for name in (series.mechanism, series.footpoint_mechanism):
+        require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
 
 
 def _check_scale(config: ExperimentConfig) -> None:

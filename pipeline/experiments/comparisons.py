@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.config import SeriesConfig
-from pipeline.experiments.changes import CHANGES
+from pipeline.descriptors import describe
+from pipeline.experiments.changes import CHANGES, rare_images
 from pipeline.experiments.images import described, image_setting, open_images
 from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream_seed
 from pipeline.experiments.persons import ClassData, records_of
 from pipeline.experiments.run import Run
-from pipeline.experiments.samples import draw_sample, place, release
+from pipeline.experiments.samples import draw_mixed, place, release
 from pipeline.geometry import Point
 from pipeline.inference import two_sample
 
@@ -28,10 +29,11 @@ SAME, OTHER = "none", "class"
 
 
 class Populations(NamedTuple):
-    """A class, and what it is compared with, by what was changed and how much."""
+    """A class, what it is compared with by what was changed and how much, and rare records."""
 
     data: ClassData
     others: Mapping[tuple[str, float], Point]
+    rare: Mapping[str, Point]
 
     @property
     def name(self) -> str:
@@ -66,7 +68,13 @@ def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
         others[kind, amount] = records(
             label, lambda images, w=work, a=amount, r=rng: w(images, a, r)
         )
-    return Populations(ClassData(label, name, records(label)), others), setting
+    rare, shape = dict[str, Point](), open_images(run).shape
+    for kind in dict.fromkeys(series.rare for series in run.config.mechanisms):
+        if kind != SAME:
+            rng = np.random.default_rng(stream_seed(run.config, f"{label}/{kind}"))
+            points = describe(rare_images(kind, shape, rng), run.config.descriptor, run.config.eta)
+            rare[kind] = place(points, setting)
+    return Populations(ClassData(label, name, records(label)), others, rare), setting
 
 
 def run_comparisons(
@@ -87,12 +95,20 @@ def columns(populations: Populations, cell: Cell, setting: Setting) -> dict[str,
     n, many = series.n or len(one), series.n_other or series.n or len(other)
     known = describe_cell(data, n, cell, setting)
     rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
+    second = budget if series.budget_other is None else setting.config.budget(series.budget_other)
+    rare = populations.rare.get(series.rare)
     found, times = [], setting.repetitions(series)
     started = perf_counter()
     for _ in range(times):
         pair = [
-            release(draw_sample(placed, size, rng), budget, series.plan, setting, rng)
-            for placed, size in ((one, n), (other, many))
+            release(
+                draw_mixed(placed, rare, series.rare_share, size, rng),
+                budget_of_one,
+                series.plan,
+                setting,
+                rng,
+            )
+            for placed, size, budget_of_one in ((one, n, budget), (other, many, second))
         ]
         found.append(two_sample(*pair))
     p = np.array([test.p_value for test in found])

@@ -65,7 +65,7 @@ WORK: dict[str, Work] = {
     # a clock read while another class draws would say nothing
     "timing": Work(time_cells, parallel=False),
     "nights": Work(run_nights),
-    "regions": Work(run_regions),
+    "regions": Work(run_regions, read=read_populations, on_images=True),
     "tests": Work(run_comparisons, read=read_populations, on_images=True),
     "hospitals": Work(run_hospitals),
     "classifiers": Work(run_classifiers, read=read_classes, on_images=True, together=True),

@@ -1,7 +1,8 @@
 """Regions of released means, measured: how far the level must go for them to hold the true mean.
 
 In each repetition n records are drawn from a class, with replacement, and released with their
-second moment. The class is the population: its mean is known, as is that of the records drawn.
+second moment. The class is the population: its mean is known, as is that of the records drawn. Some
+of the records may be of rare images unlike the class: then it is the mean of those drawn alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,44 +11,45 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.experiments.comparisons import Populations
 from pipeline.experiments.montecarlo import Cell, Setting, describe_cell
-from pipeline.experiments.persons import ClassData, records_of
-from pipeline.experiments.samples import draw_sample, release, space_of
+from pipeline.experiments.samples import draw_mixed, release, space_of
 from pipeline.inference import region
-from pipeline.mean import Records, admit
+from pipeline.mean import admit
 
 LEVEL = 0.95
 """Confidence whose radius is written down."""
 
 
 def run_regions(
-    data: ClassData,
+    populations: Populations,
     setting: Setting,
     pending: Sequence[Cell],
     write: Callable[[Cell, dict[str, Any]], Any],
 ) -> None:
     """Compute the `pending` cells of one class and hand each one's columns to `write`."""
-    points = records_of(data, "persons", setting.manifold)
-    records = admit(points, domain=setting.domain, manifold=setting.manifold)
     for cell in pending:
-        write(cell, columns(data, records, cell, setting))
+        write(cell, columns(populations, cell, setting))
 
 
-def columns(data: ClassData, records: Records, cell: Cell, setting: Setting) -> dict[str, Any]:
+def columns(populations: Populations, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Return the rows of one cell: a region a repetition, offered or not."""
-    n = cell.series.n or records.n
+    data, series, space = populations.data, cell.series, space_of(setting)
+
+    def mean_of(records: Any) -> Any:
+        return admit(records, domain=setting.domain, manifold=space).frechet.point
+
+    n = series.n or len(data.points)
     known = describe_cell(data, n, cell, setting)
     rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
-    of, space = cell.series.of, space_of(setting)
-    whole, rows = records.frechet.point, list[tuple[float, float, float, bool]]()
-    started, times = perf_counter(), setting.repetitions(cell.series)
+    whole, rows = mean_of(data.points), list[tuple[float, float, float, bool]]()
+    started, times = perf_counter(), setting.repetitions(series)
+    rare = populations.rare.get(series.rare)
     for _ in range(times):
-        drawn = draw_sample(records.placed, n, rng)
-        released = release(drawn, budget, cell.series.plan, setting, rng)
-        true = whole
-        if of == "sample":
-            true = admit(drawn, domain=setting.domain, manifold=space).frechet.point
-        found = region(released, LEVEL, of=of)
+        drawn = draw_mixed(data.points, rare, series.rare_share, n, rng)
+        released = release(drawn, budget, series.plan, setting, rng)
+        true = mean_of(drawn) if series.of == "sample" else whole
+        found = region(released, LEVEL, of=series.of)
         away = space.log(found.centre, true)
         reach = float(found.reach(true))
         rows.append((float(np.linalg.norm(away)), found.radius, reach, found.offered))

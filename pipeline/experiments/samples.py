@@ -26,6 +26,17 @@ def draw_sample(placed: Point, n: int, rng: np.random.Generator) -> Point:
     return np.asarray(placed[rng.integers(len(placed), size=n)])
 
 
+def draw_mixed(
+    placed: Point, rare: Point | None, share: float, n: int, rng: np.random.Generator
+) -> Point:
+    """Return n records, drawn with replacement; each is of the rare ones with this probability."""
+    drawn = draw_sample(placed, n, rng)
+    if rare is not None:
+        others = np.flatnonzero(rng.random(n) < share)
+        drawn[others] = draw_sample(rare, len(others), rng)
+    return drawn
+
+
 def release(
     placed: Point, budget: Budget, plan: Plan, setting: Setting, rng: np.random.Generator
 ) -> Release:

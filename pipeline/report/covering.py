@@ -14,6 +14,8 @@ RARE = 0.0228
 """How rare a coverage must be to count against its level: as two standard errors below it."""
 LEVEL = 0.05
 """Level of the tests whose power is claimed."""
+CONFIDENCE = 0.95
+"""Of the regions that are said to hold a mean."""
 
 Claim = Mapping[str, Any]
 
@@ -81,6 +83,19 @@ def _covers(level: float, cell: Table) -> Held | None:
     return Held(holds, f"{number(100 * share)} % of {len(reach)}", share, RARE)
 
 
+def _holds(least: float, cell: Table) -> Held | None:
+    """Say whether regions of `CONFIDENCE` hold the mean at least as often as `least`."""
+    from scipy.stats import binom
+
+    reach = cell["reach"][cell["offered"] > 0]
+    if len(reach) < FEWEST:
+        return None
+    inside = int((reach <= CONFIDENCE).sum())
+    share = inside / len(reach)
+    holds = bool(binom.cdf(inside, len(reach), least) > RARE)
+    return Held(holds, f"{number(100 * share)} % of {len(reach)}", share, RARE)
+
+
 def _fits(most: float, cell: Table) -> Held | None:
     offered = cell["offered"] > 0
     if not offered.any():
@@ -108,6 +123,22 @@ def _is_seldom_false(level: float, cell: Table) -> Held | None:
     return Held(found <= most, f"{number(100 * found / many)} %", found / many, chance)
 
 
+def _is_seldom_alarmed(most: float, cell: Table) -> Held | None:
+    """Say whether p-values of `LEVEL` or less are no more frequent than `most`."""
+    from scipy.stats import binom
+
+    values = cell["p_value"][np.isfinite(cell["p_value"])]
+    many = len(values)
+    if not many:
+        return None
+    found = int((values <= LEVEL).sum())
+    holds = found <= most * many + 2.0 * (many * most * (1.0 - most)) ** 0.5
+    chance = float(
+        binom.sf(int(most * many + 2.0 * (many * most * (1.0 - most)) ** 0.5), many, most)
+    )
+    return Held(holds, f"{number(100 * found / many)} %", found / many, chance)
+
+
 def _finds(share: float, cell: Table) -> Held:
     found = float((cell["p_value"] <= LEVEL).mean())
     return Held(found >= share, f"{number(100 * found)} %", found)
@@ -131,6 +162,8 @@ def _is_near(most: float, cell: Table) -> Held | None:
 
 JUDGED: Mapping[str, Callable[[float, Table], Held | None]] = {
     "coverage": _covers,
+    "held": _holds,
+    "alarms": _is_seldom_alarmed,
     "radius": _fits,
     "offered": _offers,
     "false": _is_seldom_false,
@@ -139,7 +172,13 @@ JUDGED: Mapping[str, Callable[[float, Table], Held | None]] = {
     "behind": _is_near,
 }
 """Column of a claim → what it says of a cell; None where too little was offered."""
-NEEDED = {"false": "p_value", "power": "p_value", "auc": "auc", "behind": "auc"}
+NEEDED = {
+    "false": "p_value",
+    "alarms": "p_value",
+    "power": "p_value",
+    "auc": "auc",
+    "behind": "auc",
+}
 """Column of a claim → the column of the rows that it rests on, where that is not ``offered``."""
 
 

@@ -296,7 +296,7 @@ def test_statement_says_all_that_a_claim_needs():
     for phrase in [
         "one image", "replace one", "0.5-GDP", "1e-05)-DP", "central", "the footpoint",
         "normal: 3884", "at most 3 images a person: 1.5-GDP", "floating point", "the time",
-        "label of every image",
+        "the class of every image",
     ]:  # fmt: skip
         assert phrase in text
     assert statement.equivalent.delta == 1e-5

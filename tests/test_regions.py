@@ -25,7 +25,7 @@ def short(folder: Path) -> Path:
     head, rest = text.split("[[datasets]]", 1)
     series = rest.split("[[mechanisms]]")
     claims = text[text.index("[[claims]]") :]
-    chosen = [one for one in series if "n = 1000" in one]
+    chosen = [one for one in series if 'n = 1000"' in one]
     assert len(chosen) == 2
     head = head.replace('"ours-regions"', '"short"').replace("[0.1, 0.5, 2.0]", "[0.005, 2.0]")
     tiles = '[[datasets]]\nname = "tiles"\nclasses = [2]\n\n'

@@ -26,8 +26,8 @@ from pipeline.privacy import Budget
 RECORDS = 4
 """Size n of the data sets; one of the records is replaced."""
 ENDS: tuple[Sequence[float], ...] = (
-    [10.5, 9, 9, 9, 0],
-    [-13.8, -13.8, -13.8, -13.8, 0],
+    [8.2, 6.4, 6.4, 5.8, 2.6],
+    [-0.3, -1.6, -1.6, -2.2, 2.6],
     [7, 5, 5, 4, 4],
 )
 """Logarithms of eigenvalues: the two ends that what is replaced moves between, and all others."""

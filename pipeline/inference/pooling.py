@@ -1,16 +1,18 @@
 """Releases of several hospitals put together: no image moves, and no privacy is spent.
 
-Each hospital's mean before it was shrunk, u_i = m_i + N(0, V_i), V_i = S_i + B_i of its noise and,
-squared and spread evenly, of what clipping may do (`Observed.lost`), is a part; the covariance Σ of
-single records is the mean of the Σ̂_i by size. That clipping does its worst in each hospital, and
-the same in all, is not reckoned with, as it is for one (``ellipsoids.py``).
+Each hospital's mean before it was shrunk, u_i = m_i + an error of noise, S_i, and of what clipping
+did, is a part; the covariance Σ of single records is the mean of the Σ̂_i by size.
 
 **Mean of all** records: Σ f_i·r_i of the released means r_i, f_i the share of hospital i in all
-records, with V = Σ f_i²·V_i; whatever they differ by. **Common mean**, of one population:
-Σ G_i·r_i, weighted by the precisions of the u_i, the scatter of samples counted, so much nearer
-where one hospital saw little (``mean/pooling.py``). Both are of released means, which are nearer
-than the u_i; their regions are as wide as of these, as that of one release is. **Heterogeneity**:
-Cochran's Q = Σ (u_i − m)ᵀ(V_i + Σ/n_i)⁻¹(u_i − m), m = Σ G_i·u_i, is χ² with d·(k − 1) degrees of
+records; whatever they differ by. **Common mean**, of one population: Σ G_i·r_i, weighted by the
+precisions that are predicted of the u_i, the scatter of samples counted, so much nearer where one
+hospital saw little (``mean/pooling.py``). Their errors are the sum of the noises, and of what
+clipping may do to all in the same way (`pooled_clipping`). Both are of released means, which are
+nearer than the u_i; their regions are as wide as of these, as that of one release is.
+
+**Heterogeneity**:
+Cochran's Q = Σ (u_i − m)ᵀ(V_i + Σ/n_i)⁻¹(u_i − m), V_i = S_i + B_i
+with `Observed.lost`, m their mean by precision, is χ² with d·(k − 1) degrees of
 freedom where the k hospitals are of one population; as V_i is on the safe side, Q is smaller. Where
 it is too large there is no common mean. Hospitals whose noise is too wide for a region (`NOISY`) do
 not enter Q, as what clipping did to them is not known: with fewer than two others nothing is found
@@ -34,6 +36,7 @@ from pipeline.inference.covariance import covariance
 from pipeline.inference.ellipsoids import Law
 from pipeline.inference.regions import NOISY, Region, clipping_of, is_offered
 from pipeline.inference.released import Released
+from pipeline.mean.observed import pooled_clipping
 from pipeline.mean.pooling import Part, pool
 
 
@@ -90,18 +93,17 @@ def combine(released: Sequence[Released], level: float = 0.95) -> Combined:
     if not 0.0 < level < 1.0:
         raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
     manifold, base, hospitals = placed(released, least=2)
-    parts = [_part(one) for one in hospitals]
-    spread = _spread(hospitals)
-    common = pool(parts, spread)
-    statistic, freedom = _heterogeneity(hospitals, parts, spread)
     seen = [one.read.observed for one in hospitals]
+    spread, sizes = _spread(hospitals), np.array([one.n for one in seen], dtype=np.float64)
+    gains = pool([_part(one, one.read.observed.predicted) for one in hospitals], spread).gains
+    parts = [_part(one, one.read.observed.noise + one.read.observed.lost) for one in hospitals]
+    statistic, freedom = _heterogeneity(hospitals, parts, spread)
     known = level, all(map(is_offered, seen)), max(clipping_of(one) for one in seen)
-    means = np.stack([one.mean for one in hospitals])
-    weighed = np.einsum("kij,kj->i", common.gains, means)
+    shares = (sizes / sizes.sum())[:, np.newaxis, np.newaxis] * np.eye(manifold.dim)
     return Combined(
         n=sum(part.n for part in parts),
-        all=_region(manifold, base, _by_size(means, parts), *known),
-        common=_region(manifold, base, (weighed, common.of_law), *known),
+        all=_region(manifold, base, _weighed(hospitals, shares, None), *known),
+        common=_region(manifold, base, _weighed(hospitals, gains, spread), *known),
         statistic=statistic,
         freedom=freedom,
         p_value=float(chi2.sf(statistic, freedom)) if freedom else 1.0,
@@ -126,9 +128,21 @@ def _heterogeneity(
     return statistic, len(spread) * (len(told) - 1)
 
 
-def _part(one: Placed) -> Part:
-    seen = one.read.observed
-    return Part(seen.n, one.unshrunk, one.there(seen.noise + seen.lost))
+def _part(one: Placed, error: FloatArray) -> Part:
+    return Part(one.read.observed.n, one.unshrunk, one.there(error))
+
+
+def _weighed(
+    hospitals: Sequence[Placed], gains: FloatArray, spread: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return Σ G_i·r_i, and the covariance of its error; `spread` where samples scatter, too."""
+    seen = [one.read.observed for one in hospitals]
+    mean, error = np.zeros(len(gains[0])), np.zeros_like(gains[0])
+    for gain, one, part in zip(gains, hospitals, seen, strict=True):
+        own = one.there(part.noise) + (0.0 if spread is None else spread / part.n)
+        mean, error = mean + gain @ one.mean, error + gain @ own @ gain.T
+    clipping = pooled_clipping(seen, [float(np.trace(gain)) / len(gain) for gain in gains])
+    return mean, error + hospitals[0].there(clipping)
 
 
 def _spread(hospitals: Sequence[Placed]) -> FloatArray:
@@ -141,14 +155,6 @@ def _spread(hospitals: Sequence[Placed]) -> FloatArray:
         )
     spreads = [one.there(covariance(one.read.observed)) for one in wide]
     return np.average(spreads, axis=0, weights=[one.read.observed.n for one in wide])
-
-
-def _by_size(means: FloatArray, parts: Sequence[Part]) -> tuple[FloatArray, FloatArray]:
-    """Return the mean of all records, and the covariance of its error."""
-    sizes = np.array([part.n for part in parts], dtype=np.float64)
-    shares = sizes / sizes.sum()
-    covariances = np.stack([part.covariance for part in parts])
-    return shares @ means, np.tensordot(shares**2, covariances, axes=1)
 
 
 def _region(

@@ -1,11 +1,11 @@
 """How certain the mean of all units of a stream is: what a region reads from a night's document.
 
-The mean is Σ G_i·u_i of the opening and the epochs (``mean/pooling.py``), u_i = m_i + an error of
-covariance V_i, that of its noise and, squared and spread evenly, of what clipping may do to each
-part by itself (`Observed.lost`). With f_i the share of part i in all units and Σ̂ the covariance of
-single ones, the error is of covariance
+The mean is Σ G_i·u_i of the opening and the epochs (``mean/pooling.py``), u_i = m_i + noise of
+covariance V_i. With B of what clipping may do to all parts in the same way, squared and spread
+evenly (`pooled_clipping`), f_i the share of part i in all units and Σ̂ the covariance of single
+ones, the error is of covariance
 
-    Σ G_i·V_i·G_iᵀ + (G_i − f_i·Id)·(Σ̂/n_i)·(G_i − f_i·Id)ᵀ
+    B + Σ G_i·V_i·G_iᵀ + (G_i − f_i·Id)·(Σ̂/n_i)·(G_i − f_i·Id)ᵀ
 
 against the mean of all N units, and larger by Σ̂/N, as Σ G_i = Id, against that of the population.
 All of it follows from what the nights released. It stands in the document of each night, where
@@ -23,7 +23,7 @@ from pipeline.errors import ConfigError
 from pipeline.inference.covariance import covariance
 from pipeline.inference.regions import NOISY, clipping_of, is_offered
 from pipeline.mean import Observed, step_costs
-from pipeline.mean.observed import upper
+from pipeline.mean.observed import pooled_clipping, upper
 from pipeline.mean.pooling import pool
 from pipeline.stream import Night, Stream, StreamPlan
 from pipeline.stream.epochs import observed_parts
@@ -50,10 +50,14 @@ class Error(NamedTuple):
     units: FloatArray
 
 
-def error_of(stream: Stream, past: Past, bias: Callable[[Observed], FloatArray]) -> Error | None:
+def error_of(
+    stream: Stream,
+    past: Past,
+    bias: Callable[[Sequence[Observed], Sequence[float]], FloatArray],
+) -> Error | None:
     """Return how the mean of all units so far errs; None where the nights do not say.
 
-    `bias` is what clipping may do to a part, as a covariance.
+    `bias` is what clipping may do to a mean of parts with some shares, as a covariance.
     """
     pooled = pooled_parts(stream, past)
     seen = tuple(one for one in observed_parts(stream, past) if one is not None)
@@ -63,11 +67,10 @@ def error_of(stream: Stream, past: Past, bias: Callable[[Observed], FloatArray])
     parts, spread = pooled
     gains, n = pool(parts, spread).gains, sum(part.n for part in parts)
     single = np.average([covariance(one) for one in wide], axis=0, weights=[one.n for one in wide])
-    sample = np.zeros_like(single)
+    sample = bias(seen, [float(np.trace(gain)) / len(gain) for gain in gains])
     for gain, one in zip(gains, seen, strict=True):
         rest = gain - one.n / n * np.eye(len(gain))
-        error = one.noise + bias(one)
-        sample += gain @ error @ gain.T + rest @ single @ rest.T / one.n
+        sample = sample + gain @ one.noise @ gain.T + rest @ single @ rest.T / one.n
     return Error(seen, sample, single / n)
 
 
@@ -77,7 +80,7 @@ def certainty(stream: Stream, nights: Sequence[Night]) -> dict[str, Any] | None:
     Of covariances the upper triangle stands there, row by row, in coordinates of the manifold, the
     same at every base. A region is offered where the opening alone would have one.
     """
-    found = error_of(stream, parts_of(nights), lambda one: one.lost)
+    found = error_of(stream, parts_of(nights), pooled_clipping)
     if found is None:
         return None
     return {

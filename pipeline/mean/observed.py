@@ -1,7 +1,7 @@
 """What the last round saw, before it was shrunk: all that regions, tests and classifiers read."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,11 +165,45 @@ class Observed(NamedTuple):
         """The squares of both `bounds` as a covariance, (d, d), that off the line spread evenly."""
         return self.as_covariance(*self.bounds)
 
+    @property
+    def predicted(self) -> FloatArray:
+        """The covariance of noise and of what clipping is predicted to do, (d, d): for weights."""
+        bias = self.as_covariance(self.bias_line / self.length, self.bias_rest / self.worth)
+        return np.asarray(self.noise + bias)
+
     def as_covariance(self, along: float, off: float) -> FloatArray:
         """Return the covariance, (d, d), of errors as large as this, in units of the vectors."""
         squares = np.full(len(self.axes), off**2 / (len(self.axes) - self.lines))
         squares[: self.lines] = along**2
         return np.asarray((self.axes.T * squares) @ self.axes)
+
+
+def pooled_clipping(parts: Sequence[Observed], shares: Sequence[float]) -> FloatArray:
+    """Return what clipping may do to a mean of means with these shares, as a covariance (d, d).
+
+    Rare images may be alike in all parts, so lengths add up, and their noise as variances do.
+    """
+    known = [
+        (one, share) for one, share in zip(parts, shares, strict=True) if one.moment is not None
+    ]
+    first = known[0][0]
+    lengths, noises, shortened = np.zeros((3, 1 + 2 * first.lines))
+    moved = bent = 0.0
+    for one, share in known:
+        assert one.overshoots is not None
+        assert one.reach is not None
+        units = share * np.array([one.worth, one.length, one.length])[: len(lengths)]
+        lengths += units * one.overshoots
+        noises += (units * one.reach * one.sigma / OVERSHOOT) ** 2
+        shortened += 0.5 * units.max() * one.limits / one.reach
+        moved, bent = moved + share * one.shift, bent + share * one.bend
+    limits = np.maximum(lengths + LIMIT * np.sqrt(noises), 0.0)
+    along, short = 0.0, float(shortened.sum())
+    if first.lines:
+        along = max(float(limits[2]) - moved, float(limits[1]) + moved) + short
+    return first.as_covariance(
+        along / first.length, (float(limits[0]) + bent + short) / first.worth
+    )
 
 
 def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float) -> Observed:

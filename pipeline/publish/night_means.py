@@ -15,6 +15,7 @@ from pipeline.errors import OutputError
 from pipeline.geometry import Manifold
 from pipeline.inference.changes import Change, change
 from pipeline.inference.streams import error_of
+from pipeline.mean import Observed
 from pipeline.mean.frame import Frame
 from pipeline.publish.readings import CLIPPED, Mean, mean_of, of_bias, stated_bias
 from pipeline.publish.transcript import ClassHistory, read_estimate, read_histories
@@ -134,13 +135,19 @@ def class_mean(found: ClassHistory, past: Past, night: int, row: Mapping[str, An
     if estimate is None:
         return NightMean(row["n"], Mean(None, None), bias)
     if not joint:
-        error = error_of(found.stream, until, stated_bias)
+        error = error_of(found.stream, until, _stated)
         if error is not None:
             hidden = any(one.clipped > CLIPPED for one in error.seen)
             return NightMean(
                 estimate.n, Mean(estimate.offset, None if hidden else error.sample), bias
             )
     return NightMean(estimate.n, Mean(estimate.offset, estimate.covariance + bias), bias)
+
+
+def _stated(parts: Sequence[Observed], shares: Sequence[float]) -> FloatArray:
+    """Return what clipping is predicted to do to a mean of parts, each by itself."""
+    both = [share**2 * stated_bias(one) for one, share in zip(parts, shares, strict=True)]
+    return np.asarray(np.sum(both, axis=0))
 
 
 def _bias(stream: Stream, past: Past) -> FloatArray:

@@ -48,7 +48,7 @@ def _held(config: Mapping[str, Any], rows: Table) -> dict[str, Any]:
     most = max(counts.values())
     series = [
         {**one, "repetitions": None if counts[one["series"]] == most else counts[one["series"]]}
-        for one in config["mechanisms"]
+        for one in config.get("mechanisms", ())
         if one["series"] in counts
     ]
     found = {**config, "mechanisms": series, "repetitions": most}

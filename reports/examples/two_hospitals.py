@@ -59,7 +59,7 @@ print(f"North and South: the mean of all lies within {together.all.radius:.2f} (
 records = []
 for name, release in released.items():
     where = region(release, of="sample")
-    mean = Mean(where.centre, where.covariance)
+    mean = Mean(where.place, where.covariance)
     for one in read_terms(terms_of(covdp.DESCRIPTORS["oct5"]), mean, where.manifold):
         told = {"term": one.term.title, "hospital": name, "class": "retina"}
         records.append({**told, "value": one.value, "low": one.low, "high": one.high})

@@ -91,7 +91,7 @@ def draw_nights(
     """Return the documents of nights of a stream of the ward, three images of each class a night.
 
     Units wait until there are eight of a class: the third night opens, the fourth begins an epoch.
-    At `mu` of 60 all means since have bands, at 4 none, as more than half of the records are
+    At `mu` of 60 all means since have bands, at 3 none, as more than half of the records are
     clipped.
     """
     path = write_ward(folder)

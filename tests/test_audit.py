@@ -447,7 +447,7 @@ def test_controls_are_caught(control: Case) -> None:
     assert finding.good
     if less:
         assert bounds[0].verdict == "MISSED"
-        assert 1.1 < last.tightness <= 1.0 / 0.9**2
+        assert 1.02 < last.tightness <= 1.0 / 0.9**2
 
 
 def test_a_run_counts_a_fault_that_any_value_catches(
@@ -463,7 +463,7 @@ def test_a_run_counts_a_fault_that_any_value_catches(
     assert rows["quantity"].tolist() == [*["epsilon"] * 3, "mu", "squared mu", "squared mu"]
     assert rows["verdict"].tolist() == [*["ok"] * 5, "caught"]
     assert done.table.row_count == 3  # the tightest bound and what is exact; the fault
-    assert 0.999 < rows["lower"][4] <= rows["claim"][4] * (1.0 + 1e-9)
+    assert 0.9 < rows["lower"][4] <= rows["claim"][4] * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize(

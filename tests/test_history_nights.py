@@ -18,8 +18,8 @@ from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish import ClassHistory, read_histories
 from pipeline.publish.history import NARROWER, Series, read_history
-from pipeline.publish.night_means import class_mean, night_means, window_means
-from pipeline.publish.readings import CLIPPED, Mean, axes_of, read_terms, stated_bias
+from pipeline.publish.night_means import class_mean, night_means, stated_biases, window_means
+from pipeline.publish.readings import CLIPPED, Mean, axes_of, read_terms
 from pipeline.publish.transcript import estimate_row
 from pipeline.report import build_history
 from pipeline.stream import (
@@ -81,7 +81,7 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
             if expected is not None:
                 assert one.n == expected.n == 3 * number
                 np.testing.assert_array_equal(one.mean.point, expected.offset)
-                error = error_of(found.stream, parts_of(found.nights[:number]), stated_bias)
+                error = error_of(found.stream, parts_of(found.nights[:number]), stated_biases)
                 assert error is not None
                 if any(part.clipped > CLIPPED for part in error.seen):
                     assert one.mean.covariance is None
@@ -154,7 +154,7 @@ def test_nothing_is_drawn_of_which_no_band_is_known(tmp_path: Path) -> None:
 
     The page says so of each term, and offers no such nights to choose.
     """
-    results = draw_nights(tmp_path, DAYS, np.random.default_rng(20260322), mu=4.0)
+    results = draw_nights(tmp_path, DAYS, np.random.default_rng(20260322), mu=3.0)
     ((series,), _) = read_history("ward", results)
     assert all(one.low is None for run in series.runs for c in run.classes for one in c.readings)
     assert any(one.value is not None for one in series.runs[-1].classes[0].readings)

@@ -15,6 +15,7 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.inference import covariance, region
 from pipeline.inference.regions import clipping_of
 from pipeline.inference.streams import certainty
+from pipeline.mean.observed import pooled_clipping
 from pipeline.mean.pooling import pool
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
@@ -65,7 +66,7 @@ def row(stream: Stream, history: list[Night]) -> dict[str, Any]:
 def test_regions_of_a_stream_hold_real_means(stream: Stream, tissue: np.ndarray) -> None:
     """Opening and six nights, 25 draws: coverage not below 95 %, of units and of the population.
 
-    A region of exactly 95 % would fail for one seed in 10⁴. Their radius is below 9 times the
+    A region of exactly 95 % would fail for one seed in 10⁴. Their radius is below 12 times the
     error in the median: rare images may move it so far unseen.
     """
     rng, held, sizes = np.random.default_rng(7), np.zeros(2), list[tuple[float, float]]()
@@ -81,7 +82,7 @@ def test_regions_of_a_stream_hold_real_means(stream: Stream, tissue: np.ndarray)
         sizes.append((of_units.radius, float(SPD.dist(of_units.centre, ends[0]))))
     assert (held >= binom.ppf(1e-4, DRAWS, 0.95)).all()
     radius, error = np.median(sizes, axis=0)
-    assert radius < 9.0 * error
+    assert radius < 12.0 * error
 
 
 def test_on_its_first_night_it_is_that_of_the_opening(stream: Stream, tissue: np.ndarray) -> None:
@@ -120,9 +121,10 @@ def test_what_parts_leave_is_counted(stream: Stream, tissue: np.ndarray) -> None
     parts = [one for one in seen if one is not None]
     assert [one.n for one in parts] == [200, 400]
     wide = np.average([covariance(one) for one in parts], axis=0, weights=[200, 400])
-    expected = np.zeros((15, 15))
-    for gain, one in zip(pool(*pooled).gains, parts, strict=True):
-        expected += gain @ (one.noise + one.lost + wide / one.n) @ gain.T
+    gains = pool(*pooled).gains
+    expected = pooled_clipping(parts, [float(np.trace(gain)) / 15.0 for gain in gains])
+    for gain, one in zip(gains, parts, strict=True):
+        expected = expected + gain @ (one.noise + wide / one.n) @ gain.T
     told = row(stream, history)
     found = region(told, of="population").covariance
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)

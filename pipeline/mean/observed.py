@@ -187,23 +187,25 @@ def pooled_clipping(parts: Sequence[Observed], shares: Sequence[float]) -> Float
         (one, share) for one, share in zip(parts, shares, strict=True) if one.moment is not None
     ]
     first = known[0][0]
-    lengths, noises, shortened = np.zeros((3, 1 + 2 * first.lines))
-    moved = bent = 0.0
+    lengths, noises = np.zeros((2, 1 + 2 * first.lines))
+    moved = bent = short_line = short_off = 0.0
     for one, share in known:
         assert one.overshoots is not None
         assert one.reach is not None
         units = share * np.array([one.worth, one.length, one.length])[: len(lengths)]
         lengths += units * one.overshoots
         noises += (units * one.reach * one.sigma / OVERSHOOT) ** 2
-        shortened += 0.5 * units.max() * one.limits / one.reach
+        shortened = 0.5 * share * float(np.sum(one.limits / one.reach))
+        short_line, short_off = (
+            short_line + one.length * shortened,
+            short_off + one.worth * shortened,
+        )
         moved, bent = moved + share * one.shift, bent + share * one.bend
     limits = np.maximum(lengths + LIMIT * np.sqrt(noises), 0.0)
-    along, short = 0.0, float(shortened.sum())
+    along, off = 0.0, float(limits[0]) + bent + short_off
     if first.lines:
-        along = max(float(limits[2]) - moved, float(limits[1]) + moved) + short
-    return first.as_covariance(
-        along / first.length, (float(limits[0]) + bent + short) / first.worth
-    )
+        along = max(float(limits[2]) - moved, float(limits[1]) + moved) + short_line
+    return first.as_covariance(along / first.length, off / first.worth)
 
 
 def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float) -> Observed:

@@ -135,7 +135,7 @@ def class_mean(found: ClassHistory, past: Past, night: int, row: Mapping[str, An
     if estimate is None:
         return NightMean(row["n"], Mean(None, None), bias)
     if not joint:
-        error = error_of(found.stream, until, _stated)
+        error = error_of(found.stream, until, stated_biases)
         if error is not None:
             hidden = any(one.clipped > CLIPPED for one in error.seen)
             return NightMean(
@@ -144,7 +144,7 @@ def class_mean(found: ClassHistory, past: Past, night: int, row: Mapping[str, An
     return NightMean(estimate.n, Mean(estimate.offset, estimate.covariance + bias), bias)
 
 
-def _stated(parts: Sequence[Observed], shares: Sequence[float]) -> FloatArray:
+def stated_biases(parts: Sequence[Observed], shares: Sequence[float]) -> FloatArray:
     """Return what clipping is predicted to do to a mean of parts, each by itself."""
     both = [share**2 * stated_bias(one) for one, share in zip(parts, shares, strict=True)]
     return np.asarray(np.sum(both, axis=0))

@@ -10,8 +10,9 @@ twice (Bonferroni). It holds for releases of different people.
 same, and only what it does to one and not to the other moves δ. Of two balls around one centre the
 narrower cuts off more: by the mean length between them, which is at most what the narrower cuts off
 in all, and at most the share that it cuts times the gap. Both are taken as large as their noise may
-hide (`LIMIT`). Of two intervals the same holds at either end; what the means were moved by along
-the line, to make it good, is known, and subtracted. If the centres lie Δ apart, off the line, the
+hide (`LIMIT`). Of two intervals the same holds at either end, and what vectors are shortened by
+counts by as much as it differs; what the means were moved by along the line, to make it good, is
+known, and subtracted. If the centres lie Δ apart, off the line, the
 share p that is clipped goes along by no more than p·‖Δ‖, were all of it cut in the direction of Δ;
 as Δ is noise, of m directions in one, p·‖Δ‖/√m counts. B has the squares of these bounds, those off
 the line spread over all directions: so the mean of δᵀV⁻¹δ is never larger than without them. That
@@ -159,6 +160,7 @@ def _clipping(manifold: Manifold, one: Placed, other: Placed) -> FloatArray:
     narrow, wide = sorted((first, second), key=lambda seen: seen.worth)
     gap = (wide.worth - narrow.worth) / 2.0
     rest = _between(narrow, 0, gap) + share * float(np.linalg.norm(moved))
+    rest += abs(first.shortened * first.worth - second.shortened * second.worth)
     along = 0.0
     if first.lines:
         ends = first.interval - second.interval
@@ -172,6 +174,7 @@ def _clipping(manifold: Manifold, one: Placed, other: Placed) -> FloatArray:
         )
         known = second.shift - first.shift
         along = max(abs(known + x + y) for x in (0.0, float(below)) for y in (0.0, float(above)))
+        along += abs(first.shortened * first.length - second.shortened * second.length)
     return one.there(first.as_covariance(along / first.length, rest / first.worth))
 
 

@@ -142,7 +142,8 @@ def _weighed(
         own = one.there(part.noise) + (0.0 if spread is None else spread / part.n)
         mean, error = mean + gain @ one.mean, error + gain @ own @ gain.T
     clipping = pooled_clipping(seen, [float(np.trace(gain)) / len(gain) for gain in gains])
-    return mean, error + hospitals[0].there(clipping)
+    first = next(one for one in hospitals if one.read.observed.moment is not None)
+    return mean, error + first.there(clipping)
 
 
 def _spread(hospitals: Sequence[Placed]) -> FloatArray:

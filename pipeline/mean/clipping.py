@@ -31,7 +31,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.mean.bins import AHEAD, LineBins, ShellBins
 from pipeline.mean.choice import Clip, Interval
-from pipeline.mean.frame import Frame
+from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.prior import Prior
 from pipeline.mean.sums import Clipping, Sized, sizes
 
@@ -92,12 +92,16 @@ def mean_units(clip: Clip, frame: Frame) -> NDArray[np.float64]:
 def reaches(clip: Clip, frame: Frame, prior: Prior) -> FloatArray:
     """Return what overshoots are measured by, (3,): off the ball, to the lower end of the line, up.
 
-    All are public or released. None is shorter than the unit of the vector: so it is measured with
-    about the noise that the mean has, and its vector is shortened by little where an end is near.
+    All are public or released. Off the line they are known in the axes of the prior, and those of a
+    round make lengths longer by the largest singular value between them. None is shorter than the
+    unit of the vector: so it is measured with about the noise that the mean has, and its vector is
+    shortened by little where an end is near.
     """
     units = mean_units(clip, frame)
     below, above = clip.low - prior.span[0], prior.span[1] - clip.high
-    return np.maximum([prior.farthest, below, above], [units[-1], units[0], units[0]])
+    turned = build_frame(prior.line, prior.shape).back @ frame.into
+    longer = max(float(np.linalg.norm(turned[frame.lines :, frame.lines :], 2)), 1.0)
+    return np.maximum([longer * prior.farthest, below, above], [units[-1], units[0], units[0]])
 
 
 def clipping(clip: Clip, frame: Frame, centre: FloatArray, prior: Prior) -> Clipping:

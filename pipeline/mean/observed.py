@@ -123,24 +123,30 @@ class Observed(NamedTuple):
         return np.asarray(np.maximum(self.overshoots + LIMIT * noise, 0.0))
 
     @property
+    def shortened(self) -> float:
+        """By how much vectors are shortened in the mean at most, to leave room for overshoots.
+
+        A vector of length ½ or less is shortened by the square of its overshoots over their reach
+        at most, so by less than their sum: 1 − t² of it leaves room (``second_moment.py``).
+        """
+        return 0.0 if self.reach is None else 0.5 * float(np.sum(self.limits / self.reach))
+
+    @property
     def bounds(self) -> tuple[float, float]:
         """How far clipping moves the mean of the vectors at most, along the line and off it.
 
         Records cut above move it down, and those cut below up, and by `shift` it was moved already.
-        Off the line all overshoots count as if they pointed one way. A vector of length ½ or less
-        was shortened by the square of its overshoots over their reach at most, so by less than
-        their sum: as 1 − t² of it leaves room for them (``second_moment.py``). 0 where nothing is
-        clipped.
+        Off the line all overshoots count as if they pointed one way, and so does by how much
+        vectors are shortened. 0 where nothing is clipped.
         """
-        if self.moment is None or self.reach is None:
+        if self.moment is None:
             return 0.0, 0.0
-        shortened = 0.5 * float(np.sum(self.limits / self.reach))
-        radial, along = float(self.limits[0]), -shortened
+        radial, along = float(self.limits[0]), 0.0
         if self.lines:
             below, above = self.limits[1:].tolist()
             moved = self.shift / self.length
-            along = max(above - moved, below + moved)
-        return along + shortened, radial + shortened + self.bend / self.worth
+            along = max(above - moved, below + moved) + self.shortened
+        return along, radial + self.shortened + self.bend / self.worth
 
     @property
     def length(self) -> float:

@@ -26,8 +26,8 @@ most (√a + √b)²/4 + (a − b)²/8 = (a + b)/4 + p/2 + (a² + b²)/8 − p²
 overshoot is negative, ‖h − h'‖² ≤ ‖h‖² + ‖h'‖² ≤ 3/4 − (a + b)/4 − (a² + b²)/8. The sum of both is
 at most 3/4 + p/2 − p²/4 ≤ 1. With overshoots of √(3/8)·t together 1 − t² of v is left at least, as
 y = 1 − t² has y²/4 + y⁴/8 ≤ 3y/8. One whose overshoots are longer than √(3/8)
-together is counted with less: so one at its reach off the line and at the end of the line as well
-counts for 1/√2 of both, though no image is at both.
+together is counted with less: one at its reach off the line and at the end of the line as well
+would count for 1/√2 of both.
 
 **Numerics.** The numbers that are added lie on a lattice. Rounding to it, to the nearest for v and
 down for h, moves v by at most δ = √d·2⁻⁴¹, its pair by √3·δ, as the products change by at most

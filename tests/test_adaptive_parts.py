@@ -885,7 +885,7 @@ def options(
 @pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.3, 20.0])
 def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
     """On flat geometry the radius has the least predicted error, or all the region is covered."""
-    _, frame, line, shells, _ = bins_of(name)
+    own, frame, line, shells, _ = bins_of(name)
     few = slice(None, None, 4)
     shells = ShellBins(shells.edges, shells.cuts[few], shells.above[:, few], shells.far)
     rng = np.random.default_rng(5)
@@ -904,12 +904,12 @@ def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
         assert every[clip.radius] == pytest.approx(least, rel=1e-9)
         assert clip.gain == pytest.approx(1.0)
         assert clip.bend == pytest.approx(0.0, abs=1e-9)
-        clipping(clip, frame, np.zeros(len(frame.into)), PRIOR)  # in its ball
+        clipping(clip, frame, np.zeros(len(frame.into)), own)  # in its ball
 
 
 def test_a_ball_narrower_than_its_interval_cuts_it_short() -> None:
     """Records of small size leave a ball of radius R: the interval is no longer than 2R/α."""
-    _, frame, line, shells, _ = bins_of("spd-log-euclidean")
+    own, frame, line, shells, _ = bins_of("spd-log-euclidean")
     assert line is not None
     none, near = np.zeros(len(shells.edges) + 1 - shells.far), np.zeros(len(shells.edges) + 1)
     near[0], middle = 1.0, line.start
@@ -922,7 +922,7 @@ def test_a_ball_narrower_than_its_interval_cuts_it_short() -> None:
     assert clip.radius < 9.0 * 0.25
     half = clip.radius / 0.25
     assert (clip.low, clip.high) == pytest.approx((middle - half, middle + half))
-    clipping(clip, frame, np.zeros(len(frame.into)), PRIOR)
+    clipping(clip, frame, np.zeros(len(frame.into)), own)
 
 
 @pytest.mark.parametrize(

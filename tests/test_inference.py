@@ -418,8 +418,8 @@ def test_what_is_clipped_of_both_hides_no_difference() -> None:
         (moved._replace(base=true.base + along), 0.0, 0.0),
     ):
         first, second = true._replace(clipped=0.4), other._replace(clipped=0.4)
-        if other.axes is wider:  # a unit is half as long again, and so is what vectors lose of it
-            rest += 0.5 * np.sum([2.5 / 20.0, 0.75 / 10.0, 0.5 / 30.0]) * 1.0
+        rest += abs(first.shortened * first.worth - second.shortened * second.worth)
+        line += abs(first.shortened * first.length - second.shortened * second.length)
         lost = true.as_covariance(line / 4.0, rest / 2.0)
         delta = second.base - true.base + second.offset - first.offset
         both = sum(covariance(one) / one.n + one.noise for one in (first, second))

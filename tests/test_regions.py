@@ -66,7 +66,7 @@ def rows_of(reach: Any, **columns: Any) -> Table:
     text = {"series": "Sample", "class_name": "well", "definition": "gdp"}
     return {
         "reach": np.asarray(reach),
-        **{name: np.full(size, value) for name, value in {**known, **columns}.items()},
+        **{name: np.resize(value, size) for name, value in {**known, **columns}.items()},
         **{name: np.full(size, value, dtype=object) for name, value in text.items()},
     }
 
@@ -93,6 +93,10 @@ def claim(column: str, factor: float, **fields: Any) -> dict[str, Any]:
             0,
             NONE,
         ),
+        (("held", 0.9), rows_of([0.94] * 90 + [0.96] * 10), 1, "90 % of 100"),
+        (("held", 0.9), rows_of([0.94] * 83 + [0.96] * 17), 0, "83 % of 100"),
+        (("alarms", 0.1), rows_of([0.5] * 100, p_value=[0.04] * 16 + [0.06] * 84), 1, "16 %"),
+        (("alarms", 0.1), rows_of([0.5] * 100, p_value=[0.04] * 17 + [0.06] * 83), 0, "17 %"),
         (("radius", 2.2), rows_of([0.5] * 9), 1, "in 1 of 1"),
         (("radius", 1.9), rows_of([0.5] * 9), 0, "2 times"),
         (("offered", 0.95), rows_of([0.5] * 20), 1, "in 1 of 1"),

@@ -72,25 +72,17 @@ def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
 
 
 def _covers(level: float, cell: Table) -> Held | None:
+    return _holds(level, cell, level)
+
+
+def _holds(least: float, cell: Table, level: float = CONFIDENCE) -> Held | None:
+    """Say whether regions of a level hold the mean at least as often as `least`."""
     from scipy.stats import binom
 
     reach = cell["reach"][cell["offered"] > 0]
     if len(reach) < FEWEST:
         return None
     inside = int((reach <= level).sum())
-    share = inside / len(reach)
-    holds = bool(binom.cdf(inside, len(reach), level) > RARE)
-    return Held(holds, f"{number(100 * share)} % of {len(reach)}", share, RARE)
-
-
-def _holds(least: float, cell: Table) -> Held | None:
-    """Say whether regions of `CONFIDENCE` hold the mean at least as often as `least`."""
-    from scipy.stats import binom
-
-    reach = cell["reach"][cell["offered"] > 0]
-    if len(reach) < FEWEST:
-        return None
-    inside = int((reach <= CONFIDENCE).sum())
     share = inside / len(reach)
     holds = bool(binom.cdf(inside, len(reach), least) > RARE)
     return Held(holds, f"{number(100 * share)} % of {len(reach)}", share, RARE)
@@ -110,33 +102,21 @@ def _offers(share: float, cell: Table) -> Held:
 
 
 def _is_seldom_false(level: float, cell: Table) -> Held | None:
-    """Say whether no more p-values are at or below a level than it and two standard errors."""
+    return _is_seldom_alarmed(level, cell, level)
+
+
+def _is_seldom_alarmed(share: float, cell: Table, level: float = LEVEL) -> Held | None:
+    """Say whether p-values at or below a level are no more than a share and two standard errors."""
     from scipy.stats import binom
 
     values = cell["p_value"][np.isfinite(cell["p_value"])]
     many = len(values)
     if not many:
         return None
-    most = level * many + 2.0 * (many * level * (1.0 - level)) ** 0.5
+    most = share * many + 2.0 * (many * share * (1.0 - share)) ** 0.5
     found = int((values <= level).sum())
-    chance = float(binom.sf(int(most), many, level))
+    chance = float(binom.sf(int(most), many, share))
     return Held(found <= most, f"{number(100 * found / many)} %", found / many, chance)
-
-
-def _is_seldom_alarmed(most: float, cell: Table) -> Held | None:
-    """Say whether p-values of `LEVEL` or less are no more frequent than `most`."""
-    from scipy.stats import binom
-
-    values = cell["p_value"][np.isfinite(cell["p_value"])]
-    many = len(values)
-    if not many:
-        return None
-    found = int((values <= LEVEL).sum())
-    holds = found <= most * many + 2.0 * (many * most * (1.0 - most)) ** 0.5
-    chance = float(
-        binom.sf(int(most * many + 2.0 * (many * most * (1.0 - most)) ** 0.5), many, most)
-    )
-    return Held(holds, f"{number(100 * found / many)} %", found / many, chance)
 
 
 def _finds(share: float, cell: Table) -> Held:

@@ -26,10 +26,9 @@ from pipeline.datasets.frames import Frames, Segments
 from pipeline.datasets.own import OwnCard, of_several_depths
 from pipeline.datasets.pictures import CROPPED
 from pipeline.datasets.reading import InFiles
-from pipeline.datasets.shapes import is_slabbed
+from pipeline.datasets.shapes import check_extent, check_volume
 from pipeline.datasets.sifting import Sift
 from pipeline.datasets.source import ImageSource
-from pipeline.datasets.stacks import InStacks
 from pipeline.errors import DatasetError
 
 
@@ -148,9 +147,10 @@ def open_files(
         days[kept] = [one.day for one in seen]
     files = replace(files, people=people, dates=days)
     found = (stack_up if card.volumes else _frames)(card, named, files, kept, seen, sift)
-    large = is_slabbed(found.shape, str(path), volumes=card.volumes, window=card.window)
-    if isinstance(found.read, InStacks):
-        found = found._replace(read=replace(found.read, slabbed=large))
+    if card.volumes:
+        check_volume(found.shape, str(path), card.window)
+    else:
+        check_extent(found.shape, str(path))
     return ImageSource(
         card,
         found.shape,

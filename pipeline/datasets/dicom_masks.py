@@ -132,7 +132,7 @@ def regions_of(
     masks = InFiles(decode, names, each.file, each.place, shared=True)
     if isinstance(read, InFiles):
         return masks
-    return InStacks(masks, read.starts, _not_empty, read.slabbed)
+    return InStacks(masks, read.starts, _not_empty)
 
 
 @dataclass(eq=False)

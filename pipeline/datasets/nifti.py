@@ -29,7 +29,7 @@ from pipeline.datasets.nifti_file import (
 from pipeline.datasets.own import OwnCard, check_slices, of_several_depths
 from pipeline.datasets.pictures import CROPPED
 from pipeline.datasets.reading import InFiles, Rows
-from pipeline.datasets.shapes import is_slabbed
+from pipeline.datasets.shapes import check_extent, check_volume
 from pipeline.datasets.sifting import Sift, none_left
 from pipeline.datasets.source import ImageSource
 from pipeline.errors import DatasetError, ImageError
@@ -108,19 +108,18 @@ def open_files(
     sides = (card.size, card.size) if card.size else _sides(card, first)
     if card.slices:
         sides = (*sides[:2], card.slices[1])
-    slabbed = is_slabbed(sides, str(path), volumes=card.volumes, window=card.window)
+    if card.volumes:
+        check_volume(sides, str(path), card.window)
+    else:
+        check_extent(sides, str(path))
     each = np.repeat(np.arange(len(frames)), [len(some) for some in frames])
     frame = np.array([index for some in frames for index in some], np.int64)
     masks = None
     if files.masks is not None:
         beside, decode = files.names, partial(_decode_mask, card)
-        planes = partial(_inside_planes, card) if slabbed else None
-        masks = InFiles(
-            decode, files.masks, each, frame, beside, alone=bool(card.slices), planes=planes
-        )
-    planes = partial(_shown_planes, card, first) if slabbed else None
+        masks = InFiles(decode, files.masks, each, frame, beside, alone=bool(card.slices))
     decode = partial(_decode, card, first)
-    read = InFiles(decode, files.names, each, frame, alone=bool(card.slices), planes=planes)
+    read = InFiles(decode, files.names, each, frame, alone=bool(card.slices))
     people = np.array(list(files.names), np.str_) if files.people is None else files.people
     return ImageSource(
         card,
@@ -231,25 +230,6 @@ def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> Imag
     if not found.any(axis=tuple(range(1, found.ndim))).all():
         raise _nothing_inside(card, file)
     return found[place]
-
-
-def _shown_planes(card: NiftiCard, first: Volume, file: Path) -> Iterator[ImageArray]:
-    """Yield the slices of a whole volume across its last axis as 0..255, one by one."""
-    volume = read_volume(file)
-    _check_alike(card, first, volume)
-    for plane in each_plane(volume):
-        yield _shown(card, volume, plane)
-
-
-def _inside_planes(card: NiftiCard, file: Path, image: Path) -> Iterator[ImageArray]:
-    """Yield the same of a mask, 1 where it is not 0."""
-    mask, found = read_mask_of(file, read_volume(image)), False
-    for plane in each_plane(mask):
-        region = inside(mask, plane)
-        found = found or bool(region.any())
-        yield region.astype(np.uint8)
-    if not found:
-        raise _nothing_inside(card, file)
 
 
 def _inside(

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from pipeline.arrays import ImageArray
 from pipeline.datasets.nifti_file import Volume, each_plane, inside, read_volume
 from pipeline.datasets.reading import state
+from pipeline.datasets.shapes import LARGEST_VOLUME
 from pipeline.errors import ImageError
 
 KEPT = 16
 """Files that are kept: to read one slice all of it is unpacked."""
 BLOCK = 1 << 26
 """Bytes of slices across another axis that are put together at a time."""
-MOST = 1 << 31
-"""Voxels of a mask: kept, they are that many bits at most, and mostly some hundred times fewer."""
 
 
 def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> list[ImageArray]:
@@ -54,9 +53,10 @@ def _unpacked(packed: bytes, high: int, wide: int) -> ImageArray:
 def _packed(file: Path, stamp: bytes, axis: int) -> tuple[bytes, ...]:
     """Return all slices across an axis; a file with another `stamp` is another."""
     volume = read_volume(file)
-    if np.prod(volume.shape, dtype=object) > MOST:
+    if np.prod(volume.shape, dtype=object) > LARGEST_VOLUME:
         raise ImageError(
-            f"{file}: a mask must have up to {MOST:,} voxels, found {volume.shape}; cut it"
+            f"{file}: a mask must have up to {LARGEST_VOLUME:,} voxels, found {volume.shape}; "
+            "cut it"
         )
     if axis == 2:
         return tuple(_pack(inside(volume, plane)) for plane in each_plane(volume))

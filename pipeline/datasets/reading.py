@@ -142,9 +142,6 @@ class InFiles:
         Whether images have sizes of their own, so that each is yielded alone.
     shared : bool
         Whether an image of a file can be at fault and the others not, as masks that images share.
-    planes : callable, optional
-        From a file, and the one beside it, to the slices of a volume across its last axis, one by
-        one: of volumes that may be too large to be held, which are read by `slabs`.
     """
 
     decode: Decode
@@ -154,27 +151,7 @@ class InFiles:
     beside: FileNames | None = None
     alone: bool = False
     shared: bool = False
-    planes: Callable[..., Iterator[ImageArray]] | None = None
     sequential = False
-    axes = (2, 0, 1)
-
-    @property
-    def slabbed(self) -> bool:
-        """Whether images are volumes that may be too large to be held."""
-        return self.planes is not None
-
-    def slabs(self, row: int, size: int) -> Iterator[ImageArray]:
-        """Yield the slices of a volume, `size` at a time, its `axes` in the order of the file."""
-        return regroup((plane[np.newaxis] for plane in self._planes(row)), size)
-
-    def middle(self, row: int) -> ImageArray:
-        """Return the slice in the middle of the first axis of a volume."""
-        return np.stack([plane[len(plane) // 2] for plane in self._planes(row)], axis=-1)
-
-    def _planes(self, row: int) -> Iterator[ImageArray]:
-        index = int(self.file[row])
-        assert self.planes is not None
-        return self.planes(Path(self.names[index]), *self._beside(index))
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
         """See `Reader`."""
@@ -231,10 +208,7 @@ class InFiles:
 
     def _fault(self, rows: Rows, edges: NDArray[np.int64]) -> str | None:
         try:
-            if self.planes is None:
-                self._decode(rows, edges)
-            for row in () if self.planes is None else rows[edges[:-1]]:
-                deque(self._planes(row), maxlen=0)
+            self._decode(rows, edges)
         except DatasetError as error:
             return str(error)
         return None

@@ -10,35 +10,10 @@ from pipeline.arrays import LabelArray, counting
 from pipeline.errors import DatasetError, MismatchError
 
 LARGEST = 1 << 27
-"""Bytes of the largest image: more pixels than any detector has. Of one volume, what is held."""
-LONGEST = 1 << 31
-"""Voxels of the largest volume, of which some slices are held at a time: sums over more of them
-would leave 64 bits (`pipeline.descriptors.slabs`)."""
-
-
-def is_slabbed(shape: tuple[int, ...], where: str, *, volumes: bool, window: object = None) -> bool:
-    """Return whether images of `shape` are volumes that are read some slices at a time.
-
-    Raises
-    ------
-    MismatchError
-        When they are no volumes and too large to be held, or volumes too large for that too, or
-        have a window that all of their voxels decide.
-    """
-    if not volumes or math.prod(shape) <= LARGEST:
-        check_extent(shape, where)
-        return False
-    if math.prod(shape) > LONGEST:
-        raise MismatchError(
-            f"{where}: a volume must have up to {LONGEST:,} voxels, found {math.prod(shape):,}; "
-            "cut it to pieces, or resample it"
-        )
-    if window == "image":
-        raise MismatchError(
-            f'{where}: window = "image" is for volumes of up to {LARGEST:,} voxels, found '
-            f"{math.prod(shape):,}; give window = [low, high] in the card"
-        )
-    return True
+"""Bytes of the largest image: more pixels than any detector has."""
+LARGEST_VOLUME = 1 << 30
+"""Voxels of the largest volume, which is held in memory. Sums of its features are exact: they stay
+within 64 bits up to 2,164,359,682 voxels (`pipeline.descriptors.describe`)."""
 
 
 def check_extent(shape: tuple[int, ...], where: str) -> None:
@@ -47,6 +22,21 @@ def check_extent(shape: tuple[int, ...], where: str) -> None:
         raise MismatchError(
             f"{where}: an image must have 1 to {LARGEST:,} bytes, found {pixels:,}; cut it to "
             "tiles, or name a smaller size"
+        )
+
+
+def check_volume(shape: tuple[int, ...], where: str, window: object = None) -> None:
+    """Raise unless a volume of `shape` can be held, and its percentiles if its window is those."""
+    voxels = math.prod(shape)
+    if not 1 <= voxels <= LARGEST_VOLUME:
+        raise MismatchError(
+            f"{where}: a volume must have 1 to {LARGEST_VOLUME:,} voxels, found {voxels:,}; cut it "
+            "to pieces, or resample it"
+        )
+    if window == "image" and voxels > LARGEST:  # percentiles take 16 bytes a voxel
+        raise MismatchError(
+            f'{where}: window = "image" is for volumes of up to {LARGEST:,} voxels, found '
+            f"{voxels:,}; give window = [low, high] in the card"
         )
 
 

@@ -1,37 +1,16 @@
-"""Volumes whose slices lie in files of their own, or are frames of files; or read in slabs."""
+"""Volumes whose slices lie in files of their own, or are frames of files."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.reading import FEW, InFiles, Rows
+from pipeline.datasets.reading import InFiles, Rows
 from pipeline.errors import DatasetError
-
-
-class Slabbed(Protocol):
-    """A reader of volumes, of which some slices are read at a time where it is `slabbed`.
-
-    Attributes
-    ----------
-    axes : tuple of int
-        Which axes of a volume those of its slabs are.
-    """
-
-    @property
-    def axes(self) -> tuple[int, int, int]: ...  # noqa: D102 (see above)
-    @property
-    def slabbed(self) -> bool: ...  # noqa: D102
-
-    def slabs(self, row: int, size: int) -> Iterator[ImageArray]:
-        """Yield the slices of a volume, `size` at a time, (m, h, w) uint8."""
-
-    def middle(self, row: int) -> ImageArray:
-        """Return the slice in the middle of the first axis of a volume."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,16 +25,12 @@ class InStacks:
         Where the slices of each volume begin in these, and where the last one's end.
     shown : callable
         From the slices of a volume to 0..255.
-    slabbed : bool
-        Whether volumes may be too large to be held, so that they are read by `slabs`.
     """
 
     slices: InFiles
     starts: NDArray[np.int64]
     shown: Callable[[NDArray[Any]], ImageArray]
-    slabbed: bool = False
     sequential = False
-    axes = (0, 1, 2)
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
         """See `Reader`; while a volume is worked on, the slices of the next are decoded."""
@@ -71,18 +46,6 @@ class InStacks:
                 held = []
         if held:
             yield np.stack(held)
-
-    def slabs(self, row: int, size: int) -> Iterator[ImageArray]:
-        """Yield the slices of a volume, `size` at a time, of which none has a window of its own."""
-        rows = self._slices(np.array([row]))
-        return self.slices.runs(rows, range(0, len(rows), size))
-
-    def middle(self, row: int) -> ImageArray:
-        """Return the slice in the middle of the first axis of a volume."""
-        rows = self._slices(np.array([row]))
-        (found,) = self.slices(rows[len(rows) // 2 :][:1], 1)
-        slice_: ImageArray = found[0]
-        return slice_
 
     def _slices(self, rows: Rows) -> Rows:
         """Return the rows of the slices of some volumes."""
@@ -108,9 +71,7 @@ class InStacks:
         for row in rows.tolist():
             fault = None
             try:
-                if self.slabbed:
-                    self.shown(np.array([slab.any() for slab in self.slabs(row, FEW)]))
-                for _ in () if self.slabbed else self(np.array([row]), 1):
+                for _ in self(np.array([row]), 1):
                     pass
             except DatasetError as error:
                 fault = str(error)

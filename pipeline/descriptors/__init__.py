@@ -2,13 +2,12 @@
 
 Read `registry` (what there is), `describe` (images to matrices), `diameter` (how far apart two of
 them can be), `verify` (does that hold on these data), `terms` (what they say to a reader of
-images); `kernels`, `volumes` and `slabs` are the engine room.
+images); `kernels` and `volumes` are the engine room.
 """
 
 from pipeline.descriptors.describe import describe
 from pipeline.descriptors.diameter import DescriptorDomain, domain, domain_of
 from pipeline.descriptors.registry import DESCRIPTORS, Descriptor, made_for, require_made_for
-from pipeline.descriptors.slabs import describe_slabs
 from pipeline.descriptors.verify import Bound, merge_bounds, require, verify
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "Descriptor",
     "DescriptorDomain",
     "describe",
-    "describe_slabs",
     "domain",
     "domain_of",
     "made_for",

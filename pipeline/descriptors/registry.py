@@ -21,7 +21,7 @@ else.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,22 +31,6 @@ from pipeline.descriptors import kernels, volumes
 from pipeline.errors import ConfigError, DatasetError, MismatchError
 
 Kernel: TypeAlias = Callable[[ImageArray, ImageArray, NDArray[Any]], None]
-
-
-class Slabs(NamedTuple):
-    """How a descriptor of volumes is computed some slices at a time (`slabs`).
-
-    Attributes
-    ----------
-    reach : int
-        How many slices beside its own a feature looks at.
-    turned : callable
-        Axes ↦ features: which feature of a volume whose axes are these of another one is each
-        feature of that.
-    """
-
-    reach: int
-    turned: Callable[[tuple[int, int, int]], list[int]]
 
 
 @dataclass(frozen=True)
@@ -75,8 +59,6 @@ class Descriptor:
         True if the kernel works in int64, with every feature within ±`reach` of a fixed number.
     reach : int
         That bound, in the kernel's units.
-    slabs : Slabs, optional
-        How it is computed some slices at a time; only if it is exact.
     grid : int
         2 if x = column/(w − 1) and y = row/(h − 1) lead the features, else 0.
     typical : tuple of float
@@ -98,7 +80,6 @@ class Descriptor:
     exact: bool
     reach: int = 4095
     dimensions: int = 2
-    slabs: Slabs | None = None
     grid: int = 0
     typical: tuple[float, ...] = ()
     correlations: tuple[tuple[int, int, float], ...] = ()
@@ -232,12 +213,6 @@ def _colour_grid_units(height: int, width: int) -> tuple[float, ...]:
     return (width - 1, height - 1, 255, 255, 255, first, first, second, second, first, 1)
 
 
-def _turned(axes: tuple[int, int, int]) -> list[int]:
-    """Return `Slabs.turned` of `vol7`, whose x, y, z run along the last axis up to the first."""
-    found = [2 - axes.index(axis) for axis in (2, 1, 0)]
-    return [0, *(1 + axis for axis in found), *(4 + axis for axis in found)]
-
-
 DESCRIPTORS: dict[str, Descriptor] = {
     "oct5": Descriptor(
         name="oct5",
@@ -261,7 +236,6 @@ DESCRIPTORS: dict[str, Descriptor] = {
         kernel=volumes.vol7_moments,
         exact=True,
         reach=65280,
-        slabs=Slabs(2, _turned),
     ),
     "grid9": Descriptor(
         name="grid9",

@@ -5,7 +5,6 @@ fetch ─► describe ─► verify
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from pipeline.arrays import ImageArray
 from pipeline.datasets import Card, ImageSource, find_card, open_dataset
 from pipeline.datasets.source import Splits
-from pipeline.datasets.stacks import Slabbed
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe, domain_of, require
 from pipeline.errors import ConfigError
 from pipeline.experiments.montecarlo import Setting
@@ -162,10 +160,6 @@ def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
 
 def _shown(source: ImageSource, rows: Sequence[int]) -> Iterator[ImageArray]:
     """Yield some images, (1, *shape), of volumes their middle slices."""
-    if getattr(source.read, "slabbed", False):
-        for row in rows:
-            yield cast(Slabbed, source.read).middle(row)[np.newaxis]
-        return
     for image in source.read(np.array(rows), 1):
         yield image[:, image.shape[1] // 2] if source.card.volumes else image
 

@@ -9,14 +9,13 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, ImageArray
-from pipeline.datasets.stacks import Slabbed
-from pipeline.descriptors import DESCRIPTORS, describe, describe_slabs
+from pipeline.descriptors import DESCRIPTORS, describe
 from pipeline.errors import DatasetError
 from pipeline.memory import peak_memory
 from pipeline.store.place import Place
@@ -85,9 +84,6 @@ def _shards(part: Part, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[in
 
 def _described(part: Part, submit: Submit) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:
     """Yield descriptors and digests chunk by chunk; meanwhile the next chunk is read."""
-    if getattr(part.read, "slabbed", False):
-        yield from (_by_slabs(part, int(row)) for row in part.rows)
-        return
     size = max(1, CHUNK // math.prod(part.shape))
     images = part.read(part.rows, size)
     masks = itertools.repeat(None) if part.masks is None else part.masks(part.rows, size)
@@ -97,25 +93,6 @@ def _described(part: Part, submit: Submit) -> Iterator[tuple[FloatArray, NDArray
         yield from (job.result() for job in before)
         before = now
     yield from (job.result() for job in before)
-
-
-def _by_slabs(part: Part, row: int) -> tuple[FloatArray, NDArray[np.uint8]]:
-    """Return descriptor and digest of one volume that is read some slices at a time."""
-    read, masks = cast(Slabbed, part.read), cast(Slabbed | None, part.masks)
-    size = max(1, CHUNK // math.prod(part.shape[axis] for axis in read.axes[1:]))
-    digest, of_masks = hashlib.sha256(), hashlib.sha256()
-
-    def slabs() -> Iterator[tuple[ImageArray, ImageArray | None]]:
-        regions = itertools.repeat(None) if masks is None else masks.slabs(row, size)
-        for images, inside in zip(read.slabs(row, size), regions, strict=False):
-            digest.update(np.ascontiguousarray(images).data)
-            of_masks.update(b"" if inside is None else np.ascontiguousarray(inside).data)
-            yield images, inside
-
-    point = describe_slabs(slabs(), part.descriptor, part.eta, read.axes)
-    if masks is not None:
-        digest.update(of_masks.digest())
-    return point[np.newaxis], np.frombuffer(digest.digest(), np.uint8)[np.newaxis, :DIGEST]
 
 
 def _ask(

@@ -10,7 +10,7 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.inference import region
 from pipeline.inference.regions import NOISY
 from pipeline.report.history_parts import _radius
-from pipeline.report.release_regions import as_gain, radius_of, regions
+from pipeline.report.release_regions import as_gain, larger, radius_of, regions
 
 
 @pytest.mark.parametrize("name", [name for name in MANIFOLDS if name.startswith("spd")])
@@ -94,3 +94,14 @@ def test_a_history_has_the_radius_of_the_latest_release() -> None:
     row["observed"] |= {"sigma": 0.05}
     assert _radius(row)["band"] == "not offered"
     assert _radius({"class_name": "a"})["band"] == "not known"
+
+
+def test_a_wide_radius_is_said_without_powers_of_ten() -> None:
+    """What doubles all deviations is a factor, what does less a percentage."""
+    assert [larger(gain) for gain in (1.021, 1.14, 1.99, 2.2, 412.3)] == [
+        "2.1\u00a0% larger",
+        "14\u00a0% larger",
+        "99\u00a0% larger",
+        "2.2 times as large",
+        "412 times as large",
+    ]

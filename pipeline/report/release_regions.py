@@ -26,7 +26,7 @@ def regions(rows: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any] | No
         else [row["class_name"], "Not known.", "", "", ""]
         for row in rows
     ]
-    heads = ["Class", "In words", f"These {unit}s", "Population", "Of it, clipped images"]
+    heads = ["Class", "In words", f"These {unit}s", "Population", "Clipping, at most"]
     return {"heads": heads, "lines": lines, "text": 2, "long": 1}
 
 
@@ -56,8 +56,15 @@ def radius_of(row: Mapping[str, Any]) -> tuple[str, Region | None]:
     if reason := _withheld(row):
         return f"Not offered: {reason}.", None
     where = region(row, LEVEL, of="sample")
-    percent = 100.0 * (as_gain(where.manifold, where.centre, where.radius) - 1.0)
-    return f"As far as a gain that makes all standard deviations {percent:.2g}\u00a0% larger", where
+    gain = as_gain(where.manifold, where.centre, where.radius)
+    return f"As far as a gain that makes all standard deviations {larger(gain)}", where
+
+
+def larger(gain: float) -> str:
+    """Return how much larger a gain makes what it multiplies: in percent, or as a factor."""
+    if gain < 1.995:
+        return f"{100.0 * (gain - 1.0):.2g}\u00a0% larger"
+    return f"{number(gain)} times as large"
 
 
 def _withheld(row: Mapping[str, Any]) -> str:

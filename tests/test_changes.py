@@ -11,7 +11,7 @@ import pytest
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain
 from pipeline.geometry import MANIFOLDS
-from pipeline.inference.changes import Change, change, holm
+from pipeline.inference import WindowTest, holm, window_test
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.stream import Night, Stream, StreamPlan, nothing, release_night
@@ -38,9 +38,9 @@ def run(batches: list[np.ndarray], rng: np.random.Generator) -> list[Night]:
     return nights
 
 
-def differing(nights: list[Night], last: int) -> Change:
+def differing(nights: list[Night], last: int) -> WindowTest:
     """Return the test of the last nights."""
-    return change(STREAM, nights, parts_of(nights), last)
+    return window_test(STREAM, nights, parts_of(nights), last)
 
 
 def test_one_population_is_seldom_told_apart_and_two_are(records: list[np.ndarray]) -> None:

@@ -20,7 +20,7 @@ from pipeline.experiments.registry import EXPERIMENTS, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS, FlatChart
-from pipeline.inference import of_means
+from pipeline.inference import discriminants_of_means
 from pipeline.report.claims import verdicts
 from pipeline.report.content import classified, figure_of
 from pipeline.report.covering import judge
@@ -121,11 +121,11 @@ def test_scores_are_areas_and_recalls() -> None:
     assert area(np.array([1.0, 2.0, 3.0, 2.0]), np.array([False, True, True, False])) == 0.875
     space = FlatChart(MANIFOLDS["spd-log-euclidean"](k=1))
     points = np.array([[0.0], [0.9], [1.2], [2.0]])
-    two = of_means(space, np.array([[0.0], [2.0]]))
+    two = discriminants_of_means(space, np.array([[0.0], [2.0]]))
     assert score(two, points, np.array([0, 1, 0, 1])) == (0.75, 0.5)
     found = two.discriminants(points)
     np.testing.assert_allclose(against(found, 0), -against(found, 1))
-    three = of_means(space, np.array([[0.0], [1.0], [2.0]]))
+    three = discriminants_of_means(space, np.array([[0.0], [1.0], [2.0]]))
     assert score(three, points, np.array([0, 1, 1, 2])) == (1.0, 1.0)
     assert np.isnan(score(None, points, np.array([0, 1, 0, 1]))).all()
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, chi2, ncx2
 
 from pipeline.arrays import FloatArray
-from pipeline.inference.ellipsoids import Law, ellipsoid
+from pipeline.inference.confidence import ErrorLaw, ellipsoid
 from pipeline.mean import Observed
 
 D, DRAWS = 6, 20_000
@@ -106,7 +106,7 @@ def test_its_shape_is_smaller_than_that_of_the_noise() -> None:
     """Of least radius; along the line with the noise and at least half of the scatter."""
     seen = observed()
     shape, law = ellipsoid(seen, scattered(seen), 0.95)
-    alike = Law(D, 1.0, law.line, law.rest)
+    alike = ErrorLaw(D, 1.0, law.line, law.rest)
     whole = seen.noise + scattered(seen)
     least = np.linalg.eigvalsh(np.linalg.inv(seen.axes).T @ whole @ np.linalg.inv(seen.axes))[0]
     along, off = seen.bounds
@@ -122,14 +122,14 @@ def test_the_law_is_that_of_the_sum() -> None:
     rng = np.random.default_rng(3)
     first = 2.5 * rng.noncentral_chisquare(1, 7.0, 500_000)
     draws = first + rng.noncentral_chisquare(4, 11.0, 500_000)
-    law = Law(5, 2.5, 7.0, 11.0)
+    law = ErrorLaw(5, 2.5, 7.0, 11.0)
     for level in (0.01, 0.3, 0.9, 0.999):
         value = law.ppf(level)
         assert law.cdf(value) == pytest.approx(level, rel=1e-9)
         spread = np.sqrt(level * (1.0 - level) / len(draws))
         assert np.mean(draws <= value) == pytest.approx(level, abs=6.0 * spread)
-    near, far = Law(5, 1.0 + 1e-12, 7.0, 11.0), Law(5, 4.0, 900.0, 1e5)
+    near, far = ErrorLaw(5, 1.0 + 1e-12, 7.0, 11.0), ErrorLaw(5, 4.0, 900.0, 1e5)
     assert near.ppf(0.95) == pytest.approx(ncx2.ppf(0.95, 5, 18.0), rel=1e-9)
     assert far.cdf(far.ppf(0.999)) == pytest.approx(0.999, abs=1e-9)
-    assert Law(5).ppf(0.9) == pytest.approx(chi2.ppf(0.9, 5))
+    assert ErrorLaw(5).ppf(0.9) == pytest.approx(chi2.ppf(0.9, 5))
     assert law.cdf(0.0) == 0.0

@@ -13,7 +13,7 @@ from pipeline.datasets import open_dataset
 from pipeline.descriptors import DESCRIPTORS, describe, domain
 from pipeline.descriptors.terms import terms_of
 from pipeline.geometry import MANIFOLDS
-from pipeline.inference.streams import error_of
+from pipeline.inference import stream_error
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish import ClassHistory, read_histories
@@ -81,7 +81,7 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
             if expected is not None:
                 assert one.n == expected.n == 3 * number
                 np.testing.assert_array_equal(one.mean.point, expected.offset)
-                error = error_of(found.stream, parts_of(found.nights[:number]), stated_biases)
+                error = stream_error(found.stream, parts_of(found.nights[:number]), stated_biases)
                 assert error is not None
                 if any(part.clipped > CLIPPED for part in error.seen):
                     assert one.mean.covariance is None

@@ -20,6 +20,7 @@ from pipeline.descriptors import describe, domain
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, FlatChart, sym_exp, to_chart, unvecd
 from pipeline.inference import (
+    NOISY,
     combine,
     covariance,
     lda,
@@ -29,11 +30,9 @@ from pipeline.inference import (
     region,
     two_sample,
 )
-from pipeline.inference.classifying import RIDGE
-from pipeline.inference.coordinates import slope
+from pipeline.inference.classify import RIDGE
 from pipeline.inference.geodesics import noise_norm
-from pipeline.inference.regions import NOISY
-from pipeline.inference.released import read
+from pipeline.inference.released import chart_jacobian, read_released
 from pipeline.mean import AdaptivePlan, Observed, Records, Release, SinglePlan, admit, mean
 from pipeline.mean.observed import LIMIT, as_values, noise_edge, noisy_covariance
 from pipeline.mean.pooling import Part, pool
@@ -334,8 +333,8 @@ def test_what_no_matrix_of_doubles_holds_is_compared_as_it_was_drawn() -> None:
         for one in releases
     ]
     for one, row in zip(releases, rows, strict=True):
-        assert np.array_equal(read(row).point, one.outputs[0])
-        assert np.array_equal(read(row).observed.base, one.told[0].observed.base)
+        assert np.array_equal(read_released(row).point, one.outputs[0])
+        assert np.array_equal(read_released(row).observed.base, one.told[0].observed.base)
         found = region(row)
         assert np.array_equal(found.place, one.outputs[0])
         assert np.array_equal(found.covariance, region(one).covariance)
@@ -355,11 +354,11 @@ def test_coordinates_at_another_base_are_differentiated() -> None:
     manifold, rng = MANIFOLDS["spd-affine-invariant"](k=3), np.random.default_rng(6)
     base, target = sym_exp(unvecd(rng.standard_normal((2, D))))
     place, step = 0.5 * rng.standard_normal(D), 1e-3 * rng.standard_normal(D)
-    found = slope(manifold, base, place, target)
+    found = chart_jacobian(manifold, base, place, target)
     start, end = (manifold.log(target, manifold.exp(base, u)) for u in (place, place + step))
     np.testing.assert_allclose(step @ found, end - start, atol=1e-5)
     assert np.abs(found - np.eye(D)).max() > 0.01
-    assert np.array_equal(slope(FLAT, base, place, target), np.eye(D))
+    assert np.array_equal(chart_jacobian(FLAT, base, place, target), np.eye(D))
 
 
 def test_two_samples_of_one_population_seldom_differ() -> None:

@@ -30,8 +30,7 @@ from pipeline.datasets.stamps import stamps_of
 from pipeline.descriptors import domain
 from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError, OutputError
 from pipeline.geometry import MANIFOLDS
-from pipeline.inference.regions import NOISY
-from pipeline.inference.streams import check_opening, least_opening
+from pipeline.inference import NOISY, check_opening, least_opening
 from pipeline.ledger import (
     Ledger,
     charges,

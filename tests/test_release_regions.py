@@ -7,8 +7,7 @@ import pytest
 from test_several_pages import SPACE, releases, row_of
 
 from pipeline.geometry import MANIFOLDS
-from pipeline.inference import region
-from pipeline.inference.regions import NOISY
+from pipeline.inference import NOISY, region
 from pipeline.report.history_parts import _radius
 from pipeline.report.release_regions import as_gain, larger, radius_of, regions
 

@@ -21,7 +21,7 @@ from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
 from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of
 from pipeline.geometry.linalg import unvecd, vecd
-from pipeline.inference.covariance import covariance
+from pipeline.inference import covariance
 from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, admit, prepare, rounds, sums
 from pipeline.mean.bins import LineBins, clipped_moments, line_bins, shell_bins
 from pipeline.mean.frame import build_frame

@@ -31,8 +31,7 @@ from pipeline.cli import main
 from pipeline.descriptors import domain
 from pipeline.figures import number
 from pipeline.geometry import MANIFOLDS, vecd
-from pipeline.inference import covariance, two_sample
-from pipeline.inference.released import read
+from pipeline.inference import covariance, read_released, two_sample
 from pipeline.mean import AdaptivePlan, Release, mean
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
@@ -216,7 +215,7 @@ def test_the_error_of_a_population_has_its_noise_and_its_scatter() -> None:
     """In no direction is it less than the noise with Σ̂/n; clipping adds to that."""
     for name in ("tissue", "cells"):
         row = row_of(name, releases(name)[0])
-        seen = read(row).observed
+        seen = read_released(row).observed
         least = seen.noise + covariance(seen) / seen.n
         stated = population_mean(row).covariance
         assert stated is not None

@@ -12,9 +12,7 @@ from pipeline.descriptors import describe, domain
 from pipeline.errors import ConfigError
 from pipeline.figures import number
 from pipeline.geometry import MANIFOLDS
-from pipeline.inference import covariance, region
-from pipeline.inference.regions import clipping_of
-from pipeline.inference.streams import certainty
+from pipeline.inference import clipping_bound, covariance, mean_certainty, region
 from pipeline.mean.observed import pooled_clipping
 from pipeline.mean.pooling import pool
 from pipeline.mechanisms.noise import FloatNoise
@@ -58,7 +56,7 @@ def row(stream: Stream, history: list[Night]) -> dict[str, Any]:
     found = cumulative(stream, history)
     place = None if found is None else found.offset.tolist()
     told: dict[str, Any] = json.loads(
-        json.dumps({"coordinates": place, "certainty": certainty(stream, history)})
+        json.dumps({"coordinates": place, "certainty": mean_certainty(stream, history)})
     )
     return told
 
@@ -96,7 +94,7 @@ def test_on_its_first_night_it_is_that_of_the_opening(stream: Stream, tissue: np
     wide = region(told, of="population").covariance
     np.testing.assert_allclose(wide - found.covariance, covariance(seen) / seen.n, atol=1e-12)
     assert found.offered
-    assert found.clipping == clipping_of(seen)
+    assert found.clipping == clipping_bound(seen)
     shown = regions([told | {"class_name": "tissue"}], "image")
     radii = found.radius, region(told, of="population").radius, found.clipping
     assert shown is not None

@@ -39,7 +39,7 @@ def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PL
     first, second
         Documents of releases, `OUT/release/*.json`.
     """
-    from pipeline.inference import together, two_sample, untested
+    from pipeline.inference import bonferroni, comparison_refusal, two_sample
     from pipeline.publish.foreign import computed
     from pipeline.publish.several import read_several
     from pipeline.report import build_comparison
@@ -48,8 +48,8 @@ def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PL
     several = read_several((first, second))
     with computed((first, second)):
         found = {name: two_sample(*rows) for name, rows in several.classes.items()}
-        reasons = {name: untested(several.by_name(name)) for name in several.classes}
-        whole = together([one.p_value for name, one in found.items() if not reasons[name]])
+        reasons = {name: comparison_refusal(several.by_name(name)) for name in several.classes}
+        whole = bonferroni([one.p_value for name, one in found.items() if not reasons[name]])
         page = build_comparison(several, found, out) if out else None
     _warn(several.doubt, how)
     if how.json:
@@ -89,7 +89,7 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
         Documents of releases of different people, `OUT/release/*.json`.
     """
     from pipeline.inference import combine as combined
-    from pipeline.inference import untested
+    from pipeline.inference import comparison_refusal
     from pipeline.publish.foreign import computed
     from pipeline.publish.several import read_several
     from pipeline.report import build_combination
@@ -99,7 +99,7 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
     with computed(documents):
         found = {name: combined(rows) for name, rows in several.classes.items()}
         reasons = {
-            name: "" if one.freedom else untested(several.by_name(name))
+            name: "" if one.freedom else comparison_refusal(several.by_name(name))
             for name, one in found.items()
         }
         page = build_combination(several, found, out) if out else None

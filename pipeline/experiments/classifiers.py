@@ -21,7 +21,7 @@ from pipeline.experiments.persons import ClassData, records_of
 from pipeline.experiments.run import Run
 from pipeline.experiments.samples import place, release, space_of
 from pipeline.geometry import Point
-from pipeline.inference import Discriminants, lda, nearest_mean, of_means
+from pipeline.inference import Discriminants, discriminants_of_means, lda, nearest_mean
 from pipeline.mean import Release, admit
 
 TEST = "test"
@@ -86,7 +86,9 @@ class Draw(NamedTuple):
 def _nearest(draw: Draw, series: SeriesConfig) -> Discriminants | None:
     if all(one.observed is not None for one in draw.released):
         return nearest_mean(draw.released)
-    return of_means(space_of(draw.setting), np.stack([one.point for one in draw.released]))
+    return discriminants_of_means(
+        space_of(draw.setting), np.stack([one.point for one in draw.released])
+    )
 
 
 def _lda(draw: Draw, series: SeriesConfig) -> Discriminants | None:
@@ -102,7 +104,7 @@ def _means(draw: Draw) -> Point:
 
 
 def _plain_nearest(draw: Draw) -> Discriminants:
-    return of_means(space_of(draw.setting), _means(draw))
+    return discriminants_of_means(space_of(draw.setting), _means(draw))
 
 
 def _plain_lda(draw: Draw) -> Discriminants:
@@ -110,7 +112,7 @@ def _plain_lda(draw: Draw) -> Discriminants:
     places = [space.log(means[0], one) for one in draw.seen]
     spreads = [np.cov(one, rowvar=False, bias=True) for one in places]
     within = np.average(spreads, axis=0, weights=[len(one) for one in places])
-    return of_means(space, means, within)
+    return discriminants_of_means(space, means, within)
 
 
 class Classifier(NamedTuple):

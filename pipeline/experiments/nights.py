@@ -19,8 +19,7 @@ from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream
 from pipeline.experiments.persons import ClassData, records_of
 from pipeline.experiments.regions import LEVEL
 from pipeline.geometry import FlatChart, flat_chart
-from pipeline.inference import Region, region
-from pipeline.inference.streams import certainty
+from pipeline.inference import ConfidenceRegion, mean_certainty, region
 from pipeline.mean import AdaptivePlan, admit, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import Budget, split
@@ -50,7 +49,7 @@ class Found(NamedTuple):
     """The mean at a night, and the region that the stream's document would say, of a stream."""
 
     mean: FloatArray
-    region: Region | None = None
+    region: ConfidenceRegion | None = None
 
 
 Means = Iterator[Found | None]
@@ -67,8 +66,8 @@ def _stream(nights: Nights, noise: FloatNoise) -> Means:
             yield None if found is None else Found(found.offset, _region(nights, history, found))
 
 
-def _region(nights: Nights, history: Sequence[Night], found: Estimate) -> Region:
-    told = {"coordinates": found.offset, "certainty": certainty(nights.stream, history)}
+def _region(nights: Nights, history: Sequence[Night], found: Estimate) -> ConfidenceRegion:
+    told = {"coordinates": found.offset, "certainty": mean_certainty(nights.stream, history)}
     return region(told, LEVEL)
 
 

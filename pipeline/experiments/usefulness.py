@@ -21,7 +21,7 @@ from pipeline.experiments.persons import ClassData, budget_of, records_of
 from pipeline.experiments.run import Run
 from pipeline.files import atomic_path
 from pipeline.geometry import Manifold, Point
-from pipeline.inference import of_means
+from pipeline.inference import discriminants_of_means
 from pipeline.mean import AdaptivePlan, Prepared, Records, admit, draw, prepare
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
@@ -155,6 +155,6 @@ def _recalls(space: Manifold, means: Point, points: Point, truth: NDArray[np.int
     """
     shares = np.empty(len(means))
     for place, drawn in enumerate(means):
-        right = of_means(space, drawn).predict(points) == truth
+        right = discriminants_of_means(space, drawn).predict(points) == truth
         shares[place] = np.mean([right[truth == one].mean() for one in range(len(drawn))])
     return shares

@@ -8,33 +8,71 @@
 
 Everything here is post-processing of noised values: it costs no privacy, and needs no images. A
 released class is what `private_mean` returned first, or an entry of ``classes`` in a document of
-`covdp release`. Read in this order: ``released.py``, ``covariance.py``, ``coordinates.py``,
-``ellipsoids.py``, ``regions.py``, ``streams.py``, ``changes.py``, ``comparing.py``,
-``classifying.py``, ``pooling.py``, ``geodesics.py``.
+`covdp release`. Read in this order: ``released.py``, ``confidence.py``, ``tests.py``,
+``classify.py``, ``combine.py``, ``geodesics.py``.
 """
 
-from pipeline.inference.classifying import Discriminants, lda, nearest_mean, of_means
-from pipeline.inference.comparing import Comparison, together, two_sample, untested
-from pipeline.inference.covariance import covariance, raw_covariance
-from pipeline.inference.geodesics import Geodesics, principal_geodesics
-from pipeline.inference.pooling import Combined, combine
-from pipeline.inference.regions import Region, region
+from pipeline.inference.classify import Discriminants, discriminants_of_means, lda, nearest_mean
+from pipeline.inference.combine import CombinedMean, combine
+from pipeline.inference.confidence import (
+    NOISY,
+    ConfidenceRegion,
+    check_opening,
+    clipping_bound,
+    least_opening,
+    mean_certainty,
+    region,
+    region_refusal,
+    stream_error,
+)
+from pipeline.inference.geodesics import PrincipalGeodesics, principal_geodesics
+from pipeline.inference.released import (
+    ReleasedClass,
+    covariance,
+    point_at,
+    raw_covariance,
+    read_released,
+)
+from pipeline.inference.tests import (
+    ALPHA,
+    Comparison,
+    WindowTest,
+    bonferroni,
+    comparison_refusal,
+    holm,
+    two_sample,
+    window_test,
+)
 
 __all__ = [
-    "Combined",
+    "ALPHA",
+    "NOISY",
+    "CombinedMean",
     "Comparison",
+    "ConfidenceRegion",
     "Discriminants",
-    "Geodesics",
-    "Region",
+    "PrincipalGeodesics",
+    "ReleasedClass",
+    "WindowTest",
+    "bonferroni",
+    "check_opening",
+    "clipping_bound",
     "combine",
+    "comparison_refusal",
     "covariance",
+    "discriminants_of_means",
+    "holm",
     "lda",
+    "least_opening",
+    "mean_certainty",
     "nearest_mean",
-    "of_means",
+    "point_at",
     "principal_geodesics",
     "raw_covariance",
+    "read_released",
     "region",
-    "together",
+    "region_refusal",
+    "stream_error",
     "two_sample",
-    "untested",
+    "window_test",
 ]

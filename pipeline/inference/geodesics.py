@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, chart_of, from_chart
-from pipeline.inference.coordinates import slope
-from pipeline.inference.covariance import raw_covariance
-from pipeline.inference.released import Released, read
+from pipeline.inference.released import Released, chart_jacobian, raw_covariance, read_released
 from pipeline.mean import Observed
 from pipeline.mean.observed import noisy_covariance
 from pipeline.mean.second_moment import FACTOR
@@ -26,7 +24,7 @@ DRAWS, QUANTILE, LEAN = 200, 0.95, 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Geodesics:
+class PrincipalGeodesics:
     """Principal geodesics of a released class.
 
     Attributes
@@ -55,7 +53,7 @@ class Geodesics:
         return np.asarray(from_chart(self.manifold, found))
 
 
-def principal_geodesics(released: Released) -> Geodesics:
+def principal_geodesics(released: Released) -> PrincipalGeodesics:
     """Return the principal geodesics of a released class.
 
     Raises
@@ -63,17 +61,17 @@ def principal_geodesics(released: Released) -> Geodesics:
     ConfigError
         When it was released without a second moment.
     """
-    found = read(released)
+    found = read_released(released)
     seen, space = found.observed, found.space
     _ = noisy_covariance(seen)  # its own check
-    turned = slope(space, seen.base, space.log(seen.base, found.point), found.point)
+    turned = chart_jacobian(space, seen.base, space.log(seen.base, found.point), found.point)
     values, vectors = np.linalg.eigh(turned.T @ raw_covariance(seen) @ turned)
     values, directions = np.maximum(values[::-1], 0.0), vectors.T[::-1]
     error = noise_norm(seen, seen.axes @ turned)
     gaps = values[:-1] - values[1:] - error
     sure = np.flatnonzero((gaps > 0.0) & (error <= LEAN * gaps))
     trusted = int(sure[-1]) + 1 if len(sure) else 0
-    return Geodesics(found.manifold, found.point, directions, values, trusted)
+    return PrincipalGeodesics(found.manifold, found.point, directions, values, trusted)
 
 
 def noise_norm(observed: Observed, axes: FloatArray) -> float:

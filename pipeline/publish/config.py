@@ -14,7 +14,7 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, LedgerError, require_known
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
-from pipeline.inference.streams import check_opening
+from pipeline.inference import check_opening
 from pipeline.ledger import clean_name, clean_run_key
 from pipeline.mean import Plan, release_plan
 from pipeline.mean.plan import RELEASED

@@ -19,7 +19,7 @@ from pipeline.errors import ConfigError, ConvergenceError, DomainError, OutputEr
 from pipeline.files import IrregularFileError, read_regular
 from pipeline.geometry import MANIFOLDS, from_chart
 from pipeline.geometry.covariances import covariances_of
-from pipeline.inference.released import point_at
+from pipeline.inference import point_at
 
 LARGEST = 1e12
 """Of any number: images of 8 bits have covariances below 10⁵ and logarithms below 40."""

@@ -13,8 +13,7 @@ from scipy.special import ndtri
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term, terms_of
 from pipeline.geometry import Manifold
-from pipeline.inference import Region, covariance
-from pipeline.inference.released import read
+from pipeline.inference import ConfidenceRegion, covariance, read_released
 from pipeline.publish.readings import Mean, Reading, of_bias, read_differences, read_terms
 
 LEVEL = 0.95
@@ -41,11 +40,11 @@ def forest(
     descriptor: str,
     names: Sequence[str],
     released: Sequence[Mapping[str, Any]],
-    regions: Mapping[str, Region] | None = None,
+    regions: Mapping[str, ConfidenceRegion] | None = None,
 ) -> Forest:
     """Return what releases of one class say, and what follows from all of them together."""
     terms = terms_of(DESCRIPTORS[descriptor])
-    manifold = read(released[0]).manifold
+    manifold = read_released(released[0]).manifold
     means = {name: population_mean(one) for name, one in zip(names, released, strict=True)}
     means |= {name: Mean(one.place, one.covariance) for name, one in (regions or {}).items()}
     found = {name: read_terms(terms, one, manifold, wide=WIDE) for name, one in means.items()}
@@ -57,13 +56,13 @@ def differences(
 ) -> tuple[Reading, ...]:
     """Return by what the population of a second release differs from that of the first."""
     both = population_mean(first), population_mean(second)
-    manifold: Manifold = read(first).manifold
+    manifold: Manifold = read_released(first).manifold
     return read_differences(terms_of(DESCRIPTORS[descriptor]), *both, manifold, wide=WIDE)
 
 
 def population_mean(released: Mapping[str, Any]) -> Mean:
     """Return a mean before it was shrunk, with its error as that of a population."""
-    found = read(released)
+    found = read_released(released)
     seen = found.observed
     point = found.space.exp(seen.base, seen.offset)
     if seen.moment is None:

@@ -17,7 +17,7 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term, terms_of
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS, Manifold, from_chart
-from pipeline.inference.changes import Change
+from pipeline.inference import WindowTest
 from pipeline.mean.frame import Frame
 from pipeline.publish.night_means import night_means, window_means
 from pipeline.publish.readings import Mean, Reading, axes_of, mean_of, read_terms
@@ -55,7 +55,7 @@ class ClassRun:
         What the terms say of it.
     windows : tuple of WindowReadings
         And of the last nights.
-    changes : tuple of Change
+    changes : tuple of WindowTest
         Whether their units differ from those before; of the last run alone.
     """
 
@@ -64,7 +64,7 @@ class ClassRun:
     mean: Mean | None = None
     readings: tuple[Reading, ...] = ()
     windows: tuple[WindowReadings, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[WindowTest, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.inference.streams import certainty
+from pipeline.inference import mean_certainty
 from pipeline.ledger import NightReservation
 from pipeline.ledger import Stream as Account
 from pipeline.privacy import GDP, privacy_statement
@@ -68,7 +68,7 @@ def _row(public: Public, found: ClassHistory) -> dict[str, Any]:
         "coordinates": None if estimate is None else estimate.offset.tolist(),
         "no_point": _why_not(found) if estimate is None else None,
         "predicted_error": None if estimate is None else math.sqrt(estimate.covariance.trace()),
-        "certainty": certainty(stream, found.nights),
+        "certainty": mean_certainty(stream, found.nights),
         "windows": [told for nights in WINDOWS if (told := _window(found, nights))],
         **({"before": estimate_row(found.before)} if found.before and night.night == 1 else {}),
         **({"joined": estimate_row(joined(stream, *both))} if found.before else {}),

@@ -13,8 +13,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.errors import OutputError
 from pipeline.geometry import Manifold
-from pipeline.inference.changes import Change, change
-from pipeline.inference.streams import error_of
+from pipeline.inference import WindowTest, stream_error, window_test
 from pipeline.mean import Observed
 from pipeline.mean.frame import Frame
 from pipeline.publish.readings import CLIPPED, Mean, mean_of, of_bias, stated_bias
@@ -34,7 +33,7 @@ class NightMean(NamedTuple):
     n: int
     mean: Mean
     bias: FloatArray
-    changes: tuple[Change, ...] = ()
+    changes: tuple[WindowTest, ...] = ()
 
 
 class WindowMean(NamedTuple):
@@ -91,8 +90,8 @@ def night_means(
     }
 
 
-def _changes(found: ClassHistory, past: Past) -> tuple[Change, ...]:
-    return tuple(change(found.stream, found.nights, past, nights) for nights in WINDOWS)
+def _changes(found: ClassHistory, past: Past) -> tuple[WindowTest, ...]:
+    return tuple(window_test(found.stream, found.nights, past, nights) for nights in WINDOWS)
 
 
 def window_means(
@@ -135,7 +134,7 @@ def class_mean(found: ClassHistory, past: Past, night: int, row: Mapping[str, An
     if estimate is None:
         return NightMean(row["n"], Mean(None, None), bias)
     if not joint:
-        error = error_of(found.stream, until, stated_biases)
+        error = stream_error(found.stream, until, stated_biases)
         if error is not None:
             hidden = any(one.clipped > CLIPPED for one in error.seen)
             return NightMean(

@@ -17,7 +17,7 @@ from pipeline.descriptors import domain
 from pipeline.descriptors.terms import Term
 from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, chart_of, from_chart
-from pipeline.inference.released import point_at
+from pipeline.inference import point_at
 from pipeline.mean import default_prior
 from pipeline.mean.frame import Frame, build_frame
 from pipeline.mean.observed import Observed, from_values

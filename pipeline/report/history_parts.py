@@ -9,9 +9,7 @@ import numpy as np
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term
 from pipeline.figures import Figure, Scale, comparison, digits, letter, matrices, number, timeline
-from pipeline.inference import region
-from pipeline.inference.changes import Change, holm
-from pipeline.inference.comparing import ALPHA
+from pipeline.inference import ALPHA, WindowTest, holm, region
 from pipeline.privacy.exact import digits_down, digits_up
 from pipeline.publish.history import ClassRun, Run, Series, latest_points
 from pipeline.publish.readings import Reading
@@ -187,7 +185,7 @@ def changes(series: Series) -> dict[str, Any] | None:
     return {"heads": heads, "lines": lines, "text": 3, "long": 2} if tested else None
 
 
-def _changed(seen: Change, together: float | None) -> list[str]:
+def _changed(seen: WindowTest, together: float | None) -> list[str]:
     if seen.p_value is None or together is None:
         return [f"Not tested: {seen.reason}.", "–", "–", "–", "–"]
     differs = f"Unlike those from night {seen.since} on"

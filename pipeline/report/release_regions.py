@@ -6,9 +6,7 @@ from typing import Any
 
 from pipeline.figures import number
 from pipeline.geometry import Manifold, Point
-from pipeline.inference import Region, region
-from pipeline.inference.regions import withheld
-from pipeline.inference.released import read
+from pipeline.inference import ConfidenceRegion, read_released, region, region_refusal
 
 LEVEL = 0.95
 """Confidence of the regions."""
@@ -38,7 +36,7 @@ def is_told(row: Mapping[str, Any]) -> bool:
 def _cells(
     row: Mapping[str, Any],
     words: str,
-    here: Region | None,
+    here: ConfidenceRegion | None,
     apart: Mapping[str, tuple[str, float]],
 ) -> list[str]:
     """Return the radii for the sample and the population, and the former in words."""
@@ -51,7 +49,7 @@ def _cells(
     return [f"{words}.", *map(number, (here.radius, beyond.radius, here.clipping))]
 
 
-def radius_of(row: Mapping[str, Any]) -> tuple[str, Region | None]:
+def radius_of(row: Mapping[str, Any]) -> tuple[str, ConfidenceRegion | None]:
     """Return the region for the mean of the records of a class, and its radius in words."""
     if reason := _withheld(row):
         return f"Not offered: {reason}.", None
@@ -75,7 +73,7 @@ def _withheld(row: Mapping[str, Any]) -> str:
     """
     told = row.get("certainty")
     if told is None:
-        return withheld(read(row).observed)
+        return region_refusal(read_released(row).observed)
     opened = "the mean of its opening was too noisy for one"
     return "" if told["offered"] else f"{opened}, and all later ones lean on it"
 
@@ -97,7 +95,7 @@ def _share(share: float) -> str:
     return f"{100 * share:.2g}\u00a0%" if share < 1 else f"{share:.2g} times"
 
 
-def _nearest(regions: Mapping[str, Region]) -> dict[str, tuple[str, float]]:
+def _nearest(regions: Mapping[str, ConfidenceRegion]) -> dict[str, tuple[str, float]]:
     """Return for each of several means which lies nearest to it, and how far."""
     found = {}
     for name, here in regions.items():

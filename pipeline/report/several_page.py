@@ -9,8 +9,13 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import javascript, listing
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.geometry import from_chart
-from pipeline.inference import Combined, Comparison, together, untested
-from pipeline.inference.released import read
+from pipeline.inference import (
+    CombinedMean,
+    Comparison,
+    bonferroni,
+    comparison_refusal,
+    read_released,
+)
 from pipeline.publish.forests import Forest, differences, forest
 from pipeline.publish.several import Several
 from pipeline.report.finding import Finding
@@ -64,7 +69,7 @@ def build_comparison(several: Several, found: Mapping[str, Comparison], out: Pat
         if seen
         else {}
     )
-    reasons = {name: untested(several.by_name(name)) for name in found}
+    reasons = {name: comparison_refusal(several.by_name(name)) for name in found}
     blocks: dict[str, Block] = {
         "tests": ("table.html.j2", _tests(several, found, reasons)),
         "differences": ("figure.html.j2", difference_figure(moved, words["differences_marks"])),
@@ -73,14 +78,14 @@ def build_comparison(several: Several, found: Mapping[str, Comparison], out: Pat
         "basis": ("findings.html.j2", basis(several)),
     }
     tested = {name: one.p_value for name, one in found.items() if not reasons[name]}
-    whole = together(list(tested.values()))
+    whole = bonferroni(list(tested.values()))
     key = [*([(probability(whole), _of_classes(tested))] if tested else []), *_sizes(several)]
     sound = all(found[name].offered for name in tested)
     verdict = _verdict(whole, tested, sound) if tested else _nothing(reasons)
     return _write(several, "compare", blocks, _and_not(verdict, reasons), key, words, out)
 
 
-def build_combination(several: Several, found: Mapping[str, Combined], out: Path) -> Path:
+def build_combination(several: Several, found: Mapping[str, CombinedMean], out: Path) -> Path:
     """Write ``OUT/combine.html``, and the committed bytes beside it, and return the page.
 
     Arguments and errors as of `build_comparison`.
@@ -89,7 +94,8 @@ def build_combination(several: Several, found: Mapping[str, Combined], out: Path
     regions = {name: {ALL: one.all, COMMON: one.common} for name, one in found.items()}
     squares = {name: {ALL: one.all.centre} for name, one in found.items()}
     reasons = {
-        name: "" if one.freedom else untested(several.by_name(name)) for name, one in found.items()
+        name: "" if one.freedom else comparison_refusal(several.by_name(name))
+        for name, one in found.items()
     }
     blocks: dict[str, Block] = {
         "tests": ("table.html.j2", _combined(found, reasons)),
@@ -102,7 +108,7 @@ def build_combination(several: Several, found: Mapping[str, Combined], out: Path
     }
     tested = {name: one.p_value for name, one in found.items() if not reasons[name]}
     sound = all(found[name].all.offered for name in tested)
-    whole = together(list(tested.values()))
+    whole = bonferroni(list(tested.values()))
     key = [(str(len(several.given)), "releases"), *_sizes(several)]
     verdict = _fits(whole, tested, sound) if tested else _nothing(reasons)
     return _write(several, "combine", blocks, _and_not(verdict, reasons), key, words, out)
@@ -223,12 +229,12 @@ def _told(rows: Sequence[Mapping[str, Any]], least: float) -> str:
     """Return by how much contrast must differ to be told, in percent; a dash where not known."""
     if not math.isfinite(least):
         return "–"
-    first = read(max(rows, key=lambda row: int(row["n"])))
+    first = read_released(max(rows, key=lambda row: int(row["n"])))
     point = from_chart(first.manifold, first.point)
     return f"± {100.0 * (as_gain(first.manifold, point, least) - 1.0):.2g} %"
 
 
-def _combined(found: Mapping[str, Combined], reasons: Mapping[str, str]) -> dict[str, Any]:
+def _combined(found: Mapping[str, CombinedMean], reasons: Mapping[str, str]) -> dict[str, Any]:
     """Return a line a class: size, regions, and Cochran's Q with its degrees of freedom."""
     lines = [
         [

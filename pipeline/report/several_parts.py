@@ -9,8 +9,7 @@ import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import Figure, comparison, listing, matrices, number
-from pipeline.inference.regions import withheld
-from pipeline.inference.released import read
+from pipeline.inference import read_released, region_refusal
 from pipeline.publish.committed import write_document
 from pipeline.publish.forests import Forest
 from pipeline.publish.readings import Reading
@@ -69,7 +68,7 @@ def _unsound(several: Several) -> Iterator[Finding]:
     """Yield why no region is offered, by class and release."""
     for name, rows in several.classes.items():
         for title, row in zip(several.names, rows, strict=True):
-            if reason := withheld(read(row).observed):
+            if reason := region_refusal(read_released(row).observed):
                 yield Finding(f"Not sound for {name}, as in {title} {reason}.", warning=True)
 
 

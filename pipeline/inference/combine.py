@@ -31,24 +31,33 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of
-from pipeline.inference.coordinates import Placed, placed, slope
-from pipeline.inference.covariance import covariance
-from pipeline.inference.ellipsoids import Law
-from pipeline.inference.regions import NOISY, Region, clipping_of, is_offered
-from pipeline.inference.released import Released
+from pipeline.inference.confidence import (
+    NOISY,
+    ConfidenceRegion,
+    ErrorLaw,
+    clipping_bound,
+    is_offered,
+)
+from pipeline.inference.released import (
+    ClassCoordinates,
+    Released,
+    chart_jacobian,
+    common_coordinates,
+    covariance,
+)
 from pipeline.mean.observed import pooled_clipping
 from pipeline.mean.pooling import Part, pool
 
 
 @dataclass(frozen=True, eq=False)
-class Combined:
+class CombinedMean:
     """What several releases of one class say together.
 
     Attributes
     ----------
     n : int
         Records in all.
-    all, common : Region
+    all, common : ConfidenceRegion
         Where the mean of all records lies, and that of the population.
     statistic : float
         Cochran's Q.
@@ -60,8 +69,8 @@ class Combined:
     """
 
     n: int
-    all: Region
-    common: Region
+    all: ConfidenceRegion
+    common: ConfidenceRegion
     statistic: float
     freedom: int
     p_value: float
@@ -72,7 +81,7 @@ class Combined:
         return self.all.centre
 
 
-def combine(released: Sequence[Released], level: float = 0.95) -> Combined:
+def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
     """Return what releases of one class, from disjoint people, say together.
 
     Parameters
@@ -92,15 +101,17 @@ def combine(released: Sequence[Released], level: float = 0.95) -> Combined:
 
     if not 0.0 < level < 1.0:
         raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
-    manifold, base, hospitals = placed(released, least=2)
-    seen = [one.read.observed for one in hospitals]
+    manifold, base, hospitals = common_coordinates(released, least=2)
+    seen = [one.released.observed for one in hospitals]
     spread, sizes = _spread(hospitals), np.array([one.n for one in seen], dtype=np.float64)
-    gains = pool([_part(one, one.read.observed.predicted) for one in hospitals], spread).gains
-    parts = [_part(one, one.read.observed.noise + one.read.observed.lost) for one in hospitals]
+    gains = pool([_part(one, one.released.observed.predicted) for one in hospitals], spread).gains
+    parts = [
+        _part(one, one.released.observed.noise + one.released.observed.lost) for one in hospitals
+    ]
     statistic, freedom = _heterogeneity(hospitals, parts, spread)
-    known = level, all(map(is_offered, seen)), max(clipping_of(one) for one in seen)
+    known = level, all(map(is_offered, seen)), max(clipping_bound(one) for one in seen)
     shares = (sizes / sizes.sum())[:, np.newaxis, np.newaxis] * np.eye(manifold.dim)
-    return Combined(
+    return CombinedMean(
         n=sum(part.n for part in parts),
         all=_region(manifold, base, _weighed(hospitals, shares, None), *known),
         common=_region(manifold, base, _weighed(hospitals, gains, spread), *known),
@@ -111,11 +122,13 @@ def combine(released: Sequence[Released], level: float = 0.95) -> Combined:
 
 
 def _heterogeneity(
-    hospitals: Sequence[Placed], parts: Sequence[Part], spread: FloatArray
+    hospitals: Sequence[ClassCoordinates], parts: Sequence[Part], spread: FloatArray
 ) -> tuple[float, int]:
     """Return Cochran's Q of the hospitals that can be told apart, and its degrees of freedom."""
     told = [
-        part for one, part in zip(hospitals, parts, strict=True) if one.read.observed.sigma <= NOISY
+        part
+        for one, part in zip(hospitals, parts, strict=True)
+        if one.released.observed.sigma <= NOISY
     ]
     if len(told) < 2:
         return 0.0, 0
@@ -128,34 +141,34 @@ def _heterogeneity(
     return statistic, len(spread) * (len(told) - 1)
 
 
-def _part(one: Placed, error: FloatArray) -> Part:
-    return Part(one.read.observed.n, one.unshrunk, one.there(error))
+def _part(one: ClassCoordinates, error: FloatArray) -> Part:
+    return Part(one.released.observed.n, one.unshrunk, one.there(error))
 
 
 def _weighed(
-    hospitals: Sequence[Placed], gains: FloatArray, spread: FloatArray | None
+    hospitals: Sequence[ClassCoordinates], gains: FloatArray, spread: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return Σ G_i·r_i, and the covariance of its error; `spread` where samples scatter, too."""
-    seen = [one.read.observed for one in hospitals]
+    seen = [one.released.observed for one in hospitals]
     mean, error = np.zeros(len(gains[0])), np.zeros_like(gains[0])
     for gain, one, part in zip(gains, hospitals, seen, strict=True):
         own = one.there(part.noise) + (0.0 if spread is None else spread / part.n)
         mean, error = mean + gain @ one.mean, error + gain @ own @ gain.T
     clipping = pooled_clipping(seen, [float(np.trace(gain)) / len(gain) for gain in gains])
-    first = next(one for one in hospitals if one.read.observed.moment is not None)
+    first = next(one for one in hospitals if one.released.observed.moment is not None)
     return mean, error + first.there(clipping)
 
 
-def _spread(hospitals: Sequence[Placed]) -> FloatArray:
+def _spread(hospitals: Sequence[ClassCoordinates]) -> FloatArray:
     """Return the covariance of single records, over all hospitals that say one."""
-    wide = [one for one in hospitals if one.read.observed.moment is not None]
+    wide = [one for one in hospitals if one.released.observed.moment is not None]
     if not wide:
         raise ConfigError(
             "releases are combined by how wide their records lie, and none holds a second moment: "
             "n·μ is too small; release with a larger budget, or more records"
         )
-    spreads = [one.there(covariance(one.read.observed)) for one in wide]
-    return np.average(spreads, axis=0, weights=[one.read.observed.n for one in wide])
+    spreads = [one.there(covariance(one.released.observed)) for one in wide]
+    return np.average(spreads, axis=0, weights=[one.released.observed.n for one in wide])
 
 
 def _region(
@@ -165,18 +178,18 @@ def _region(
     level: float,
     offered: bool,
     clipping: float,
-) -> Region:
+) -> ConfidenceRegion:
     """Return the region around a place in coordinates at a base."""
     place, error = estimate
     space = chart_of(manifold)
     centre = space.exp(base, place)
-    turned = slope(space, base, place, centre)
-    return Region(
+    turned = chart_jacobian(space, base, place, centre)
+    return ConfidenceRegion(
         manifold=manifold,
         offered=offered,
         place=centre,
         covariance=turned.T @ error @ turned,
         level=level,
-        law=Law(manifold.dim),
+        law=ErrorLaw(manifold.dim),
         clipping=clipping,
     )

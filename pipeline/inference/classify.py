@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of, to_chart
-from pipeline.inference.coordinates import placed
-from pipeline.inference.covariance import in_coordinates, raw_covariance
-from pipeline.inference.released import Released
+from pipeline.inference.released import Released, common_coordinates, in_coordinates, raw_covariance
 from pipeline.mean.observed import noise_edge
 
 RIDGE = 0.3
@@ -76,17 +74,17 @@ def lda(released: Sequence[Released], *, ridge: float = RIDGE) -> Discriminants:
     ConfigError
         When there are fewer, they are of different geometries, or none has a second moment.
     """
-    manifold, base, classes = placed(released, least=2)
-    wide = [one for one in classes if one.read.observed.moment is not None]
+    manifold, base, classes = common_coordinates(released, least=2)
+    wide = [one for one in classes if one.released.observed.moment is not None]
     if not wide:
         raise ConfigError(
             "linear discriminants need a second moment, and no class was released with one: n·μ is "
             "too small; take the nearest mean"
         )
-    whole = sum(one.read.observed.n for one in wide)
-    within = np.mean([one.there(one.read.belief) for one in classes], axis=0)
+    whole = sum(one.released.observed.n for one in wide)
+    within = np.mean([one.there(one.released.belief) for one in classes], axis=0)
     for one in wide:
-        seen = one.read.observed
+        seen = one.released.observed
         even = in_coordinates(np.eye(manifold.dim), seen)
         spread = raw_covariance(seen) + ridge * noise_edge(seen) * even
         within += seen.n / whole * one.there(spread)
@@ -101,12 +99,14 @@ def nearest_mean(released: Sequence[Released]) -> Discriminants:
     ConfigError
         As `lda`; a second moment is not needed.
     """
-    manifold, base, classes = placed(released, least=2)
+    manifold, base, classes = common_coordinates(released, least=2)
     means = np.stack([one.mean for one in classes])
     return _discriminants(manifold, base, means, np.eye(manifold.dim))
 
 
-def of_means(manifold: Manifold, points: Point, within: FloatArray | None = None) -> Discriminants:
+def discriminants_of_means(
+    manifold: Manifold, points: Point, within: FloatArray | None = None
+) -> Discriminants:
     """Return the classifier of given means, in coordinates at the first of them.
 
     Parameters

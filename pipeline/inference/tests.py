@@ -21,22 +21,43 @@ axes differ, too, as each release has its own, is not in it.
 With records so few, or noise so wide, that there is no second moment, or that no region would be
 offered (`NOISY`, which is public), nothing is found different: there what clipping did is not
 known. Else up to a third of the pairs of one class of OCT2017 would be, one n·μ being 25.
+
+**Two windows of a stream.** Did the units of the last nights differ from those before?
+
+Two windows that share no night share noise, whose covariance is known exactly, C of one and the
+other; their means, nothing shrunk, differ under "one population" by a vector of covariance
+
+    V = S_A + S_B − C − Cᵀ + Σ̂/n_A + Σ̂/n_B,
+
+Σ̂ the covariance of single clipped units, from the second moment. What clipping does to a mean is
+the same in both, whatever it is, as long as both are clipped alike: so it is nowhere in V, and the
+nights before are those of the same epoch, all of them. Two tests are made, as of two releases,
+and the smaller p-value counts twice. Several windows and classes together: see `holm`. It
+holds for units that come each by itself.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, chart_of
-from pipeline.inference.coordinates import Placed, placed
-from pipeline.inference.covariance import covariance
-from pipeline.inference.regions import NOISY, is_offered
-from pipeline.inference.released import Released, read
+from pipeline.inference.confidence import NOISY, is_offered
+from pipeline.inference.released import (
+    ClassCoordinates,
+    Released,
+    common_coordinates,
+    covariance,
+    read_released,
+)
 from pipeline.mean import Observed
 from pipeline.mean.observed import LIMIT
+from pipeline.stream import Night, Stream, between, covariance_of
+from pipeline.stream.epochs import observed_in
+from pipeline.stream.history import Past
 
 LEVEL = 0.95
 """Confidence of the region of a difference."""
@@ -52,7 +73,7 @@ class Comparison:
     ----------
     p_value : float
         How likely two samples of one population differ so much; 1 where noise is too wide to say,
-        see `untested`.
+        see `comparison_refusal`.
     statistic : float
         δᵀV⁻¹δ; NaN without a second moment.
     line : float
@@ -88,27 +109,25 @@ def two_sample(a: Released, b: Released) -> Comparison:
     """
     from scipy.stats import chi2, norm
 
-    manifold, _, both = placed([a, b], least=2)
+    manifold, _, both = common_coordinates([a, b], least=2)
     delta = both[1].unshrunk - both[0].unshrunk
     distance = float(np.linalg.norm(delta))
-    if any(one.read.observed.moment is None for one in both):
+    if any(one.released.observed.moment is None for one in both):
         return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
     whole, apart = _clipping(manifold, *both), np.zeros((manifold.dim, manifold.dim))
     for one in both:
-        seen = one.read.observed
+        seen = one.released.observed
         whole += one.there(seen.noise + covariance(seen) / seen.n)
         apart += one.there(seen.noise + seen.lost + covariance(seen) / seen.n)
-    statistic = float(delta @ np.linalg.solve(whole, delta))
-    p = float(chi2.sf(statistic, manifold.dim))
-    axes, line, least = both[0].read.observed, math.nan, math.nan
-    if axes.lines:
-        along = axes.axes[0] @ both[0].slope
+    axes, line, least = both[0].released.observed, math.nan, math.nan
+    along = axes.axes[0] @ both[0].jacobian if axes.lines else None
+    statistic, p = _two_tests(delta, whole, along)
+    if along is not None:
         deviation = math.sqrt(along @ whole @ along)
         line = float(along @ delta) / deviation
         found = norm.isf(ALPHA / 4.0) + norm.isf(1.0 - POWER)  # both sides, and two tests
         least = float(found * deviation / np.linalg.norm(along))
-        p = min(1.0, 2.0 * min(p, 2.0 * float(norm.sf(abs(line)))))
-    if any(one.read.observed.sigma > NOISY for one in both):
+    if any(one.released.observed.sigma > NOISY for one in both):
         p, least = 1.0, math.nan
     return Comparison(
         p_value=p,
@@ -117,16 +136,16 @@ def two_sample(a: Released, b: Released) -> Comparison:
         distance=distance,
         radius=math.sqrt(float(chi2.ppf(LEVEL, manifold.dim)) * np.trace(apart) / manifold.dim),
         least=least,
-        offered=all(is_offered(one.read.observed) for one in both),
+        offered=all(is_offered(one.released.observed) for one in both),
     )
 
 
-def untested(released: Mapping[str, Released]) -> str:
+def comparison_refusal(released: Mapping[str, Released]) -> str:
     """Return why releases of one class, by their names, are not tested; "" where two are read.
 
     In a p-value that is 1 for want of a test nothing else tells so.
     """
-    seen = {name: read(one).observed for name, one in released.items()}
+    seen = {name: read_released(one).observed for name, one in released.items()}
     none = [name for name, one in seen.items() if one.moment is None]
     wide = {name: one.sigma for name, one in seen.items() if one.sigma > NOISY and name not in none}
     if len(seen) - len(none) - len(wide) >= 2:
@@ -146,27 +165,41 @@ def untested(released: Mapping[str, Released]) -> str:
     return "; ".join(reasons)
 
 
-def together(p_values: Sequence[float]) -> float:
+def _two_tests(
+    delta: FloatArray, covariance: FloatArray, along: FloatArray | None
+) -> tuple[float, float]:
+    """Return δᵀV⁻¹δ, and the p-value of it and of δ along the line, of two tests together."""
+    from scipy.stats import chi2, norm
+
+    statistic = float(delta @ np.linalg.solve(covariance, delta))
+    p = float(chi2.sf(statistic, len(delta)))
+    if along is None:
+        return statistic, p
+    line = float(along @ delta) / math.sqrt(along @ covariance @ along)
+    return statistic, min(1.0, 2.0 * min(p, 2.0 * float(norm.sf(abs(line)))))
+
+
+def bonferroni(p_values: Sequence[float]) -> float:
     """Return the p-value of several tests together (Bonferroni); NaN without any."""
     return min(1.0, len(p_values) * min(p_values)) if p_values else math.nan
 
 
-def _clipping(manifold: Manifold, one: Placed, other: Placed) -> FloatArray:
+def _clipping(manifold: Manifold, one: ClassCoordinates, other: ClassCoordinates) -> FloatArray:
     """Return B, (d, d), what clipping may do to the difference of two samples of one population."""
-    first, second = one.read.observed, other.read.observed
+    first, second = one.released.observed, other.released.observed
     moved = chart_of(manifold).log(first.base, second.base)
     moved = moved - moved @ first.line
     share = max(first.clipped, second.clipped) / math.sqrt(manifold.dim - first.lines)
     narrow, wide = sorted((first, second), key=lambda seen: seen.worth)
     gap = (wide.worth - narrow.worth) / 2.0
-    rest = _between(narrow, 0, gap) + share * float(np.linalg.norm(moved))
+    rest = _between_clips(narrow, 0, gap) + share * float(np.linalg.norm(moved))
     rest += abs(first.shortened * first.worth - second.shortened * second.worth)
     along = 0.0
     if first.lines:
         ends = first.interval - second.interval
         # by how much more the first moves the mean up than the second: below, above
         below, above = (
-            np.sign(gap) * _between(seen, place, abs(gap))
+            np.sign(gap) * _between_clips(seen, place, abs(gap))
             for place, gap, seen in (
                 (1, float(ends[0]), first if ends[0] > 0.0 else second),
                 (2, float(ends[1]), first if ends[1] < 0.0 else second),
@@ -178,10 +211,76 @@ def _clipping(manifold: Manifold, one: Placed, other: Placed) -> FloatArray:
     return one.there(first.as_covariance(along / first.length, rest / first.worth))
 
 
-def _between(narrow: Observed, place: int, gap: float) -> float:
+def _between_clips(narrow: Observed, place: int, gap: float) -> float:
     """Return the mean length, in distance, that a clip cuts off up to a wider one, at most."""
     share, noise = (
         (narrow.cut, narrow.cut_noise) if place else (narrow.clipped, narrow.clipped_noise)
     )
     whole = float(narrow.limits[place]) * (narrow.length if place else narrow.worth)
     return min(whole, min(share + LIMIT * noise, 1.0) * gap)
+
+
+class WindowTest(NamedTuple):
+    """The units of the last nights, against those of the nights before them.
+
+    Attributes
+    ----------
+    nights : int
+        How many nights are the last.
+    since : int
+        The first of the nights before them.
+    n, before : int
+        Units of both.
+    p_value : float or None
+        How likely two samples of one population differ so much; None where `reason` says why not.
+    reason : str
+    """
+
+    nights: int
+    since: int
+    n: int
+    before: int
+    p_value: float | None
+    reason: str = ""
+
+
+def window_test(stream: Stream, nights: Sequence[Night], past: Past, last: int) -> WindowTest:
+    """Test whether the units of the `last` nights differ from those before; `past` is of `nights`.
+
+    From released values alone: a p-value is post-processing, and costs no privacy.
+    """
+    if not past.segments:
+        return WindowTest(last, 0, 0, 0, None, "no night since its first mean")
+    segment, end = past.segments[-1], len(nights)
+    since, split = segment.epoch.first, end - last
+    late = between(stream, nights, max(split + 1, since), end)
+    early = between(stream, nights, since, split) if split >= since else None
+    sizes = (late.n if late else 0, early.n if early else 0)
+    if split < since:
+        reason = f"units are clipped otherwise since night {since}, and no night before is alike"
+        return WindowTest(last, since, *sizes, None, reason)
+    if late is None or early is None:
+        return WindowTest(last, since, *sizes, None, "nobody came in these nights, or before")
+    seen = observed_in(stream, past, segment)
+    if seen.moment is None:
+        return WindowTest(
+            last, since, *sizes, None, "a night of an older version, no second moment"
+        )
+    both = covariance_of(stream, nights, late, early)
+    whole = late.covariance + early.covariance - both - both.T
+    whole = whole + covariance(seen) * (1.0 / late.n + 1.0 / early.n)
+    delta = late.offset - early.offset
+    _, p = _two_tests(delta, whole, stream.frame.back[0] if stream.frame.lines else None)
+    return WindowTest(last, since, *sizes, p)
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Return p-values of several tests, adjusted: by chance one of them is small as seldom as said.
+
+    Holm's, which holds however the tests depend on one another.
+    """
+    order = np.argsort(p_values)
+    grown = np.array(p_values)[order] * (len(order) - np.arange(len(order)))
+    found = np.empty(len(order))
+    found[order] = np.minimum(np.maximum.accumulate(grown), 1.0)
+    return tuple(found.tolist())

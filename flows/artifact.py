@@ -10,7 +10,7 @@ from typing import Any
 from prefect.artifacts import create_markdown_artifact
 
 from pipeline.figures import letter
-from pipeline.privacy.exact import digits_down, digits_up
+from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish import read_document
 
 

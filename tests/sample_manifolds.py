@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pipeline.geometry import MANIFOLDS, Manifold, flat_chart
 from pipeline.geometry.covariances import covariances_of
-from pipeline.mechanisms.capabilities import small
+from pipeline.mechanisms.base import small
 
 SPD = [name for name, kind in MANIFOLDS.items() if covariances_of(kind) is not None]
 """The metrics that know covariance descriptors."""

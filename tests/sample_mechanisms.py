@@ -7,7 +7,7 @@ import numpy as np
 from sample_manifolds import MEDIUM
 
 from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.family import Mechanism, Points
+from pipeline.mechanisms.base import Mechanism, Points
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
 
 SPACES = MEDIUM

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
-from pipeline.descriptors.diameter import DescriptorDomain
+from pipeline.descriptors.bounds import DescriptorDomain
 from pipeline.errors import PrivacyError
 from pipeline.geometry import (
     MANIFOLDS,
@@ -26,8 +26,7 @@ from pipeline.geometry import (
     sym_log,
     unvecd,
 )
-from pipeline.geometry.covariances import TOLERANCE
-from pipeline.geometry.spectrum import fit_spectrum
+from pipeline.geometry.covariances import TOLERANCE, fit_spectrum
 from pipeline.mean import Ball, admit, default_prior, region
 from pipeline.mean.barycentre import CONDITION
 from pipeline.mean.barycentre import TOLERANCE as STEPS_END

@@ -29,7 +29,7 @@ from pipeline.privacy import (
     privacy_statement,
     success,
 )
-from pipeline.privacy.advantage import plainly
+from pipeline.privacy.statement import plainly
 
 SLACK = 1e-9
 """More than rounding and `GUARD` add."""

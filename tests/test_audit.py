@@ -44,9 +44,7 @@ from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.embedded import projected_profile
 from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
-from pipeline.results.audit import AUDIT_SCHEMA
-from pipeline.results.rows import read_metadata
-from pipeline.results.tables import read_table
+from pipeline.results.tables import AUDIT_SCHEMA, read_metadata, read_table
 
 PLANNED = (*ADAPTIVE_CASES, *PERSON_CASES, *STREAM_CASES.values())
 MEASURES = [epsilon_shown(0.0), epsilon_shown(0.01), mu_shown]

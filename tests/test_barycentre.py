@@ -16,7 +16,8 @@ from pipeline.descriptors import describe, domain
 from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import MANIFOLDS, Manifold, Point, unvecd, vecd
 from pipeline.geometry.affine import factor_logs
-from pipeline.geometry.linalg import cholesky, polar
+from pipeline.geometry.cholesky import cholesky
+from pipeline.geometry.linalg import polar
 from pipeline.mean import Ball, admit, barycentre, region
 from pipeline.mean.barycentre import ROUNDING, TOLERANCE, Barycentre, gradient, most_steps
 from pipeline.mean.parts import Parts, parts_of

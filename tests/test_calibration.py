@@ -32,8 +32,16 @@ from pipeline.privacy import (
     laplace_sigma,
 )
 from pipeline.privacy.calibration import analytic_mu, laplace_epsilon, pure_renyi, pure_zcdp
-from pipeline.privacy.exact import greatest, least, round_down, round_up
-from pipeline.privacy.normal import GUARD, gdp_of_pure, log_delta, pure_of_gdp
+from pipeline.privacy.rounding import (
+    GUARD,
+    gdp_of_pure,
+    greatest,
+    least,
+    log_delta,
+    pure_of_gdp,
+    round_down,
+    round_up,
+)
 
 seeded = settings(derandomize=True, deadline=None, max_examples=60)
 sizes = st.floats(1e-6, 1e6)

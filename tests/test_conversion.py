@@ -34,7 +34,7 @@ from pipeline.privacy import (
     tradeoff,
 )
 from pipeline.privacy.conversion import LEAST_EPSILON
-from pipeline.privacy.normal import GUARD
+from pipeline.privacy.rounding import GUARD
 
 seeded = settings(derandomize=True, deadline=None, max_examples=60)
 PROFILED = [PureDP(1.0), ApproxDP(1.0, 0.2), GDP(1.0), RDP(8.0, 0.5), ZCDP(0.5), GDP(0.01)]

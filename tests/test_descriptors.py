@@ -284,7 +284,7 @@ def test_registry_is_frozen_and_named():
 
 def test_compiled_code_calls_none_of_another_file():
     """Numba's cache tracks one file a function: no kernel calls compiled code of another file."""
-    plain = {"typing", "numpy", "numpy.typing", "pipeline.arrays", "pipeline.geometry.compiling"}
+    plain = {"typing", "numpy", "numpy.typing", "pipeline.arrays", "pipeline.threads"}
     plain |= {"llvmlite", "numba", "numba.core", "numba.extending"}  # the cache knows its version
     found = {path.name: path.read_text() for path in Path(kernels.__file__).parent.glob("*.py")}
     compiled = {name: text for name, text in found.items() if "@compiled" in text or "njit" in text}

@@ -15,7 +15,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, UndefinedError
 from pipeline.geometry import MANIFOLDS, unvecd
 from pipeline.mechanisms import MECHANISMS, largest_sigma, spd_laplace
-from pipeline.mechanisms.rejection import accept
+from pipeline.mechanisms.radial import accept
 from pipeline.privacy import GDP, PureDP
 
 P_VALUE = 1e-8
@@ -209,7 +209,7 @@ def test_rejection_notices_a_broken_bound() -> None:
 
 def test_rejection_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A law out of reach raises with the number of draws and candidates, instead of hanging."""
-    monkeypatch.setattr("pipeline.mechanisms.rejection.LIMIT", 1000)
+    monkeypatch.setattr("pipeline.mechanisms.radial.LIMIT", 1000)
 
     def propose(count: int) -> tuple[FloatArray, FloatArray]:
         return np.zeros((count, 1)), np.full(count, -math.inf)

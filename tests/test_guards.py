@@ -403,7 +403,7 @@ def span(manifold: str, n: int) -> float:
     diameter = float(mpmath.sqrt(max(terms))) * float(1 + MARGIN) + 2e-6 * math.sqrt(k)
     if manifold == "spd-log-euclidean":
         return diameter * flat
-    # a matrix of doubles is off by (4 + 16k)·u of its largest eigenvalue (descriptors/diameter.py),
+    # a matrix of doubles is off by (4 + 16k)·u of its largest eigenvalue (descriptors/bounds.py),
     # steps end at 1e-7, and rounding adds 2e-9, up to condition 1e11 (mean/barycentre.py)
     condition = float(trace) + k
     off = (4 + 16 * k) * 2.0**-53 * condition

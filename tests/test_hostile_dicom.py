@@ -20,7 +20,7 @@ from sample_dicom import item, write_dicom
 
 from pipeline.datasets import ImageSource, dicom_apart, open_dataset
 from pipeline.errors import DatasetError, ImageError, MismatchError
-from pipeline.store.checking import check
+from pipeline.store.check import check
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["cat"]\nwindow = [0, 255]\n'
 GRAY = np.arange(32 * 40, dtype=np.uint8).reshape(32, 40)

@@ -16,10 +16,10 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import MANIFOLDS, Manifold, frechet_mean, gradient_norm, unvecd
 from pipeline.mechanisms import MECHANISMS, ChainSettings, kng
-from pipeline.mechanisms.family import Points
+from pipeline.mechanisms.base import Points
 from pipeline.mechanisms.kng import KNormGradient
-from pipeline.mechanisms.positive_curvature import convexity
-from pipeline.mechanisms.spd_laplace import log_jacobian
+from pipeline.mechanisms.radial import log_jacobian
+from pipeline.mechanisms.riemannian_laplace import convexity
 from pipeline.privacy import PureDP
 
 P_VALUE = 1e-8

@@ -11,7 +11,7 @@ import scipy.linalg
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, DomainError
 from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, preshape, sym_exp
-from pipeline.mechanisms.capabilities import small
+from pipeline.mechanisms.base import small
 
 SIZES: dict[str, tuple[dict[str, int], ...]] = {
     "spd-log-euclidean": ({"k": 1}, {"k": 5}),

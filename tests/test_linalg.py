@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
 import numpy as np
@@ -10,11 +9,12 @@ import pytest
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import factoring, lanes, loops
-from pipeline.geometry.lanes import LANES
+from pipeline.geometry import cholesky as factors
+from pipeline.geometry import jacobi
+from pipeline.geometry.cholesky import cholesky
+from pipeline.geometry.jacobi import SIMD_WIDTH
 from pipeline.geometry.linalg import (
     assemble,
-    cholesky,
     polar,
     spd_eig,
     sym_eig,
@@ -281,8 +281,8 @@ def test_one_correction_squares_the_worst_cholesky_errors(k: int, sign: float) -
 
         lower = np.array(start.tolist(), dtype=np.float64)
         first, rest = off(lower), np.empty((k, k))
-        factoring._residual(a, lower, rest)
-        assert factoring._refine(lower, rest)
+        factors._residual(a, lower, rest)
+        assert factors._refine(lower, rest)
         assert first**2 / 8.0 < off(lower) < first**2 / 2.0
 
 
@@ -306,7 +306,7 @@ def test_side_by_side_is_as_alone_to_the_last_bit(k: int) -> None:
     rng = np.random.default_rng(k)
     kinds = ("spread", "one small", "one large", "clusters", "graded")
     matrices = [np.eye(k), np.diag(np.arange(k) + 1.0), np.full((k, k), 3.0) + np.eye(k)]
-    matrices += [hard(k, kinds[number % 5], rng) for number in range(2 * LANES + 2)]
+    matrices += [hard(k, kinds[number % 5], rng) for number in range(2 * SIMD_WIDTH + 2)]
     values, vectors = spd_eig(np.stack(matrices))
     for number, matrix in enumerate(matrices):
         alone = spd_eig(matrix)
@@ -328,13 +328,13 @@ def test_numbers_beyond_floating_point_raise() -> None:
     with pytest.raises(ConvergenceError, match="rescale"):
         sym_log(matrix)
     with pytest.raises(ConvergenceError, match="rescale"):
-        sym_log(np.stack([*[np.eye(2)] * (LANES - 1), matrix]))
+        sym_log(np.stack([*[np.eye(2)] * (SIMD_WIDTH - 1), matrix]))
 
 
 def test_pairs_of_a_sweep_are_complete_and_disjoint_in_rounds() -> None:
     """Every pair p < q comes once a sweep; the pairs of one round share no column."""
     for k in range(1, 13):
-        pairs = loops.rounds(k)
+        pairs = jacobi.rounds(k)
         expected = {(p, q) for p in range(k) for q in range(p + 1, k)}
         assert {tuple(pair) for pair in pairs.tolist()} == expected
         assert len(pairs) == len(expected)
@@ -343,27 +343,30 @@ def test_pairs_of_a_sweep_are_complete_and_disjoint_in_rounds() -> None:
             assert len(set(group.tolist())) == len(group)
 
 
-@pytest.mark.parametrize("room", [loops, lanes])
+@pytest.mark.parametrize("rotate", ["_jacobi", "_jacobi_side_by_side"])
 def test_rotations_that_are_not_done_are_taken_as_they_are(
-    room: Any, monkeypatch: pytest.MonkeyPatch
+    rotate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No matrix ends a release by taking longer than others: what is left after so many is taken.
 
     Uncompiled, since the number of sweeps is compiled in.
     """
-    monkeypatch.setattr(room, "SWEEPS", 1)
+    monkeypatch.setattr(jacobi, "SWEEPS", 1)
     for name in ("_measure", "_find_angles"):
-        if hasattr(room, name):
-            monkeypatch.setattr(room, name, getattr(room, name).py_func)
+        monkeypatch.setattr(jacobi, name, getattr(jacobi, name).py_func)
+    sweep = getattr(jacobi, rotate).py_func
     factor = np.tril(np.random.default_rng(3).standard_normal((5, 5))) + 3.0 * np.eye(5)
-    pairs = loops.rounds(5)
-    if room is loops:
+    pairs = jacobi.rounds(5)
+    if rotate == "_jacobi":
         columns, squares = factor.T.copy(), np.empty(5)
-        assert room._jacobi.py_func(columns, squares, pairs)
+        assert sweep(columns, squares, pairs)
     else:
-        columns, squares = np.repeat(factor.T[:, :, None], LANES, axis=2), np.empty((5, LANES))
-        work = tuple(np.empty(LANES) for _ in range(4))
-        assert room._jacobi.py_func(columns, squares, pairs, work)
+        columns, squares = (
+            np.repeat(factor.T[:, :, None], SIMD_WIDTH, axis=2),
+            np.empty((5, SIMD_WIDTH)),
+        )
+        work = tuple(np.empty(SIMD_WIDTH) for _ in range(4))
+        assert sweep(columns, squares, pairs, work)
         columns, squares = columns[..., 0], squares[..., 0]
     assert np.abs(np.triu(columns @ columns.T, 1)).max() > 1e-12  # not settled
     assert squares.sum() == pytest.approx(np.sum(factor**2))

@@ -13,11 +13,10 @@ from scipy import stats
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, unvecd
-from pipeline.geometry.area import area_of
-from pipeline.mechanisms import MECHANISMS, ChainSettings, mcmc
-from pipeline.mechanisms.radial import RadialLaw
-from pipeline.mechanisms.spd_laplace import log_jacobian, tangent_draws
-from pipeline.mechanisms.walk import geodesic_chains, laplace_chains
+from pipeline.geometry.manifold import area_of
+from pipeline.mechanisms import MECHANISMS, ChainSettings, chains
+from pipeline.mechanisms.chains import geodesic_chains, laplace_chains
+from pipeline.mechanisms.radial import RadialLaw, log_jacobian, tangent_draws
 from pipeline.privacy import PureDP
 from pipeline.threads import limited_to
 
@@ -41,7 +40,7 @@ def test_radius_chain_is_the_published_chain(dim: int, steps: int) -> None:
     rng = np.random.default_rng(40)
     oracle = full_chain(dim, steps, 5000, rng)
     settings = ChainSettings(burn_in=steps, keep=4)
-    run = mcmc.flat_chains(dim, np.full(5000, 0.3), settings=settings, rng=rng)
+    run = chains.flat_chains(dim, np.full(5000, 0.3), settings=settings, rng=rng)
     ours = run.tangents / 0.3
     assert stats.ks_2samp(ours[:, -1], oracle[:, -1]).pvalue > P_VALUE
     norms = np.linalg.norm(ours, axis=1), np.linalg.norm(oracle, axis=1)
@@ -53,12 +52,12 @@ def test_radius_chain_is_the_published_chain(dim: int, steps: int) -> None:
 @pytest.mark.parametrize("dim", [1, 3, 15])
 def test_flat_chain_converges(dim: int) -> None:
     """After 10,000 steps the radius is Gamma(d, σ), with R-hat near 1, acceptance as published."""
-    run = mcmc.flat_chains(
+    run = chains.flat_chains(
         dim, np.full(400, 2.0), settings=ChainSettings(), rng=np.random.default_rng(41)
     )
     radius = np.linalg.norm(run.tangents, axis=1)
     assert stats.kstest(radius, stats.gamma(dim, scale=2.0).cdf).pvalue > P_VALUE
-    diagnostics = mcmc.diagnose(run)
+    diagnostics = chains.diagnose(run)
     assert diagnostics.r_hat < 1.05
     assert diagnostics.effective_size > 4000
     assert 0.5 < diagnostics.acceptance < 0.75
@@ -68,7 +67,7 @@ def test_flat_chain_converges(dim: int) -> None:
 def test_spd_chain_agrees_with_the_exact_sampler(k: int, sigma: float) -> None:
     """Log-eigenvalue chain and exact sampler agree on radius, largest eigenvalue, one entry."""
     rng = np.random.default_rng(42)
-    chain = mcmc.spd_chains(k, np.full(400, sigma), settings=ChainSettings(), rng=rng).tangents
+    chain = chains.spd_chains(k, np.full(400, sigma), settings=ChainSettings(), rng=rng).tangents
     exact = tangent_draws(k, sigma, 10_000, rng).draws
     for statistic in (
         lambda x: np.linalg.norm(x, axis=1),
@@ -86,7 +85,7 @@ def test_spd_chain_density() -> None:
         gaps = np.abs(np.subtract.outer(eigenvalues, eigenvalues))[np.triu_indices(6, 1)]
         oracle = -np.linalg.norm(eigenvalues) / 0.2 + log_jacobian(eigenvalues)
         oracle += np.log(gaps).sum()
-        found = mcmc._spd_log_density(eigenvalues, 0.2)
+        found = chains._spd_log_density(eigenvalues, 0.2)
         assert found == pytest.approx(float(oracle), rel=1e-10)
 
 
@@ -150,13 +149,13 @@ def test_chains_depend_on_their_seed_alone(name: str) -> None:
 
 def test_seeds_are_distinct() -> None:
     """No two chains of a call share their random numbers."""
-    assert len(np.unique(mcmc._seeds(100_000, np.random.default_rng(48)))) == 100_000
+    assert len(np.unique(chains._seeds(100_000, np.random.default_rng(48)))) == 100_000
 
 
 def test_chains_of_several_scales_run_together() -> None:
     """In one call each chain has its own σ: radius/σ has one law on a flat manifold."""
     sigmas = np.repeat([0.01, 1.0, 100.0], 300)
-    run = mcmc.flat_chains(3, sigmas, settings=ChainSettings(), rng=np.random.default_rng(49))
+    run = chains.flat_chains(3, sigmas, settings=ChainSettings(), rng=np.random.default_rng(49))
     radius = np.linalg.norm(run.tangents, axis=1) / sigmas
     for part in np.split(radius, 3):
         assert stats.kstest(part, stats.gamma(3).cdf).pvalue > P_VALUE
@@ -176,8 +175,8 @@ def test_diagnostics_see_a_chain_that_has_not_mixed() -> None:
 
 def test_one_chain_has_diagnostics() -> None:
     """A single chain is split in two for R-hat."""
-    run = mcmc.flat_chains(3, np.ones(1), settings=ChainSettings(), rng=np.random.default_rng(51))
-    diagnostics = mcmc.diagnose(run)
+    run = chains.flat_chains(3, np.ones(1), settings=ChainSettings(), rng=np.random.default_rng(51))
+    diagnostics = chains.diagnose(run)
     assert 0.9 < diagnostics.r_hat < 1.5
     assert diagnostics.effective_size > 1.0
 

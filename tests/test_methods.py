@@ -22,7 +22,7 @@ from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import NOISES
 from pipeline.privacy import DEFINITIONS, GDP, convert
 from pipeline.privacy.definitions import ApproxDP
-from pipeline.privacy.exact import digits_up
+from pipeline.privacy.rounding import digits_up
 from pipeline.publish import ReleaseConfig
 from pipeline.report.methods import Methods, methods, words
 from pipeline.report.methods_of_experiment import of_experiment

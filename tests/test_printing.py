@@ -25,7 +25,7 @@ from pipeline.errors import LedgerError
 from pipeline.ledger import Ledger, Reservation, init_ledger
 from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import GDP
-from pipeline.privacy.exact import digits_down, digits_up
+from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.progress import Level, counted, pace, say, step
 
 LEAVES = [[name] for name in app if not name.startswith("-") and name != "ledger"]
@@ -89,8 +89,7 @@ def test_an_audit_as_json_holds_the_rows_it_wrote(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The claims are those of the Parquet file; when quiet its path is all there is."""
-    from pipeline.results.audit import AUDIT_SCHEMA
-    from pipeline.results.tables import read_table
+    from pipeline.results.tables import AUDIT_SCHEMA, read_table
 
     tokens = ["audit", "--mechanism", "tangent-gaussian", "--trials", "1000"]
     found = json.loads(printed(capsys, *tokens, "--out", str(tmp_path), "--json"))

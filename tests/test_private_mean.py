@@ -28,7 +28,7 @@ from pipeline.mean import (
 from pipeline.mean.parts import parts_of
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.capabilities import small
+from pipeline.mechanisms.base import small
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, PureDP
 from pipeline.stream import Stream, StreamPlan

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -410,13 +411,12 @@ def test_warnings_about_an_image_are_not_shown(
     ward: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     """What a library says about a record, such as its size, reaches no screen."""
-    from pipeline.store import making as module
 
     def talk(images: Any, *options: Any) -> Any:
         warnings.warn(f"image of {images.sum()}", UserWarning, stacklevel=1)
         return describe(images, *options)
 
-    monkeypatch.setattr(module, "describe", talk)
+    monkeypatch.setattr(import_module("pipeline.store.fill"), "describe", talk)
     settle(told(ward), ledger(ward), ward)
     assert not recwarn.list
 

@@ -11,9 +11,9 @@ import pytest
 from scipy import integrate, special, stats
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.area import FlatArea
 from pipeline.geometry.hyperbolic import HyperbolicArea
 from pipeline.geometry.kendall import KendallArea
+from pipeline.geometry.manifold import FlatArea
 from pipeline.geometry.sphere import SphereArea
 from pipeline.mechanisms.radial import RadialLaw, SpdEnvelope, directions
 

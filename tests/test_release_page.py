@@ -12,7 +12,7 @@ import pytest
 from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP, ZCDP, Budget, best_test, convert, for_group, success
-from pipeline.privacy.exact import digits_up
+from pipeline.privacy.rounding import digits_up
 from pipeline.publish import load_release, settle
 from pipeline.report import build_release_report
 

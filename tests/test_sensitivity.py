@@ -14,8 +14,8 @@ from pipeline.geometry import MANIFOLDS, Manifold, frechet_mean, gradient_norm
 from pipeline.mean import Ball, SinglePlan
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.family import Points
-from pipeline.mechanisms.positive_curvature import (
+from pipeline.mechanisms.base import Points
+from pipeline.mechanisms.riemannian_laplace import (
     chord,
     convexity,
     gradient_sensitivity,

@@ -17,7 +17,7 @@ from pipeline.errors import DatasetError
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, settle
-from pipeline.store import check, fill, find_place, making, named, plan, take
+from pipeline.store import Made, check, fill, find_place, named, plan, take
 from pipeline.store import make_plan as planned
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\nvolumes = true\n'
@@ -312,7 +312,7 @@ def test_workers_read_volumes_of_their_own(root: Path, monkeypatch: pytest.Monke
     here, there = find_place(root / "here"), find_place(root / "there")
     made = planned(ward(root), descriptor="vol7")
 
-    def in_turn(addresses: Any, done: Callable[[making.Made], None]) -> None:
+    def in_turn(addresses: Any, done: Callable[[Made], None]) -> None:
         for address in reversed(addresses):
             done(take(address))
 

@@ -12,6 +12,7 @@ import sys
 import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +33,10 @@ from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, settle
 from pipeline.results import read_rows
-from pipeline.store import Place, Plan, fill, find_place, lease, make_plan, making, plan, take
+from pipeline.store import Made, Place, Plan, fill, find_place, lease, make_plan, plan, take
 from pipeline.threads import limited_to
 
+FILL = import_module("pipeline.store.fill")
 NPZ = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "odd"]\n'
 FOLDER = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
 
@@ -43,8 +45,8 @@ FOLDER = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut shards at 64 images, and read them in chunks of 10, blocks of 3."""
     monkeypatch.setattr(plan, "IMAGES", 64)
-    monkeypatch.setattr(making, "CHUNK", 10 * 144)
-    monkeypatch.setattr(making, "BLOCK", 3 * 144)
+    monkeypatch.setattr(FILL, "CHUNK", 10 * 144)
+    monkeypatch.setattr(FILL, "BLOCK", 3 * 144)
 
 
 def pictures(n: int, seed: int = 0) -> ImageArray:
@@ -84,7 +86,7 @@ def contents(place: Place) -> dict[str, bytes]:
     return {name: place.read(name) for name in place.names()}
 
 
-def in_turn(addresses: Sequence[str], done: Callable[[making.Made], None]) -> None:
+def in_turn(addresses: Sequence[str], done: Callable[[Made], None]) -> None:
     """Make shards one after another in an order of their own."""
     for address in random.Random(1).sample(list(addresses), len(addresses)):
         done(take(address))
@@ -261,7 +263,7 @@ def test_what_a_running_pass_needs_is_not_swept(
     """Tasks of another pass stay while it works, and go with the next pass once it has ended."""
     place = find_place(address if "://" in address else ward / address)
     place.prepare()
-    with lease.lease(place):
+    with lease(place):
         place.write("0.task", b"of the other pass")
         fill(planned(ward), place, in_turn)
         assert place.read("0.task") == b"of the other pass"
@@ -439,7 +441,7 @@ def test_a_task_that_was_changed_is_not_opened(ward: Path) -> None:
     """A worker opens a pickle only if its content has the digest in its name."""
     place = find_place(ward / "store")
 
-    def changed(addresses: Sequence[str], done: Callable[[making.Made], None]) -> None:
+    def changed(addresses: Sequence[str], done: Callable[[Made], None]) -> None:
         for address in addresses:
             Path(address).write_bytes(b"cos\nsystem\n(S'touch opened'\ntR.")
             done(take(address))
@@ -535,7 +537,7 @@ def test_a_private_store_goes_with_its_release(
         described.append(len(images))
         return describe(images, *options)
 
-    monkeypatch.setattr(making, "describe", counting)
+    monkeypatch.setattr(FILL, "describe", counting)
     with monkeypatch.context() as patch:
         patch.setattr(sys.modules["pipeline.publish.settle"], "make_document", lambda *_: 1 / 0)
         with pytest.raises(PrivacyError):
@@ -596,7 +598,7 @@ def test_a_named_store_is_used_and_stays(ward: Path, released: Callable[..., byt
     fill(planned(ward), place)
     before = contents(place)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(making, "describe", lambda *_: 1 / 0)
+        patch.setattr(FILL, "describe", lambda *_: 1 / 0)
         document = json.loads(released(place))
     assert [row["n"] for row in document["classes"]] == [100] * 3
     assert contents(place) == before
@@ -684,7 +686,7 @@ def test_a_killed_worker_costs_its_shard_only(
     fill(made, find_place(tmp_path / "undisturbed"))
     at = list[int]()
 
-    def by_workers(addresses: Sequence[str], done: Callable[[making.Made], None]) -> None:
+    def by_workers(addresses: Sequence[str], done: Callable[[Made], None]) -> None:
         for future in completed(client.map(take, addresses, pure=False)):
             done(future.result())
             if not at:
@@ -716,7 +718,7 @@ def test_a_run_reads_its_images_from_a_store_that_goes_with_it(
         described.append(len(images))
         return describe(images, *options)
 
-    monkeypatch.setattr(making, "describe", counting)
+    monkeypatch.setattr(FILL, "describe", counting)
     table = run_experiment(run)
     assert sum(described) == 300
     assert set(read_rows(table)["n"]) == {100}

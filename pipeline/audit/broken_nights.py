@@ -19,7 +19,7 @@ from pipeline.audit.nights import (
     total,
 )
 from pipeline.mechanisms import Mechanism
-from pipeline.mechanisms.family import Neighbours
+from pipeline.mechanisms.base import Neighbours
 from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.stream import column_norm
 from pipeline.stream.epochs import begin

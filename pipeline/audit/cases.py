@@ -30,10 +30,8 @@ from pipeline.audit.transcript import Transcripts, replays, transcripts
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Mechanism
-from pipeline.mechanisms.capabilities import small
-from pipeline.mechanisms.family import Neighbours, Points
-from pipeline.mechanisms.neighbours import RECORDS
-from pipeline.mechanisms.positive_curvature import gradient_sensitivity
+from pipeline.mechanisms.base import RECORDS, Neighbours, Points, small
+from pipeline.mechanisms.riemannian_laplace import gradient_sensitivity
 from pipeline.privacy import (
     GDP,
     RDP,

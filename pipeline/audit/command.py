@@ -16,7 +16,7 @@ from pipeline.audit.trials import FALSE_ALARM, AuditFinding, audit
 from pipeline.files import make_folder, project_root
 from pipeline.privacy import main_parameter
 from pipeline.progress import counted
-from pipeline.results.audit import AUDIT_SCHEMA, write_audit
+from pipeline.results.tables import AUDIT_SCHEMA, write_audit
 
 
 class AuditRun(NamedTuple):

@@ -35,8 +35,7 @@ from pipeline.audit.cases import (
 from pipeline.audit.persons import NEAR, images_as_records, person_transcripts
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
-from pipeline.mechanisms.capabilities import small
-from pipeline.mechanisms.family import Points
+from pipeline.mechanisms.base import Points, small
 from pipeline.privacy import ApproxDP, Budget, PureDP
 
 

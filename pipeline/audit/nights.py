@@ -21,7 +21,7 @@ from pipeline.geometry import Manifold, to_chart
 from pipeline.mean import person_records
 from pipeline.mean.sums import PER_UNIT
 from pipeline.mechanisms import Diagnostics, Draws, Mechanism
-from pipeline.mechanisms.family import Neighbours, Points
+from pipeline.mechanisms.base import Neighbours, Points
 from pipeline.mechanisms.noise import FloatNoise, Noise, Noised
 from pipeline.privacy import Budget
 from pipeline.stream import (

@@ -29,7 +29,7 @@ from pipeline.datasets.source import split_codes
 from pipeline.geometry import Manifold
 from pipeline.mean import Prepared, draw, person_records
 from pipeline.mechanisms import Diagnostics, Draws, Mechanism
-from pipeline.mechanisms.family import Neighbours, Points
+from pipeline.mechanisms.base import Neighbours, Points
 from pipeline.mechanisms.noise import FloatNoise, Noise
 from pipeline.privacy import Budget, split
 

@@ -19,7 +19,7 @@ from pipeline.descriptors import domain
 from pipeline.geometry import Manifold
 from pipeline.mean import AdaptivePlan, Prepared, admit, draw, prepare
 from pipeline.mechanisms import Diagnostics, Draws, Mechanism
-from pipeline.mechanisms.family import Neighbours, Points
+from pipeline.mechanisms.base import Neighbours, Points
 from pipeline.mechanisms.noise import FloatNoise, Noise, Noised
 from pipeline.privacy import Budget
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from pipeline.cli.options import Printing, new_table, show
 from pipeline.ledger import Charge, Entry, Ledger, PopulationRow, Stream, streams_of
 from pipeline.privacy import Budget, budget_from, letter, main_parameter, second_parameter
-from pipeline.privacy.exact import digits_down, digits_up
+from pipeline.privacy.rounding import digits_down, digits_up
 
 
 class AccountState(NamedTuple):

@@ -135,7 +135,7 @@ def show_forecast(found: "Forecast", how: Printing) -> None:
 def _prices(found: "Forecast", letter: str) -> Table:
     """Return what each budget costs and means."""
     from pipeline.privacy import main_parameter
-    from pipeline.privacy.exact import digits_up
+    from pipeline.privacy.rounding import digits_up
 
     streamed = found.horizon is not None
     table = new_table(title="What it costs", title_justify="left")
@@ -192,7 +192,7 @@ def _cells(expected: "Expected") -> tuple[str, str]:
 def _by_night(found: "Forecast", letter: str) -> Table:
     """Return errors by night, at the config's budget."""
     from pipeline.privacy import main_parameter
-    from pipeline.privacy.exact import digits_up
+    from pipeline.privacy.rounding import digits_up
 
     table = new_table(title="Night by night, at the budget of the config", title_justify="left")
     table.add_column("night", justify="right", no_wrap=True)

@@ -1,4 +1,4 @@
-"""From images to covariance descriptors. Next on the path: `diameter`, which bounds them."""
+"""From images to covariance descriptors. Next on the path: `bounds`, which bounds them."""
 
 import math
 from typing import Any

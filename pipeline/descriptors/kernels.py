@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, ImageArray
-from pipeline.geometry.compiling import compiled
+from pipeline.threads import compiled
 
 BLOCK = 128
 """Pixels whose products are summed before the sum is widened: int32 holds BLOCK · 4095²."""

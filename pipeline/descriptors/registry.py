@@ -1,4 +1,4 @@
-"""The known descriptors. Next on the path: `describe`, then `diameter`.
+"""The known descriptors. Next on the path: `describe`, then `bounds`.
 
 To add your own, write one file with a kernel, and one entry of `DESCRIPTORS`:
 

@@ -30,7 +30,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.geometry.compiling import compiled
+from pipeline.threads import compiled
 
 LANES = 16
 """Voxels whose products are taken at once: products of two make a sum of LANES/2 lanes."""

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError
-from pipeline.geometry import loops
-from pipeline.geometry.compiling import SHARE, spread
+from pipeline.geometry import jacobi
+from pipeline.geometry.charts import NormalChart
+from pipeline.geometry.cholesky import cholesky
 from pipeline.geometry.covariances import SPECTRAL, Covariances
-from pipeline.geometry.linalg import assemble, cholesky, polar, sym_eig, unvecd, vecd
-from pipeline.geometry.normal_chart import NormalChart
-from pipeline.geometry.pulls import Field
+from pipeline.geometry.linalg import assemble, polar, sym_eig, unvecd, vecd
+from pipeline.geometry.manifold import Field
 from pipeline.geometry.spd import Spd
+from pipeline.threads import SHARE, spread
 
 
 def _where(first: tuple[int, ...], second: tuple[int, ...]) -> NDArray[np.int64]:
@@ -41,7 +42,7 @@ def _whitened_logs(bases: FloatArray, factors: FloatArray) -> FloatArray:
     where = _where(bases.shape[:-2], factors.shape[:-2])
     logs = np.empty((*where.shape[:-1], k, k))
     stacks = (bases.reshape(-1, k, k), factors.reshape(-1, k, k), where.reshape(-1, 2))
-    _run(loops.logs, where.size // 2, *stacks, logs.reshape(-1, k, k))
+    _run(jacobi.logs, where.size // 2, *stacks, logs.reshape(-1, k, k))
     return logs
 
 
@@ -76,10 +77,10 @@ def mean_logs(
         2x_i the difference of the extreme eigenvalues of the i-th logarithm. The Hessian at B of
         ½ dist(·, X_i)² has eigenvalues between 1 and x_i coth x_i ≤ √(1 + x_i²).
     """
-    k, blocks = bases.shape[-1], -(-len(points) // loops.BLOCK)
+    k, blocks = bases.shape[-1], -(-len(points) // jacobi.BLOCK)
     logs, spreads = np.empty((len(bases) * blocks, k, k)), np.empty(len(bases) * blocks)
     turn = len(bases) == 1
-    _run(loops.sums, len(logs), bases, points, weights, turn, logs, spreads, share=1)
+    _run(jacobi.sums, len(logs), bases, points, weights, turn, logs, spreads, share=1)
     total, spreading = np.zeros((len(bases), k, k)), np.zeros(len(bases))
     for block in range(blocks):
         total += logs[block::blocks]
@@ -152,7 +153,7 @@ class AffineInvariant(Spd):
         """Return the triangular factor of C·exp(unvecd(u))·Cᵀ, ``(k, k)``."""
         values, vectors = sym_eig(unvecd(u))
         found = np.empty_like(factor)
-        loops.triangular((factor @ vectors) * np.exp(values / 2.0), found)
+        jacobi.triangular((factor @ vectors) * np.exp(values / 2.0), found)
         return found
 
     def factor_logs(self, base: FloatArray, factors: FloatArray) -> FloatArray:

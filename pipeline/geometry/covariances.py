@@ -36,6 +36,11 @@ two largest eigenvalues of R up to η + v_x, η + v_y. For the pair (s, t) that 
 p > k − 2 only, and the maximum is between: interlacing does not shrink D. Some matrices that obey
 the trace bound and do have the fixed block are 0.985·D apart (a test builds them), so that no
 argument from these facts could shrink it by more than 1.5 %.
+
+**The nearest spectrum that a record can have**: least change of log-eigenvalues under two bounds.
+Given w, find a with a_i ≥ ℓ and Σ e^{a_i} ≤ t that minimises ‖a − w‖. The set is convex, so there
+is one. By the Karush-Kuhn-Tucker conditions a_i = max(ℓ, x_i) with x_i + λ e^{x_i} = w_i for the
+least λ ≥ 0 that obeys the sum; the sum falls in λ, and λ is bracketed by bisection.
 """
 
 import math
@@ -47,7 +52,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry.linalg import assemble, sym_eig_unordered, unvecd, vecd
-from pipeline.geometry.spectrum import fit_spectrum
+from pipeline.threads import compiled
 
 TANGENT = 3.9215536345675051
 """z*, where the tangent of ln²(1 + z) goes through the origin: ln(1 + z) = 2z/(1 + z)."""
@@ -145,7 +150,7 @@ class Spectral:
     (the geometric mean is monotone) and tr(X #_t Y) ≤ tr(X)^{1−t}·tr(Y)^t. In both metrics
     dist(X, Y) ≥ ‖ln λ(X) − ln λ(Y)‖ for ordered spectra (Lidskii; Gelfand and Naimark), with
     equality for equal eigenvectors: so the projection keeps the eigenvectors and projects the
-    vector of log-eigenvalues (``spectrum.py``).
+    vector of log-eigenvalues (`fit_spectrum`).
     """
 
     log_share: float = 1.0
@@ -203,3 +208,56 @@ def covariances_of(manifold: Any) -> Covariances | None:
     """Return what a manifold or its constructor knows of descriptors, None if nothing."""
     found: Covariances | None = getattr(manifold, "covariances", None)
     return found
+
+
+HALVINGS = 80
+"""Bisections of ln λ: from 200 to below the rounding of doubles."""
+
+
+def fit_spectrum(logs: FloatArray, low: float, total: float) -> FloatArray:
+    """Return the log-eigenvalues nearest to `logs` with a_i ≥ `low` and Σ e^{a_i} ≤ `total`.
+
+    `logs` are in any order, ``(..., k)``; it needs k·e^ℓ < t, ℓ = `low` and t = `total`.
+    """
+    rows = np.ascontiguousarray(logs).reshape(-1, logs.shape[-1])
+    out = np.empty_like(rows)
+    fit_rows(rows, low, total, out)
+    return out.reshape(logs.shape)
+
+
+@compiled
+def fit_rows(logs: FloatArray, low: float, total: float, out: FloatArray) -> None:
+    """Write the nearest spectrum of each row."""
+    k = logs.shape[1]
+    for n in range(logs.shape[0]):
+        size = 0.0
+        for i in range(k):
+            out[n, i] = max(low, logs[n, i])
+            size += math.exp(min(out[n, i], 700.0))
+        if size <= total:
+            continue
+        below, above = -100.0, 100.0
+        for _ in range(HALVINGS):
+            middle = 0.5 * (below + above)
+            weight = math.exp(middle)
+            size = 0.0
+            for i in range(k):
+                out[n, i] = low
+                room = logs[n, i] - low
+                if room > 0.0:
+                    # a root above `low` has λ e^x = w − x < room: start above it, fall to it
+                    x = min(logs[n, i], math.log(room) - middle)
+                    for _ in range(100):
+                        grown = weight * math.exp(x)
+                        step = (x + grown - logs[n, i]) / (1.0 + grown)
+                        x -= step
+                        if step < 1e-15 * (1.0 + abs(x)):
+                            break
+                    out[n, i] = max(low, x)
+                size += math.exp(out[n, i])
+            if size > total:
+                below = middle
+            else:
+                above = middle
+                if above - below < 1e-14 * (1.0 + abs(above)):
+                    break

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
-from pipeline.geometry.vectors import (
+from pipeline.geometry.manifold import (
     ROUNDING,
     check_size,
     check_vectors,

@@ -9,8 +9,16 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
-from pipeline.geometry.pulls import Field, in_chunks
-from pipeline.geometry.vectors import ROUNDING, check_size, check_vectors, direction, dot, norm
+from pipeline.geometry.manifold import (
+    ROUNDING,
+    Field,
+    check_size,
+    check_vectors,
+    direction,
+    dot,
+    in_chunks,
+    norm,
+)
 
 ComplexArray: TypeAlias = NDArray[np.complex128]
 ORTHOGONAL = 1e-15

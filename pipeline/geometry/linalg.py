@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import factoring, lanes, loops
-from pipeline.geometry.compiling import SHARE, spread
-from pipeline.geometry.lanes import LANES
+from pipeline.geometry import jacobi
+from pipeline.geometry.cholesky import cholesky
+from pipeline.geometry.jacobi import SIMD_WIDTH
+from pipeline.threads import SHARE, spread
 
 
 def vecd(matrices: FloatArray) -> FloatArray:
@@ -70,40 +71,19 @@ def _above(k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return rows * k + columns, columns * k + rows
 
 
-def cholesky(matrices: FloatArray) -> FloatArray:
-    """Return L ``(..., k, k)``, lower triangular with positive diagonal, such that L Lᵀ = A.
-
-    One correction step follows the usual factorisation, so that a row of L has an error of a few
-    units in the last place of its norm, whatever the condition of A up to about 10¹⁴.
-
-    Raises
-    ------
-    DomainError
-        When a matrix is not finite, or not positive definite in double precision.
-    """
-    matrices = check_square(matrices)
-    stack = np.ascontiguousarray(matrices).reshape(-1, *matrices.shape[-2:])
-    lowers = np.empty_like(stack)
-    stack.flags.writeable = False  # as some are: numba compiles for either
-    if not spread(factoring.factors, len(stack), stack, lowers):
-        raise DomainError(
-            "matrices must be positive definite in double precision, found one that is not; "
-            "add a ridge η·Id or check what it was computed from"
-        )
-    return lowers.reshape(matrices.shape)
-
-
 def _svd(lowers: FloatArray, *, rights: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return σ², U and Vᵀ (nothing unless `rights`) of L = U diag(σ) Vᵀ; L is written over."""
     k = lowers.shape[-1]
     stack = lowers.reshape(-1, k, k)
     squares, right = np.empty(stack.shape[:2]), np.empty_like(stack if rights else stack[:0])
-    whole, settled = 0 if rights else len(stack) // LANES * LANES, True
+    whole, settled = 0 if rights else len(stack) // SIMD_WIDTH * SIMD_WIDTH, True
     if whole:
-        groups, share = whole // LANES, SHARE // LANES
-        settled = spread(lanes.spectra, groups, stack, squares, loops.rounds(k), share=share)
+        groups, share = whole // SIMD_WIDTH, SHARE // SIMD_WIDTH
+        settled = spread(
+            jacobi.spectra_side_by_side, groups, stack, squares, jacobi.rounds(k), share=share
+        )
     if whole < len(stack) and settled:
-        settled = spread(loops.spectra, len(stack) - whole, stack[whole:], squares[whole:], right)
+        settled = spread(jacobi.spectra, len(stack) - whole, stack[whole:], squares[whole:], right)
     if not settled:
         raise ConvergenceError(
             "numbers have left the range of floats; rescale the matrices towards 1"
@@ -123,7 +103,7 @@ def assemble(vectors: FloatArray, weights: FloatArray) -> FloatArray:
     rows = np.ascontiguousarray(vectors.swapaxes(-1, -2)).reshape(-1, k, k)
     diagonals = np.array(np.broadcast_to(weights, vectors.shape[:-1]), order="C").reshape(-1, k)
     matrices = np.empty_like(rows)
-    spread(loops.assemblies, len(rows), rows, diagonals, matrices)
+    spread(jacobi.assemblies, len(rows), rows, diagonals, matrices)
     return matrices.reshape(vectors.shape)
 
 

@@ -11,7 +11,7 @@ What only some manifolds offer is a capability: an attribute that others lack. W
 for it and raises where it is absent; nothing compares names.
 
 ======================  ===========================================================================
-``area``                size of geodesic spheres, where all directions are alike (``area.py``)
+``area``                size of geodesic spheres, where all directions are alike: a `SphereArea`
 ``spectral_order``      k, where volume depends on the eigenvalues of a tangent matrix of order k
 ``of_shape``            makes the one whose points are arrays of a shape
 ``of_dimension``        makes one of a given dimension, where experiments simulate records
@@ -19,7 +19,7 @@ for it and raises where it is absent; nothing compares names.
 ``embed``, ``unembed``  to and from a vector space of dimension ``embedding_dim``, and ``stretch``:
                         how far an embedded mean moves at most for each unit of distance
 ``nearest``             nearest point to a vector around it, as embedded
-``mean_field``          the gradient of a Fréchet mean, faster than point by point (``mean.py``)
+``mean_field``          the gradient of a Fréchet mean, faster than point by point (``frechet.py``)
 ``factor_logs``         log of a point given by its factor, which holds digits that its array lost;
                         with ``factors``, ``logs_of_factors`` and ``factor_exp``
 ``log_reach``           how far from the origin the rounding of a logarithm was measured
@@ -31,14 +31,24 @@ for it and raises where it is absent; nothing compares names.
 ``covariances``         what is known on it of covariance descriptors (``covariances.py``)
 ======================  ===========================================================================
 
-Next on the path: the manifolds, one a file, then ``mean.py``.
+**Area.** The distance of a random point from a centre has a density that is the area A(ρ) of the
+geodesic sphere times the law at that distance. A manifold carries its `SphereArea`, or none if it
+does not look alike in all directions.
+
+At the end stands what the manifolds whose points are vectors share: their sizes, and helpers. Next
+on the path: the manifolds, one a file, then ``frechet.py``.
 """
 
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError, DomainError, PrivacyError
 
 Point: TypeAlias = NDArray[Any]
 """Points of a manifold, ``(..., *point_shape)``: float64, complex128 for planar shapes."""
@@ -143,3 +153,139 @@ class Embedded(Protocol):
 
         `largest` bounds what a mean can be as it is stored: its largest eigenvalue, say.
         """
+
+
+class Area(Protocol):
+    """ln A(ρ) up to a constant, its derivative, where the radius ends, and how A grows."""
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of the manifold."""
+
+    @property
+    def end(self) -> float:
+        """Largest distance of two points."""
+
+    @property
+    def growth(self) -> float:
+        """Limit of the derivative of ln A at ∞, 0 where the radius ends: volume grows as e^{cρ}."""
+
+    def log_area(self, radius: float) -> float:
+        """Return ln A(ρ) up to a constant, 0 < ρ < end; ln A(ρ) − ρ/σ is concave."""
+
+    def slope(self, radius: float) -> float:
+        """Return the derivative of ln A."""
+
+
+@dataclass(frozen=True)
+class FlatArea:
+    """A(ρ) = ρ^{d−1}."""
+
+    dim: int
+    end: ClassVar[float] = math.inf
+    growth: ClassVar[float] = 0.0
+
+    def log_area(self, radius: float) -> float:
+        """Return (d − 1)·ln ρ."""
+        return (self.dim - 1) * math.log(radius)
+
+    def slope(self, radius: float) -> float:
+        """Return (d − 1)/ρ."""
+        return (self.dim - 1) / radius
+
+
+def area_of(manifold: Manifold) -> Area:
+    """Return the area of geodesic spheres of `manifold`.
+
+    Raises
+    ------
+    PrivacyError
+        When it does not look alike in all directions, or does not say so.
+    """
+    if manifold.flat:
+        return FlatArea(manifold.dim)
+    area: Area | None = getattr(manifold, "area", None)
+    if area is None:
+        raise PrivacyError(
+            f"no law of distances is known on {manifold.name}, which carries no area of its "
+            "geodesic spheres; use a wrapped mechanism, such as ewl or ewg"
+        )
+    return area
+
+
+CHUNK = 2**18
+"""Pairs (place, point) held at once when gradients are taken at many places."""
+
+Field: TypeAlias = Callable[[Point], tuple[FloatArray, FloatArray]]
+"""Places ``(S, *point_shape)`` → −grad F ``(S, d)`` and Σ w h, a bound of the Hessian, ``(S,)``."""
+
+
+def in_chunks(field: Field, n: int) -> Field:
+    """Return a field of n points that holds at most `CHUNK` pairs at once."""
+
+    def chunked(at: Point) -> tuple[FloatArray, FloatArray]:
+        stride = max(1, CHUNK // n)
+        parts = [field(at[start : start + stride]) for start in range(0, max(1, len(at)), stride)]
+        pulls, bounds = zip(*parts, strict=True)
+        return np.concatenate(pulls), np.concatenate(bounds)
+
+    return chunked
+
+
+Vectors = TypeVar("Vectors", NDArray[np.float64], NDArray[np.complex128])
+"""Real or complex vectors, one on each row of the last axis."""
+
+ROUNDING = 1e-8
+"""Largest distance from the equation of a manifold that its door takes for rounding."""
+
+
+def of_length(kind: type[Any], shape: tuple[int, ...]) -> Any:
+    """Return the member of a kind whose points are vectors of length d + 1."""
+    return kind(shape[-1] - 1)
+
+
+def of_dim(kind: type[Any], dim: int) -> Any:
+    """Return the member of dimension d of a kind that is made for a dimension."""
+    return kind(dim)
+
+
+def check_size(name: str, value: int, least: int) -> None:
+    """Raise `ConfigError` unless `value` is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ConfigError(f"{name} must be an integer of at least {least}, found {value!r}")
+
+
+def check_vectors(points: NDArray[Any], length: int, dtype: type[Any]) -> NDArray[Any]:
+    """Return `points` as a finite ``(..., length)`` array of `dtype`, else raise `DomainError`."""
+    if np.iscomplexobj(points) and not issubclass(dtype, np.complexfloating):
+        raise DomainError("points must be real, found complex numbers")
+    points = np.asarray(points, dtype=dtype)
+    if points.ndim < 1 or points.shape[-1] != length:
+        raise DomainError(f"points must have shape (..., {length}), found {points.shape}")
+    if not np.isfinite(points).all():
+        raise DomainError("points must be finite, found NaN or infinity")
+    return points
+
+
+def norm(vectors: NDArray[Any]) -> FloatArray:
+    """Return ‖v‖₂ along the last axis, which is kept."""
+    return np.asarray(np.linalg.norm(vectors, axis=-1, keepdims=True))
+
+
+def dot(v: Vectors, w: Vectors) -> Vectors:
+    """Return v* w along the last axis, which is kept (v conjugated when complex)."""
+    total: Vectors = (np.conj(v) * w).sum(axis=-1, keepdims=True)
+    return total
+
+
+def direction(vectors: Vectors, length: FloatArray | None = None) -> Vectors:
+    """Return v/‖v‖, and the first axis when v = 0; `length` is ‖v‖ where it is known."""
+    length = norm(vectors) if length is None else length
+    turned: Vectors = vectors / np.where(length > 0.0, length, 1.0)
+    turned[..., 0] += length[..., 0] == 0.0
+    return turned
+
+
+def superscript(number: int) -> str:
+    """Return a number in raised digits."""
+    return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -12,9 +12,10 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConfigError, DomainError
+from pipeline.geometry.cholesky import cholesky
 from pipeline.geometry.covariances import SPECTRAL, Covariances, Facts, Place
-from pipeline.geometry.linalg import assemble, cholesky, sym_exp, sym_log, unvecd, vecd
-from pipeline.geometry.vectors import ROUNDING, check_size
+from pipeline.geometry.linalg import assemble, sym_exp, sym_log, unvecd, vecd
+from pipeline.geometry.manifold import ROUNDING, check_size
 
 LEAST = 1e-13
 """Share of the largest eigenvalue that doubles still tell from 0."""

@@ -22,9 +22,8 @@ from pipeline.ledger.marker import path_beside
 from pipeline.ledger.names import check_unlike, clean_name, clean_run_key
 from pipeline.ledger.state import budget_event
 from pipeline.ledger.writing import Book, open_book
-from pipeline.privacy.composition import repeat_as_written
+from pipeline.privacy.composition import for_group_as_written, repeat_as_written
 from pipeline.privacy.definitions import ApproxDP, Budget
-from pipeline.privacy.groups import for_group_as_written
 from pipeline.privacy.profiles import epsilon_of
 
 DELTA = 1e-5

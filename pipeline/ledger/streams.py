@@ -28,9 +28,8 @@ from pipeline.ledger.journal import Event, mac_of
 from pipeline.ledger.names import clean_name
 from pipeline.ledger.state import Opened, replay
 from pipeline.ledger.writing import Book, open_book
-from pipeline.privacy.composition import fits, repeat_as_written
+from pipeline.privacy.composition import fits, for_group_as_written, repeat_as_written
 from pipeline.privacy.definitions import Budget, check_count
-from pipeline.privacy.groups import for_group_as_written
 
 
 def open_stream(

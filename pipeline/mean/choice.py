@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.compiling import compiled
 from pipeline.mean.bins import LineBins, ShellBins, clipped_moments
 from pipeline.mean.frame import Frame
 from pipeline.mean.survey import Surveyed
+from pipeline.threads import compiled
 
 ENDS = 0.6
 """What an interval's length costs, of what it would if its ends were as wide as its middle.

@@ -29,7 +29,7 @@ class Domain(Protocol):
 
 @runtime_checkable
 class CovarianceDomain(Domain, Protocol):
-    """What is known of covariance descriptors; `pipeline.descriptors.diameter` makes it.
+    """What is known of covariance descriptors; `pipeline.descriptors.bounds` makes it.
 
     It may also carry ``typical`` and ``correlations``, what is usual of the descriptor
     (``prior.py``).

@@ -13,7 +13,7 @@ from pipeline.mean.plan import SinglePlan
 from pipeline.mean.records import MEAN_TOLERANCE, Records
 from pipeline.mean.vector_mean import mean_sensitivity
 from pipeline.mechanisms import Family
-from pipeline.mechanisms.positive_curvature import (
+from pipeline.mechanisms.riemannian_laplace import (
     chord,
     convexity,
     gradient_sensitivity,

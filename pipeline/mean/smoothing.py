@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.compiling import compiled
+from pipeline.threads import compiled
 
 LEAST, LADDER = 0.3, 1.5
 """Lowest level, in units of the least noise, and the ratio of neighbouring levels.

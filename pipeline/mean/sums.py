@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.compiling import compiled
+from pipeline.threads import compiled
 
 UNIT = 2.0**-53
 """u, the unit roundoff of double precision."""

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold, Point
-from pipeline.geometry.compiling import compiled
 from pipeline.mean.bins import LineBins, ShellBins, line_bins, shell_bins
 from pipeline.mean.clipping import survey_counts
 from pipeline.mean.frame import Frame, build_frame
@@ -21,6 +20,7 @@ from pipeline.mean.plan import Shares
 from pipeline.mean.prior import Prior
 from pipeline.mean.records import Records
 from pipeline.mean.sums import Sized, sizes
+from pipeline.threads import compiled
 
 SURVEYED = Shares(0.18, (0.02, 0.02, 0.02), (0.02, 0.25, 0.49))
 """Shares of the budget where a line is surveyed; by hand, see ``python -m tests.tuning``."""

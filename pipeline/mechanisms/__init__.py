@@ -3,27 +3,23 @@
     mechanism = MECHANISMS["ewg"].calibrate(budget, sensitivity=…, manifold=…)
     draws = mechanism.sample(statistic, base=footpoint, size=1, rng=rng)
 
-Read in this order: ``family.py`` (what a mechanism is) with ``capabilities.py``, ``noise.py`` (the
-Gaussian noise of a release), ``wrapped.py``, ``generalized_gaussian.py``, ``riemannian_laplace.py``
-with its exact laws ``radial.py`` and ``spd_laplace.py`` and ``rejection.py``, ``kng.py``.
-``embedded.py`` and ``landmarks.py`` hold the baselines of the papers, ``mcmc.py`` and ``walk.py``
-their Markov chains, ``positive_curvature.py`` the constants that curvature changes,
-``neighbours.py`` the worst pairs of data sets, for audits.
+Read in this order: ``base.py`` (what a mechanism is), ``noise.py`` (the Gaussian noise of a
+release), ``wrapped.py``, ``riemannian_laplace.py`` with its exact laws ``radial.py``, ``kng.py``.
+``embedded.py`` holds the baselines of the papers, ``chains.py`` their Markov chains.
 """
 
+from pipeline.mechanisms.base import Diagnostics, Draws, Family, Mechanism
+from pipeline.mechanisms.chains import ChainSettings
 from pipeline.mechanisms.embedded import (
     EUCLIDEAN_LAPLACE,
     EXTRINSIC_GAUSSIAN,
+    LANDMARK_LAPLACE,
     PROJECTED_LAPLACE,
 )
-from pipeline.mechanisms.family import Diagnostics, Draws, Family, Mechanism
-from pipeline.mechanisms.generalized_gaussian import GENERALIZED_GAUSSIAN
 from pipeline.mechanisms.kng import KNG
-from pipeline.mechanisms.landmarks import LANDMARK_LAPLACE
-from pipeline.mechanisms.mcmc import ChainSettings
 from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noise
 from pipeline.mechanisms.riemannian_laplace import RL, largest_sigma
-from pipeline.mechanisms.wrapped import EWG, EWL, TANGENT_GAUSSIAN
+from pipeline.mechanisms.wrapped import EWG, EWL, GENERALIZED_GAUSSIAN, TANGENT_GAUSSIAN
 
 MECHANISMS: dict[str, Family] = {
     family.name: family

@@ -4,6 +4,11 @@ The point is embedded in R^m (a symmetric matrix by vecd, a point of the sphere 
 added there, and the output is left where it falls: it need not be positive definite, or of norm 1.
 One of them moves it back to the sphere, which is post-processing. The papers compare with
 these.
+
+*Point-wise Laplace on landmarks*: every landmark gets its own noise and its share of the budget,
+the baseline of "Shape and structure preserving differential privacy" for planar shapes. The
+statistic is a preshape z ∈ C^m (centred, norm 1) in a fixed rotation; whether records were aligned
+before it was computed is the caller's choice and shows in the sensitivity only.
 """
 
 import math
@@ -17,8 +22,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.manifold import Embedded
-from pipeline.mechanisms.capabilities import embedded, gaussian_price, laplace_price
-from pipeline.mechanisms.family import (
+from pipeline.mechanisms.base import (
     GAUSSIAN_DEFINITIONS,
     LAPLACE_DEFINITIONS,
     Diagnostics,
@@ -30,10 +34,14 @@ from pipeline.mechanisms.family import (
     check_centers,
     check_size,
     chi_mean,
+    diagonal,
+    embedded,
+    gaussian_price,
+    laplace_price,
+    opposite,
 )
-from pipeline.mechanisms.neighbours import diagonal, opposite
 from pipeline.mechanisms.radial import directions
-from pipeline.privacy import Budget, gaussian_sigma, laplace_sigma
+from pipeline.privacy import Budget, gaussian_sigma, laplace_sigma, split
 
 
 def _embedding(manifold: Manifold) -> Embedded:
@@ -268,4 +276,90 @@ PROJECTED_LAPLACE = Family(
     note="float noise: for comparison only",
     moves="embedding",
     embedded=True,
+)
+
+
+@dataclass(frozen=True)
+class LandmarkLaplace:
+    """Noise of density ∝ exp(−|x|/σ) on each landmark; then all are centred and scaled to norm 1.
+
+    Notes
+    -----
+    **Privacy.** Replace-one. Δ bounds the move of every single landmark, |z_j − z_j'| ≤ Δ. Each of
+    m landmarks costs its share of the budget (ε/m in pure DP, μ/√m in GDP), and the shares compose
+    to the whole. Centring and scaling are post-processing. Idealised numerics.
+
+    References
+    ----------
+    Soto, Bharath, Reimherr and Slavković (2022), section 4.3.
+    """
+
+    budget: Budget
+    sensitivity: float
+    manifold: Manifold
+    sigma: float
+    law: ClassVar[str] = "z_j + x_j, density of x_j ∝ exp(−|x_j|/σ) on C; centred, norm 1"
+
+    def sample(
+        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
+    ) -> Draws:
+        """Return `size` preshapes, shape (size, m); `base` is not used."""
+        (landmarks,) = self.manifold.point_shape
+        center = check_centers(center, (landmarks,), check_size(size))
+        radius = self.sigma * rng.standard_gamma(2.0, (size, landmarks))
+        noisy = center + radius * np.exp(2j * np.pi * rng.random((size, landmarks)))
+        noisy = noisy - noisy.mean(axis=-1, keepdims=True)
+        return Draws(noisy / np.linalg.norm(noisy, axis=-1, keepdims=True), Diagnostics())
+
+    def expected_error(self) -> float | None:
+        """Return None: the projection has no closed law."""
+        return None
+
+
+def landmark_laplace(budget: Budget, *, sensitivity: float, manifold: Manifold) -> LandmarkLaplace:
+    """Calibrate one landmark to its equal share of the budget.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Δ: the largest move of one landmark, in units of the preshape (norm 1).
+    """
+    LANDMARK_LAPLACE.require(budget, manifold)
+    (landmarks,) = manifold.point_shape
+    share = split(budget, [1.0 / landmarks] * landmarks)[0]
+    return LandmarkLaplace(budget, sensitivity, manifold, laplace_sigma(share, sensitivity))
+
+
+def _landmarks(manifold: Manifold) -> bool:
+    """Return whether points are landmarks in the plane."""
+    return hasattr(manifold, "landmarks")
+
+
+def landmark_neighbours(mechanism: Mechanism) -> Neighbours:
+    """Score Σ_j (|y_j − c'_j| − |y_j − c_j|)/σ: the log ratio before centring and scaling.
+
+    The regular polygon is rotated, so that every landmark moves by Δ and neither centre nor size
+    changes. Centring and scaling the output lose little while the noise is small against the shape.
+    """
+    polygon, sigma = mechanism.manifold.origin, mechanism.sigma
+    angle = math.asin(mechanism.sensitivity * math.sqrt(len(polygon)) / 2.0)
+    left, right = np.exp(1j * angle) * polygon, np.exp(-1j * angle) * polygon
+
+    def score(y: Points) -> FloatArray:
+        return np.asarray((np.abs(y - right) - np.abs(y - left)).sum(axis=-1)) / sigma
+
+    return Neighbours(left, right, None, score, exact=False)
+
+
+LANDMARK_LAPLACE = Family(
+    name="landmark-laplace",
+    title="Point-wise Laplace on landmarks",
+    calibrate=landmark_laplace,
+    definitions=LAPLACE_DEFINITIONS,
+    proven=_landmarks,
+    price=laplace_price,
+    neighbours=landmark_neighbours,
+    typical=0.02,
+    note="ignores the shape: for comparison only",
+    moves="embedding",
 )

@@ -33,9 +33,9 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import Manifold, frechet_mean, gradient_norm
-from pipeline.mechanisms.capabilities import laplace_price, radial
-from pipeline.mechanisms.family import (
+from pipeline.mechanisms.base import (
     LAPLACE_DEFINITIONS,
+    RECORDS,
     Diagnostics,
     Draws,
     Family,
@@ -44,13 +44,18 @@ from pipeline.mechanisms.family import (
     Points,
     check_centers,
     check_size,
+    laplace_price,
+    opposite,
+    radial,
 )
-from pipeline.mechanisms.mcmc import ChainSettings, diagnose
-from pipeline.mechanisms.neighbours import RECORDS, opposite
-from pipeline.mechanisms.positive_curvature import convexity, largest_radius
-from pipeline.mechanisms.rejection import accept
-from pipeline.mechanisms.riemannian_laplace import require_existence, tangent_laplace
-from pipeline.mechanisms.walk import geodesic_chains
+from pipeline.mechanisms.chains import ChainSettings, diagnose, geodesic_chains
+from pipeline.mechanisms.radial import accept
+from pipeline.mechanisms.riemannian_laplace import (
+    convexity,
+    largest_radius,
+    require_existence,
+    tangent_laplace,
+)
 from pipeline.privacy import Budget, laplace_sigma
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from scipy.optimize import brentq
 
-from pipeline.privacy.exact import digits_up
+from pipeline.privacy.rounding import digits_up
 
 STEP, STEPS = 2.0, 12
 """Budgets are looked for by this factor, so many times up or down: 2000 times in all."""

@@ -1,16 +1,13 @@
 """What a release costs: definitions, calibration, composition, conversion, and the statement.
 
 Read in this order: ``definitions.py`` (the records), ``calibration.py`` (budget → scale of noise),
-``composition.py`` (how budgets add up), ``groups.py`` (several records of one person),
-``profiles.py`` (what they mean to an attacker), ``advantage.py`` (what they mean to one person),
-``conversion.py`` and ``costs.py`` (from one definition, or from a scale, to another),
-``statement.py``. For who accounts for releases of their own, as no release here needs it:
-``amplification.py``, ``pld.py``, and `tradeoff` of ``profiles.py``.
-``exact.py`` and ``normal.py`` hold the numerics that keep every figure on the private side.
+``composition.py`` (how budgets add up, several records of one person among them),
+``profiles.py`` (what they mean to an attacker), ``conversion.py`` (from one definition, or from a
+scale, to another), ``statement.py`` (what they mean to one person). For who accounts for releases
+of their own, as no release here needs it: `amplify`, `pld_compose` and `tradeoff`.
+``rounding.py`` holds the numerics that keep every figure on the private side.
 """
 
-from pipeline.privacy.advantage import advantage, best_test, certified, success
-from pipeline.privacy.amplification import amplify
 from pipeline.privacy.calibration import (
     gaussian_sigma,
     generalized_gaussian_sigma,
@@ -19,14 +16,23 @@ from pipeline.privacy.calibration import (
 from pipeline.privacy.composition import (
     compose,
     fits,
+    for_group,
+    for_group_as_written,
+    for_one_of_group,
     parallel,
+    pld_compose,
     remaining,
     repeat,
     repeat_as_written,
     split,
 )
-from pipeline.privacy.conversion import convert
-from pipeline.privacy.costs import gaussian_cost, generalized_gaussian_cost, laplace_cost
+from pipeline.privacy.conversion import (
+    amplify,
+    convert,
+    gaussian_cost,
+    generalized_gaussian_cost,
+    laplace_cost,
+)
 from pipeline.privacy.definitions import (
     DEFINITIONS,
     GDP,
@@ -43,10 +49,15 @@ from pipeline.privacy.definitions import (
     main_parameter,
     second_parameter,
 )
-from pipeline.privacy.groups import for_group, for_group_as_written, for_one_of_group
-from pipeline.privacy.pld import pld_compose
 from pipeline.privacy.profiles import delta_of, epsilon_of, tradeoff
-from pipeline.privacy.statement import PrivacyStatement, privacy_statement
+from pipeline.privacy.statement import (
+    PrivacyStatement,
+    advantage,
+    best_test,
+    certified,
+    privacy_statement,
+    success,
+)
 
 __all__ = [
     "DEFINITIONS",

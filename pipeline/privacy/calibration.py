@@ -1,8 +1,8 @@
 """From a budget to the scale of the noise. Next on the path: the mechanisms, which call this.
 
 Sensitivity is the L2 distance by which replacing one record moves the statistic, in orthonormal
-coordinates. Every scale is rounded to the private side: closed forms exactly (``exact.py``), the
-analytic Gaussian after adding the evaluation error to δ (``normal.GUARD``).
+coordinates. Every scale is rounded to the private side: closed forms exactly (``rounding.py``), the
+analytic Gaussian after adding the evaluation error to δ (`GUARD`).
 """
 
 import math
@@ -23,8 +23,7 @@ from pipeline.privacy.definitions import (
     RaoDP,
     check_positive,
 )
-from pipeline.privacy.exact import greatest, round_up
-from pipeline.privacy.normal import GUARD, log_delta, pure_of_gdp
+from pipeline.privacy.rounding import GUARD, greatest, log_delta, pure_of_gdp, round_up
 
 
 def gaussian_sigma(budget: Budget, sensitivity: float, *, analytic: bool = True) -> float:

@@ -7,22 +7,38 @@ and a share down. Hence, with no tolerance at all,
     compose(split(b, shares)) ≤ b,    compose([b] * n) = repeat(b, n),    order does not matter.
 
 Compose one list of all that was spent: a running total would be rounded up at each step.
+
+`for_group` is of several records of one person: what protects all of them, when a budget protects
+one.
+
+`pld_compose` is tight for releases of different kinds, by privacy loss distributions. Adding ε of
+pure releases and converting a Gaussian one by itself wastes budget. The privacy loss of several
+independent releases is a sum of random variables, so its law is a convolution, which dp-accounting
+computes on a grid with every rounding upwards (pessimistic).
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 from pipeline.errors import PrivacyError
+from pipeline.privacy.conversion import LEAST_EPSILON, convert
 from pipeline.privacy.definitions import (
+    GDP,
+    ZCDP,
+    ApproxDP,
     B,
     Budget,
+    PureDP,
+    RaoDP,
     check_count,
+    check_delta,
     check_positive,
 )
-from pipeline.privacy.exact import round_down, round_up
+from pipeline.privacy.rounding import GUARD, round_down, round_up
 
 Total: TypeAlias = Callable[[tuple[float, ...], int], float]
 
@@ -227,3 +243,157 @@ def repeat_as_written(budget: Budget, times: int) -> Budget:
 def _root(value: int, power: int) -> int:
     """Return the whole root of a whole number, rounded down."""
     return math.isqrt(value) if power == 2 else value
+
+
+def for_group(budget: Budget, size: int) -> Budget:
+    """Return what protects a person with at most `size` records, when `budget` protects one.
+
+    Changing g records is g replacements in a row: ε → gε; μ → gμ; ρ → g²ρ; θ → gθ;
+    (ε, δ) → (gε, δ·(e^{gε} − 1)/(e^ε − 1)).
+
+    Raises
+    ------
+    PrivacyError
+        A size below 1, a total δ of 1 or more, or a definition without such a rule here.
+
+    References
+    ----------
+    Dong, Roth and Su (2019), Theorem 2.14. Bun and Steinke (2016), Proposition 1.9. Vadhan, "The
+    complexity of differential privacy" (2017), Lemma 2.2.
+    """
+    size = check_count(size, "a group")
+    if size == 1:
+        return budget
+    match budget:
+        case PureDP(epsilon):
+            return PureDP(round_up(size * Fraction(epsilon)))
+        case GDP(mu):
+            return GDP(round_up(size * Fraction(mu)))
+        case RaoDP(theta):
+            return RaoDP(round_up(size * Fraction(theta)))
+        case ZCDP(rho):
+            return ZCDP(round_up(size**2 * Fraction(rho)))
+        case ApproxDP(epsilon, delta):
+            whole = round_up(size * Fraction(epsilon))
+            growth = math.expm1(whole) / math.expm1(epsilon) if whole < 700 else math.inf
+            if (grown := delta * growth * (1 + GUARD)) < 1:
+                return ApproxDP(whole, grown)
+    raise PrivacyError(
+        f"{budget} protects no group of {size} by a rule known here; "
+        "state the release in GDP, zCDP or pure DP"
+    )
+
+
+def for_one_of_group(budget: Budget, size: int) -> Budget:
+    """Return what one record may cost so that `size` of them cost at most `budget`, rounded down.
+
+    Raises
+    ------
+    PrivacyError
+        A size below 1, or another definition than pure DP, GDP and zCDP.
+    """
+    size = check_count(size, "a group")
+    match budget:
+        case PureDP(epsilon):
+            return PureDP(round_down(Fraction(epsilon) / size))
+        case GDP(mu):
+            return GDP(round_down(Fraction(mu) / size))
+        case ZCDP(rho):
+            return ZCDP(round_down(Fraction(rho) / size**2))
+    raise PrivacyError(
+        f"{budget} is not shared out over a group here; state it in GDP, zCDP or pure DP"
+    )
+
+
+def for_group_as_written(budget: Budget, size: int) -> Budget:
+    """Return `for_group`, but of the decimal that was typed, to the nearest double.
+
+    The double 0.1 is a little more than a tenth, so that five times it, rounded up, exceeds 0.5.
+    What is returned is at most 2⁻⁵² of the number too small, less than the 1e-12 by which the scale
+    of every release is raised. Raises as `for_group` does.
+    """
+    whole = for_group(budget, size)
+    match budget:
+        case PureDP(epsilon):
+            return PureDP(float(size * Fraction(repr(epsilon))))
+        case GDP(mu):
+            return GDP(float(size * Fraction(repr(mu))))
+        case ZCDP(rho):
+            return ZCDP(float(size**2 * Fraction(repr(rho))))
+    return whole
+
+
+LEAST_DELTA = 1e-12
+_MARGIN = 1e-13
+"""Taken off δ for the tails that each convolution cuts (1e-15) and its float noise, so δ may not be
+less than ten times that."""
+
+
+def pld_compose(budgets: Iterable[Budget], delta: float) -> ApproxDP:
+    """Return the (ε, δ)-DP of releases in sequence, each in pure or approximate DP or GDP.
+
+    Repeat a budget for repeated releases. ε is rounded up: at least that of the exact composition,
+    up to 1 % above it. It needs 1e-12 ≤ δ < 1.
+
+    Raises
+    ------
+    PrivacyError
+        Other definitions, no budget, δ out of range, or a δ that the releases exceed at any ε.
+
+    Notes
+    -----
+    **Privacy.** Adjacency replace-one, n public. Each budget enters as its dominating pair:
+    N(0, 1) against N(μ, 1), that is standard deviation 1/μ at replace-one sensitivity 1, stated to
+    dp-accounting explicitly because its own replace-one accountants disagree by a factor 2; and
+    randomised response behind a leak of δ for (ε, δ)-DP. All Gaussian releases are first composed
+    to one, exactly.
+    """
+    if check_delta(delta) < LEAST_DELTA:
+        raise PrivacyError(f"delta must be at least {LEAST_DELTA:g}, found {delta:g}; use compose")
+    items = list(budgets)
+    gaussian = [item for item in items if isinstance(item, GDP)]
+    others = Counter(item for item in items if isinstance(item, PureDP | ApproxDP))
+    if len(gaussian) + others.total() < len(items):
+        names = sorted({getattr(item, "name", repr(item)) for item in items})
+        raise PrivacyError(
+            f"loss distributions exist for pure and approximate DP and GDP, found {names}; "
+            "convert the others to ApproxDP first"
+        )
+    if not others:
+        return convert(compose(gaussian), ApproxDP, delta=delta)
+    return ApproxDP(max(_epsilon(gaussian, others, delta), LEAST_EPSILON), delta)
+
+
+def _epsilon(gaussian: list[GDP], others: "Counter[PureDP | ApproxDP]", delta: float) -> float:
+    """Return ε at δ of all releases together, on a grid fine against their total loss."""
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as losses
+
+    total = compose(gaussian).mu if gaussian else 0.0
+    span = total * (total + 8) + sum(item.epsilon * n for item, n in others.items())
+    interval = span / max(2**18, 2**10 * others.total())
+    parts: list[Any] = [
+        losses.from_privacy_parameters(
+            common.DifferentialPrivacyParameters(item.epsilon, getattr(item, "delta", 0.0)),
+            value_discretization_interval=interval,
+        ).self_compose(times)
+        for item, times in sorted(others.items(), key=repr)
+    ]
+    if gaussian:
+        parts.append(
+            losses.from_gaussian_mechanism(
+                standard_deviation=1 / total,
+                sensitivity=1,
+                value_discretization_interval=interval,
+            )
+        )
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.compose(part)
+    epsilon = float(whole.get_epsilon_for_delta(delta - _MARGIN))
+    if math.isinf(epsilon):
+        raise PrivacyError(
+            f"the releases lose all protection with a probability above delta = {delta:g}; "
+            "ask for a larger delta"
+        )
+    return epsilon

@@ -2,7 +2,7 @@
 
 A profile is the least δ for each ε, a trade-off curve the least type II error for each type I error
 of a test between two neighbouring data sets. All figures bound the attacker from above: δ and ε are
-rounded up (``normal.GUARD``); the trade-off curve is for plots, to about twelve digits.
+rounded up (``rounding.GUARD``); the trade-off curve is for plots, to about twelve digits.
 """
 
 import math
@@ -24,8 +24,7 @@ from pipeline.privacy.definitions import (
     check_delta,
     check_positive,
 )
-from pipeline.privacy.exact import greatest, least
-from pipeline.privacy.normal import GUARD, log_delta
+from pipeline.privacy.rounding import GUARD, greatest, least, log_delta
 
 _ORDERS = 1 + np.geomspace(1e-3, 1e3, 61)
 """Rényi orders at which the trade-off curve of zCDP is bounded; each bound is valid by itself."""

@@ -9,7 +9,7 @@ from pipeline.descriptors.terms import Term
 from pipeline.figures import javascript, letter
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.privacy import budget_from, main_parameter, repeat
-from pipeline.privacy.exact import digits_up
+from pipeline.privacy.rounding import digits_up
 from pipeline.publish.committed import write_document
 from pipeline.publish.history import Series, read_history
 from pipeline.report.finding import Finding

@@ -10,7 +10,7 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import Term
 from pipeline.figures import Figure, Scale, comparison, digits, letter, matrices, number, timeline
 from pipeline.inference import ALPHA, WindowTest, holm, region
-from pipeline.privacy.exact import digits_down, digits_up
+from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish.history import ClassRun, Run, Series, latest_points
 from pipeline.publish.readings import Reading
 from pipeline.report.release_regions import as_gain, is_told

@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.figures import letter, listing, number
 from pipeline.mean.plan import RELEASED
 from pipeline.privacy import budget_from, for_group_as_written, main_parameter, repeat
-from pipeline.privacy.exact import digits_up
+from pipeline.privacy.rounding import digits_up
 from pipeline.privacy.statement import equivalent
 from pipeline.report.methods import Said, listed, word, words
 

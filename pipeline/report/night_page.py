@@ -8,8 +8,8 @@ import numpy as np
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import Figure, letter, matrices
 from pipeline.privacy import budget_from, main_parameter
-from pipeline.privacy.advantage import plainly
-from pipeline.privacy.exact import digits_down, digits_up
+from pipeline.privacy.rounding import digits_down, digits_up
+from pipeline.privacy.statement import plainly
 from pipeline.report.page import Section
 from pipeline.report.release_parts import (
     basis,

@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.experiments.sources import build_manifold
 from pipeline.figures import number
-from pipeline.mechanisms.family import chi_mean
+from pipeline.mechanisms.base import chi_mean
 from pipeline.mechanisms.riemannian_laplace import largest_sigma
 from pipeline.report.evidence import smaller
 from pipeline.report.runs import FinishedRun

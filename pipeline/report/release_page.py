@@ -17,8 +17,8 @@ from pipeline.privacy import (
     main_parameter,
     repeat,
 )
-from pipeline.privacy.advantage import plainly
-from pipeline.privacy.exact import digits_down, digits_up
+from pipeline.privacy.rounding import digits_down, digits_up
+from pipeline.privacy.statement import plainly
 from pipeline.publish.history import read_alone
 from pipeline.report.history_parts import in_terms
 from pipeline.report.methods import Methods, methods, words

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.privacy import GDP, Budget, budget_from, certified, main_parameter, repeat, success
-from pipeline.privacy.exact import digits_up
+from pipeline.privacy.rounding import digits_up
 from pipeline.report.findings import Finding
 from pipeline.report.page import Reportlet, Section
 

@@ -1,11 +1,8 @@
 """Results on disk: tables whose columns carry unit and meaning, and the record of a run.
 
-    tables   the schema, and the way of a table to Parquet and back
-    rows     the rows of an experiment and the bound on its descriptors
+    tables   the schemas, and the way of a table to Parquet and back
     summary  rows → means, standard errors, expectations per group
     record   what was run: run.json
-    audit    what every mechanism leaks at least, beside its claim
-    released_means   private values and public facts only
 
 Everything in a table of rows or of bounds was compared with the private data: it is *nonprivate*,
 and belongs to experiments on public images, never to a release.
@@ -20,17 +17,21 @@ from pipeline.results.record import (
     read_record,
     write_record,
 )
-from pipeline.results.released_means import write_release
-from pipeline.results.rows import (
+from pipeline.results.summary import summarise, unique
+from pipeline.results.tables import (
+    BOUND_SCHEMA,
+    SCHEMA,
+    STATUSES,
+    Field,
     RowWriter,
+    Table,
     read_bound,
     read_metadata,
     read_rows,
     write_bound,
+    write_release,
     write_rows,
 )
-from pipeline.results.summary import summarise, unique
-from pipeline.results.tables import BOUND_SCHEMA, SCHEMA, STATUSES, Field, Table
 
 __all__ = [
     "BOUND_SCHEMA",

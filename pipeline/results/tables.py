@@ -1,12 +1,24 @@
 """Tables on disk: the columns with their units and meanings, and their way to Parquet and back.
 
 In: a mapping of column name to values. Out: a Parquet file that is whole or absent, whose fields
-carry unit and meaning. Next on the path: `pipeline.results.rows`.
+carry unit and meaning:
+
+    results/<run>.parquet      the rows of an experiment, in one go or cell by cell (`RowWriter`)
+    runs/<run>/bound.parquet   the bound on its descriptors
+    audit/audit.parquet        what every mechanism leaks at least, beside what it may leak at most;
+                               no private data: an audit draws from pairs of made-up data sets
+    release/*.parquet          one row a class, private values and public facts only
 """
 
-from collections.abc import Mapping
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -222,3 +234,281 @@ def _numpy(column: Any) -> NDArray[Any]:
     words = np.array(array.dictionary.to_pylist(), dtype=object)
     column_of_words: NDArray[Any] = words[array.indices.to_numpy()]
     return column_of_words
+
+
+_ATTRIBUTES = {"class_name": "name", "largest_norm": "largest"}
+"""Where a column of the table of bounds is called otherwise than the attribute it holds."""
+
+
+def write_rows(
+    path: Path, columns: Mapping[str, ArrayLike], *, metadata: Mapping[str, str]
+) -> Path:
+    """Write a table of results in one go, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The Parquet file; its folder is made.
+    columns : mapping of column name to array (n,) or to one value for all rows
+        The columns of `SCHEMA`. Optional ones may be absent; NaN is written as missing.
+    metadata : mapping of text to text
+        Kept in the file beside the schema, see `read_metadata`.
+
+    Raises
+    ------
+    ConfigError
+        When the columns do not follow the schema, or ``status`` is "ok" on a row without a finite
+        error, or not "ok" on a row with one.
+    OutputError
+        When the file cannot be written.
+    """
+    return write_arrow(path, _rows_to_arrow(columns), metadata)
+
+
+def read_rows(path: Path) -> Table:
+    """Return the columns of a table of results, each of shape (n,)."""
+    return read_table(path, SCHEMA)
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Return the metadata a table was written with."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        stored = pq.read_schema(path).metadata or {}
+    except (OSError, pa.ArrowInvalid) as error:
+        raise OutputError(
+            f"cannot read {path} as Parquet ({error}); run the experiment again"
+        ) from error
+    return {key.decode(): value.decode() for key, value in stored.items()}
+
+
+def write_bound(path: Path, bounds: Sequence[Any]) -> Path:
+    """Write what `pipeline.descriptors.bounds` returns, one row a class, columns `BOUND_SCHEMA`.
+
+    Raises
+    ------
+    OutputError
+        When the file cannot be written.
+    """
+    attributes = {name: _ATTRIBUTES.get(name, name) for name in BOUND_SCHEMA}
+    columns = {
+        column: [getattr(bound, attribute) for bound in bounds]
+        for column, attribute in attributes.items()
+    }
+    return write_arrow(path, to_arrow(columns, BOUND_SCHEMA), {})
+
+
+def read_bound(path: Path) -> Table:
+    """Return the columns of a table of bounds, each of shape (classes,)."""
+    return read_table(path, BOUND_SCHEMA)
+
+
+@dataclass(frozen=True)
+class RowWriter:
+    """A table of results that is written cell by cell and survives an interruption.
+
+    A cell is any part of the work that is computed in one go. Each is one small file, complete the
+    moment it exists, in a folder beside `path`; `finish` joins them in the order of `cells`, so
+    the table does not depend on when, or how often, the work was interrupted. The name of the
+    folder holds a fingerprint of `cells` and `metadata`: a changed configuration starts afresh.
+
+    Examples
+    --------
+    ``with RowWriter(path, cells, metadata) as writer:``
+    ``    for cell in writer.pending(): writer.write(cell, compute(cell))``
+
+    Attributes
+    ----------
+    path : Path
+        The Parquet file that exists in the end.
+    cells : sequence of str
+        The distinct names of all cells, in the order of the table.
+    metadata : mapping of text to text
+        What the rows depend on (configuration, seed, version): kept in the file.
+    """
+
+    path: Path
+    cells: Sequence[str]
+    metadata: Mapping[str, str]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of everything that decides the content of the table."""
+        text = json.dumps([list(self.cells), dict(self.metadata)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @cached_property
+    def parts(self) -> Path:
+        """Folder of the finished cells."""
+        return self.path.parent / f".{self.path.stem}.{self.fingerprint}.parts"
+
+    def complete(self) -> bool:
+        """Tell whether the whole table of this very configuration is on disk."""
+        if not self.path.is_file():
+            return False
+        return read_metadata(self.path).get("fingerprint") == self.fingerprint
+
+    def pending(self) -> tuple[str, ...]:
+        """Return the cells that are still to be computed, in order."""
+        if self.complete():
+            return ()
+        return tuple(cell for cell in self.cells if not self._part(cell).is_file())
+
+    def write(self, cell: str, columns: Mapping[str, ArrayLike]) -> Path:
+        """Write one finished cell, whole or not at all; columns as in `write_rows`."""
+        if cell not in self.cells:
+            raise ConfigError(f"cell {cell!r} is not among the {len(self.cells)} of {self.path}")
+        return write_part(self._part(cell), _rows_to_arrow(columns))
+
+    def finish(self) -> Path:
+        """Join all cells into `path` and remove the parts; raise `OutputError` if one lacks."""
+        import pyarrow as pa
+
+        if not self.complete():
+            if missing := self.pending():
+                raise OutputError(
+                    f"{self.path} is not finished: {len(missing)} of {len(self.cells)} cells are "
+                    f"missing, the first is {missing[0]!r}; run again to compute them"
+                )
+            tables = [read_part(self._part(cell)) for cell in self.cells]
+            table = pa.concat_tables(tables) if tables else _rows_to_arrow({})
+            metadata = {**self.metadata, "fingerprint": self.fingerprint}
+            write_arrow(self.path, table.unify_dictionaries(), metadata)
+        for folder in self.path.parent.glob(f".{self.path.stem}.*.parts"):
+            shutil.rmtree(folder, ignore_errors=True)
+        return self.path
+
+    def _part(self, cell: str) -> Path:
+        digest = hashlib.sha256(cell.encode()).hexdigest()[:24]
+        return self.parts / f"{digest}.arrow"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.finish()
+
+
+def _rows_to_arrow(columns: Mapping[str, ArrayLike]) -> Any:
+    table = to_arrow(columns, SCHEMA)
+    status = np.asarray(columns.get("status", []), dtype=object)
+    unknown = set(np.atleast_1d(status)) - set(STATUSES)
+    if unknown:
+        raise ConfigError(f"status must be one of {STATUSES}, found {sorted(map(str, unknown))}")
+    given = np.isfinite(np.asarray(columns.get("error", np.nan), dtype=np.float64))
+    if np.any((status == "ok") != given):
+        raise ConfigError('a row must have a finite error if and only if its status is "ok"')
+    return table
+
+
+AUDIT_SCHEMA: Mapping[str, Field] = {
+    "mechanism": Field("text", "", "mechanism that adds the noise"),
+    "manifold": Field("text", "", "manifold of the statistic"),
+    "dimension": Field("int32", "", "dimension d of the manifold"),
+    "sampler": Field("text", "", "how the noise was drawn: exact, or a Markov chain"),
+    "fault": Field("text", "", "what was broken on purpose, empty for the mechanism itself"),
+    "definition": Field("text", "", "definition of privacy the claim belongs to"),
+    "guarantee": Field("text", "", "the whole claim, in words"),
+    "budget": Field("float64", "", "main parameter of the claim: ε, μ, ρ or θ"),
+    "sensitivity": Field("float64", "distance", "Δ, how far apart the two statistics are"),
+    "sigma": Field("float64", "distance", "scale σ of the noise, of transcripts in the last step"),
+    "trials": Field("int64", "draws", "draws from the law on either of the two data sets"),
+    "quantity": Field("text", "", "epsilon or mu, bounded by counts; squared mu, exact"),
+    "delta": Field("float64", "", "δ at which ε is bounded; missing for μ", True),
+    "lower": Field("float64", "", "the true value is at least this, all rows together"),
+    "claim": Field("float64", "", "the true value is claimed to be at most this", True),
+    "tightness": Field("float64", "", "lower / claim; a sound mechanism stays at or below 1", True),
+    "verdict": Field("text", "", "ok or VIOLATED; caught or MISSED for a fault; label"),
+    "seconds": Field("float64", "s", "wall-clock time of the case, shared by its rows"),
+}
+"""The columns of ``audit/audit.parquet``, in order."""
+
+
+def write_audit(
+    path: Path, columns: Mapping[str, ArrayLike], *, metadata: Mapping[str, str]
+) -> Path:
+    """Write the table of an audit with the columns of `AUDIT_SCHEMA`, whole or not at all.
+
+    Raises
+    ------
+    ConfigError
+        When the columns do not follow the schema.
+    OutputError
+        When the file cannot be written.
+    """
+    return write_arrow(path, to_arrow(columns, AUDIT_SCHEMA), metadata)
+
+
+RELEASE_SCHEMA: Mapping[str, Field] = {
+    "label": Field("int32", "", "label of the class; public"),
+    "class_name": Field("string", "", "name of the class; public"),
+    "n": Field("int64", "records", "images or persons of the class, as the statement says; public"),
+    "point": Field("list<list<float64>>", "", "private mean descriptor, (k, k), row by row"),
+    "coordinates": Field(
+        "list<float64>", "", "the same in the manifold's chart at the identity, as it was released"
+    ),
+    "predicted_error": Field(
+        "float64",
+        "distance",
+        "how far the true mean may be, root mean square, from private and public values",
+        True,
+    ),
+    "observed": Field(
+        "string",
+        "",
+        "JSON: the mean before it was shrunk, its noise and the second moment, all noised, or "
+        "functions of what is; what regions, tests and classifiers are made of",
+        True,
+    ),
+    "mu": Field("float64", "", "what this class cost, as Gaussian DP: idealised", True),
+    "rho": Field("float64", "", "what this class cost, as certified zero-concentrated DP", True),
+}
+"""The columns of a release, in order: the same for all of them, so that they can be stacked."""
+
+NIGHT_SCHEMA: Mapping[str, Field] = {
+    **RELEASE_SCHEMA,
+    "point": RELEASE_SCHEMA["point"]._replace(
+        meaning="private mean descriptor of all units so far, (k, k), row by row", optional=True
+    ),
+    "coordinates": RELEASE_SCHEMA["coordinates"]._replace(optional=True),
+    "n_tonight": Field("int64", "records", "images or persons that entered this night; public"),
+    "n_so_far": Field("int64", "records", "images or persons up to this night; public"),
+    "sigma": Field("float64", "", "standard deviation of the noise of w; public"),
+    "w": Field("list<float64>", "", "weighted sum of the clipped vectors of all nights", True),
+}
+"""The columns of a night of a stream: the same for all nights."""
+
+
+def write_release(document: Mapping[str, Any], path: Path) -> Path:
+    """Write a released document as Parquet, its statement and settings in the file's metadata.
+
+    It has ``classes`` (one mapping a class), ``statement`` and ``settings``.
+    """
+    import pyarrow as pa
+
+    kinds: dict[str, Any] = {
+        "list<list<float64>>": pa.list_(pa.list_(pa.float64())),
+        "list<float64>": pa.list_(pa.float64()),
+    }
+    fields, arrays = [], []
+    for name, field in (NIGHT_SCHEMA if "night" in document else RELEASE_SCHEMA).items():
+        note = {"unit": field.unit, "meaning": field.meaning}
+        kind = kinds.get(field.type, field.type)
+        cells = [row.get(name) if field.optional else row[name] for row in document["classes"]]
+        arrays.append(pa.array([_text(cell) for cell in cells], kind))
+        fields.append(pa.field(name, arrays[-1].type, nullable=field.optional, metadata=note))
+    rest = {key: json.dumps(document[key]) for key in document if key != "classes"}
+    return write_arrow(path, pa.table(arrays, schema=pa.schema(fields)), rest)
+
+
+def _text(value: Any) -> Any:
+    """Return a value as it stands in a cell: what has parts with names, as JSON."""
+    return json.dumps(value) if isinstance(value, Mapping) else value

@@ -8,15 +8,13 @@ pass that was killed goes on with the missing ones, and a damaged one is made ag
 private as the images are.
 
 A reader's order: ``plan`` (which images go into which shard, and what a shard is known by),
-``place`` (folders of one's own, and addresses elsewhere), ``shard`` (the file), ``making`` (what a
-worker does), ``lease`` (who is at work), ``filling`` (the pass), ``stored`` (reading back),
-``checking`` (what cannot be used).
+``place`` (folders of one's own, addresses elsewhere, and who is at work there), ``shard`` (the
+file), ``fill`` (the pass), ``stored`` (reading back), ``check`` (what cannot be used).
 """
 
-from pipeline.store.checking import Fault, check, listed, named
-from pipeline.store.filling import Filled, HandOut, fill, take
-from pipeline.store.making import Made
-from pipeline.store.place import Place, find_place, private_stores
+from pipeline.store.check import Fault, check, listed, named
+from pipeline.store.fill import Filled, HandOut, Made, fill, take
+from pipeline.store.place import Place, find_place, lease, private_stores
 from pipeline.store.plan import Plan, make_plan
 from pipeline.store.stored import Form, StoredImages, StoredRecords
 
@@ -33,6 +31,7 @@ __all__ = [
     "check",
     "fill",
     "find_place",
+    "lease",
     "listed",
     "make_plan",
     "named",

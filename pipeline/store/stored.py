@@ -96,7 +96,7 @@ class StoredImages:
             yield known[start : start + TOLD].tobytes()
 
     def verify(self, label: int, domain: DescriptorDomain) -> Bound:
-        """Return the bound on one class; see `pipeline.descriptors.verify`."""
+        """Return the bound on one class; see `pipeline.descriptors.bounds`."""
         name, none = self.classes[label], np.zeros(0, np.int64)
         empty = verify(np.zeros((0, self.k, self.k)), none, domain, [name])[0]
         bounds = (

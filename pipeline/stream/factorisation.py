@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.privacy.exact import round_up
+from pipeline.privacy.rounding import round_up
 
 PER_WEIGHT = 2**52
 """Weights are multiples of 1 over this."""

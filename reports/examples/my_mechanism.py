@@ -16,9 +16,7 @@ from pipeline.audit import audit
 from pipeline.audit.cases import Case
 from pipeline.figures import bars
 from pipeline.mechanisms import Family
-from pipeline.mechanisms.capabilities import hadamard, laplace_price
-from pipeline.mechanisms.family import Neighbours
-from pipeline.mechanisms.neighbours import opposite
+from pipeline.mechanisms.base import Neighbours, hadamard, laplace_price, opposite
 from pipeline.mechanisms.radial import directions
 from pipeline.mechanisms.wrapped import wrap
 from pipeline.privacy import laplace_sigma

@@ -10,8 +10,8 @@ from pipeline.arrays import FloatArray
 from pipeline.geometry.covariances import SPECTRAL, Covariances, Facts, Place
 from pipeline.geometry.hyperbolic import Hyperbolic
 from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
+from pipeline.geometry.manifold import check_size, check_vectors, of_dim, of_length, superscript
 from pipeline.geometry.spd import Spd
-from pipeline.geometry.vectors import check_size, check_vectors, of_dim, of_length, superscript
 
 DB = 10.0 / math.log(10.0)
 """Decibels of a factor e."""

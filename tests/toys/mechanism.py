@@ -13,16 +13,17 @@ from scipy import special
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
-from pipeline.mechanisms.capabilities import hadamard, laplace_price
-from pipeline.mechanisms.family import (
+from pipeline.mechanisms.base import (
     Draws,
     Family,
     Mechanism,
     Neighbours,
     Points,
     check_size,
+    hadamard,
+    laplace_price,
+    opposite,
 )
-from pipeline.mechanisms.neighbours import opposite
 from pipeline.mechanisms.radial import directions
 from pipeline.mechanisms.wrapped import wrap
 from pipeline.privacy import Budget, laplace_sigma

@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.descriptors.diameter import domain_of
+from pipeline.descriptors.bounds import domain_of
 from pipeline.descriptors.registry import Descriptor
 from pipeline.files import atomic_path
 from pipeline.geometry import MANIFOLDS, Point, find_manifold

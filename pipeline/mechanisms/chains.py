@@ -20,7 +20,9 @@ the same walk on the k logarithms of eigenvalues, with the target
 e^{−‖λ‖/σ}·Π_{i<j} sinh(|λ_i − λ_j|/2), then Haar eigenvectors.
 
 *Anything else*, K-norm gradient included ("Shape and structure preserving differential privacy"): a
-geodesic random walk y' = exp(y, step·σ·z), in ``walk.py``, the next file.
+geodesic random walk y' = exp(y, step·σ·z), z ~ N(0, Id_d), accepted with probability
+min(1, f(y')/f(y)). No proposal ratio is needed: the volume density of exp_y at y' equals that of
+exp_y' at y, so the proposal density with respect to the Riemannian volume is symmetric.
 
 Every chain starts one proposal away from the centre. A trace keeps the distance to the centre.
 """
@@ -36,10 +38,10 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry.compiling import compiled, spread
-from pipeline.mechanisms.family import Diagnostics
-from pipeline.mechanisms.radial import directions
-from pipeline.mechanisms.spd_laplace import rotate
+from pipeline.geometry import Manifold
+from pipeline.mechanisms.base import Diagnostics, Points
+from pipeline.mechanisms.radial import directions, rotate
+from pipeline.threads import compiled, spread
 
 
 @dataclass(frozen=True)
@@ -287,3 +289,62 @@ def spd_chains(
 
     spread(run, chains, share=1)
     return ChainRun(rotate(last, rng), accepted, trace)
+
+
+def geodesic_chains(
+    log_density: Callable[[Points], FloatArray],
+    center: Points,
+    manifold: Manifold,
+    sigmas: FloatArray,
+    *,
+    settings: ChainSettings,
+    rng: np.random.Generator,
+) -> ChainRun:
+    """Run one geodesic random walk per scale, all in step with one another.
+
+    `log_density` takes points (C, *point_shape) to the logarithms of the C target densities up to
+    constants, −∞ outside their support. The chains start at `center`, inside the support, where the
+    tangent vectors live.
+    """
+    chains, scale = len(sigmas), settings.step * sigmas[:, None]
+    state = np.broadcast_to(center, (chains, *manifold.point_shape)).copy()
+    density = log_density(state)
+    accepted, trace = np.zeros(chains), np.empty((chains, settings.keep))
+    half, kept = settings.burn_in - settings.burn_in // 2, 0
+    for t in range(-1, settings.burn_in):
+        proposal = manifold.exp(state, scale * rng.standard_normal((chains, manifold.dim)))
+        proposed = log_density(proposal)
+        if t < 0:  # the start, one proposal away where the support allows it
+            move = proposed > -math.inf
+        else:
+            move = rng.standard_exponential(chains) >= density - proposed
+            accepted += move
+        state[move], density[move] = proposal[move], proposed[move]
+        if (t + 1 - half) * settings.keep >= (kept + 1) * (settings.burn_in - half):
+            trace[:, kept] = manifold.dist(center, state) / sigmas
+            kept += 1
+    return ChainRun(manifold.log(center, state), accepted / settings.burn_in, trace)
+
+
+def laplace_chains(
+    manifold: Manifold, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
+) -> ChainRun:
+    """Run one chain per scale, all together, for the density ∝ exp(−dist(y, c)/σ).
+
+    They give tangent vectors at the centre: on a homogeneous manifold, exp(c, ·) carries them to
+    any c.
+    """
+    order: int | None = getattr(manifold, "spectral_order", None)
+    if manifold.flat:
+        return flat_chains(manifold.dim, sigmas, settings=settings, rng=rng)
+    if order is not None:
+        return spd_chains(order, sigmas, settings=settings, rng=rng)
+    if manifold.hadamard and manifold.curvature == (-1.0, -1.0):  # which is H^d and no other
+        return hyperbolic_chains(manifold.dim, sigmas, settings=settings, rng=rng)
+    origin = manifold.origin
+
+    def log_density(points: Points) -> FloatArray:
+        value: FloatArray = -manifold.dist(origin, points) / sigmas
+        return value
+
+    return geodesic_chains(log_density, origin, manifold, sigmas, settings=settings, rng=rng)

@@ -1,7 +1,14 @@
-"""A flat manifold seen through its global chart: the same metric, points as coordinates.
+"""Manifolds seen through a chart: the same metric, points as coordinates.
 
-A matrix with eigenvalues e^±60 cannot be held in floats, its logarithm can. Monte Carlo draws with
-large noise are therefore made and measured in the chart, where nothing overflows or is rounded off.
+`FlatChart` is the global chart of a flat manifold. A matrix with eigenvalues e^±60 cannot be held
+in floats, its logarithm can. Monte Carlo draws with large noise are therefore made and measured in
+the chart, where nothing overflows or is rounded off.
+
+`NormalChart` is affine-invariant SPD(k) seen from the identity: X is vecd(log X). Noise of a tiny
+budget makes matrices whose eigenvalues e^±40 no matrix of doubles can hold side by side; their
+logarithms are ordinary numbers. Wrapped mechanisms with footpoint Id need the chart only, and
+distances come from factors X = F·Fᵀ, F = Q·e^{Λ/2}: the singular values of C^{−1/2}·F, a matrix
+with scaled columns, which Jacobi rotations find to full relative accuracy.
 """
 
 import math
@@ -9,10 +16,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.linalg import lapack
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import DomainError
-from pipeline.geometry.covariances import Covariances, covariances_of
+from pipeline.errors import ConvergenceError, DomainError
+from pipeline.geometry.covariances import SPECTRAL, Covariances, covariances_of
+from pipeline.geometry.linalg import sym_log, unvecd, vecd
 from pipeline.geometry.manifold import Manifold, Point
 
 
@@ -127,3 +136,90 @@ def from_chart(manifold: Manifold, points: Point) -> Point:
     if not manifold.flat or isinstance(manifold, FlatChart):
         return points
     return FlatChart(manifold).points(points)
+
+
+@dataclass(frozen=True)
+class NormalChart:
+    """Affine-invariant SPD(k), each point X replaced by vecd(log X) in R^d.
+
+    `log` and `exp` are those at the identity, the only footpoint there is here.
+    """
+
+    k: int
+    name: ClassVar[str] = "spd-affine-invariant"
+    metric: ClassVar[str] = "affine-invariant"
+    covariances: ClassVar[Covariances] = SPECTRAL
+    flat: ClassVar[bool] = False
+    hadamard: ClassVar[bool] = True
+    homogeneous: ClassVar[bool] = True
+    curvature: ClassVar[tuple[float, float]] = (-0.5, 0.0)
+    injectivity_radius: ClassVar[float] = math.inf
+
+    @property
+    def title(self) -> str:
+        """``SPD(k)``."""
+        return f"SPD({self.k})"
+
+    @property
+    def dim(self) -> int:
+        """Dimension k(k + 1)/2."""
+        return self.k * (self.k + 1) // 2
+
+    @property
+    def point_shape(self) -> tuple[int, ...]:
+        """``(d,)``."""
+        return (self.dim,)
+
+    @property
+    def origin(self) -> FloatArray:
+        """The identity: 0."""
+        return np.zeros(self.dim)
+
+    def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
+        """Return the distance of one point p ``(d,)``, not far from Id, to points q ``(n, d)``."""
+        values, vectors = np.linalg.eigh(unvecd(p))
+        whiten = (vectors * np.exp(-values / 2)) @ vectors.T
+        values, vectors = np.linalg.eigh(unvecd(q))
+        return np.array(
+            [
+                np.linalg.norm(2 * _log_singular(whiten @ v, w / 2))
+                for v, w in zip(vectors, values, strict=True)
+            ]
+        )
+
+    def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
+        """Return p, the coordinates at the identity."""
+        self._at_origin(base)
+        return np.asarray(p)
+
+    def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
+        """Return u."""
+        self._at_origin(base)
+        return np.asarray(u)
+
+    def coordinates(self, points: FloatArray) -> FloatArray:
+        """Return matrices as points of this chart."""
+        return vecd(sym_log(points))
+
+    def check(self, points: FloatArray) -> FloatArray:
+        """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""
+        out = np.asarray(points, dtype=np.float64)
+        if out.shape[-1:] != (self.dim,) or not np.isfinite(out).all():
+            raise DomainError(f"coordinates must be finite of shape (..., {self.dim})")
+        return out
+
+    def _at_origin(self, base: FloatArray) -> None:
+        if np.any(base):
+            raise DomainError("the normal chart has one footpoint, the identity; leave base out")
+
+
+def _log_singular(directions: FloatArray, exponents: FloatArray) -> FloatArray:
+    """Return the logarithms of the singular values of directions·diag(e^exponents)."""
+    matrix = np.asfortranarray(directions * np.exp(exponents))
+    values, _, _, work, _, info = lapack.dgejsv(matrix, joba=0, jobu=3, jobv=3, jobr=0)
+    if info != 0 or not (values > 0).all():
+        raise ConvergenceError(
+            f"singular values of e^±{np.abs(exponents).max():.3g} were not found (info {info}); "
+            "choose a larger budget"
+        )
+    return np.asarray(np.log(values) + math.log(work[0] / work[1]))

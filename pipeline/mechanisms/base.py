@@ -5,22 +5,29 @@ Next on the path: ``wrapped.py``, the simplest families.
 
 Adjacency is the same for all of them: *replace one*. One image is replaced by any other image of
 the domain; the number of images and all labels are public.
+
+**Neighbours**: two data sets on which a mechanism leaks most, and the score that tells them apart.
+The two inputs are exactly as far apart as the mechanism's sensitivity allows, and the score is its
+log-likelihood ratio. A family carries its own pair in its file. The audit draws from them. Points
+lie around p0, a public point that is not the manifold's origin, along a direction u that is
+not a coordinate axis, so that noise which is not spherical shows. Both statistics and p0 lie on one
+geodesic: there log_{p0} keeps their distance Δ, elsewhere on a Hadamard manifold it shrinks it.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, DomainError, PrivacyError
-from pipeline.geometry import Manifold
-from pipeline.mechanisms.capabilities import names_where
+from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.geometry.manifold import Embedded
 from pipeline.mechanisms.noise import Noise
-from pipeline.privacy import Budget
+from pipeline.privacy import Budget, gaussian_cost, laplace_cost
 
 Points: TypeAlias = NDArray[Any]
 """Points of a manifold, real or complex, batch axes first."""
@@ -281,3 +288,83 @@ def check_centers(center: Points, shape: tuple[int, ...], size: int) -> Points:
 def chi_mean(dim: int, sigma: float) -> float:
     """Return E‖N(0, σ²·Id)‖ = σ√2·Γ((d+1)/2)/Γ(d/2)."""
     return sigma * math.sqrt(2.0) * math.exp(math.lgamma((dim + 1) / 2) - math.lgamma(dim / 2))
+
+
+def small(kind: Callable[..., Manifold]) -> Manifold:
+    """Return a small member of a kind of manifold; raise `ConfigError` if it offers none."""
+    dim, make = getattr(kind, "small", None), getattr(kind, "of_dimension", None)
+    if dim is None or make is None:
+        raise ConfigError(
+            f"{kind} offers no small member, on which mechanisms are tried; add small and "
+            "of_dimension"
+        )
+    return cast(Manifold, make(dim))
+
+
+def hadamard(manifold: Manifold) -> bool:
+    """Return whether log is a contraction, which wrapped noise needs."""
+    return manifold.hadamard
+
+
+def radial(manifold: Manifold) -> bool:
+    """Return whether the law of distances from a centre is known."""
+    known = hasattr(manifold, "area") or hasattr(manifold, "spectral_order")
+    return manifold.flat or known
+
+
+def embedded(manifold: Manifold) -> bool:
+    """Return whether points are vectors of a space around the manifold."""
+    return isinstance(manifold, Embedded)
+
+
+def gaussian_price(
+    sigma: float,
+    sensitivity: float,
+    target: type[Budget],
+    *,
+    delta: float | None,
+    alpha: float | None,
+    degree: float | None,
+) -> Budget:
+    """Return what Gaussian noise costs."""
+    return gaussian_cost(sigma, sensitivity, target, delta=delta, alpha=alpha)
+
+
+def laplace_price(
+    sigma: float,
+    sensitivity: float,
+    target: type[Budget],
+    *,
+    delta: float | None,
+    alpha: float | None,
+    degree: float | None,
+) -> Budget:
+    """Return what Laplace noise costs."""
+    return laplace_cost(sigma, sensitivity, target, delta=delta, alpha=alpha)
+
+
+def names_where(proven: Callable[[Manifold], bool]) -> tuple[str, ...]:
+    """Return the names of the known manifolds on which something is proven."""
+    return tuple(name for name, kind in MANIFOLDS.items() if proven(small(kind)))
+
+
+RECORDS = 2
+"""Size n of the data sets of the K-norm gradient mechanism; one of the records is replaced."""
+FAR = 0.5
+"""Distance of p0 from the manifold's origin."""
+
+
+def diagonal(dim: int) -> FloatArray:
+    """Return u = (1, …, 1)/√d."""
+    return np.full(dim, 1.0 / math.sqrt(dim))
+
+
+def public_point(manifold: Manifold) -> Points:
+    """Return p0, at the distance `FAR` from the origin along the first coordinate axis."""
+    return manifold.exp(manifold.origin, FAR * np.eye(manifold.dim)[0])
+
+
+def opposite(manifold: Manifold, reach: float) -> tuple[Points, Points, Points]:
+    """Return p0 and the two points of its geodesic along ±u at the distance `reach`."""
+    base, step = public_point(manifold), reach * diagonal(manifold.dim)
+    return base, manifold.exp(base, step), manifold.exp(base, -step)

@@ -23,8 +23,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, ConvergenceError, DomainError
-from pipeline.geometry.manifold import Manifold, Point
-from pipeline.geometry.pulls import Field, in_chunks
+from pipeline.geometry.manifold import Field, Manifold, Point, in_chunks
 from pipeline.geometry.registry import find_manifold
 
 MEMORY = 5

@@ -6,11 +6,9 @@ import itertools
 import os
 import pwd
 import shutil
-import sqlite3
 import subprocess
 import tempfile
 import time
-from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -31,51 +29,6 @@ def new_address(backend: str, folder: Path) -> str:
         connection.execute(f"CREATE SCHEMA {name}".encode())
     options = f"host={server()}&options=-csearch_path%3D{name}"
     return f"postgresql+psycopg://covdp:{PASSWORD}@/postgres?{options}"
-
-
-@functools.cache
-def old_file() -> Path:
-    """Return a ledger of the format without a journal, as covdp 0.1.0 wrote it; not to be changed.
-
-    Kept as SQL, since no database is ever committed.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="covdp-old-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    text = Path(__file__).with_name("ledger-format-1.sql").read_text(encoding="utf-8")
-    with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection:
-        connection.executescript(text)
-    return folder / "ledger.sqlite"
-
-
-def old_address(backend: str, folder: Path) -> str:
-    """Return the address of a copy of the old ledger, in either kind of database.
-
-    All copies are one ledger to its marker in PostgreSQL, so that of the copy before is removed.
-    """
-    for marker in Path(os.environ["COVDP_MARKERS"]).glob("*.marker"):
-        marker.unlink()
-    address = new_address(backend, folder)
-    if backend == "sqlite":
-        shutil.copy(old_file(), address)
-        return address
-    types = {"DOUBLE": "DOUBLE PRECISION", "BLOB": "BYTEA"}
-    schema = address.rsplit("%3D", 1)[1]
-    with (
-        closing(sqlite3.connect(old_file())) as source,
-        direct(f"options=-csearch_path={schema}") as target,
-    ):
-        for name, made in source.execute(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
-        ).fetchall():
-            for lite, real in types.items():
-                made = made.replace(f" {lite}", f" {real}")
-            target.execute(made)
-            rows = source.execute(f"SELECT * FROM {name}").fetchall()
-            if rows:
-                marks = ", ".join(["%s"] * len(rows[0]))
-                with target.cursor() as cursor:
-                    cursor.executemany(f"INSERT INTO {name} VALUES ({marks})".encode(), rows)
-    return address
 
 
 def direct(options: str = "") -> psycopg.Connection:

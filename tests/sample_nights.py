@@ -13,11 +13,11 @@ from pipeline.ledger import (
     Ledger,
     NightReservation,
     StoredNight,
-    Stream,
+    StreamAccount,
     init_ledger,
     reserve_night,
-    standing,
     stream_named,
+    stream_status,
 )
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, settle_night, unfinished_night
@@ -94,7 +94,7 @@ class Ward:
         return dict(json.loads(self.settle(day)[-1]))
 
     @property
-    def stream(self) -> Stream:
+    def stream(self) -> StreamAccount:
         """The stream in the ledger."""
         found = stream_named(self.ledger, "ward-7", "nightly")
         assert found
@@ -107,9 +107,13 @@ def tonight(document: dict[str, Any]) -> list[int]:
 
 
 def reserve(
-    ledger: Ledger, stream: Stream, run_key: str, units: Sequence[bytes], labels: Sequence[str]
+    ledger: Ledger,
+    stream: StreamAccount,
+    run_key: str,
+    units: Sequence[bytes],
+    labels: Sequence[str],
 ) -> NightReservation | StoredNight | None:
     """Reserve a night that rests on how things are."""
-    now = standing(ledger, stream.population, stream.name, run_key)
+    now = stream_status(ledger, stream.population, stream.name, run_key)
     assert now
     return reserve_night(ledger, stream, run_key, units=units, labels=labels, version=now.version)

@@ -21,7 +21,7 @@ from postgres import new_address
 from pipeline.errors import BudgetError, LedgerError, PrivacyError
 from pipeline.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
 from pipeline.ledger.accounts import Account, check_affordable
-from pipeline.ledger.database import transaction
+from pipeline.ledger.database import connect
 from pipeline.privacy import (
     GDP,
     KLDP,
@@ -235,7 +235,7 @@ def test_releases_left_is_exact(name: str, total: float, spent: list[float], cos
     make = MAKERS[name]
     created = datetime(2026, 1, 1, tzinfo=UTC)
     account = Account("chest", make(total), 0.5, created, tuple(map(make, spent)), 1, 0)
-    left = account.releases_left(make(cost * total))
+    left = account.lasts(make(cost * total))
     price = (make(cost * total),)
     if left:
         before = replace(account, costs=account.costs + price * (left - 1))
@@ -590,16 +590,16 @@ def test_a_ledger_travels(ledger: Ledger) -> None:
 def test_a_commit_is_flushed_to_the_disk(lite: Ledger) -> None:
     """Every transaction has SQLite's safest setting, EXTRA (3): a power cut loses nothing."""
     for write in (False, True):
-        with transaction(lite.database, write=write) as connection:
+        with connect(lite.database, write=write) as connection:
             assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 3
 
 
 def test_a_writer_waits_until_it_is_alone(lite: Ledger) -> None:
     """Between what a writer reads and what it writes nobody else can write."""
     other = replace(lite.database, timeout=0.05)
-    with transaction(lite.database) as connection:
+    with connect(lite.database) as connection:
         connection.exec_driver_sql("SELECT count(*) FROM covdp_journal")
-        with pytest.raises(LedgerError, match="locked"), transaction(other):
+        with pytest.raises(LedgerError, match="locked"), connect(other):
             pass
 
 
@@ -680,5 +680,5 @@ def test_another_format_is_refused(lite: Ledger, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
         connection.execute("UPDATE covdp_meta SET value = '3' WHERE name = 'format'")
     connection.close()
-    with pytest.raises(LedgerError, match="has format '3', this version reads '2'"):
+    with pytest.raises(LedgerError, match="has format '3', this version reads '1'"):
         init_ledger(tmp_path / "ledger.sqlite")

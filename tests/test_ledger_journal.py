@@ -1,6 +1,5 @@
 """The journal of a ledger: what is changed from outside is noticed, and nothing is forgotten."""
 
-import json
 import os
 import random
 import signal
@@ -11,18 +10,18 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from postgres import old_address, old_file
 
 from pipeline.errors import BudgetError, LedgerError
-from pipeline.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger, writing
+from pipeline.ledger import Ledger, Stored, init_ledger, open_ledger
 from pipeline.ledger import journal as journals
+from pipeline.ledger import transaction as transactions
 from pipeline.ledger.journal import append
-from pipeline.privacy import GDP, ZCDP, Budget, compose
+from pipeline.privacy import GDP, Budget, compose
 
 PRICE = GDP(0.3)
 TABLES = ("meta", "journal", "results")
 FLIPS = 120
-"""Random damages in the suite; by hand it was 6,000 of this format and 3,000 of the one before."""
+"""Random damages in the suite; by hand it was 6,000."""
 
 
 def pay(ledger: Ledger, run_key: str, *, query: str = "query", cost: Budget = PRICE) -> bytes:
@@ -68,12 +67,12 @@ def test_each_row_is_verified_once_and_compared_each_time(
         return real(key, before, number, line)
 
     real = journals.chain
-    monkeypatch.setattr(writing, "_KNOWN", {})
+    monkeypatch.setattr(transactions, "_KNOWN", {})
     monkeypatch.setattr(journals, "chain", counted)
     before = ledger.show("chest")
     assert verified == list(range(1, 9))
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "last_row", lambda _: exec("raise MemoryError"))
+        patch.setattr(transactions, "last_row", lambda _: exec("raise MemoryError"))
         with pytest.raises(LedgerError):
             ledger.set_budget("chest", GDP(9.0))
     assert verified[8:] == [9]  # written, and undone
@@ -331,136 +330,3 @@ def test_an_emptied_file_is_not_opened(file: Path) -> None:
     file.write_bytes(b"")
     with pytest.raises(LedgerError, match="if there was one, restore it"):
         open_ledger(file)
-
-
-# Taken over from format 1
-
-
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
-def test_a_ledger_of_format_1_is_taken_over(backend: str, tmp_path: Path) -> None:
-    """Totals, charges, results, contents and history go on; equal names are one account."""
-    ledger = open_ledger(old_address(backend, tmp_path))
-    rows = {row.population: row for row in ledger.show()}
-    assert set(rows) == {"ward-7", "breast", "breast (gdp)", "Klinik Zürich", "wu0430rd-9"}
-    ward = rows["ward-7"]  # was "ward-7" of μ = 3, and "ward-7 " of μ = 1
-    assert ward.budget == GDP(1.0)
-    assert ward.spent == compose([GDP(0.5), GDP(0.5), GDP(0.25), GDP(0.75)])
-    assert (ward.left, ward.releases, ward.unfinished, ward.releases_left) == (None, 4, 1, 0)
-    assert (rows["breast"].spent, rows["breast (gdp)"].spent) == (ZCDP(0.1), GDP(0.1))
-    assert (rows["wu0430rd-9"].spent, rows["Klinik Zürich"].spent) == (GDP(0.1), None)
-    contents = {"well": ledger.digest([b"one"]), "ill": ledger.digest([b"one!"])}
-    query = '{"descriptor": "oct5"}'
-    kept = ledger.reserve("ward-7", query, "monday", contents=contents, cost=GDP(0.5), group=3)
-    assert isinstance(kept, Stored)
-    assert (kept.result, kept.cost) == (b"noised ward-7 monday", GDP(0.5))  # as it was paid
-    open_one = ledger.reserve("ward-7", query, "tuesday", contents=contents, cost=GDP(0.5))
-    assert isinstance(open_one, Reservation)
-    assert open_one.resumed
-    assert ledger.commit(open_one, b"late").result == b"late"
-    with pytest.raises(LedgerError, match="under population 'ward-7' before"):
-        ledger.reserve("breast (gdp)", query, "x", contents=contents, cost=GDP(0.1))
-    with pytest.raises(BudgetError, match="nothing left"):
-        ledger.check_charge("ward-7 ", GDP(0.1), "new")
-    lines = [line.text for line in ledger.history("ward-7")]
-    assert "opened with GDP(mu=2.0), shown at δ = 1e-05" in lines
-    assert "was called 'ward-7 '" in lines
-    assert sum(line.kind == "charge" for line in ledger.history("ward-7")) == 4
-    assert open_ledger(ledger.database.url.render_as_string(False)).show() == ledger.show()
-
-
-def test_letters_of_columns_do_not_matter(tmp_path: Path) -> None:
-    """A column whose name came back in other letters, as a flipped bit may do, is still read."""
-    file = Path(old_address("sqlite", tmp_path))
-    change(file, "ALTER TABLE covdp_releases RENAME COLUMN population TO popuLation")
-    assert sum(row.releases for row in open_ledger(file).show()) == 7
-
-
-def test_lines_of_one_second_keep_their_order(tmp_path: Path) -> None:
-    """History that is taken over is in the order in which it was written."""
-    file = Path(old_address("sqlite", tmp_path))
-    rows = [
-        f"INSERT INTO covdp_changes VALUES ({number}, '2030-01-01T00:00:00+00:00',"
-        f" 'breast', 'line {number}')"
-        for number in range(90, 120)
-    ]
-    change(file, *reversed(rows))
-    lines = [line.text for line in open_ledger(file).history("breast")]
-    assert lines[-30:] == [f"line {number}" for number in range(90, 120)]
-
-
-def test_a_clock_that_was_put_back_stops_nothing(tmp_path: Path) -> None:
-    """A result stored before its charge, by the clock, is taken over all the same."""
-    file = Path(old_address("sqlite", tmp_path))
-    change(
-        file,
-        "UPDATE covdp_releases SET committed = '2001-01-01T00:00:00+00:00'"
-        " WHERE committed IS NOT NULL",
-    )
-    assert sum(row.releases - row.unfinished for row in open_ledger(file).show()) == 6
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE covdp_releases SET cost = replace(cost, '0.5', '0.1')",
-        "UPDATE covdp_releases SET population = 'breast'",
-        "UPDATE covdp_releases SET contents = '[]'",
-        "UPDATE covdp_releases SET result = x'00' WHERE committed IS NOT NULL",
-        "UPDATE covdp_releases SET reserved = 'then'",
-        "UPDATE covdp_releases SET committed = 7",
-        "DELETE FROM covdp_releases WHERE run_key = 'monday' AND population = 'breast'",
-        "DELETE FROM covdp_contents",
-        "DELETE FROM covdp_populations WHERE name = 'breast'",
-        "UPDATE covdp_populations SET budget = '[1]'",
-        "UPDATE covdp_populations SET delta = 'x'",
-        "UPDATE covdp_populations SET name = x'00' WHERE name = 'breast'",
-        "UPDATE covdp_populations SET created = 7",
-        "UPDATE covdp_changes SET text = x'00'",
-        "UPDATE covdp_meta SET value = 'short' WHERE name = 'key'",
-        "DROP TABLE covdp_changes",
-    ],
-)
-def test_a_damaged_ledger_of_format_1_is_left_as_it_is(tmp_path: Path, statement: str) -> None:
-    """What the old version did not write stops taking over, in one line, and nothing is changed."""
-    file = Path(old_address("sqlite", tmp_path))
-    change(file, statement)
-    held = file.read_bytes()
-    for call in (open_ledger, init_ledger):
-        with pytest.raises(LedgerError, match="restore it from a backup"):
-            call(file)
-    assert file.read_bytes() == held
-
-
-def test_random_damage_of_format_1(tmp_path: Path) -> None:
-    """A damaged old ledger is taken over with all that was spent, or refused in one line."""
-    good, rng = old_file().read_bytes(), random.Random(601)
-    whole = Path(old_address("sqlite", tmp_path))
-    spent = {row.population: row.spent for row in open_ledger(whole).show() if row.spent}
-    found: list[dict[str, object]] = []
-    lines = []
-
-    def use() -> None:
-        rows = init_ledger(place).show()
-        found.append({row.population: row.spent for row in rows if row.spent})
-
-    for number in range(FLIPS // 3):
-        held = bytearray(good)
-        damage(held, rng)
-        place = tmp_path / f"{number}.sqlite"
-        place.write_bytes(held or good)
-        lines.append(fault(use))
-        for path in tmp_path.glob(f"{number}.sqlite*"):
-            path.unlink()
-    assert found
-    assert all(one == spent for one in found)
-    assert any(lines)
-    assert not [line for line in lines if line and "\n" in line]
-
-
-def test_events_are_written_as_they_are_read(file: Path) -> None:
-    """Rows are JSON in ASCII with sorted keys, so that no database changes their letters."""
-    with closing(sqlite3.connect(file)) as connection:
-        lines = connection.execute("SELECT event FROM covdp_journal ORDER BY number").fetchall()
-    for (line,) in lines:
-        assert line.isascii()
-        assert json.dumps(json.loads(line), sort_keys=True) == line

@@ -14,8 +14,8 @@ from postgres import PASSWORD, direct, new_address, server
 
 from pipeline.errors import LedgerError
 from pipeline.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
-from pipeline.ledger.database import LOCK, locate, transaction
-from pipeline.ledger.fields import budget_fields, now
+from pipeline.ledger.database import LOCK, connect, locate
+from pipeline.ledger.records import budget_fields, now
 from pipeline.privacy import GDP
 
 COST = GDP(0.3)
@@ -101,7 +101,7 @@ def test_commits_survive_a_crash_of_the_server(address: str) -> None:
     """A transaction of the ledger waits for the disk even where the server is told not to."""
     for given, found in (("off", "on"), ("remote_apply", "remote_apply")):
         place = locate(f"{address}%20-csynchronous_commit%3D{given}", 5.0)
-        with transaction(place) as connection:
+        with connect(place) as connection:
             shown = connection.exec_driver_sql("SHOW synchronous_commit").scalar()
         assert shown == found
 

@@ -13,7 +13,7 @@ from test_ledger_faults import in_child, kill_at
 
 from pipeline.errors import LedgerError
 from pipeline.ledger import Ledger, Reservation, Stored, confirm_restored, init_ledger, open_ledger
-from pipeline.ledger.marker import marker_path
+from pipeline.ledger.journal import path_beside
 from pipeline.privacy import GDP, compose
 
 COST = GDP(0.3)
@@ -38,7 +38,7 @@ def pay(ledger: Ledger, run_key: str = "monday") -> Stored:
 def marker(address: str) -> Path:
     """Return the marker of a ledger."""
     ledger = open_ledger(address)
-    return marker_path(ledger.database, ledger.key)
+    return path_beside(ledger.database, ledger.key)
 
 
 def backup(address: str) -> Callable[[], None]:
@@ -125,12 +125,12 @@ def test_killed_between_commit_and_marker(address: str) -> None:
         before = held.read_bytes()
 
         def run(name: str = name) -> None:
-            from pipeline.ledger import writing
+            from pipeline.ledger import transaction
 
             def killed(*_: object, **__: object) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-            writing.move_marker = killed
+            transaction.move_marker = killed
             pay(ledger, name)
 
         assert in_child(run) == -signal.SIGKILL
@@ -200,28 +200,6 @@ def test_no_ledger_is_made_where_one_is_lost(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(LedgerError, match="is gone, and a new one forgets"):
             init_ledger(place)
-
-
-def test_a_ledger_from_before_markers_gets_one(tmp_path: Path) -> None:
-    """A ledger whose first row knows of no marker is taken as it is, once, and has one then."""
-    from pipeline.ledger import opening
-
-    place, held = tmp_path / "ledger.sqlite", tmp_path / "ledger.sqlite.marker"
-    start = opening.start_journal
-
-    def old(connection: object, key: bytes, event: dict[str, object]) -> object:
-        return start(connection, key, {x: y for x, y in event.items() if x != "marker"})  # type: ignore[arg-type]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "start_journal", old)
-        ledger = init_ledger(place)
-    ledger.set_budget("chest", GDP(1.0))
-    held.unlink()
-    pay(ledger)
-    restore = backup(str(place))
-    pay(ledger, "tuesday")
-    restore()
-    refused(str(place), ledger, "ends at row 4 of its journal, and 6 were written")
 
 
 def test_a_marker_that_cannot_be_written_stops_publishing(tmp_path: Path) -> None:

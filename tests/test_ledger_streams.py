@@ -20,7 +20,7 @@ from pipeline.ledger import (
     Ledger,
     NightReservation,
     StoredNight,
-    Stream,
+    StreamAccount,
     commit_night,
     confirm_restored,
     entered_on,
@@ -28,12 +28,12 @@ from pipeline.ledger import (
     open_ledger,
     open_stream,
     reserve_night,
-    standing,
     stored_nights,
     stream_named,
+    stream_status,
 )
 from pipeline.ledger.claims import add_claims, find_claims, sum_of, unit_digest
-from pipeline.ledger.writing import open_book
+from pipeline.ledger.transaction import transaction
 from pipeline.privacy import GDP, ZCDP, Budget
 
 HORIZON = 50
@@ -65,7 +65,7 @@ def start(
     cost: Budget = GDP(0.5),  # noqa: B008
     follows: str | None = None,
     population: str = "ward",
-) -> Stream:
+) -> StreamAccount:
     """Open a stream of images, or of persons."""
     group = None if persons else 1
     return open_stream(
@@ -73,7 +73,7 @@ def start(
     )
 
 
-def now(ledger: Ledger) -> Stream:
+def now(ledger: Ledger) -> StreamAccount:
     """Return the stream as it is."""
     found = stream_named(ledger, "ward", "nightly")
     assert found is not None
@@ -91,7 +91,11 @@ def some(numbers: Iterable[int]) -> list[bytes]:
 
 
 def ask(
-    ledger: Ledger, stream: Stream, run_key: str, units: Sequence[bytes], label: str = "0 normal"
+    ledger: Ledger,
+    stream: StreamAccount,
+    run_key: str,
+    units: Sequence[bytes],
+    label: str = "0 normal",
 ) -> NightReservation | StoredNight:
     """Reserve a night of one class, and begin anew where another came between."""
     while (found := reserve(ledger, stream, run_key, units, [label] * len(units))) is None:
@@ -100,7 +104,11 @@ def ask(
 
 
 def spend(
-    ledger: Ledger, stream: Stream, run_key: str, units: Sequence[bytes], label: str = "0 normal"
+    ledger: Ledger,
+    stream: StreamAccount,
+    run_key: str,
+    units: Sequence[bytes],
+    label: str = "0 normal",
 ) -> StoredNight:
     """Reserve a night, draw and commit, as a release does."""
     found = ask(ledger, stream, run_key, units, label)
@@ -232,7 +240,7 @@ def test_a_night_that_was_overtaken_reserves_nothing(ledger: Ledger) -> None:
     streams["later"] = start(ledger, "later", follows="nightly")
 
     def version() -> str:
-        found = standing(ledger, "ward", "nightly", day(9))
+        found = stream_status(ledger, "ward", "nightly", day(9))
         assert found
         assert found.state == "new"
         return found.version
@@ -260,11 +268,11 @@ def test_a_night_that_was_overtaken_reserves_nothing(ledger: Ledger) -> None:
     assert now(ledger).nights == 1
     assert entered_on(ledger, streams["nightly"], some([99])) == (None,)
     assert late(version(), kept.append) == kept[0] == kept[1]
-    found = standing(ledger, "ward", "nightly", day(9))
+    found = stream_status(ledger, "ward", "nightly", day(9))
     assert found
     assert found.state == "reserved"
     commit_night(ledger, kept[1], b"{}")
-    found = standing(ledger, "ward", "nightly", day(9))
+    found = stream_status(ledger, "ward", "nightly", day(9))
     assert found
     assert found.state == "stored"
 
@@ -382,7 +390,7 @@ def test_uniqueness_is_the_databases(ledger: Ledger) -> None:
     key = unit_digest(ledger.key, b"unit 1")
 
     def claim() -> None:
-        with open_book(ledger.database, ledger.key) as book:
+        with transaction(ledger.database, ledger.key) as book:
             scope = book.state.streams[stream.identity].scope
             head = find_claims(book.connection, ledger.key, scope, [bytes(16)])[bytes(16)]
             add_claims(book.connection, ledger.key, scope, 99, {key: "0"}, {key: head})
@@ -453,7 +461,7 @@ def meet(barrier: object) -> None:
     BARRIER.append(barrier)
 
 
-def compete(address: str, i: int, stream: Stream) -> list[object]:
+def compete(address: str, i: int, stream: StreamAccount) -> list[object]:
     """Run nights as each of eight schedules would; return bytes, and the last refusal."""
     ledger = open_ledger(address)
     BARRIER[0].wait(60)  # type: ignore[attr-defined]
@@ -515,15 +523,6 @@ def test_a_restored_ledger_ends_its_streams(lite: Ledger, tmp_path: Path) -> Non
     assert lite.show()[0].releases == 2
 
 
-def test_a_ledger_from_before_streams(lite: Ledger, tmp_path: Path) -> None:
-    """A ledger that has no table of claims gets one with its first stream."""
-    with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as connection, connection:
-        connection.execute("DROP TABLE covdp_claims")
-    spend(lite, start(lite), day(0), some([1]))
-    with pytest.raises(LedgerError, match="yesterday's images"):
-        ask(lite, start(lite), day(1), some([1]))
-
-
 def test_nothing_in_the_file_is_known_by_its_pixels(lite: Ledger, tmp_path: Path) -> None:
     """Claims hold HMACs under the ledger's key alone, not what the caller knows units by."""
     spend(lite, start(lite), day(0), [b"digest of pixels"])
@@ -549,10 +548,10 @@ def test_a_night_costs_no_more_after_many_claims(lite: Ledger) -> None:
     assert min(seconds) < 0.1
 
 
-def fill(ledger: Ledger, stream: Stream, count: int) -> None:
+def fill(ledger: Ledger, stream: StreamAccount, count: int) -> None:
     """Let many units enter on the first night."""
     many = {unit_digest(ledger.key, unit): "0" for unit in some(range(-count, 0))}
-    with open_book(ledger.database, ledger.key) as book:
+    with transaction(ledger.database, ledger.key) as book:
         scope = book.state.streams[stream.identity].scope
         head = find_claims(book.connection, ledger.key, scope, [bytes(16)])[bytes(16)]
         known = {"units": count, "sum": sum_of(ledger.key, scope, many)}

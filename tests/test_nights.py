@@ -36,8 +36,8 @@ from pipeline.ledger import (
     charges,
     init_ledger,
     nights,
-    standing,
     stored_nights,
+    stream_status,
     writing,
 )
 from pipeline.mean import Observed
@@ -696,7 +696,7 @@ def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
 def next_sums(ward: Ward, day: int) -> list[Any]:
     """Settle a night and return the private sums that its file holds, which follow these nights."""
     ward.settle(day)
-    now = standing(ward.ledger, "ward-7", "nightly", f"2026-03-{day:02d}")
+    now = stream_status(ward.ledger, "ward-7", "nightly", f"2026-03-{day:02d}")
     assert now
     ground = read_stream(json.loads(ward.stream.query))
     sums = read_sums(ward.ledger, ward.stream, now, ground, len(now.totals), now.totals[-1])

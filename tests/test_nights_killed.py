@@ -17,7 +17,7 @@ from test_ledger_faults import in_child
 from test_nights import next_sums
 
 from pipeline.ledger import stored_nights
-from pipeline.ledger.writing import open_book
+from pipeline.ledger.transaction import transaction
 from pipeline.privacy import GDP
 from pipeline.publish import read_histories
 from pipeline.publish.sums import sums_folder
@@ -101,7 +101,7 @@ def test_thirty_nights_killed_at_random_moments(tmp_path: Path) -> None:
 
     assert [row["n_so_far"] for row in last["classes"]] == images
     stored = {night.run_key: night.result for night in stored_nights(ward.ledger, ward.stream)}
-    with open_book(ward.ledger.database, ward.ledger.key, write=False) as book:
+    with transaction(ward.ledger.database, ward.ledger.key, write=False) as book:
         rows = book.connection.exec_driver_sql("SELECT unit FROM covdp_claims").all()
         assert len(rows) == len(set(rows)) == sum(images) + 1  # and the beginning of the ring
     given = {path.name: path.read_bytes() for path in out.iterdir() if not path.suffix}

@@ -24,7 +24,7 @@ from pipeline.datasets import find_card, open_fetched
 from pipeline.errors import CovdpError, LedgerError
 from pipeline.ledger import (
     Ledger,
-    Stream,
+    StreamAccount,
     entered_on,
     open_ledger,
     stored_nights,
@@ -39,7 +39,7 @@ from pipeline.store import fill, find_place, make_plan
 from pipeline.stream import Night, add_units, draw_night, nothing
 
 settling = sys.modules["pipeline.publish.night"]
-reserving = sys.modules["pipeline.ledger.nights"]
+reserving = sys.modules["pipeline.ledger.streams"]
 
 WAITS = 1.5
 """Seconds that the other night waits for the lock of the ledger."""
@@ -208,7 +208,9 @@ def check(ledger: Ledger, name: str, folder: Path) -> None:
     assert sum(f"{name!r}" in one.text for one in charges) == 1
 
 
-def units_of(ledger: Ledger, stream: Stream, folder: Path) -> tuple[Any, tuple[int | None, ...]]:
+def units_of(
+    ledger: Ledger, stream: StreamAccount, folder: Path
+) -> tuple[Any, tuple[int | None, ...]]:
     """Return all units that lie there, and on which night of a stream each entered."""
     config = load_release(folder / "night.toml", run_key="2026-03-01")
     source = open_fetched(find_card(config.dataset), folder / "ward", ledger.person_key())

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from pipeline.ledger import (
     NightReservation,
-    Standing,
+    StreamStatus,
     commit_night,
     init_ledger,
     open_stream,
     reserve_night,
-    standing,
+    stream_status,
 )
 from pipeline.privacy import GDP
 
@@ -36,12 +36,12 @@ def overlapping(count: int) -> tuple[int, ...]:
         ledger.set_budget(POPULATION, GDP(1.0))
         stream = open_stream(ledger, POPULATION, STREAM, "{}", horizon=count, cost=GDP(1.0))
 
-        def read(day: str) -> Standing:
-            now = standing(ledger, POPULATION, STREAM, day)
+        def read(day: str) -> StreamStatus:
+            now = stream_status(ledger, POPULATION, STREAM, day)
             assert now is not None
             return now
 
-        def settle(day: str, now: Standing) -> None:
+        def settle(day: str, now: StreamStatus) -> None:
             units = [day.encode()]
             while (
                 held := reserve_night(

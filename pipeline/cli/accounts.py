@@ -7,23 +7,28 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipeline.cli.options import Printing, new_table, show
-from pipeline.ledger import Charge, Entry, Ledger, PopulationRow, Stream, streams_of
+from pipeline.ledger import Account, Charge, Entry, Ledger, StreamAccount, streams_of
 from pipeline.privacy import Budget, budget_from, letter, main_parameter, second_parameter
 from pipeline.privacy.rounding import digits_down, digits_up
+
+SHOWN = (
+    *("population", "budget", "spent", "left", "delta", "epsilon_budget", "epsilon_spent"),
+    *("epsilon_left", "group", "releases", "unfinished", "created"),
+)
+"""What programs read of an account."""
 
 
 class AccountState(NamedTuple):
     """One account, what another release would cost, and how many of those it pays for."""
 
-    row: PopulationRow
+    row: Account
     cost: Budget | None
     releases_left: int | None
 
-    def as_json(self, streams: Sequence[Stream] = ()) -> dict[str, Any]:
+    def as_json(self, streams: Sequence[StreamAccount] = ()) -> dict[str, Any]:
         """Return the account and its streams under the names that programs may rely on."""
         mine = [stream_json(one) for one in streams if one.population == self.row.population]
-        known = {name: getattr(self.row, name) for name in PopulationRow.__dataclass_fields__}
-        del known["latest"]
+        known = {name: getattr(self.row, name) for name in SHOWN}
         left = {"cost": self.cost, "releases_left": self.releases_left}
         return {**known, **left, **({"streams": mine} if mine else {})}
 
@@ -52,7 +57,7 @@ def _like(budget: Budget, value: float) -> Budget:
 
 
 def show_accounts(
-    accounts: Sequence[AccountState], how: Printing, streams: Sequence[Stream] = ()
+    accounts: Sequence[AccountState], how: Printing, streams: Sequence[StreamAccount] = ()
 ) -> None:
     """Print a small table an account: budget and ε, spent, left and in all; then how long it lasts.
 
@@ -67,7 +72,7 @@ def show_accounts(
         show("".join(f" {line}\n" for line in (_pace(account, digits), *mine)), how)
 
 
-def _table(row: PopulationRow, digits: int) -> Table:
+def _table(row: Account, digits: int) -> Table:
     table = new_table(title=f"[bold]{escape(row.population)}[/]", title_justify="left")
     table.title_style = ""
     table.add_column("", no_wrap=True)
@@ -98,12 +103,14 @@ def _pace(account: AccountState, digits: int) -> str:
     return f"{paid}; lasts {count:,} more night{'s' * (count != 1)} at {each}"
 
 
-def read_streams(ledger: Ledger, population: str | None, name: str | None = None) -> list[Stream]:
+def read_streams(
+    ledger: Ledger, population: str | None, name: str | None = None
+) -> list[StreamAccount]:
     """Return the streams that go on, of a population or of all, or the one of a name."""
     return [one for one in streams_of(ledger, population) if name in (None, one.name)]
 
 
-def show_night(streams: Sequence[Stream], how: Printing) -> None:
+def show_night(streams: Sequence[StreamAccount], how: Printing) -> None:
     """Print how long the stream of a night lasts."""
     show(f" {_nights(streams[0])}", how)
 
@@ -133,14 +140,14 @@ def charge_json(charge: Charge) -> dict[str, Any]:
     }
 
 
-def stream_json(stream: Stream) -> dict[str, Any]:
+def stream_json(stream: StreamAccount) -> dict[str, Any]:
     """Return a stream under the names that programs may rely on."""
     told = {name: getattr(stream, name) for name in ("population", "name", "unit", "cost")}
     nights = {"nights": stream.nights, "horizon": stream.horizon, "latest": stream.latest}
     return {**told, **nights, "nights_left": stream.horizon - stream.nights}
 
 
-def _nights(stream: Stream) -> str:
+def _nights(stream: StreamAccount) -> str:
     left = stream.horizon - stream.nights
     rest = f"{left:,} more at no further cost" if left else "none is left"
     return f"stream {escape(stream.name)}: {stream.nights:,} of {stream.horizon:,} nights; {rest}"

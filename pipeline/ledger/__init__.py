@@ -42,7 +42,7 @@ slip of the name, not an owner who goes round it.
 
 **Streams.** A release every night is one charge, as each unit enters on one night only; units are
 claimed by keyed digest, once, in the transaction that reserves their night (``streams.py``,
-``nights.py``, ``claims.py``). Here single records are refused, or left out, unlike
+``claims.py``). Here single records are refused, or left out, unlike
 above: the sum over nights would count a unit twice. Who may submit images to a stream can
 thus ask whether one of them is in it.
 
@@ -63,49 +63,56 @@ Not covered: whoever can write to the database can forge it, since the key is in
 that is restored with its ledger. SQLite's locks need a local disk; several machines need
 PostgreSQL.
 
-Read in this order: ``entries.py`` (what goes in and out), ``book.py`` (the protocol),
-``writing.py`` (it in one transaction), ``names.py``, ``accounts.py`` (sums and refusals),
-``charges.py``, ``state.py`` and ``journal.py`` (where it is written), ``marker.py``,
-``schema.py``, ``fields.py``, ``database.py`` (connections, locks, time limits, errors),
-``opening.py``, ``takeover.py`` (ledgers of the format before); then ``streams.py``, ``nights.py``,
-``standing.py``, ``claims.py``; ``archive.py`` for looking back.
+Read in this order: ``records.py`` (what goes in and out), ``api.py`` (the protocol),
+``transaction.py`` (it in one transaction), ``names.py``, ``accounts.py`` (sums and refusals),
+``state.py`` and ``journal.py`` (where it is written, and its marker), ``database.py`` (tables,
+connections, locks, time limits, errors); then ``streams.py`` and ``claims.py``.
 """
 
-from pipeline.ledger.archive import Charge, charge_of, committed_results, rows_written
-from pipeline.ledger.book import Ledger
-from pipeline.ledger.entries import (
-    Entry,
-    NightReservation,
-    PopulationRow,
-    Reservation,
-    Standing,
-    Stored,
-    StoredNight,
-    Stream,
+from pipeline.ledger.accounts import Account
+from pipeline.ledger.api import (
+    Ledger,
+    charge_of,
+    committed_results,
+    confirm_restored,
+    init_ledger,
+    open_ledger,
+    rows_written,
 )
 from pipeline.ledger.names import clean_name, clean_run_key
-from pipeline.ledger.nights import commit_night, reserve_night
-from pipeline.ledger.opening import confirm_restored, init_ledger, open_ledger
-from pipeline.ledger.standing import (
+from pipeline.ledger.records import (
+    Charge,
+    Entry,
+    NightReservation,
+    Reservation,
+    Stored,
+    StoredNight,
+    StreamAccount,
+    StreamStatus,
+)
+from pipeline.ledger.streams import (
+    commit_night,
     entered_on,
-    standing,
+    open_stream,
+    reserve_night,
     stored_nights,
+    stream_named,
+    stream_status,
     streams_of,
     total_of,
 )
-from pipeline.ledger.streams import open_stream, stream_named
 
 __all__ = [
+    "Account",
     "Charge",
     "Entry",
     "Ledger",
     "NightReservation",
-    "PopulationRow",
     "Reservation",
-    "Standing",
     "Stored",
     "StoredNight",
-    "Stream",
+    "StreamAccount",
+    "StreamStatus",
     "charge_of",
     "clean_name",
     "clean_run_key",
@@ -118,9 +125,9 @@ __all__ = [
     "open_stream",
     "reserve_night",
     "rows_written",
-    "standing",
     "stored_nights",
     "stream_named",
+    "stream_status",
     "streams_of",
     "total_of",
 ]

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from pipeline.errors import BudgetError, LedgerError, PrivacyError
-from pipeline.ledger.entries import PopulationRow
 from pipeline.privacy.composition import (
     compose,
     fits,
@@ -18,7 +18,28 @@ from pipeline.privacy.profiles import epsilon_of
 
 @dataclass(frozen=True)
 class Account:
-    """A population as the journal tells of it, in one transaction."""
+    """The account of one population, as the journal adds it up.
+
+    Attributes
+    ----------
+    population : str
+        Its declared name.
+    budget : Budget
+        All that it may ever spend; its class is the definition of the account.
+    delta : float
+        δ at which ε is stated.
+    created : datetime
+        When the budget was first set, UTC.
+    costs : tuple of Budget
+        All charges, in order.
+    group : int or None
+        The most images of one person for whom `spent` holds: the least that any charge counted.
+        None where every charge was for whole persons, with any number of images. One for images
+        and one for persons add up, since each says what it costs a person; together they hold for
+        a person of at most as many images as the former counted.
+    unfinished : int
+        How many charges have no result: in progress, or crashed and waiting to be asked for again.
+    """
 
     population: str
     budget: Budget
@@ -28,7 +49,7 @@ class Account:
     group: int | None
     unfinished: int
 
-    @property
+    @cached_property
     def spent(self) -> Budget | None:
         """Composition of all charges in one go, rounded up once, but not above the budget.
 
@@ -40,9 +61,9 @@ class Account:
         over = not fits(spent, self.budget)
         return self.budget if over and fits_as_written(self.costs, self.budget) else spent
 
-    @property
+    @cached_property
     def left(self) -> Budget | None:
-        """What one more release may cost, rounded down.
+        """What one more release may cost, rounded down; None when nothing is left.
 
         Let q be the quantity that adds up (ε, μ², ρ …). q(left) ≤ q(budget) − q(spent), and
         q(spent) is at least the exact sum of the charges. So the charges with one of `left` sum to
@@ -52,27 +73,37 @@ class Account:
         spent = self.spent
         return remaining(self.budget, spent) if spent else self.budget
 
-    def row(self) -> PopulationRow:
-        """Return the account as it is shown."""
-        spent, left = self.spent, self.left
-        return PopulationRow(
-            population=self.population,
-            budget=self.budget,
-            spent=spent,
-            left=left,
-            delta=self.delta,
-            epsilon_budget=epsilon_of(self.budget, self.delta),
-            epsilon_spent=epsilon_of(spent, self.delta) if spent else 0.0,
-            epsilon_left=epsilon_of(left, self.delta) if left else 0.0,
-            group=self.group,
-            releases=len(self.costs),
-            unfinished=self.unfinished,
-            created=self.created,
-            latest=self.costs[-1] if self.costs else None,
-            releases_left=self.releases_left(self.costs[-1]) if self.costs else None,
-        )
+    @property
+    def epsilon_budget(self) -> float:
+        """ε with (ε, δ)-DP for the budget, rounded up."""
+        return epsilon_of(self.budget, self.delta)
 
-    def releases_left(self, cost: Budget) -> int:
+    @property
+    def epsilon_spent(self) -> float:
+        """The same for what is spent, 0 for nothing; composition is not a sum in (ε, δ)."""
+        return epsilon_of(self.spent, self.delta) if self.spent else 0.0
+
+    @property
+    def epsilon_left(self) -> float:
+        """The same for what is left."""
+        return epsilon_of(self.left, self.delta) if self.left else 0.0
+
+    @property
+    def releases(self) -> int:
+        """Number of charges."""
+        return len(self.costs)
+
+    @property
+    def latest(self) -> Budget | None:
+        """The latest charge; None before the first."""
+        return self.costs[-1] if self.costs else None
+
+    @property
+    def releases_left(self) -> int | None:
+        """How many more charges like the latest fit; None before the first."""
+        return self.lasts(self.costs[-1]) if self.costs else None
+
+    def lasts(self, cost: Budget) -> int:
         """Return how many more releases at `cost` are accepted, one after the other.
 
         Raises

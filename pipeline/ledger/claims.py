@@ -7,6 +7,12 @@ names it, and where one was changed, its mac does. That costs the same however m
 are. The journal's row of a night holds how many units it claimed and the sum of their macs modulo
 2²⁵⁶, which no order changes; each new night verifies those of the night before, which an older copy
 of the table lacks, and of one other, in turn, large ones excepted.
+
+*Why a ring.* The primary key lets no unit stand twice, and the counts in the journal notice a row
+that was lost; neither notices a row whose unit was changed to another, and then the first unit
+enters again and pays twice. The sums would notice it on the night on which they are verified, but
+to verify all of them each night takes as long as there are claims. The ring says of the very units
+that come whether they were claimed, in as many look-ups as there are units.
 """
 
 import hmac
@@ -17,8 +23,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection, insert, text, update
 from sqlalchemy.sql import bindparam
 
-from pipeline.ledger import schema
-from pipeline.ledger.fields import damaged
+from pipeline.ledger.database import CLAIMS
+from pipeline.ledger.records import damaged
 
 BYTES = 16
 """Of the digest of a unit: two of 10⁹ have the same with probability 10⁻²¹."""
@@ -43,12 +49,8 @@ def unit_digest(key: bytes, unit: bytes) -> bytes:
 
 
 def start_claims(connection: Connection, key: bytes, scope: int) -> None:
-    """Begin the ring of a scope, which is the journal's row of a stream; make the table if need be.
-
-    Ledgers from before streams have no table of claims.
-    """
-    schema.claims.create(connection, checkfirst=True)
-    connection.execute(insert(schema.claims), _row(key, scope, Claim(HEAD, HEAD, scope, "")))
+    """Begin the ring of a scope, which is the journal's row of a stream."""
+    connection.execute(insert(CLAIMS), _row(key, scope, Claim(HEAD, HEAD, scope, "")))
 
 
 def find_claims(
@@ -77,10 +79,10 @@ def find_claims(
             claim = Claim(*fields)
             behind = claim.unit < asked and claim.next and claim.next <= asked
             if behind or _mac(key, scope, claim) != mac:
-                raise _changed()
+                raise claims_changed()
             found[asked] = claim
     if len(found) != len(units):
-        raise _changed()
+        raise claims_changed()
     return found
 
 
@@ -106,7 +108,7 @@ def add_claims(
             for unit, follower in pairwise([*units, last.next])
         ]
     if new:
-        table = schema.claims
+        table = CLAIMS
         same = (table.c.scope == bindparam("s"), table.c.unit == bindparam("u"))
         rows = [_row(key, scope, claim) for claim in old]
         changed = [{"s": scope, "u": r["unit"], "n": r["next"], "m": r["mac"]} for r in rows]
@@ -142,7 +144,7 @@ def check_night(
     """
     labels = claimed_on(connection, scope, night)
     if len(labels) != count or sum_of(key, scope, labels) != total:
-        raise _changed()
+        raise claims_changed()
 
 
 def _row(key: bytes, scope: int, claim: Claim) -> dict[str, object]:
@@ -155,5 +157,6 @@ def _mac(key: bytes, scope: int, claim: Claim) -> bytes:
     return hmac.digest(key, fields.encode() + claim.unit + claim.next, "sha256")[:BYTES]
 
 
-def _changed() -> Exception:
+def claims_changed() -> Exception:
+    """Return the error for claims that are not those that were written."""
     return damaged("the units that nights of a stream have claimed were changed or lost")

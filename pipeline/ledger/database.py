@@ -1,4 +1,4 @@
-"""Where a ledger lives: one connection and one transaction at a time, locked and bounded in time.
+"""Where a ledger lives: its tables, and one transaction at a time, locked and bounded in time.
 
 Nothing is kept open between transactions, so a `Database` can be copied, pickled and forked.
 """
@@ -14,12 +14,59 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, create_engine, make_url, text
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    make_url,
+    text,
+)
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pipeline.errors import LedgerError
 from pipeline.files import NONBLOCK
+
+TABLES = MetaData()
+
+META = Table(
+    "covdp_meta",
+    TABLES,
+    Column("name", Text, primary_key=True),  # "format", "key" of all HMACs, "seal" of the journal
+    Column("value", Text, nullable=False),
+)
+JOURNAL = Table(
+    "covdp_journal",
+    TABLES,
+    Column("number", Integer, primary_key=True, autoincrement=False),  # 1, 2, 3 …
+    Column("event", Text, nullable=False),  # JSON
+    Column("mac", Text, nullable=False),  # HMAC of the number, the event and the mac before
+)
+RESULTS = Table(
+    "covdp_results",
+    TABLES,
+    Column("identity", Text, primary_key=True),  # as in the event of the charge
+    Column("result", LargeBinary, nullable=False),  # its SHA-256 is in an event
+)
+CLAIMS = Table(
+    "covdp_claims",
+    TABLES,
+    Column("scope", Integer, primary_key=True, autoincrement=False),  # row of the stream's charge
+    Column("unit", LargeBinary, primary_key=True),  # HMAC of what the unit is known by
+    Column("next", LargeBinary, nullable=False),  # the unit after it
+    Column("night", Integer, nullable=False),  # row of the night in the journal
+    Column("label", Text, nullable=False),  # its class
+    Column("mac", LargeBinary, nullable=False),  # HMAC of all these
+    Index("covdp_claims_night", "night"),
+    sqlite_with_rowid=False,
+)
 
 TIMEOUT = 10.0
 """Seconds to wait for a connection or a lock; a server that falls silent is left after twice it."""
@@ -116,7 +163,7 @@ def create_file(database: Database) -> None:
 
 
 @contextmanager
-def transaction(database: Database, *, write: bool = True) -> Iterator[Connection]:
+def connect(database: Database, *, write: bool = True) -> Iterator[Connection]:
     """Run the block as one transaction, alone: kept when it ends, undone when it raises.
 
     Raises

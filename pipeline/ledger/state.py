@@ -7,16 +7,8 @@ from typing import Literal
 
 from pipeline.errors import LedgerError
 from pipeline.ledger.accounts import Account
-from pipeline.ledger.entries import Entry
-from pipeline.ledger.fields import (
-    budget_fields,
-    damaged,
-    now,
-    read_budget,
-    read_group,
-    read_time,
-)
 from pipeline.ledger.journal import Event
+from pipeline.ledger.records import Entry, budget_fields, damaged, now, read_budget, read_time
 from pipeline.privacy.definitions import Budget
 
 
@@ -36,17 +28,17 @@ class Paid:
 
 
 @dataclass(frozen=True)
-class Opened:
+class StreamState:
     """A stream; `number` is its row in the journal, `scope` that of the stream that paid.
 
-    `told` is all that it was opened with, `nights` the names of its nights by planned date.
+    `settings` is all that it was opened with, `nights` the names of its nights by planned date.
     """
 
     number: int
     population: str
     name: str
     scope: int
-    told: Event
+    settings: Event
     cost: Budget
     horizon: int
     group: int | None
@@ -61,10 +53,11 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Night:
-    """A night that was reserved; `number` is its row in the journal, `total` sums its claims."""
+class NightState:
+    """A night of `stream`, reserved in row `number` of the journal; `total` sums its claims."""
 
     number: int
+    stream: str
     run_key: str
     position: int
     units: int
@@ -80,8 +73,8 @@ class State:
 
     totals: dict[str, Account] = field(default_factory=dict)
     releases: dict[str, Paid] = field(default_factory=dict)
-    streams: dict[str, Opened] = field(default_factory=dict)
-    nights: dict[str, Night] = field(default_factory=dict)
+    streams: dict[str, StreamState] = field(default_factory=dict)
+    nights: dict[str, NightState] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     entries: dict[int, Entry] = field(default_factory=dict)
 
@@ -95,7 +88,7 @@ class State:
             for one in self.streams.values()
             if one.population == population and one.scope == one.number  # others have been paid
         ]
-        paid: list[Paid | Opened] = sorted([*runs, *streams], key=lambda one: one.number)
+        paid: list[Paid | StreamState] = sorted([*runs, *streams], key=lambda one: one.number)
         return replace(
             self.totals[population],
             costs=tuple(one.cost for one in paid),
@@ -182,15 +175,14 @@ def _budget(state: State, event: Event, number: int) -> None:
     created = old.created if old else at
     budget = read_budget(event["budget"])
     state.totals[name] = Account(name, budget, event["delta"], created, (), 1, 0)
-    if event["text"]:
-        state.entries[number] = Entry(at, name, "budget", event["text"])
+    state.entries[number] = Entry(at, name, "budget", event["text"])
 
 
 def _charge(state: State, event: Event, number: int) -> None:
     name = event["population"]
     cost, at = read_budget(event["cost"]), read_time(event["at"])
     state.releases[event["identity"]] = Paid(
-        number, name, event["query"], event["run_key"], cost, at, read_group(event)
+        number, name, event["query"], event["run_key"], cost, at, event["group"]
     )
     state.owners.update(dict.fromkeys(event["contents"].values(), name))
 
@@ -198,16 +190,10 @@ def _charge(state: State, event: Event, number: int) -> None:
 def _result(state: State, event: Event, number: int) -> None:
     name, at, digest = event["identity"], read_time(event["at"]), event["digest"]
     if (old := state.nights.get(name)) is not None:  # there may be thousands
-        told = (old.number, old.run_key, old.position, old.units, old.total, old.reserved)
-        state.nights[name] = Night(*told, at, digest)
+        first = (old.number, old.stream, old.run_key, old.position, old.units, old.total)
+        state.nights[name] = NightState(*first, old.reserved, at, digest)
     else:
         state.releases[name] = replace(state.releases[name], committed=at, digest=digest)
-
-
-def _note(state: State, event: Event, number: int) -> None:
-    state.entries[number] = Entry(
-        read_time(event["at"]), event["population"], event["entry"], event["text"]
-    )
 
 
 def _restored(state: State, event: Event, number: int) -> None:
@@ -227,11 +213,11 @@ def _restored(state: State, event: Event, number: int) -> None:
 
 
 def _stream(state: State, event: Event, number: int) -> None:
-    told, name, at = event["told"], event["population"], read_time(event["at"])
-    cost, group, scope = read_budget(told["cost"]), read_group(told), event["scope"]
-    horizon = told["horizon"]
-    state.streams[event["identity"]] = Opened(
-        number, name, event["name"], scope, told, cost, horizon, group, at
+    settings, name, at = event["settings"], event["population"], read_time(event["at"])
+    cost, group, scope = read_budget(settings["cost"]), settings["group"], event["scope"]
+    horizon = settings["horizon"]
+    state.streams[event["identity"]] = StreamState(
+        number, name, event["name"], scope, settings, cost, horizon, group, at
     )
     paid = f"charged {cost!r} for" if scope == number else "opened, at no further cost,"
     line = f"{paid} the stream {event['name']!r} of at most {horizon} nights"
@@ -241,15 +227,17 @@ def _stream(state: State, event: Event, number: int) -> None:
 
 
 def _night(state: State, event: Event, number: int) -> None:
-    opened, key = state.streams[event["stream"]], event["run_key"]
+    stream, key = event["stream"], event["run_key"]
+    opened = state.streams[stream]
     at, units, position = read_time(event["at"]), event["units"], event["night"]
-    state.nights[event["identity"]] = Night(number, key, position, units, event["sum"], at)
+    row = NightState(number, stream, key, position, units, event["sum"], at)
+    state.nights[event["identity"]] = row
     opened.nights[key] = event["identity"]
     if "content" in event:
         state.owners[event["content"]] = opened.population
 
 
-def _entered(opened: Opened, night: Night) -> Entry:
+def _entered(opened: StreamState, night: NightState) -> Entry:
     """Return the line of a night."""
     key, who = night.run_key, f"{night.units} {opened.unit}s entered"
     line = f"night {night.position} of the stream {opened.name!r}, {key}: {who}"
@@ -269,7 +257,6 @@ _KINDS = {
     "budget": _budget,
     "charge": _charge,
     "result": _result,
-    "note": _note,
     "restored": _restored,
     "stream": _stream,
     "night": _night,

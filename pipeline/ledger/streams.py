@@ -1,4 +1,4 @@
-"""Streams: charged once for many nights, because each unit enters on one of them only.
+"""Streams of nights: charged once for many nights, because each unit enters on one of them only.
 
     open_stream ─► reserve_night ─► draw ─► commit_night ─► publish
     charged        units claimed    noise   result          files, from the stored bytes
@@ -11,24 +11,70 @@ nights. A stream that `follows` another shares its claims: a unit enters one of 
 together cost the larger (parallel composition), which has been paid. Streams that do not, as of
 other descriptors, may hold the same units, and each is charged.
 
-Next: ``nights.py``.
+**Nights.** Units are claimed, noise is drawn, a result is stored; in order.
+
+A night is known by the date it was planned for, never by a clock.
+
+=============================  =================================================================
+asked for                      answer
+=============================  =================================================================
+a date after all others        the next number; dates that were missed take none, and their units
+                               enter now
+a date that is committed       its bytes, whatever units are offered: two starts, a restart
+a date that is reserved only   drawn again for the same units; new ones wait for the next night
+a later date after such a one  refused: nights are finished in order
+an earlier date, never         refused: the clock was set back, or set forward before
+reserved
+=============================  =================================================================
+
+Why an unfinished night may be drawn again is said in the package's docstring. An image that entered
+before is refused, a person left out. Both tell, of what one may submit, whether it is in a stream:
+that is for the owner of the images; show neither to others.
+
+**Nights that overlap.** A night rests on what `stream_status` said: which nights are settled, as
+what, and who has entered. Another night may be reserved or settled before this one is. So the
+version of what was read is compared in the transaction that reserves, in which nobody else writes,
+and a night that was overtaken reserves nothing: it is begun anew. From its reservation to its
+commit no other night of the stream can come between, since nights are finished in order.
+
+But for the stored nights, all that may be asked of nights is as private as the images.
 """
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
 
-from pipeline.errors import LedgerError
+from pipeline.errors import BudgetError, LedgerError
 from pipeline.ledger.accounts import check_affordable
-from pipeline.ledger.book import Ledger
-from pipeline.ledger.charges import check_text
-from pipeline.ledger.claims import start_claims
-from pipeline.ledger.entries import Stream
-from pipeline.ledger.fields import budget_fields, damaged, now, unit_fields
+from pipeline.ledger.api import Ledger, charge_for, check_owner, check_text
+from pipeline.ledger.claims import (
+    Claim,
+    add_claims,
+    check_night,
+    claimed_on,
+    claims_changed,
+    find_claims,
+    start_claims,
+    sum_of,
+    unit_digest,
+)
 from pipeline.ledger.journal import Event, mac_of
-from pipeline.ledger.names import clean_name
-from pipeline.ledger.state import Opened, replay
-from pipeline.ledger.writing import Book, open_book
-from pipeline.privacy.composition import fits, for_group_as_written, repeat_as_written
+from pipeline.ledger.names import clean_name, clean_run_key
+from pipeline.ledger.records import (
+    NightReservation,
+    StoredNight,
+    StreamAccount,
+    StreamStatus,
+    budget_fields,
+    damaged,
+    now,
+    unit_fields,
+)
+from pipeline.ledger.state import NightState, StreamState
+from pipeline.ledger.transaction import Transaction
+from pipeline.privacy.composition import fits
 from pipeline.privacy.definitions import Budget, check_count
 
 
@@ -43,7 +89,7 @@ def open_stream(
     group: int | None = 1,
     classes: int = 1,
     follows: str | None = None,
-) -> Stream:
+) -> StreamAccount:
     """Charge a stream, once; or return it when it is open already.
 
     Parameters
@@ -76,35 +122,34 @@ def open_stream(
     population, name = clean_name("population", population), clean_name("stream", name)
     check_text("query", query)
     horizon = check_count(horizon, "a horizon")
-    of_one_class = for_group_as_written(cost, 1 if group is None else group)
-    charged = repeat_as_written(of_one_class, classes)
+    charged = charge_for(cost, group, classes)
     identity = name_of(ledger, "stream", population, name)
-    told = {"query": query, "horizon": horizon, "cost": budget_fields(charged)}
-    told |= {**unit_fields(group, classes), "follows": follows}
-    with open_book(ledger.database, ledger.key) as book:
-        if (found := book.state.streams.get(identity)) is not None:
-            check_going(found)
-            if found.told != told:
+    settings = {"query": query, "horizon": horizon, "cost": budget_fields(charged)}
+    settings |= {**unit_fields(group, classes), "follows": follows}
+    with ledger.transaction() as tx:
+        if (opened := tx.state.streams.get(identity)) is not None:
+            check_going(opened)
+            if opened.settings != settings:
                 raise LedgerError(
                     f"the stream {name!r} of {population!r} was opened with other settings; set "
                     "them back, or give another name: that is another stream, and is charged"
                 )
-            return shown_stream(book, identity)
-        number = len(book.journal.events) + 1
-        account = ledger._account(book, population)
+            return shown_stream(tx, identity)
+        number = len(tx.journal.events) + 1
+        account = tx.account(population)
         if follows is None:
             check_affordable(account, charged)
             scope = number
         else:
-            scope = _followed(ledger, book, population, follows, told, charged)
+            scope = _followed(ledger, tx, population, follows, settings, charged)
         event: Event = {"kind": "stream", "at": now(), "population": population, "name": name}
-        book = book.write({**event, "identity": identity, "scope": scope, "told": told})
+        tx = tx.write({**event, "identity": identity, "scope": scope, "settings": settings})
         if follows is None:
-            start_claims(book.connection, ledger.key, scope)
-        return shown_stream(book, identity)
+            start_claims(tx.connection, ledger.key, scope)
+        return shown_stream(tx, identity)
 
 
-def stream_named(ledger: Ledger, population: str, name: str) -> Stream | None:
+def stream_named(ledger: Ledger, population: str, name: str) -> StreamAccount | None:
     """Return the stream of a name as it is now, or None where none was opened.
 
     Raises
@@ -114,23 +159,23 @@ def stream_named(ledger: Ledger, population: str, name: str) -> Stream | None:
     """
     population, name = clean_name("population", population), clean_name("stream", name)
     identity = name_of(ledger, "stream", population, name)
-    with open_book(ledger.database, ledger.key, write=False) as book:
-        if (found := book.state.streams.get(identity)) is None:
+    with ledger.transaction(write=False) as tx:
+        if (opened := tx.state.streams.get(identity)) is None:
             return None
-        check_going(found)
-        return shown_stream(book, identity)
+        check_going(opened)
+        return shown_stream(tx, identity)
 
 
-def opened_stream(book: Book, stream: Stream) -> Opened:
+def opened_stream(tx: Transaction, stream: StreamAccount) -> StreamState:
     """Return a stream as the journal tells of it, or raise `LedgerError` when it cannot go on."""
-    opened = book.state.streams.get(stream.identity)
+    opened = tx.state.streams.get(stream.identity)
     if opened is None:
         raise LedgerError(f"the ledger does not know the stream {stream.name!r}; open it again")
     check_going(opened)
     return opened
 
 
-def check_going(opened: Opened) -> None:
+def check_going(opened: StreamState) -> None:
     """Raise `LedgerError` when a stream has ended, as claims of it may be lost."""
     if opened.ended:
         raise LedgerError(
@@ -140,40 +185,35 @@ def check_going(opened: Opened) -> None:
 
 
 def _followed(
-    ledger: Ledger, book: Book, population: str, name: str, told: Event, charged: Budget
+    ledger: Ledger, tx: Transaction, population: str, name: str, settings: Event, charged: Budget
 ) -> int:
     """Return the scope of the stream that one follows, once it has paid for that."""
-    found = book.state.streams.get(
-        name_of(ledger, "stream", population, clean_name("stream", name))
-    )
-    if found is None or found.ended:
+    before = tx.state.streams.get(name_of(ledger, "stream", population, clean_name("stream", name)))
+    if before is None or before.ended:
         raise LedgerError(
             f"{population!r} has no stream {name!r} whose units are all known; open one that "
             "follows none"
         )
     units = ("group", "unit", "classes")
-    if any(found.told.get(one) != told.get(one) for one in units):
+    if any(before.settings[part] != settings[part] for part in units):
         raise LedgerError(
-            f"the stream {name!r} told apart other units, so another cannot go on from it; keep "
+            f"the stream {name!r} counted other units, so another cannot go on from it; keep "
             "unit, group and classes, or open one that follows none"
         )
-    if type(charged) is not type(found.cost) or not fits(charged, found.cost):
+    if type(charged) is not type(before.cost) or not fits(charged, before.cost):
         raise LedgerError(
-            f"the stream {name!r} was charged {found.cost!r}, which pays for one that follows at "
+            f"the stream {name!r} was charged {before.cost!r}, which pays for one that follows at "
             f"no more than that, found {charged!r}; ask for less, or open one that follows none"
         )
-    return found.scope
+    return before.scope
 
 
-def shown_stream(book: Book, identity: str) -> Stream:
+def shown_stream(tx: Transaction, identity: str) -> StreamAccount:
     """Return a stream as it is shown."""
-    opened = book.state.streams[identity]
-    then = replay(book.journal.events[: opened.number]).account(opened.population)
-    if then is None:
-        raise damaged(f"row {opened.number} of its journal charges nobody")
+    opened = tx.state.streams[identity]
     latest = next(reversed(opened.nights), None)
-    open_one = latest and book.state.nights[opened.nights[latest]].committed is None
-    return Stream(
+    open_one = latest and tx.state.nights[opened.nights[latest]].committed is None
+    return StreamAccount(
         population=opened.population,
         name=opened.name,
         horizon=opened.horizon,
@@ -182,21 +222,21 @@ def shown_stream(book: Book, identity: str) -> Stream:
         nights=len(opened.nights),
         latest=latest,
         unfinished=latest if open_one else None,
-        account=then.row(),
-        query=opened.told["query"],
+        account=tx.account_then(opened.population, opened.number),
+        query=opened.settings["query"],
         scope=opened.scope,
         identity=identity,
     )
 
 
-def version_of(book: Book, opened: Opened) -> str:
+def version_of(tx: Transaction, opened: StreamState) -> str:
     """Return what tells two states of a stream apart: its nights, reserved and settled.
 
     And those of all streams with the same claims: units that enter one of them enter no other, and
     the mean of a stream goes on in the one that follows it.
     """
-    shared = (one for one in book.state.streams.values() if one.scope == opened.scope)
-    nights = (book.state.nights.get(name) for one in shared for name in one.nights.values())
+    shared = (one for one in tx.state.streams.values() if one.scope == opened.scope)
+    nights = (tx.state.nights.get(name) for one in shared for name in one.nights.values())
     rows = [(night.number, night.digest) for night in nights if night is not None]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
@@ -204,3 +244,342 @@ def version_of(book: Book, opened: Opened) -> str:
 def name_of(ledger: Ledger, purpose: str, *parts: str) -> str:
     """Return the HMAC by which something is known inside the ledger."""
     return mac_of(ledger.key, f"{purpose}\0{json.dumps(parts)}")
+
+
+LARGE = 2000
+"""Units of a night that is verified once and not in turn, as it would make each of those long."""
+
+
+def reserve_night(
+    ledger: Ledger,
+    stream: StreamAccount,
+    run_key: str,
+    *,
+    units: Sequence[bytes],
+    labels: Sequence[str],
+    version: str,
+    prepare: Callable[[NightReservation], None] | None = None,
+) -> NightReservation | StoredNight | None:
+    """Claim the units of a night before its noise is drawn; or return the night when it is settled.
+
+    None says that another night came between: claim nothing, read `stream_status` and begin anew.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    stream : StreamAccount
+    run_key : str
+        The date it was planned for, YYYY-MM-DD.
+    units : sequence of bytes
+        What each unit is known by: a person's digest under `Ledger.person_key`, or that of an
+        image's pixels. May be empty.
+    labels : sequence of str
+        Class of each unit, or classes of a person, as text on one line.
+    version : str
+        `StreamStatus.version` of all that the night rests on.
+    prepare : callable, optional
+        Called with the reservation before it is kept, while no other night can be reserved: for
+        what has to be on disk once it is. Where it raises, nothing is claimed.
+
+    Raises
+    ------
+    BudgetError
+        The horizon is reached.
+    LedgerError
+        An image that entered before, a unit twice, a date out of order (see above), or a database
+        that fails. Nothing is claimed.
+    """
+    run_key = planned_date(run_key)
+    offered = offered_units(ledger, stream.unit, units, labels)
+    with ledger.transaction() as tx:
+        opened = opened_stream(tx, stream)
+        identity = opened.nights.get(run_key, "")
+        night = tx.state.nights.get(identity)
+        if night and night.committed:
+            return stored_night(tx, identity)
+        if version_of(tx, opened) != version:
+            return None
+        before = find_claims(tx.connection, ledger.key, opened.scope, list(offered))
+        entered = {unit: claim for unit, claim in before.items() if claim.unit == unit}
+        if night:
+            held = _again(tx, opened, identity, offered, entered)
+        else:
+            position = _next(tx, opened, run_key)
+            if entered and opened.unit == "image":
+                raise _refused()
+            mask = tuple(unit not in entered for unit in offered)
+            new = {unit: label for unit, label in offered.items() if unit not in entered}
+            identity = name_of(ledger, "night", stream.identity, run_key)
+            event = _night_event(ledger, tx, opened, new)
+            event |= {"stream": stream.identity, "run_key": run_key, "night": position}
+            tx = tx.write(event | {"identity": identity})
+            row = len(tx.journal.events)
+            add_claims(tx.connection, ledger.key, opened.scope, row, new, before)
+            held = _reservation(tx.state.nights[identity], identity, mask)
+        if prepare is not None:
+            prepare(held)
+    return held
+
+
+def commit_night(ledger: Ledger, reservation: NightReservation, result: bytes) -> StoredNight:
+    """Store `result` as the one result of a night, and return what may be published.
+
+    The first commit wins, as for `Ledger.commit`: publish what is returned, never the argument.
+
+    Raises
+    ------
+    LedgerError
+        The ledger does not know the night, or the database fails: publish nothing, reserve again.
+    """
+    name = reservation.identity
+    with ledger.transaction() as tx:
+        night = tx.state.nights.get(name)
+        if night is None:
+            raise LedgerError(
+                f"{ledger.database.place} does not know this night, so nothing may be published; "
+                "reserve it again"
+            )
+        if night.committed is None:
+            tx = tx.commit(name, result)
+        return stored_night(tx, name)
+
+
+def offered_units(
+    ledger: Ledger, unit: str, units: Sequence[bytes], labels: Sequence[str]
+) -> dict[bytes, str]:
+    """Return the digest and class of each unit, in order; raise unless each is there once."""
+    if len(units) != len(labels):
+        raise LedgerError(
+            f"each unit has a class, found {len(units)} units and {len(labels)} classes; give both"
+        )
+    for label in set(labels):
+        check_text("class", label)
+    offered = {
+        unit_digest(ledger.key, bytes(one)): str(label)
+        for one, label in zip(units, labels, strict=True)
+    }
+    if len(offered) != len(units):
+        raise LedgerError(
+            f"some {unit} is given twice in one night, and each enters once; leave the copy out"
+        )
+    return offered
+
+
+def _next(tx: Transaction, opened: StreamState, run_key: str) -> int:
+    """Return the number of a new night, or raise `LedgerError`; see the rules above."""
+    latest = next(reversed(opened.nights), None)
+    if latest is None:
+        return 1
+    night = tx.state.nights[opened.nights[latest]]
+    if run_key < latest:
+        raise LedgerError(
+            f"the night of {run_key} was not released when it was due, and {latest} has been; "
+            "nights go forward: check the clock, its units enter with the next one"
+        )
+    if night.committed is None:
+        raise LedgerError(
+            f"the night of {latest} is not finished, and {run_key} comes after it; release that "
+            f"one first, with run key {latest}"
+        )
+    if night.position >= opened.horizon:
+        raise horizon_reached(opened)
+    return night.position + 1
+
+
+def horizon_reached(opened: StreamState) -> BudgetError:
+    """Return the error of a night after the last."""
+    return BudgetError(
+        f"the stream {opened.name!r} has had its {opened.horizon} nights; open another that "
+        f"follows it, for new units at no further cost: a new name, and follows = {opened.name!r}"
+    )
+
+
+def _night_event(
+    ledger: Ledger, tx: Transaction, opened: StreamState, new: Mapping[bytes, str]
+) -> Event:
+    """Return what the journal keeps of a night's claims, once those of other nights are verified.
+
+    Its units are also known as a whole, so that images under the name of another population are
+    noticed as they are for a release; one alone is not, since blank images occur anywhere.
+    """
+    names = list(opened.nights.values())
+    turn = len(names) - (1 << len(names).bit_length() >> 1)  # 0; 0, 1; 0, 1, 2, 3; …: each again
+    for name in {names[-1], names[turn]} if names else ():
+        night = tx.state.nights[name]
+        if night.units > LARGE and name != names[-1]:
+            continue
+        where = (opened.scope, night.number)
+        check_night(tx.connection, ledger.key, *where, night.units, night.total)
+    event: Event = {"kind": "night", "at": now(), "units": len(new)}
+    event["sum"] = sum_of(ledger.key, opened.scope, new)
+    if opened.unit == "image" and len(new) > 1:
+        event["content"] = name_of(ledger, "units", *(unit.hex() for unit in sorted(new)))
+        check_owner(tx.state, opened.population, {"of this night": event["content"]})
+    return event
+
+
+def _again(
+    tx: Transaction,
+    opened: StreamState,
+    identity: str,
+    offered: Mapping[bytes, str],
+    entered: Mapping[bytes, Claim],
+) -> NightReservation:
+    """Return a night that was reserved before, for the units that it claimed and no others."""
+    night = tx.state.nights[identity]
+    claimed = claimed_on(tx.connection, opened.scope, night.number)
+    if len(claimed) != night.units:
+        raise claims_changed()
+    if any(offered.get(unit) != label for unit, label in claimed.items()):
+        raise LedgerError(
+            f"the night of {night.run_key} was reserved for other units or classes, and may be "
+            "drawn again for the same alone; give what was there when it was reserved"
+        )
+    if opened.unit == "image" and any(claim.night != night.number for claim in entered.values()):
+        raise _refused()
+    mask = tuple(unit in claimed for unit in offered)
+    return _reservation(night, identity, mask, resumed=True)
+
+
+def _reservation(
+    night: NightState, identity: str, mask: tuple[bool, ...], *, resumed: bool = False
+) -> NightReservation:
+    """Return a night that has no result yet, as it was reserved."""
+    position, units, total = night.position, night.units, night.total
+    return NightReservation(night.run_key, position, mask, resumed, units, total, identity)
+
+
+def _refused() -> LedgerError:
+    return LedgerError(
+        "some of these images entered this stream on an earlier night, and each may enter once; "
+        "the folder probably still holds yesterday's images: give those that are new"
+    )
+
+
+def stored_night(tx: Transaction, identity: str) -> StoredNight:
+    """Return a night that is settled."""
+    night = tx.state.nights[identity]
+    if night.committed is None or night.digest is None:
+        raise damaged(f"row {night.number} of its journal has no result")
+    stream = tx.state.streams[night.stream]
+    return StoredNight(
+        population=stream.population,
+        cost=stream.cost,
+        result=tx.result(identity, night.digest, night.number),
+        result_digest=night.digest,
+        reserved=night.reserved,
+        committed=night.committed,
+        run_key=night.run_key,
+        night=night.position,
+        units=night.units,
+    )
+
+
+def planned_date(run_key: str) -> str:
+    """Return the planned date, whose letters are in the order of the days."""
+    key = clean_run_key(run_key)
+    with suppress(ValueError):
+        if date.fromisoformat(key).isoformat() == key:
+            return key
+    raise LedgerError(
+        f"a night is named by the date it was planned for, like 2026-01-31, found {run_key!r}; "
+        "give that as its run key"
+    )
+
+
+def entered_on(
+    ledger: Ledger, stream: StreamAccount, units: Sequence[bytes]
+) -> tuple[int | None, ...]:
+    """Return on which night of this stream each unit entered: its number; None where on none.
+
+    A unit that entered a stream which this one follows entered on night 0.
+    """
+    digests = [unit_digest(ledger.key, unit) for unit in units]
+    with ledger.transaction(write=False) as tx:
+        opened = opened_stream(tx, stream)
+        rows = [tx.state.nights[name] for name in opened.nights.values()]
+        number = {night.number: night.position for night in rows}
+        claims = find_claims(tx.connection, ledger.key, opened.scope, sorted(set(digests)))
+        return tuple(
+            number.get(claims[unit].night, 0) if claims[unit].unit == unit else None
+            for unit in digests
+        )
+
+
+def total_of(
+    ledger: Ledger, stream: StreamAccount, units: Sequence[bytes], labels: Sequence[str]
+) -> str:
+    """Return the `NightReservation.total` that a night of these units would have."""
+    return sum_of(ledger.key, stream.scope, offered_units(ledger, stream.unit, units, labels))
+
+
+def stored_nights(
+    ledger: Ledger, stream: StreamAccount, *, after: int = 0
+) -> tuple[StoredNight, ...]:
+    """Return the nights of a stream that are settled, in order, from number `after` + 1 on."""
+    with ledger.transaction(write=False) as tx:
+        names = list(opened_stream(tx, stream).nights.values())[after:]
+        settled = [name for name in names if tx.state.nights[name].committed]
+        return tuple(stored_night(tx, name) for name in settled)
+
+
+def streams_of(ledger: Ledger, population: str | None = None) -> tuple[StreamAccount, ...]:
+    """Return the streams of a population, or of all, that go on, in the order of their opening."""
+    with ledger.transaction(write=False) as tx:
+        return tuple(
+            shown_stream(tx, name)
+            for name, opened in tx.state.streams.items()
+            if not opened.ended and population in (None, opened.population)
+        )
+
+
+def stream_status(
+    ledger: Ledger, population: str, name: str, run_key: str, *, cost: Budget | None = None
+) -> StreamStatus | None:
+    """Return how far a stream is, and the night of a planned date where it is settled.
+
+    None where no stream of that name was opened. What opening it, or reserving that night, would
+    refuse for want of budget is refused at once: for use before images are read.
+
+    Parameters
+    ----------
+    cost : Budget, optional
+        What the account would pay for a new stream; nothing is asked of it when left out, as for a
+        stream that follows another, which has paid.
+
+    Raises
+    ------
+    BudgetError
+        Not enough left, or the horizon is reached, the night is not among those that were, and
+        they are all finished.
+    LedgerError
+        No account, another definition, or a stream that ended.
+    """
+    key, population = planned_date(run_key), clean_name("population", population)
+    identity = name_of(ledger, "stream", population, clean_name("stream", name))
+    with ledger.transaction(write=False) as tx:
+        account = tx.account(population)
+        opened = tx.state.streams.get(identity)
+        if opened is None:
+            if cost is not None:
+                check_affordable(account, cost)
+            return None
+        check_going(opened)
+        nights = {name: tx.state.nights[name] for name in opened.nights.values()}
+        settled = {name: night for name, night in nights.items() if night.committed}
+        pending = [name for name in nights if name not in settled]
+        if key not in opened.nights and len(nights) >= opened.horizon and not pending:
+            raise horizon_reached(opened)
+        tonight, last = opened.nights.get(key, ""), next(reversed(settled), None)
+        return StreamStatus(
+            stream=shown_stream(tx, identity),
+            run_key=key,
+            version=version_of(tx, opened),
+            digests=tuple(night.digest or "" for night in settled.values()),
+            totals=tuple(night.total for night in settled.values()),
+            last=None if last is None else stored_night(tx, last),
+            tonight=stored_night(tx, tonight) if tonight in settled else None,
+            unfinished=_reservation(nights[pending[0]], pending[0], (), resumed=True)
+            if pending
+            else None,
+        )

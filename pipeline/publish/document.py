@@ -13,7 +13,7 @@ from pipeline import __version__
 from pipeline.datasets import find_card, shown_as
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
 from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.ledger import PopulationRow, Reservation
+from pipeline.ledger import Account, Reservation
 from pipeline.mean import Chunks, Release, mean, person_records
 from pipeline.mean.observed import as_values
 from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
@@ -149,7 +149,7 @@ def _charged(held: Reservation, public: Public) -> str:
     return f"{held.cost}: it protects people, so it pays for all images of one, at most {images}"
 
 
-def account_part(row: PopulationRow, charged: Budget) -> dict[str, Any]:
+def account_part(row: Account, charged: Budget) -> dict[str, Any]:
     """Return the account right after a charge, in the parameter of its definition."""
     budgets = {"charged": charged, "total": row.budget, "spent": row.spent, "left": row.left}
     return {

@@ -16,7 +16,14 @@ import numpy as np
 from pipeline.datasets import ImageSource, find_card, shown_as
 from pipeline.descriptors import domain_of, require_made_for
 from pipeline.errors import ConfigError, LedgerError, MismatchError
-from pipeline.ledger import Ledger, Standing, Stream, standing, stored_nights, stream_named
+from pipeline.ledger import (
+    Ledger,
+    StreamAccount,
+    StreamStatus,
+    stored_nights,
+    stream_named,
+    stream_status,
+)
 from pipeline.publish.arrivals import Arrivals
 from pipeline.publish.config import ReleaseConfig, check_new_stream
 from pipeline.publish.document import Public
@@ -42,13 +49,13 @@ EARLY = timedelta(minutes=1)
 """How much before its planned time a run may start, as clocks of two machines differ."""
 
 
-def ground_of(known: Public | Stream) -> Ground:
+def ground_of(known: Public | StreamAccount) -> Ground:
     """Return what all classes of a stream stand on."""
     query = known.query() if isinstance(known, Public) else known.query
     return read_stream(json.loads(query))
 
 
-def how_far(config: ReleaseConfig, ledger: Ledger) -> Standing | None:
+def how_far(config: ReleaseConfig, ledger: Ledger) -> StreamStatus | None:
     """Return how far the stream of a config is, None before it was opened.
 
     What the ledger would refuse for want of budget or nights is refused at once: for use before
@@ -67,7 +74,7 @@ def how_far(config: ReleaseConfig, ledger: Ledger) -> Standing | None:
     """
     assert config.stream is not None
     cost = None if config.stream.follows else config.charge
-    now = standing(ledger, config.population, config.name, str(config.run_key), cost=cost)
+    now = stream_status(ledger, config.population, config.name, str(config.run_key), cost=cost)
     if now is None:
         check_new_stream(config)
     elif not now.tonight:
@@ -75,7 +82,7 @@ def how_far(config: ReleaseConfig, ledger: Ledger) -> Standing | None:
     return now
 
 
-def check_due(config: ReleaseConfig, now: Standing | None) -> None:
+def check_due(config: ReleaseConfig, now: StreamStatus | None) -> None:
     """Raise unless a night that is new was planned for today (UTC) or before.
 
     Nights go forward, so one that is named by a later day would be the last until then. A run that
@@ -107,7 +114,9 @@ def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
             )
 
 
-def public_of(config: ReleaseConfig, source: ImageSource | None, now: Standing | None) -> Public:
+def public_of(
+    config: ReleaseConfig, source: ImageSource | None, now: StreamStatus | None
+) -> Public:
     """Return what is known of the images, of a night without any from those before it."""
     card = find_card(config.dataset)
     require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
@@ -158,8 +167,8 @@ def check_account(config: ReleaseConfig, ledger: Ledger, *, planned: bool = Fals
 def earlier(
     public: Public,
     ledger: Ledger,
-    account: Stream,
-    now: Standing,
+    account: StreamAccount,
+    now: StreamStatus,
     ground: Ground,
     sums: Sums | None,
     lying: Arrivals,
@@ -214,7 +223,9 @@ def earlier(
     return histories, private
 
 
-def last_sums(ledger: Ledger, account: Stream, now: Standing, ground: Ground) -> Sums | None:
+def last_sums(
+    ledger: Ledger, account: StreamAccount, now: StreamStatus, ground: Ground
+) -> Sums | None:
     """Return what the file of the last night that is settled holds, None where that is lost."""
     if not now.totals:
         return None
@@ -261,7 +272,7 @@ def _followed(public: Public, ledger: Ledger) -> Mapping[str, Estimate]:
     return means
 
 
-def _stream_before(public: Public, ledger: Ledger) -> Stream | None:
+def _stream_before(public: Public, ledger: Ledger) -> StreamAccount | None:
     told = public.config.stream
     if told is None or told.follows is None:
         return None
@@ -274,5 +285,5 @@ def _stream_before(public: Public, ledger: Ledger) -> Stream | None:
     return found
 
 
-def _documents(ledger: Ledger, account: Stream) -> Any:
+def _documents(ledger: Ledger, account: StreamAccount) -> Any:
     return (json.loads(night.result) for night in stored_nights(ledger, account))

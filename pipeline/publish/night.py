@@ -36,14 +36,14 @@ from pipeline.errors import CovdpError, EmptyError
 from pipeline.ledger import (
     Ledger,
     NightReservation,
-    Standing,
     StoredNight,
-    Stream,
+    StreamAccount,
+    StreamStatus,
     commit_night,
     entered_on,
     open_stream,
     reserve_night,
-    standing,
+    stream_status,
 )
 from pipeline.publish.arrivals import Arrivals, arrivals, nobody
 from pipeline.publish.config import ReleaseConfig
@@ -75,7 +75,7 @@ class Work:
 
     Attributes
     ----------
-    ledger, account : Ledger, Stream
+    ledger, account : Ledger, StreamAccount
         Who pays, and the stream that is charged.
     public : Public
         Its numbers of units are not known yet.
@@ -86,7 +86,7 @@ class Work:
     """
 
     ledger: Ledger
-    account: Stream
+    account: StreamAccount
     public: Public
     ground: Ground
     source: ImageSource | None
@@ -121,17 +121,17 @@ def settle_night(
 
 
 def _work(
-    config: ReleaseConfig, ledger: Ledger, source: ImageSource | None, now: Standing | None
+    config: ReleaseConfig, ledger: Ledger, source: ImageSource | None, now: StreamStatus | None
 ) -> Work:
     """Return what the steps share; the stream is opened, and paid, if it was not."""
     public = public_of(config, source, now)
     return Work(ledger, _account(public, ledger, now), public, ground_of(public), source)
 
 
-def _known(work: Work) -> Standing:
+def _known(work: Work) -> StreamStatus:
     """Return how far a stream is that was opened."""
     config = work.public.config
-    found = standing(work.ledger, config.population, config.name, str(config.run_key))
+    found = stream_status(work.ledger, config.population, config.name, str(config.run_key))
     assert found is not None
     return found
 
@@ -148,7 +148,7 @@ def _opened(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSource | 
     return source
 
 
-def _account(public: Public, ledger: Ledger, now: Standing | None) -> Stream:
+def _account(public: Public, ledger: Ledger, now: StreamStatus | None) -> StreamAccount:
     """Return the stream, opened now if it was not; what can fail in public fails before that."""
     config, told = public.config, public.config.stream
     assert told is not None
@@ -184,7 +184,7 @@ def _rehearse(public: Public) -> None:
             return
 
 
-def _settled(work: Work, now: Standing, place: Place) -> bytes | None:
+def _settled(work: Work, now: StreamStatus, place: Place) -> bytes | None:
     """Return the document of a night, from what lies there; None where another one overtook it."""
     if (done := _going_on(work, now)) is not None:
         return done
@@ -203,7 +203,7 @@ def _settled(work: Work, now: Standing, place: Place) -> bytes | None:
     return content
 
 
-def _going_on(work: Work, now: Standing) -> bytes | None:
+def _going_on(work: Work, now: StreamStatus) -> bytes | None:
     """Return the document of a night that is stored, or reserved with its sums in their file."""
     if now.tonight:
         return now.tonight.result
@@ -215,7 +215,7 @@ def _going_on(work: Work, now: Standing) -> bytes | None:
 
 
 def _reserved(
-    work: Work, now: Standing, place: Place
+    work: Work, now: StreamStatus, place: Place
 ) -> tuple[Rest, NDArray[np.bool_], Sums, NightReservation | StoredNight | None]:
     """Claim the units of a night, and write its sums; all of it rests on `now`.
 
@@ -261,7 +261,7 @@ def _lying(work: Work, source: ImageSource | None, place: Place) -> Arrivals:
 
 def _added(
     work: Work,
-    now: Standing,
+    now: StreamStatus,
     before: Sums | None,
     lying: Arrivals,
     entered: tuple[int | None, ...],

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.inference import mean_certainty
-from pipeline.ledger import NightReservation
-from pipeline.ledger import Stream as Account
+from pipeline.ledger import NightReservation, StreamAccount
 from pipeline.privacy import GDP, privacy_statement
 from pipeline.publish.document import Public, account_part
 from pipeline.publish.transcript import ClassHistory, estimate_row, night_row, stands_on
@@ -32,7 +31,7 @@ KNOWN = (
 
 
 def make_night(
-    public: Public, account: Account, held: NightReservation, classes: Sequence[ClassHistory]
+    public: Public, account: StreamAccount, held: NightReservation, classes: Sequence[ClassHistory]
 ) -> dict[str, Any]:
     """Return the document of the last night of some histories as JSON values."""
     stream = classes[0].stream
@@ -106,7 +105,7 @@ def _window(found: ClassHistory, nights: int) -> dict[str, Any] | None:
 
 
 def _statement(
-    public: Public, account: Account, held: NightReservation, classes: Sequence[ClassHistory]
+    public: Public, account: StreamAccount, held: NightReservation, classes: Sequence[ClassHistory]
 ) -> list[list[str]]:
     """Return titles and texts: what one unit pays, for how long, and what everybody may know."""
     config, unit = public.config, public.config.unit

@@ -21,7 +21,7 @@ from pipeline.datasets.reading import Rows
 from pipeline.datasets.stamps import stamps_of
 from pipeline.errors import OutputError
 from pipeline.files import atomic_path, open_regular, private_folder
-from pipeline.ledger import Ledger, Stream
+from pipeline.ledger import Ledger, StreamAccount
 from pipeline.publish.sums import SEAL, seal, sums_folder
 
 BYTES = 16
@@ -57,7 +57,7 @@ def rest_of(
     source: ImageSource | None,
     splits: Splits,
     ledger: Ledger,
-    stream: Stream,
+    stream: StreamAccount,
     *,
     everything: bool,
 ) -> Rest:
@@ -74,7 +74,7 @@ def rest_of(
     return Rest(source, new)
 
 
-def write_seen(ledger: Ledger, stream: Stream, stamps: frozenset[bytes]) -> None:
+def write_seen(ledger: Ledger, stream: StreamAccount, stamps: frozenset[bytes]) -> None:
     """Keep what the files are known by that a night has read, once it is settled.
 
     A list that cannot be written is none: the night is settled, and is not to fail for it.
@@ -86,7 +86,7 @@ def write_seen(ledger: Ledger, stream: Stream, stamps: frozenset[bytes]) -> None
             temporary.write_bytes(seal(ledger, content, PURPOSE) + content)
 
 
-def _read_seen(ledger: Ledger, stream: Stream) -> frozenset[bytes]:
+def _read_seen(ledger: Ledger, stream: StreamAccount) -> frozenset[bytes]:
     """Return the list, empty where there is none of this stream that is whole."""
     try:
         with open_regular(sums_folder(ledger, stream) / NAME) as file:

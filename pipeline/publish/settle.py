@@ -22,7 +22,7 @@ from pipeline.arrays import FloatArray
 from pipeline.datasets import ImageSource, fetch, find_card, open_fetched
 from pipeline.descriptors import describe, domain_of, require_made_for
 from pipeline.errors import ImageError, MismatchError
-from pipeline.ledger import Ledger, Stored, standing
+from pipeline.ledger import Ledger, Stored, stream_status
 from pipeline.publish.config import ReleaseConfig, check_sizes
 from pipeline.publish.document import Public, make_document, private_part, serialised
 from pipeline.publish.kept import kept
@@ -88,7 +88,7 @@ def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> 
     night of a stream is one for ever, whenever it was settled.
     """
     if config.stream is not None:
-        now = standing(ledger, config.population, config.name, str(config.run_key))
+        now = stream_status(ledger, config.population, config.name, str(config.run_key))
         return now is not None and now.tonight is not None
     queries = ledger.stored_since(config.population, str(config.run_key), planned)
     return any(_name(query) == config.name for query in queries)

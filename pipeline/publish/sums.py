@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.files import atomic_path, private_folder
-from pipeline.ledger import Ledger, Standing, Stream
+from pipeline.ledger import Ledger, StreamAccount, StreamStatus
 from pipeline.publish.rows import (
     Kept,
     nights_of,
@@ -80,12 +80,14 @@ class Sums:
         return "Sums(…)"
 
 
-def sums_folder(ledger: Ledger, stream: Stream) -> Path:
+def sums_folder(ledger: Ledger, stream: StreamAccount) -> Path:
     """Return the folder of a stream's files; nothing is made yet."""
     return ledger.beside("nights") / stream.identity[:32]
 
 
-def write_sums(ledger: Ledger, stream: Stream, now: Standing, total: str, sums: Sums) -> None:
+def write_sums(
+    ledger: Ledger, stream: StreamAccount, now: StreamStatus, total: str, sums: Sums
+) -> None:
     """Write the file of the night after all that are settled; `total` is of its units."""
     folder = private_folder(sums_folder(ledger, stream).parent) / stream.identity[:32]
     private_folder(folder)
@@ -98,7 +100,7 @@ def write_sums(ledger: Ledger, stream: Stream, now: Standing, total: str, sums: 
 
 
 def read_sums(
-    ledger: Ledger, stream: Stream, now: Standing, ground: Ground, night: int, total: str
+    ledger: Ledger, stream: StreamAccount, now: StreamStatus, ground: Ground, night: int, total: str
 ) -> Sums | None:
     """Return what the file of a night holds, or None where there is none that belongs to it."""
     path = _file(ledger, sums_folder(ledger, stream), night, total)
@@ -124,7 +126,7 @@ def read_sums(
     return Sums(histories, after, tuple(told["units"] for told in head["classes"]), kept)
 
 
-def forget_sums(ledger: Ledger, stream: Stream, night: int) -> None:
+def forget_sums(ledger: Ledger, stream: StreamAccount, night: int) -> None:
     """Remove the files of nights before the one before `night`, which nobody needs again."""
     for path in sums_folder(ledger, stream).glob("*.sums"):
         number = path.name.partition("-")[0]
@@ -136,7 +138,7 @@ def _file(ledger: Ledger, folder: Path, night: int, total: str) -> Path:
     return folder / f"{night}-{seal(ledger, total.encode()).hex()[:16]}.sums"
 
 
-def _known(stream: Stream, now: Standing, before: int, total: str) -> dict[str, Any]:
+def _known(stream: StreamAccount, now: StreamStatus, before: int, total: str) -> dict[str, Any]:
     """Return what the file of the night after the first `before` belongs to."""
     chain = hashlib.sha256()
     for digest, units in itertools.islice(zip(now.digests, now.totals, strict=True), before):

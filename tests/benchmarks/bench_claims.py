@@ -11,12 +11,12 @@ import numpy as np
 from pipeline.ledger import (
     Ledger,
     NightReservation,
-    Stream,
+    StreamAccount,
     commit_night,
     init_ledger,
     open_stream,
     reserve_night,
-    standing,
+    stream_status,
 )
 from pipeline.privacy import GDP
 from tests.benchmarks.bench_stream import UNITS, day, write_nights
@@ -49,10 +49,10 @@ def run() -> list[dict[str, Any]]:
     return rows
 
 
-def settle(ledger: Ledger, stream: Stream, night: int, rng: np.random.Generator) -> float:
+def settle(ledger: Ledger, stream: StreamAccount, night: int, rng: np.random.Generator) -> float:
     """Claim new units, commit a night; return how long that takes."""
     units, labels = [rng.bytes(32) for _ in range(UNITS)], ["0 well"] * UNITS
-    now = standing(ledger, "ward-7", "nightly", day(night))
+    now = stream_status(ledger, "ward-7", "nightly", day(night))
     assert now is not None
     started, version = time.perf_counter(), now.version
     held = reserve_night(ledger, stream, day(night), units=units, labels=labels, version=version)

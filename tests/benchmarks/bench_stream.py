@@ -19,12 +19,12 @@ import numpy as np
 from PIL import Image
 from sqlalchemy import insert
 
-from pipeline.ledger import Ledger, Stream, init_ledger, schema, standing
+from pipeline.ledger import Ledger, StreamAccount, init_ledger, stream_status
 from pipeline.ledger.claims import HEAD, Claim, _row, sum_of
-from pipeline.ledger.journal import append
-from pipeline.ledger.marker import Marker, marker_path, move_marker
+from pipeline.ledger.database import CLAIMS, RESULTS
+from pipeline.ledger.journal import Marker, append, move_marker, path_beside
 from pipeline.ledger.streams import name_of
-from pipeline.ledger.writing import open_book
+from pipeline.ledger.transaction import transaction
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, settle_night
 from pipeline.publish.sums import Sums, read_sums, write_sums
@@ -118,7 +118,7 @@ def day(night: int) -> str:
 
 def age(ledger: Ledger, nights: int, rng: np.random.Generator) -> None:
     """Let a stream have had some nights, each like the last: claims, results, and their sums."""
-    before = standing(ledger, "ward-7", "nightly", day(nights))
+    before = stream_status(ledger, "ward-7", "nightly", day(nights))
     assert before is not None
     stream = before.stream
     known = len(before.digests)
@@ -126,7 +126,7 @@ def age(ledger: Ledger, nights: int, rng: np.random.Generator) -> None:
     sums = read_sums(ledger, stream, before, ground, known, before.totals[-1])
     assert sums is not None
     write_nights(ledger, stream, known, nights, rng)
-    now = standing(ledger, "ward-7", "nightly", day(nights))
+    now = stream_status(ledger, "ward-7", "nightly", day(nights))
     assert now is not None
     last = replace(now, digests=now.digests[:-1], totals=now.totals[:-1])
     write_sums(ledger, stream, last, now.totals[-1], aged(sums, nights))
@@ -152,16 +152,14 @@ def aged(sums: Sums, nights: int) -> Sums:
 
 
 def write_nights(
-    ledger: Ledger, stream: Stream, known: int, nights: int, rng: np.random.Generator
+    ledger: Ledger, stream: StreamAccount, known: int, nights: int, rng: np.random.Generator
 ) -> None:
     """Write nights after `known`, their claims and results, in one transaction."""
-    with open_book(ledger.database, ledger.key) as book:
+    with transaction(ledger.database, ledger.key) as book:
         opened = book.state.streams[stream.identity]
         scope, rows = opened.scope, len(book.journal.events)
         last = book.connection.execute(
-            schema.results.select().where(
-                schema.results.c.identity == list(opened.nights.values())[-1]
-            )
+            RESULTS.select().where(RESULTS.c.identity == list(opened.nights.values())[-1])
         ).one()
         events, results, owner = [], [], dict[bytes, tuple[int, str]]()
         for night in range(known + 1, nights + 1):
@@ -177,17 +175,15 @@ def write_nights(
             digest = hashlib.sha256(content).hexdigest()
             events.append({"kind": "result", **at, "identity": name, "digest": digest})
             results.append({"identity": name, "result": content})
-        book.connection.execute(insert(schema.results), results)
-        old = book.connection.execute(
-            schema.claims.select().where(schema.claims.c.scope == scope)
-        ).all()
+        book.connection.execute(insert(RESULTS), results)
+        old = book.connection.execute(CLAIMS.select().where(CLAIMS.c.scope == scope)).all()
         owner |= {row.unit: (row.night, row.label) for row in old}
         ring = [*sorted(owner), HEAD]
         claims = [Claim(unit, after, *owner[unit]) for unit, after in pairwise(ring)]
-        book.connection.execute(schema.claims.delete().where(schema.claims.c.scope == scope))
+        book.connection.execute(CLAIMS.delete().where(CLAIMS.c.scope == scope))
         book.connection.execute(
-            insert(schema.claims), [_row(ledger.key, scope, claim) for claim in claims]
+            insert(CLAIMS), [_row(ledger.key, scope, claim) for claim in claims]
         )
         journal = append(book.connection, ledger.key, book.journal, *events)
         end = Marker(len(journal.events), journal.mac)
-    move_marker(marker_path(ledger.database, ledger.key), end)
+    move_marker(path_beside(ledger.database, ledger.key), end)

@@ -1,62 +1,13 @@
-"""What the ledger takes and gives, as frozen records."""
+"""What the ledger takes and gives, as frozen records, and how they are written as JSON and text."""
 
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
 
-from pipeline.privacy.definitions import Budget
-
-
-@dataclass(frozen=True)
-class PopulationRow:
-    """The account of one population.
-
-    Attributes
-    ----------
-    population : str
-        Its declared name.
-    budget : Budget
-        All that it may ever spend; its class is the definition of the account.
-    spent : Budget or None
-        Composition of all charges, rounded up; None before the first.
-    left : Budget or None
-        Rounded down: one more release that costs exactly `left` is accepted. None when nothing is.
-    delta : float
-        δ at which the next three are stated.
-    epsilon_budget, epsilon_spent, epsilon_left : float
-        ε with (ε, δ)-DP for each of the above, rounded up; 0 for None. They do not add up, since
-        composition is not a sum in (ε, δ).
-    group : int or None
-        The most images of one person for whom `spent` holds: the least that any charge counted.
-        None where every charge was for whole persons, with any number of images. One for images
-        and one for persons add up, since each says what it costs a person; together they hold for
-        a person of at most as many images as the former counted.
-    releases : int
-        Number of charges.
-    unfinished : int
-        How many of them have no result: in progress, or crashed and waiting to be asked for again.
-    created : datetime
-        When the budget was first set, UTC.
-    latest : Budget or None
-        The latest charge; None before the first.
-    releases_left : int or None
-        How many more charges like the latest fit; None before the first.
-    """
-
-    population: str
-    budget: Budget
-    spent: Budget | None
-    left: Budget | None
-    delta: float
-    epsilon_budget: float
-    epsilon_spent: float
-    epsilon_left: float
-    group: int | None
-    releases: int
-    unfinished: int
-    created: datetime
-    latest: Budget | None
-    releases_left: int | None
+from pipeline.errors import LedgerError
+from pipeline.ledger.accounts import Account
+from pipeline.privacy.definitions import DEFINITIONS, Budget
 
 
 @dataclass(frozen=True)
@@ -71,7 +22,7 @@ class Reservation:
         What was paid.
     resumed : bool
         True when an earlier attempt paid and did not commit; this one pays nothing.
-    account : PopulationRow
+    account : Account
         The account right after this charge, however much later it is resumed. It holds budgets
         only, so it may be shown.
     identity : str
@@ -81,7 +32,7 @@ class Reservation:
     population: str
     cost: Budget
     resumed: bool
-    account: PopulationRow
+    account: Account
     identity: str = field(repr=False)
 
 
@@ -123,7 +74,7 @@ class Entry:
         Whose account.
     kind : str
         "budget": the total was set, raised or lowered; "charge": a release was paid for;
-        "stream": one was opened; "night": units entered one; "note": what else is to be known.
+        "stream": one was opened; "night": units entered one; "note": it was restored.
     text : str
         What happened, in one line.
     cost : Budget or None
@@ -147,7 +98,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Stream:
+class StreamAccount:
     """A stream of nights that was charged once.
 
     Attributes
@@ -168,7 +119,7 @@ class Stream:
         The planned date of the last of them; None before the first.
     unfinished : str or None
         That date where the last night has no result yet: it has to be finished first.
-    account : PopulationRow
+    account : Account
         The account right after the charge. It holds budgets only, so it may be shown.
     query : str
         What it was opened with.
@@ -186,7 +137,7 @@ class Stream:
     nights: int
     latest: str | None
     unfinished: str | None
-    account: PopulationRow
+    account: Account
     query: str = field(repr=False)
     scope: int = field(repr=False)
     identity: str = field(repr=False)
@@ -224,8 +175,8 @@ class NightReservation:
 
 
 @dataclass(frozen=True)
-class StoredNight:
-    """A night that is settled: what may be published, now and again.
+class StoredNight(Stored):
+    """A night that is settled: what may be published, now and again; `cost` is of the stream.
 
     Attributes
     ----------
@@ -235,30 +186,20 @@ class StoredNight:
         Its number in the stream.
     units : int
         How many units entered on it; public.
-    result : bytes
-        The released, private values, as they were committed.
-    result_digest : str
-        SHA-256 of `result`, hexadecimal: of noised values only, so it may be shown.
-    reserved, committed : datetime
-        When its units were claimed and when it was settled, UTC.
     """
 
     run_key: str
     night: int
     units: int
-    result: bytes = field(repr=False)
-    result_digest: str
-    reserved: datetime
-    committed: datetime
 
 
 @dataclass(frozen=True)
-class Standing:
+class StreamStatus:
     """How far a stream is, and its night of one planned date.
 
     Attributes
     ----------
-    stream : Stream
+    stream : StreamAccount
     run_key : str
         The planned date that was asked about.
     version : str
@@ -276,7 +217,7 @@ class Standing:
         The night that has to be finished before another is begun; its mask is empty.
     """
 
-    stream: Stream
+    stream: StreamAccount
     run_key: str
     version: str = field(repr=False)
     digests: tuple[str, ...]
@@ -296,3 +237,78 @@ class Standing:
             return "stored"
         held = self.unfinished
         return "reserved" if held is not None and held.run_key == self.run_key else "new"
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a result cost.
+
+    Attributes
+    ----------
+    cost : Budget
+        Of the release, or of its stream for all nights.
+    charged : bool
+        Whether the account was charged since.
+    settled : bool
+        Whether the result was stored since; if not, it had been released before.
+    of_stream : bool
+        Whether the result is of a night.
+    account : Account
+        As it is now.
+    """
+
+    cost: Budget
+    charged: bool
+    settled: bool
+    of_stream: bool
+    account: Account
+
+
+def damaged(fault: str) -> LedgerError:
+    """Return the error for what cannot be what the ledger wrote."""
+    return LedgerError(
+        f"the ledger is damaged: {fault}; restore it from a backup, a new one forgets"
+    )
+
+
+def budget_fields(budget: Budget) -> dict[str, Any]:
+    """Return `budget` as JSON values."""
+    return {"definition": budget.name, **asdict(budget)}
+
+
+def read_budget(fields: Mapping[str, Any]) -> Budget:
+    """Return the budget that `budget_fields` wrote."""
+    try:
+        rest = dict(fields)
+        return DEFINITIONS[rest.pop("definition")](**rest)
+    except (ValueError, KeyError, TypeError, OverflowError):
+        raise damaged("a budget cannot be read") from None
+
+
+def unit_fields(group: int | None, classes: int) -> dict[str, Any]:
+    """Return what a charge says of the unit it paid for."""
+    return {"unit": "person" if group is None else "image", "group": group, "classes": classes}
+
+
+def now() -> str:
+    """Return the time in UTC, to the second; for people to read, nothing is decided by it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def read_time(text: str) -> datetime:
+    """Return the time that `now` wrote, in UTC."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, TypeError, OverflowError):
+        raise damaged("a time cannot be read") from None
+
+
+def read_key(text: object) -> bytes:
+    """Return the 32 bytes of the key."""
+    try:
+        key = bytes.fromhex(str(text))
+    except ValueError:
+        key = b""
+    if len(key) != 32 or key.hex() != text:
+        raise damaged("its key cannot be read")
+    return key

@@ -1,0 +1,532 @@
+"""The ledger itself: make, open, digest, set a budget, reserve, commit, show, look back."""
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import Connection, insert, inspect, text
+
+from pipeline.errors import LedgerError
+from pipeline.ledger.accounts import Account, check_affordable, check_change
+from pipeline.ledger.database import (
+    JOURNAL,
+    META,
+    RESULTS,
+    TABLES,
+    TIMEOUT,
+    Database,
+    connect,
+    create_file,
+    locate,
+)
+from pipeline.ledger.journal import (
+    Event,
+    Marker,
+    append,
+    last_row,
+    move_marker,
+    path_beside,
+    read_journal,
+    read_marker,
+    restored_fault,
+    start_journal,
+)
+from pipeline.ledger.names import check_unlike, clean_name, clean_run_key
+from pipeline.ledger.records import (
+    Charge,
+    Entry,
+    Reservation,
+    Stored,
+    budget_fields,
+    damaged,
+    now,
+    read_key,
+    unit_fields,
+)
+from pipeline.ledger.state import State, StreamState, budget_event, replay
+from pipeline.ledger.transaction import Transaction, transaction
+from pipeline.privacy.composition import for_group_as_written, repeat_as_written
+from pipeline.privacy.definitions import ApproxDP, Budget
+from pipeline.privacy.profiles import epsilon_of
+
+DELTA = 1e-5
+"""δ at which ε is shown, unless the population has its own."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """An open ledger; `init_ledger` and `open_ledger` make one.
+
+    Whatever is asked, a database that fails is a `LedgerError`.
+
+    Attributes
+    ----------
+    database : Database
+        Where it is. Nothing stays open between calls, so a ledger may be pickled and forked.
+    key : bytes
+        Key of all digests and of the journal, 256 random bits.
+    """
+
+    database: Database
+    key: bytes = field(repr=False)
+
+    def digest(self, chunks: Iterable[bytes]) -> str:
+        """Return the HMAC-SHA256, in hexadecimal, of the content of one class.
+
+        It depends on the concatenation of `chunks` alone, not on where they are cut. Give what the
+        units are known by in ascending order and nothing else: a class is known again by them under
+        any name, in whatever order its images are read. For `reserve` only; not to be shown, see
+        the package's docstring.
+        """
+        return self._mac("content", chunks)
+
+    def person_key(self) -> bytes:
+        """Return the key under which persons are told apart: always the same, and not `key`."""
+        return bytes.fromhex(self._mac("person", []))
+
+    def beside(self, ending: str) -> Path:
+        """Return where what belongs to the ledger and not into it is kept: beside its marker."""
+        return path_beside(self.database, self.key, ending)
+
+    def set_budget(self, population: str, budget: Budget, *, delta: float | None = None) -> None:
+        """Open the account of a population, or change its total; each change leaves a line.
+
+        Parameters
+        ----------
+        population : str
+            Declared name of the people the budget belongs to.
+        budget : Budget
+            All that may ever be spent, in the definition that every charge will be in.
+        delta : float, optional
+            δ at which ε is shown. When left out: δ of an `ApproxDP` budget, else unchanged, else
+            1e-5.
+
+        Raises
+        ------
+        LedgerError
+            Another definition than before, or less than is spent.
+        PrivacyError
+            A definition that certifies no (ε, δ), or a δ below that of the budget.
+        """
+        population = clean_name("population", population)
+        if delta is None and isinstance(budget, ApproxDP):
+            delta = budget.delta
+        with self.transaction() as tx:
+            old = tx.state.account(population)
+            level = (old.delta if old else DELTA) if delta is None else delta
+            epsilon_of(budget, level)  # refuses what certifies nothing
+            line = f"{budget!r}, shown at δ = {level:g}"
+            if old is None:
+                check_unlike(population, tx.state.totals)
+                line = f"opened with {line}"
+            else:
+                check_change(old, budget)
+                if (budget, level) == (old.budget, old.delta):
+                    return
+                line = f"changed from {old.budget!r}, shown at δ = {old.delta:g}, to {line}"
+            tx.write(budget_event(population, budget, level, line))
+
+    def reserve(
+        self,
+        population: str,
+        query: str,
+        run_key: str,
+        *,
+        contents: Mapping[str, str],
+        cost: Budget,
+        group: int | None = 1,
+        classes: int = 1,
+    ) -> Reservation | Stored:
+        """Charge a release before its noise is drawn, once; or return it when it is there already.
+
+        A release is known by the first five arguments together. One that was charged is never
+        charged again, whatever was charged then: it comes back as `Stored` when it was committed,
+        else as a `Reservation` with `resumed`.
+
+        Parameters
+        ----------
+        population : str
+            Who pays; `set_budget` has opened its account.
+        query : str
+            All that the law of the result depends on except the data, in a canonical form such as
+            JSON with sorted keys.
+        run_key : str
+            Which run of the query, such as the scheduled date; a new key is a new release.
+        contents : mapping of str to str
+            For each class the `digest` of its content. Classes are disjoint and their labels
+            public.
+        cost : Budget
+            What the release costs where neighbours differ in one record: `parallel` over its
+            classes.
+        group : int or None
+            The most records of one person; None where one record is all that a person has in a
+            class. The account protects people, so it is charged for a group of that many.
+        classes : int
+            In how many classes a person may be, each with a record: what these cost together is
+            charged.
+
+        Raises
+        ------
+        BudgetError
+            Not enough left; the message says how much is.
+        LedgerError
+            No account, another definition, a content charged under another population, two classes
+            of the same content, or a database that fails. Nothing is charged, except that a
+            database failing at the very end may have kept the charge; asking again finds it.
+        """
+        population, run_key = clean_name("population", population), clean_run_key(run_key)
+        check_text("query", query)
+        check_contents(contents)
+        charged = charge_for(cost, group, classes)
+        cost_text = json.dumps(budget_fields(cost))
+        parts = [population, query, run_key, cost_text, sorted(contents.items())]
+        identity = self._mac("release", [json.dumps(parts).encode()])
+        with self.transaction() as tx:
+            if (again := tx.release(identity)) is not None:
+                return again
+            account = tx.account(population)
+            check_owner(tx.state, population, contents)
+            check_affordable(account, charged)
+            event: Event = {"kind": "charge", "at": now(), "population": population, "query": query}
+            event |= {"run_key": run_key, "contents": dict(contents), "identity": identity}
+            event |= {"cost": budget_fields(charged), **unit_fields(group, classes)}
+            tx = tx.write(event)
+            return Reservation(population, charged, False, tx.account(population), identity)
+
+    def check_charge(self, population: str, cost: Budget, run_key: str) -> None:
+        """Refuse at once what `reserve` would refuse for want of budget; nothing is charged.
+
+        For use before images are read; `cost` is what the account would pay. A population that
+        holds any release under this run key passes: it may be that one which is asked for again,
+        at no cost.
+
+        Raises
+        ------
+        BudgetError
+            Not enough left.
+        LedgerError
+            No account, or another definition.
+        """
+        population, run_key = clean_name("population", population), clean_run_key(run_key)
+        with self.transaction(write=False) as tx:
+            account = tx.account(population)
+            runs = {(one.population, one.run_key) for one in tx.state.releases.values()}
+            if (population, run_key) not in runs:
+                check_affordable(account, cost)
+
+    def stored_since(self, population: str, run_key: str, since: datetime) -> tuple[str, ...]:
+        """Return the queries of a run whose results are stored, paid at `since` or later."""
+        name, key = clean_name("population", population), clean_run_key(run_key)
+        with self.transaction(write=False) as tx:
+            return tuple(
+                one.query
+                for one in tx.state.releases.values()
+                if (one.population, one.run_key) == (name, key)
+                and one.committed is not None
+                and one.reserved >= since
+            )
+
+    def releases_left(self, population: str, cost: Budget) -> int:
+        """Return how many more releases are accepted when each is charged `cost`.
+
+        No account, or one in another definition, is a `LedgerError`.
+        """
+        population = clean_name("population", population)
+        with self.transaction(write=False) as tx:
+            return tx.account(population).lasts(cost)
+
+    def commit(self, reservation: Reservation, result: bytes) -> Stored:
+        """Store `result` as the one result of a reservation, and return what may be published.
+
+        The first commit wins: when another attempt of the same release came first, its result is
+        returned, and `result` is discarded. So publish `Stored.result`, never the argument.
+
+        Raises
+        ------
+        LedgerError
+            The ledger does not know the reservation, or the database fails: publish nothing and
+            ask `reserve` again.
+        """
+        with self.transaction() as tx:
+            stored = tx.release(reservation.identity)
+            if isinstance(stored, Reservation):
+                stored = tx.commit(reservation.identity, result).release(reservation.identity)
+        if not isinstance(stored, Stored):
+            raise LedgerError(
+                f"{self.database.place} does not know this reservation, so nothing may be "
+                "published; reserve again"
+            )
+        return stored
+
+    def show(self, population: str | None = None) -> tuple[Account, ...]:
+        """Return the account of one population, which must be there, or all in order of name."""
+        with self.transaction(write=False) as tx:
+            names = _populations(tx, population)
+            accounts = [tx.state.account(name) for name in names]
+        return tuple(account for account in accounts if account)
+
+    def history(self, population: str | None = None) -> tuple[Entry, ...]:
+        """Return changes of budgets and charges, of one population or of all, oldest first."""
+        name = None if population is None else clean_name("population", population)
+        with self.transaction(write=False) as tx:
+            return tx.state.history(name)
+
+    def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
+        """Open a transaction in which the journal is verified; see `transaction`."""
+        return transaction(self.database, self.key, write=write)
+
+    def _mac(self, purpose: str, chunks: Iterable[bytes]) -> str:
+        """Return the HMAC of concatenated `chunks`, in hexadecimal; purposes never collide."""
+        code = hmac.new(self.key, f"{purpose}\0".encode(), "sha256")
+        for chunk in chunks:
+            code.update(chunk)
+        return code.hexdigest()
+
+
+FORMAT = "1"
+"""Layout of the tables; one of a later version is refused."""
+
+
+def init_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
+    """Create a ledger where there is none, and open it; one that is there stays as it is.
+
+    Any number of processes may do this at once: all get the same key.
+
+    Parameters
+    ----------
+    address : str or Path
+        Path of a SQLite file, made readable for its owner alone, or a URL such as
+        ``postgresql+psycopg://user@host/name`` of a database that exists.
+    timeout : float
+        Seconds to wait for a connection or a lock.
+
+    Raises
+    ------
+    LedgerError
+        An address that cannot be used, in one line.
+    """
+    database = locate(address, timeout)
+    create_file(database)
+    with connect(database) as connection:
+        if not inspect(connection).has_table(META.name):
+            _check_empty(connection, database)
+            key = secrets.token_bytes(32)
+            TABLES.create_all(connection, checkfirst=False)
+            rows = {"format": FORMAT, "key": key.hex()}
+            values = [{"name": name, "value": value} for name, value in rows.items()]
+            connection.execute(insert(META), values)
+            first = {"kind": "ledger", "at": now(), "format": FORMAT}
+            start_journal(connection, key, first)
+    return open_ledger(address, timeout=timeout)
+
+
+def _check_empty(connection: Connection, database: Database) -> None:
+    """Raise `LedgerError` where a new ledger might take the place of a damaged one."""
+    names = (JOURNAL.name, RESULTS.name)
+    held = any(inspect(connection).has_table(name) for name in names)
+    if held or (database.file and database.file.stat().st_size):
+        raise LedgerError(
+            f"{database.place} holds something already, but no ledger that can be read; restore "
+            "it from a backup, or choose another place with --ledger"
+        )
+    if database.file and (marker := path_beside(database, b"")).exists():
+        raise LedgerError(
+            f"{database.place} is gone, and a new one forgets what was spent: its marker is still "
+            f"at {marker}; restore the ledger from a backup, or choose another place with --ledger"
+        )
+
+
+def open_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
+    """Open a ledger that exists; never creates one, since a new ledger forgets what was spent.
+
+    Parameters and errors are those of `init_ledger`.
+    """
+    ledger = _locate_ledger(address, timeout)
+    ledger.history()  # every row is verified
+    return ledger
+
+
+def confirm_restored(address: str | Path, *, timeout: float = TIMEOUT) -> bool:
+    """Accept a ledger that its marker refuses, and write that into each account's history.
+
+    Nothing is charged or given back: what was spent after the backup is not known. For the same
+    reason all streams end, since units that were claimed on nights after it would be claimed again,
+    and a charge without a result pays for no other draw, as it may have got one.
+
+    Parameters and errors are those of `init_ledger`.
+
+    Returns
+    -------
+    bool
+        Whether there was anything to confirm.
+    """
+    ledger = _locate_ledger(address, timeout)
+    path = path_beside(ledger.database, ledger.key)
+    marker = read_marker(path)
+    with connect(ledger.database) as connection:
+        journal = read_journal(connection, ledger.key)
+        why = restored_fault(ledger.database, path, marker, journal)
+        if not why:
+            return False
+        line = f"confirmed as restored after row {len(journal.events)}"
+        line += f"; row {marker.number} had been written" if marker and marker.number else ""
+        events: list[Event] = [
+            {"kind": "restored", "at": now(), "population": name, "text": line}
+            for name in sorted(replay(journal.events).totals)
+        ]
+        if events:
+            append(connection, ledger.key, journal, *events)
+        end = Marker(*last_row(connection))
+    move_marker(path, end, back=True)
+    return True
+
+
+def _locate_ledger(address: str | Path, timeout: float) -> Ledger:
+    """Return a ledger that exists and is of this version's format; its journal is not read yet."""
+    database = locate(address, timeout)
+    with connect(database, write=False) as connection:
+        meta = dict(connection.execute(text("SELECT name, value FROM covdp_meta")).tuples().all())
+    key = read_key(meta.get("key"))
+    if meta.get("format") != FORMAT:
+        raise LedgerError(
+            f"{database.place} has format {meta.get('format')!r}, this version reads {FORMAT!r}; "
+            "open it with the version that wrote it"
+        )
+    return Ledger(database, key)
+
+
+def committed_results(
+    ledger: Ledger, population: str | None = None
+) -> dict[str, tuple[bytes, ...]]:
+    """Return the results of each population that has any, in the order in which they were paid.
+
+    Releases and nights of streams alike, those of streams that have ended too. Each is compared
+    with the digest that was committed.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    population : str, optional
+        One population only.
+
+    Raises
+    ------
+    LedgerError
+        No such population, a result that was changed or lost, or a database that fails.
+    """
+    with ledger.transaction(write=False) as tx:
+        names = _populations(tx, population)
+        state = tx.state
+        rows = [
+            (paid.number, paid.population, identity, paid.digest)
+            for identity, paid in state.releases.items()
+            if paid.digest is not None
+        ]
+        rows += [
+            (night.number, stream.population, identity, night.digest)
+            for stream in state.streams.values()
+            for identity in stream.nights.values()
+            if (night := state.nights.get(identity)) is not None and night.digest is not None
+        ]
+        results: dict[str, list[bytes]] = {}
+        for number, owner, identity, digest in sorted(rows):
+            if owner in names:
+                results.setdefault(owner, []).append(tx.result(identity, digest, number))
+    return {owner: tuple(contents) for owner, contents in results.items()}
+
+
+def _populations(tx: Transaction, population: str | None) -> list[str]:
+    """Return all populations in order of name, or the one asked for, which must be there."""
+    known = sorted(tx.state.totals)
+    if population is None:
+        return known
+    if (name := clean_name("population", population)) not in known:
+        raise LedgerError(
+            f"{tx.database.place} has no population {population!r}; "
+            f"it has {', '.join(map(repr, known)) or 'none'}"
+        )
+    return [name]
+
+
+def rows_written(ledger: Ledger) -> int:
+    """Return how many rows the journal has: what `charge_of` counts from."""
+    with ledger.transaction(write=False) as tx:
+        return len(tx.journal.events)
+
+
+def charge_of(ledger: Ledger, result: bytes, since: int) -> Charge:
+    """Return what a result cost, and whether that was paid after the first `since` rows.
+
+    By rows and not by clocks, which are set back.
+
+    Raises
+    ------
+    LedgerError
+        The result is not in the ledger, or the database fails.
+    """
+    digest = hashlib.sha256(result).hexdigest()
+    with ledger.transaction(write=False) as tx:
+        state, later = tx.state, tx.journal.events[since:]
+        settled = any(event.get("digest") == digest for event in later)
+        paid = next((paid for paid in state.releases.values() if paid.digest == digest), None)
+        nights = (
+            stream
+            for stream in state.streams.values()
+            for name in stream.nights.values()
+            if name in state.nights and state.nights[name].digest == digest
+        )
+        owner = paid or next(nights, None)
+        if owner is None:
+            raise damaged("a result that was just stored is not in it")
+        follows = isinstance(owner, StreamState) and owner.scope != owner.number  # paid by another
+        charged = owner.number > since and not follows
+        return Charge(owner.cost, charged, settled, paid is None, tx.account(owner.population))
+
+
+def charge_for(cost: Budget, group: int | None, classes: int) -> Budget:
+    """Return what an account pays: `cost`, for a group of records of a person, in some classes."""
+    of_one_class = for_group_as_written(cost, 1 if group is None else group)
+    return repeat_as_written(of_one_class, classes)
+
+
+def check_contents(contents: Mapping[str, str]) -> None:
+    """Raise `LedgerError` unless every class has a digest of its own."""
+    if not contents:
+        raise LedgerError("a release needs the content of a class, found none; give one or more")
+    owners: dict[str, str] = {}
+    for label, digest in contents.items():
+        check_text("class", label)
+        if not re.fullmatch("[0-9a-f]{64}", digest):
+            raise LedgerError(
+                f"the content of class {label!r} is not a digest of this ledger; use Ledger.digest"
+            )
+        if digest in owners:
+            raise LedgerError(
+                f"classes {owners[digest]!r} and {label!r} hold the same images, so they are not "
+                "disjoint; leave one out"
+            )
+        owners[digest] = label
+
+
+def check_text(what: str, value: str) -> None:
+    """Raise `LedgerError` unless `value` is text on one line."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise LedgerError(f"a {what} must be text on one line, found {value!r:.60}; name it")
+
+
+def check_owner(state: State, population: str, contents: Mapping[str, str]) -> None:
+    """Raise `LedgerError` when one of the contents was charged under another population."""
+    for label, digest in contents.items():
+        owner = state.owners.get(digest, population)
+        if owner != population:
+            raise LedgerError(
+                f"the images of class {label!r} have been charged under population {owner!r} "
+                f"before, found {population!r}; people have one budget: use {owner!r}"
+            )

@@ -1,28 +1,21 @@
 """Figures: plain functions from a table of results to a chart.
 
-    style     colours, axes, the `Figure` record, the page's script
-    curves    error or time against budget or size: scales, panels and captions are its parts
-    bars      the bound and its tightness, time per step
-    printed   what a paper prints, and ours
-    matrices  a released mean as correlations
-    accuracies what classifiers from private means tell right
-    outlines  closed outlines, private and true
-    timelines what was read of released means, run after run, with bands
-    montage   sample tiles of public images
+    style      colours, numbers and lists in words, the `Figure` record, the page's script
+    axes       scales, panels, colours and shapes of series
+    curves     error or time against budget or size, with captions computed from what is shown
+    bars       the bound and its tightness, time per step; what a paper prints, and ours
+    timelines  what was read of released means, run after run, with bands; accuracies by budget
+    pictures   released means as correlations, outlines, sample tiles of public images
 
 Each chart is a static SVG and the Vega-Lite specification of the same picture. Next on the path:
 `pipeline.report`.
 """
 
-from pipeline.figures.accuracies import accuracies
-from pipeline.figures.bars import bars, steps, tightness
-from pipeline.figures.curves import curves
-from pipeline.figures.matrices import matrices
-from pipeline.figures.montage import montage
-from pipeline.figures.outlines import outlines
-from pipeline.figures.panels import class_titles
-from pipeline.figures.printed import printed_numbers
+from pipeline.figures.bars import bars, printed_numbers, steps, tightness
+from pipeline.figures.curves import class_titles, curves
+from pipeline.figures.pictures import matrices, montage, outlines
 from pipeline.figures.style import (
+    DEFINITIONS,
     PALETTE,
     Figure,
     digits,
@@ -31,10 +24,11 @@ from pipeline.figures.style import (
     number,
     own_ids,
 )
-from pipeline.figures.timelines import Scale, comparison, timeline
+from pipeline.figures.timelines import Scale, accuracies, comparison, timeline
 from pipeline.privacy import letter
 
 __all__ = [
+    "DEFINITIONS",
     "PALETTE",
     "Figure",
     "Scale",

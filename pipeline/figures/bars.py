@@ -1,9 +1,16 @@
-"""Bars: one number for each of a few things, each read off at its end."""
+"""Bars, one number for each of a few things; printed numbers beside ours, two marks a line."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from pipeline.figures.style import INK, PALETTE, Figure, finish, number
+import numpy as np
+
+from pipeline.figures.axes import Axis, broken, position
+from pipeline.figures.style import INK, PALETTE, Figure, alt, finish, number
 from pipeline.results import RunRecord, Table
+
+PAPER, OURS = "Paper", "Ours"
 
 
 def bars(
@@ -34,8 +41,6 @@ def bars(
     caption : str
         What the marks stand for.
     """
-    import altair as alt
-
     if not len(labels):
         return None
     texts = [number(value) for value in values] if texts is None else texts
@@ -101,4 +106,57 @@ def steps(record: RunRecord) -> Figure | None:
         axis="seconds",
         texts=[f"{number(seconds)} s" for _, seconds in record.steps],
         caption=f"Wall-clock time; {number(sum(s for _, s in record.steps))} s in all.",
+    )
+
+
+def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Draw printed numbers and ours as two marks on a line.
+
+    Parameters
+    ----------
+    lines : sequence of mapping
+        ``quantity``, ``unit`` ("s" for seconds, "" for none), and the numbers ``paper`` and
+        ``ours``, NaN where it was not run.
+
+    Returns
+    -------
+    Figure or None
+        None when there is no line, and when units differ: they have no axis in common.
+    """
+    if len({line["unit"] for line in lines}) != 1:
+        return None
+    records = [
+        {"quantity": line["quantity"], "whose": whose, "value": float(line[whose.lower()])}
+        for line in lines
+        for whose in (PAPER, OURS)
+        if math.isfinite(line[whose.lower()])
+    ]
+    unit, names = str(lines[0]["unit"]), [str(line["quantity"]) for line in lines]
+    axis = Axis("", seconds=True) if unit == "s" else Axis(unit)
+    along = position(axis, np.array([record["value"] for record in records]), along=False)
+    base = alt.Chart().encode(
+        alt.X("value:Q", **{**along, "title": along["title"] or None}),
+        alt.Y("quantity:N", sort=names, title=None).axis(
+            domain=False, ticks=False, grid=True, labelPadding=8, labelExpr=broken(names, names, 34)
+        ),
+    )
+    line = base.mark_line(color=INK, strokeWidth=1.2).encode(detail="quantity:N")
+    whose = [PAPER, OURS]
+    marks = base.mark_point(filled=True, size=90, opacity=1).encode(
+        alt.Color("whose:N", scale=alt.Scale(domain=whose, range=[PALETTE[1], PALETTE[0]])),
+        alt.Shape("whose:N", scale=alt.Scale(domain=whose, range=["diamond", "circle"])),
+        tooltip=["quantity:N", "whose:N", alt.Tooltip("value:Q", format=".3~g")],
+    )
+    chart = alt.layer(line, marks, data=alt.InlineData(values=records))
+    told = "; ".join(
+        f"{line['quantity']}: {number(line['paper'])} in the paper, {number(line['ours'])} here"
+        for line in lines
+    )
+    return finish(
+        chart.properties(width=560, height={"step": 38}),
+        name="printed",
+        title="Printed numbers and ours",
+        alt=f"Numbers that the paper prints and ours. {told}.",
+        caption="Diamond: as printed in the paper. Dot: the same quantity here.",
+        legend=(PAPER, OURS),
     )

@@ -11,10 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.figures.captions import FOOT, GROWING, budgets, caption, distances, is_alone, letters
-from pipeline.figures.panels import broken, header, into_panels, layout
-from pipeline.figures.scales import Axis, position
-from pipeline.figures.style import INK, PALETTE, SHAPES, Figure, finish, listing
+from pipeline.figures.axes import Axis, broken, header, in_order, layout, look, position, tips
+from pipeline.figures.style import DEFINITIONS, INK, Figure, alt, finish, listing, number
+from pipeline.privacy import letter
 from pipeline.results import Table, summarise, unique
 
 Band = Literal["se", "2se", "2sd"]
@@ -32,6 +31,17 @@ MEASURED: Mapping[str, Axis] = {
     "auc": Axis("area under the ROC curve", linear=True, cut=True),
 }
 """What may go up, beside the error."""
+NAMED, SHOWN = ("panel:N", "series:N"), ("mean", "low", "high", "expected")
+"""What a tooltip tells of a mark: whose it is, and numbers."""
+BANDS: Mapping[str, str] = {
+    "se": "one standard error",
+    "2se": "two standard errors",
+    "2sd": "two standard deviations",
+}
+GROWING = ("n", "night")
+"""Where they lie along x, the number of records is another at each point."""
+FOOT = 1 / 20
+"""A band ends at this share of its mean: a logarithmic axis has no zero."""
 
 
 def curves(
@@ -114,22 +124,21 @@ def _lines(
     table: Table, names: Sequence[str], x: str, along: Axis, measured: Axis, across: int
 ) -> Any:
     """Return the faceted chart of curves, `across` panels in a row (0: as they fit)."""
-    import altair as alt
-
     picked = alt.selection_point(fields=["series"], bind="legend")
     span = np.concatenate([table["low"], table["high"]])
     base = alt.Chart().encode(
         alt.X("x:Q", **position(along, table[x], along=True)),
         opacity=alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12)),
     )
-    color, shape = _look(table, names)
+    drawn = set(table["series"])
+    color, shape = look("series", in_order(names), [name for name in names if name in drawn])
     up = position(measured, span, along=False)
     area = base.mark_area(fillOpacity=0.18, clip=True).encode(
         alt.Y("low:Q", title=up["title"]), alt.Y2("high"), color
     )
     line = base.mark_line(strokeWidth=2, clip=True).encode(alt.Y("mean:Q", **up), color)
     dots = base.mark_point(filled=True, size=42).encode(
-        alt.Y("mean:Q", **up), color, shape, tooltip=_tooltip("x")
+        alt.Y("mean:Q", **up), color, shape, tooltip=[*NAMED, *tips("x", *SHOWN), "count:Q"]
     )
     theory = base.mark_line(
         strokeDash=[4, 3], strokeWidth=1.2, strokeOpacity=0.8, color=INK, clip=True
@@ -141,8 +150,6 @@ def _lines(
 
 def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
     """Return the faceted chart of one budget: a mark a series, with its band along x."""
-    import altair as alt
-
     drawn = [name for name in names if name in set(table["series"])]
     span = np.concatenate([table["low"], table["high"]])
     base = alt.Chart().encode(
@@ -151,12 +158,12 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
         )
     )
     along = position(measured, span, along=False)
-    color, shape = (channel.legend(None) for channel in _look(table, names))
+    color, shape = look("series", in_order(names), ())
     stroke = base.mark_rule(strokeWidth=2).encode(
         alt.X("low:Q", title=along["title"]), alt.X2("high"), color
     )
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(
-        alt.X("mean:Q", **along), color, shape, tooltip=_tooltip()
+        alt.X("mean:Q", **along), color, shape, tooltip=[*NAMED, *tips(*SHOWN), "count:Q"]
     )
     theory = base.mark_tick(color=INK, thickness=1.2, height=18).encode(alt.X("expected:Q"))
     layers = alt.layer(stroke, theory.properties(name="theory"), dots)
@@ -167,32 +174,8 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
     )
 
 
-def _look(table: Table, names: Sequence[str]) -> tuple[Any, Any]:
-    """Return colour and shape of each series, the same whichever of them are drawn."""
-    import altair as alt
-
-    drawn = set(table["series"])
-    legend = alt.Legend(values=[name for name in names if name in drawn])
-    colours = [PALETTE[place % len(PALETTE)] for place in range(len(names))]
-    shapes = [SHAPES[place % len(SHAPES)] for place in range(len(names))]
-    return (
-        alt.Color("series:N", legend=legend, scale=alt.Scale(domain=names, range=colours)),
-        alt.Shape("series:N", legend=legend, scale=alt.Scale(domain=names, range=shapes)),
-    )
-
-
-def _tooltip(*first: str) -> list[Any]:
-    import altair as alt
-
-    numbers = (*first, "mean", "low", "high", "expected")
-    shown = [alt.Tooltip(f"{name}:Q", format=".3~g") for name in numbers]
-    return ["panel:N", "series:N", *shown, "count:Q"]
-
-
 def _facets(layers: Any, table: Table, x: NDArray[np.float64], columns: int, width: int) -> Any:
     """Return one copy of the layers a panel, with the points that are drawn."""
-    import altair as alt
-
     titles = unique(table["panel"])[0]
     numbers = {"x": x} | {name: table[name] for name in ("mean", "low", "high", "count")}
     drawn = {"panel": table["panel"], "series": table["series"], **numbers}
@@ -213,3 +196,138 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return value
     return float(f"{value:.7g}") if np.isfinite(value) else None
+
+
+def into_panels(
+    table: Table, panels: Sequence[str], groups: Mapping[str, str], *, sizes: bool
+) -> tuple[Table, int]:
+    """Return the table with a column ``panel``, and the panels in a row (0: as they fit).
+
+    Parameters
+    ----------
+    table : table
+        As `summarise` returns it, one row a point.
+    panels : sequence of {"class", "panel", "budget"}
+        What tells one panel from another, the rows of the figure first and its columns last.
+    groups : mapping of str to str
+        The group of each series, for "panel".
+    sizes : bool
+        Whether the title of a class says how many records it has.
+    """
+    columns = {
+        "class": class_titles(table) if sizes else table["class_name"],
+        "panel": [groups.get(name, "") for name in table["series"]],
+        "budget": [
+            f"{letter(definition)} = {number(budget)}"
+            for definition, budget in zip(table["definition"], table["budget"], strict=True)
+        ],
+    }
+    parts = [np.array(columns[name], dtype=object) for name in panels]
+    codes = [unique(part)[1] for part in parts]
+    if codes:
+        order = np.lexsort(codes[::-1])
+        table = {name: column[order] for name, column in table.items()}
+        parts = [part[order] for part in parts]
+    titles = [", ".join(filter(None, words)) for words in zip(*parts, strict=True)]
+    table["panel"] = np.array(titles or [""] * len(table["count"]), dtype=object)
+    return table, min(len(set(codes[-1])), 4) if len(codes) > 1 else 0
+
+
+def class_titles(table: Table) -> NDArray[Any]:
+    """Return the title of each row's class, with its number of records where classes differ in it.
+
+    The number is left out where the class is called by it, where all classes share it, and where it
+    is another in each series, or night by night.
+    """
+    labels = unique(table["label"])[0]
+    shared = len(labels) > 1 and len(set(table["n"])) == 1
+    several = any(len(set(table["n"][table["label"] == label])) > 1 for label in labels)
+    plain = shared or several or bool(np.any(table.get("night", 0)))
+    titles = [
+        name if plain or "n = " in name else f"{name}, n = {n:,.0f}"
+        for name, n in zip(table["class_name"], table["n"], strict=True)
+    ]
+    return np.array(titles, dtype=object)
+
+
+def caption(table: Table, *, band: str, x: str, panels: tuple[str, ...], value: str) -> str:
+    """Return the caption of a chart of `table`, which has the columns of `curves`."""
+    alone = is_alone(table, x)
+    spread = listing([number(count) for count in sorted(set(table["count"]))])
+    sentences = [
+        f"{'Mark' if alone else 'Line'}: mean of {spread} repetitions.",
+        _band_words(table, band, "Line" if alone else "Band"),
+        _theory(table, "Upright stroke" if alone else "Thin dashes"),
+        "" if alone or x == "budget" or "budget" in panels else f"Budget: {budgets(table)}.",
+        _definitions(table),
+        _distances(table) if value == "error" else "",
+        _sizes(table) if x not in GROWING else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def is_alone(table: Table, x: str) -> bool:
+    """Tell whether there is one budget only, so that nothing lies along the axis of budgets."""
+    return x == "budget" and len(set(table["budget"])) == 1
+
+
+def budgets(table: Table) -> str:
+    """Return the budgets of a table with their letters: "ε = 1 and μ = 1"."""
+    pairs = zip(table["definition"], table["budget"], strict=True)
+    return listing([f"{letter(name)} = {number(value)}" for name, value in pairs])
+
+
+def letters(table: Table) -> str:
+    """Return the letters of a table's budgets: "ε or μ"."""
+    return " or ".join(dict.fromkeys(map(letter, table["definition"])))
+
+
+def _band_words(table: Table, band: str, mark: str) -> str:
+    if not np.isfinite(table["se"]).any():
+        return ""
+    cut = bool((table["low"] <= table["mean"] * FOOT).any())
+    return f"{mark}: ± {BANDS[band]}{', cut at a twentieth of the mean' if cut else ''}."
+
+
+def _theory(table: Table, mark: str) -> str:
+    known = np.isfinite(table["expected_error"])
+    if not known.any():
+        return ""
+    return f"{mark}: exact expectation{'' if known.all() else ', where it is known'}."
+
+
+def _definitions(table: Table) -> str:
+    """Say which definition each letter stands for."""
+    words: dict[str, list[str]] = {}
+    for name in unique(table["definition"])[0]:
+        if name in DEFINITIONS:
+            symbol, text = letter(name), DEFINITIONS[name]
+            words.setdefault(symbol, []).append(text.removesuffix(" differential privacy"))
+    parts = [f"{key}: {listing(texts)} differential privacy" for key, texts in words.items()]
+    return "; ".join(parts) + "." if parts else ""
+
+
+def distances(table: Table) -> list[str]:
+    """Return the distances that the errors of a table are measured in; none where none is said."""
+    return [name for name in unique(table["distance"])[0] if name] if "distance" in table else []
+
+
+def _distances(table: Table) -> str:
+    """Say which series is measured in which distance, where they differ."""
+    names = distances(table)
+    if len(names) < 2:
+        return ""
+    series = {name: unique(table["series"][table["distance"] == name])[0] for name in names}
+    once = len({word for words in series.values() for word in words}) == sum(
+        map(len, series.values())
+    )
+    if not once:
+        return f"Distance: {listing(names)}, that of each panel."
+    return f"Distance: {'; '.join(f'{name} ({listing(series[name])})' for name in names)}."
+
+
+def _sizes(table: Table) -> str:
+    """Say how many records each class has, where it is one number and no title says it."""
+    sizes = set(table["n"])
+    told = len(unique(table["label"])[0]) == 1 and any(" n = " in name for name in table["panel"])
+    return "" if len(sizes) > 1 or told else f"n = {sizes.pop():,.0f}."

@@ -16,10 +16,17 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import lazy_loader
 
 from pipeline.errors import ConfigError, OutputError
 from pipeline.files import atomic_path, home
+
+if TYPE_CHECKING:
+    import altair
+
+alt: Any = lazy_loader.load("altair")  # takes a second: when it is first used
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8833EE", "#8CBC68")
 """Distinguishable with every kind of colour vision (Okabe and Ito, 2008), on white and on black."""
@@ -125,7 +132,7 @@ def _inert(value: Any) -> Any:
 
 
 def finish(
-    chart: Any,
+    chart: "altair.TopLevelMixin",
     *,
     name: str,
     title: str,
@@ -151,7 +158,7 @@ def _convert(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:
     return convert(json.dumps(spec), vl_version=number, allowed_base_urls=[], **options)
 
 
-def specification(chart: Any, legend: Sequence[str] = ()) -> dict[str, Any]:
+def specification(chart: "altair.TopLevelMixin", legend: Sequence[str] = ()) -> dict[str, Any]:
     """Return the Vega-Lite specification of an Altair chart in the house style."""
     found: dict[str, Any] = chart.configure(**_config(legend)).to_dict()
     return found

@@ -1,4 +1,4 @@
-"""Timelines: what was read of each class, run after run, with bands; and the same of a few means.
+"""Timelines: what was read of each class, run after run, with bands; of a few means; of budgets.
 
 Records have ``class``, what tells them apart (``run``, or ``nights``), ``n``, ``value``, ``low``
 and ``high``; the last two are None where no band is known. Nothing is drawn there: a mark without
@@ -9,13 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pipeline.figures.panels import header
-from pipeline.figures.scales import along_runs
+from pipeline.figures.axes import along_runs, header, in_order, look, tips
 from pipeline.figures.style import (
     INK,
-    PALETTE,
-    SHAPES,
     Figure,
+    alt,
     finish,
     is_log,
     listing,
@@ -24,6 +22,7 @@ from pipeline.figures.style import (
 )
 
 Record = Mapping[str, Any]
+NUMBERS = ("value", "low", "high")
 MANY = 45
 """Runs above which points are small."""
 
@@ -101,8 +100,7 @@ def timeline(
 
 def _known(records: Sequence[Record]) -> list[Record]:
     """Return the records whose value and band are known."""
-    keys = ("value", "low", "high")
-    return [record for record in records if all(record[key] is not None for key in keys)]
+    return [record for record in records if all(record[key] is not None for key in NUMBERS)]
 
 
 def _stretches(records: Sequence[Record]) -> list[Record]:
@@ -132,11 +130,9 @@ def _layers(
     records: Sequence[Record], scale: Scale, classes: Sequence[str], up: Mapping[str, Any]
 ) -> Any:
     """Return bands, lines and marks."""
-    import altair as alt
-
     runs = list(dict.fromkeys(record["run"] for record in records))
     chart, along = along_runs(alt.Chart(alt.InlineData(values=list(records))), runs)
-    colour, shape = _look(classes)
+    colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
     base = chart.encode(along, colour)
     layers = [] if scale.middle is None else [_middle(scale.middle)]
     if len(runs) > 1:
@@ -145,7 +141,7 @@ def _layers(
         layers.append(whole.mark_line(strokeWidth=1.8, clip=True).encode(alt.Y("value:Q", **up)))
     layers.append(_strokes(base.mark_rule(strokeWidth=2), up))
     dots = base.mark_point(filled=True, opacity=1, size=14 if len(runs) > MANY else 44)
-    layers.append(dots.encode(alt.Y("value:Q", **up), shape, tooltip=_tips("run")))
+    layers.append(dots.encode(alt.Y("value:Q", **up), shape, tooltip=_told("run")))
     return alt.layer(*layers).properties(width=800, height=240)
 
 
@@ -199,10 +195,8 @@ def _panels(
     classes: Sequence[str],
 ) -> Any:
     """Return a panel a term, with a line a mean, and the classes side by side on it."""
-    import altair as alt
-
     columns, width = 2, 350
-    colour, shape = _look(classes)
+    colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
     offset = alt.YOffset("class:N", sort=list(classes), scale=alt.Scale(paddingOuter=0.35))
     down = alt.Axis(domain=False, ticks=False, grid=True, labelPadding=8)
     rows = alt.Y(f"{along}:N", title=None, axis=down, scale=alt.Scale(domain=list(lines)))
@@ -216,7 +210,7 @@ def _panels(
         alt.X("low:Q", title=None, scale=scale, axis=alt.Axis(tickCount=5)), alt.X2("high")
     )
     dots = base.mark_point(filled=True, size=44, opacity=1).encode(
-        alt.X("value:Q", scale=scale), shape, tooltip=["term:N", *_tips(along)]
+        alt.X("value:Q", scale=scale), shape, tooltip=["term:N", *_told(along)]
     )
     height = {"step": max(34, 12 * len(classes)), "for": "position"}
     return (
@@ -231,45 +225,24 @@ def _panels(
     )
 
 
-def _look(classes: Sequence[str]) -> tuple[Any, Any]:
-    """Return colour and shape of each class; one alone needs no legend."""
-    import altair as alt
-
-    legend = alt.Legend(values=list(classes)) if len(classes) > 1 else None
-    colours = [PALETTE[place % len(PALETTE)] for place in range(len(classes))]
-    shapes = [SHAPES[place % len(SHAPES)] for place in range(len(classes))]
-    return (
-        alt.Color("class:N", legend=legend, scale=alt.Scale(domain=classes, range=colours)),
-        alt.Shape("class:N", legend=legend, scale=alt.Scale(domain=classes, range=shapes)),
-    )
-
-
-def _ends(records: Sequence[Record]) -> tuple[float, float]:
-    """Return the least and the largest number on the axis."""
-    keys = ("low", "value", "high")
-    numbers = [record[key] for record in records for key in keys if record[key] is not None]
-    return min(numbers), max(numbers)
-
-
 def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
     """Return title, scale and ticks of the values: logarithmic where they span a lot."""
-    import altair as alt
+    numbers = [record[key] for record in records for key in NUMBERS]
+    marks, ticks = _spread(min(numbers), max(numbers))
+    axis = alt.Axis(**ticks, format=",.6~g") if ticks else alt.Axis(tickCount=5)
+    return {"title": scale.title, "scale": marks, "axis": axis}
 
-    low, high = _ends(records)
+
+def _spread(low: float, high: float) -> tuple[Any, dict[str, Any]]:
+    """Return a scale and its ticks: logarithmic where the numbers span a lot, else without any."""
     if is_log([low, high]):
         ticks = log_ticks(low / 1.08, high * 1.08)
-        return {
-            "title": scale.title,
-            "scale": alt.Scale(type="log", nice=False),
-            "axis": alt.Axis(values=ticks, format=",.6~g"),
-        }
-    return {"title": scale.title, "scale": alt.Scale(zero=False), "axis": alt.Axis(tickCount=5)}
+        return alt.Scale(type="log", nice=False), {"values": ticks}
+    return alt.Scale(zero=False), {}
 
 
 def _middle(value: float) -> Any:
     """Return a thin line between what the ends are called."""
-    import altair as alt
-
     once = alt.Chart(alt.InlineData(values=[{}]))
     return once.mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1).encode(y=alt.datum(value))
 
@@ -279,8 +252,6 @@ def _strokes(mark: Any, up: Mapping[str, Any]) -> Any:
 
     Were the others left out, an axis of no numbers would warn in the console of whoever reads.
     """
-    import altair as alt
-
     found = mark.transform_joinaggregate(
         many="count()", groupby=["class", "span", "stretch"]
     ).transform_calculate(
@@ -290,8 +261,59 @@ def _strokes(mark: Any, up: Mapping[str, Any]) -> Any:
     return found.encode(alt.Y("bottom:Q", **up), alt.Y2("top"))
 
 
-def _tips(first: str) -> list[Any]:
-    import altair as alt
+def _told(first: str) -> list[Any]:
+    """Return the tooltip of a mark: whose it is, its numbers, and of how many."""
+    return ["class:N", f"{first}:N", *tips(*NUMBERS), alt.Tooltip("n:Q", format=",")]
 
-    shown = [alt.Tooltip(f"{name}:Q", format=".3~g") for name in ("value", "low", "high")]
-    return ["class:N", f"{first}:N", *shown, alt.Tooltip("n:Q", format=",")]
+
+def accuracies(
+    records: Sequence[Mapping[str, Any]],
+    *,
+    colours: Mapping[str, int],
+    levels: Mapping[str, float],
+    along: str,
+    caption: str,
+) -> Figure:
+    """Draw the mean share that is told right of each series, with a band, against the budget.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        With ``series``, ``budget``, ``value``, ``low`` and ``high``.
+    colours : mapping of str to int
+        Each series' place in the palette.
+    levels : mapping of str to float
+        What to compare with: name and share, a dashed line each.
+    along : str
+        Title of the axis of budgets.
+    caption : str
+        What the marks stand for.
+    """
+    budgets = sorted({record["budget"] for record in records})
+    colour, shape = look("series", colours, list(colours) if len(colours) > 1 else ())
+    spread, ticks = _spread(budgets[0], budgets[-1])
+    across = alt.X("budget:Q", title=along, scale=spread, axis=alt.Axis(**ticks, grid=False))
+    base = alt.Chart(alt.InlineData(values=list(records))).encode(across, colour)
+    up = {"title": "told right", "scale": alt.Scale(zero=False), "axis": alt.Axis(format=".0%")}
+    shown = ["series:N", *(alt.Tooltip(f"{x}:Q", format=".4~g") for x in ("budget", "value"))]
+    rows = [{"level": x, "value": y, "budget": budgets[-1]} for x, y in levels.items()]
+    flat = alt.Chart(alt.InlineData(values=rows)).encode(alt.Y("value:Q"))
+    layers = [
+        base.mark_area(fillOpacity=0.16, line=False).encode(alt.Y("low:Q", **up), alt.Y2("high")),
+        flat.mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1),
+        flat.mark_text(align="right", dy=-14, color=INK, fontSize=11).encode(
+            across, alt.Text("level:N")
+        ),
+        base.mark_line(strokeWidth=1.8).encode(alt.Y("value:Q", **up)),
+        base.mark_point(filled=True, opacity=1, size=44).encode(
+            alt.Y("value:Q", **up), shape, tooltip=shown
+        ),
+    ]
+    return finish(
+        alt.layer(*layers).properties(width=800, height=260),
+        name="accuracies",
+        title="Told right",
+        alt=f"Share told right by budget, {listing(colours)}, beside {listing(levels)}.",
+        caption=caption,
+        legend=list(colours),
+    )

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.figures import letter, listing, number
-from pipeline.figures.style import DEFINITIONS
+from pipeline.figures import DEFINITIONS, letter, listing, number
 from pipeline.report.covering import JUDGED, NEEDED, judge
 from pipeline.report.evidence import (
     STATED,

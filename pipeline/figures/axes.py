@@ -1,14 +1,18 @@
-"""Axes: title, scale and ticks of the numbers that lie on one."""
+"""Axes: title, scale and ticks; panels, their titles and widths; colours and shapes of series."""
 
-from collections.abc import Sequence
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.figures.style import is_log, log_ticks
+from pipeline.figures.style import PALETTE, SHAPES, alt, firm, is_log, log_ticks
 
+LETTER = 8.4
+"""Pixels that one letter of a panel's title takes at most, on average, in bold of 13 pixels."""
 FEW = 7
 """So many different values are their own ticks."""
 DATES = 8
@@ -38,8 +42,6 @@ def position(axis: Axis, values: NDArray[np.float64], *, along: bool) -> dict[st
     along : bool
         Whether it shows where was measured (ticks at few values), or what (from zero).
     """
-    import altair as alt
-
     low, high = float(values.min()), float(values.max())
     own = sorted({float(f"{value:.6g}") for value in values})
     log = not axis.linear and is_log([low, high])
@@ -72,8 +74,6 @@ def _lines(title: str) -> str | list[str]:
 
 def along_runs(chart: Any, runs: Sequence[str]) -> tuple[Any, Any]:
     """Return the chart and its axis of runs: of time where they are dates, else one by one."""
-    import altair as alt
-
     if len(runs) < 2 or not all(map(_is_date, runs)):
         marks = alt.Axis(labelOverlap="greedy", labelAngle=0, labelLimit=120, grid=False)
         return chart, alt.X("run:O", sort=list(runs), title="run", axis=marks)
@@ -92,3 +92,60 @@ def _is_date(text: str) -> bool:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
         return False
+
+
+def look(field: str, places: Mapping[str, int], legend: Sequence[str]) -> tuple[Any, Any]:
+    """Return colour and shape of names, by their places in the palette.
+
+    Parameters
+    ----------
+    field : str
+        The column of the names.
+    places : mapping of str to int
+        Name to place, the same whichever of them are drawn.
+    legend : sequence of str
+        The names in the legend; none without one.
+    """
+    shown = alt.Legend(values=list(legend)) if legend else None
+    colours, shapes = (
+        alt.Scale(domain=list(places), range=[marks[x % len(marks)] for x in places.values()])
+        for marks in (PALETTE, SHAPES)
+    )
+    return (
+        alt.Color(f"{field}:N", legend=shown, scale=colours),
+        alt.Shape(f"{field}:N", legend=shown, scale=shapes),
+    )
+
+
+def in_order(names: Sequence[str]) -> dict[str, int]:
+    """Return the place of each name."""
+    return {name: place for place, name in enumerate(names)}
+
+
+def tips(*names: str) -> list[Any]:
+    """Return the tooltips of some numbers."""
+    return [alt.Tooltip(f"{name}:Q", format=".3~g") for name in names]
+
+
+def layout(count: int, across: int = 0) -> tuple[int, int]:
+    """Return panels in a row, and the width of one in pixels."""
+    across = min(across or (2 if count in (2, 4) else 3), count)
+    return across, {1: 640, 2: 390, 3: 245}.get(across, 172)
+
+
+def broken(keys: Sequence[Any], titles: Sequence[str], letters: int) -> str:
+    """Return the Vega expression of each key's title, in lines of at most so many letters."""
+    lines = [textwrap.wrap(firm(title), letters) for title in titles]
+    pairs = dict(zip(map(str, keys), lines, strict=True))
+    return f"{json.dumps(pairs, ensure_ascii=False)}[datum.value]"
+
+
+def header(titles: Sequence[str], width: int) -> Any:
+    """Return the header of panels of `width` pixels: a title that is longer takes several lines."""
+    return alt.Header(
+        labelAnchor="start",
+        labelLimit=width + 16,
+        labelLineHeight=16,
+        labelExpr=broken(titles, titles, int(width / LETTER)),
+        labels=titles != [""],
+    )

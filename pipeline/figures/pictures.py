@@ -1,12 +1,14 @@
-"""Matrices: a released mean descriptor, as standard deviations and correlations of the features."""
+"""Pictures: released means as correlations, closed outlines, sample tiles of public images."""
 
-from collections.abc import Sequence
+import io
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.figures.style import Figure, finish, number
+from pipeline.arrays import FloatArray, ImageArray, check_images
+from pipeline.figures.axes import broken
+from pipeline.figures.style import INK, Figure, alt, finish, listing, number
 
 WORDS = {
     **dict.fromkeys(("x", "y"), "place in the image"),
@@ -20,6 +22,12 @@ WORDS = {
 """What a feature of pixels is."""
 _DARK = "luminance(scale('color', datum.value)) < 0.179"
 """Vega: whether white stands out more than black from a cell (equal contrast at √0.0525 − 0.05)."""
+ACROSS = 6
+"""Outlines in a row."""
+SIDE = 126
+"""Pixels of the square that holds one outline."""
+GAP = 2
+"""Pixels between two tiles, transparent."""
 
 
 def matrices(
@@ -70,8 +78,6 @@ def _drawn(
     records: list[dict[str, Any]], names: list[str], order: list[str], across: int
 ) -> Figure:
     """Return the chart of the cells."""
-    import altair as alt
-
     base = alt.Chart().encode(
         alt.X("column:N", sort=order, title=None).axis(labelAngle=-40, domain=False, ticks=False),
         alt.Y("row:N", sort=order, title=None).axis(domain=False, ticks=False),
@@ -107,3 +113,83 @@ def _explained(features: Sequence[str]) -> str:
         told.setdefault(WORDS.get(name, ""), []).append(name)
     known = (f"{', '.join(names)}: {words}" for words, names in told.items() if words)
     return "".join(f"{text}. " for text in known).rstrip()
+
+
+def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figure | None:
+    """Draw closed outlines, one row a series, at most six in a row, each as wide as its square.
+
+    Parameters
+    ----------
+    shapes : mapping of str to array-like, shape (count, landmarks, 2)
+        The outlines of each series.
+    """
+    if not shapes:
+        return None
+    records: list[dict[str, Any]] = [
+        {"line": row, "place": column, "order": order, "x": point[0], "y": point[1]}
+        for row, outlines_ in enumerate(shapes.values())
+        for column, outline in enumerate(outlines_[:ACROSS])
+        for order, point in enumerate(_scaled([*outline, outline[0]]))
+    ]
+    names = broken(range(len(shapes)), list(shapes), 18)
+    head = alt.Header(labelAngle=0, title=None, labelAlign="left", labelExpr=names)
+    hidden = alt.Axis(labels=False, ticks=False, grid=False, domain=False, title=None)
+    scale = alt.Scale(domain=[-1.02, 1.02])
+    chart = (
+        alt.Chart(alt.InlineData(values=records))
+        .mark_line(color=INK, strokeWidth=1.6)
+        .encode(
+            alt.X("x:Q", axis=hidden, scale=scale),
+            alt.Y("y:Q", axis=hidden, scale=scale),
+            alt.Order("order:Q"),
+        )
+        .properties(width=SIDE, height=SIDE)
+        .facet(
+            row=alt.Row("line:O", header=head),
+            column=alt.Column("place:O", header=alt.Header(labels=False, title=None)),
+            spacing={"row": 6, "column": 10},
+        )
+    )
+    return finish(
+        chart,
+        name="outlines",
+        title="Private outlines",
+        alt=f"Closed outlines in rows: {listing(shapes)}.",
+        caption="At most six of each, turned onto the true mean and scaled to one width: a shape "
+        "has neither place nor angle nor size. Records and true mean are not private.",
+    )
+
+
+def _scaled(outline: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return an outline that reaches from −1 to 1 along its longer side, around 0."""
+    columns = list(zip(*outline, strict=True))
+    reach = max(max(column) - min(column) for column in columns) / 2
+    middle = [(max(column) + min(column)) / 2 for column in columns]
+    return [
+        [round((value - centre) / reach, 4) for value, centre in zip(point, middle, strict=True)]
+        for point in outline
+    ]
+
+
+def montage(images: ImageArray, columns: int) -> bytes:
+    """Return a PNG with n ≥ 1 images side by side, row by row, `columns` in a row.
+
+    They are uint8 of shape (n, h, w) or (n, h, w, 3), and copied pixel by pixel into an RGBA
+    picture that is transparent between them.
+    """
+    from PIL import Image
+
+    images = check_images(images)
+    n, h, w = images.shape[:3]
+    columns = min(columns, n)
+    lines = -(-n // columns)
+    sheet = np.zeros((lines * (h + GAP) - GAP, columns * (w + GAP) - GAP, 4), dtype=np.uint8)
+    for index, image in enumerate(images):
+        row, column = divmod(index, columns)
+        top, left = row * (h + GAP), column * (w + GAP)
+        tile = sheet[top : top + h, left : left + w]
+        tile[..., :3] = image if image.ndim == 3 else image[..., None]
+        tile[..., 3] = 255
+    stream = io.BytesIO()
+    Image.fromarray(sheet).save(stream, format="PNG", optimize=True)
+    return stream.getvalue()

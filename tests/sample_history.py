@@ -27,7 +27,7 @@ from pipeline.publish import ClassHistory, load_release, settle
 from pipeline.publish.document import Public, serialised
 from pipeline.publish.night_document import make_night
 from pipeline.publish.transcript import read_stream
-from pipeline.stream import Night, nothing, release_night
+from pipeline.stream import Night, empty_state, release_night
 
 CLASSES = ("<i>well</i>", "ill")
 CARD = f'kind = "npz"\nlocal = true\nchannels = 1\nclasses = {json.dumps(CLASSES)}\n'
@@ -105,7 +105,7 @@ def draw_nights(
     classes = tuple((label, name, 20) for label, name in enumerate(CLASSES))
     public = Public(config, domain("oct5", height=28, width=28), classes)
     stream = read_stream(public.settings())
-    known = {label: (nothing(15), tuple[Night, ...]()) for label in range(2)}
+    known = {label: (empty_state(15), tuple[Night, ...]()) for label in range(2)}
     documents = []
     for number, day in enumerate(days):
         for label, (sums, nights) in known.items():

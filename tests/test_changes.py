@@ -14,11 +14,11 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.inference import WindowTest, holm, window_test
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.stream import Night, Stream, StreamPlan, nothing, release_night
-from pipeline.stream.history import parts_of
+from pipeline.stream import Night, StreamMechanism, StreamPlan, empty_state, release_night
+from pipeline.stream.history import split_epochs
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
-STREAM = Stream(StreamPlan(GDP(2.0), 365), domain("oct5", height=28, width=28), SPACE)
+STREAM = StreamMechanism(StreamPlan(GDP(2.0), 365), domain("oct5", height=28, width=28), SPACE)
 STREAMS, NIGHTS, UNITS = 40, 18, 30
 
 
@@ -31,7 +31,7 @@ def records() -> list[np.ndarray]:
 
 def run(batches: list[np.ndarray], rng: np.random.Generator) -> list[Night]:
     """Return the nights that some units give."""
-    nights, sums = list[Night](), nothing(SPACE.dim)
+    nights, sums = list[Night](), empty_state(SPACE.dim)
     for units in batches:
         night, sums = release_night(STREAM, nights, sums, units, noise=FloatNoise(rng))
         nights.append(night)
@@ -40,7 +40,7 @@ def run(batches: list[np.ndarray], rng: np.random.Generator) -> list[Night]:
 
 def differing(nights: list[Night], last: int) -> WindowTest:
     """Return the test of the last nights."""
-    return window_test(STREAM, nights, parts_of(nights), last)
+    return window_test(STREAM, nights, split_epochs(nights), last)
 
 
 def test_one_population_is_seldom_told_apart_and_two_are(records: list[np.ndarray]) -> None:
@@ -74,7 +74,7 @@ def test_what_cannot_be_tested_says_why(records: list[np.ndarray]) -> None:
     """Before the opening, where clipping was another, and where nobody came."""
     batches = [records[0][:100], records[0][100:200], records[0][200:230], records[0][:0]]
     nights = run(batches, np.random.default_rng(0))
-    first = parts_of(nights).segments[0].epoch.first
+    first = split_epochs(nights).segments[0].epoch.first
     assert differing(nights[: first - 1], 1).reason == "no night since its first mean"
     assert f"since night {first}" in differing(nights, len(nights)).reason
     assert differing(nights, 1).reason == "nobody came in these nights, or before"

@@ -24,16 +24,16 @@ from pipeline.publish.transcript import estimate_row
 from pipeline.report import build_history
 from pipeline.stream import (
     Night,
-    Stream,
+    StreamMechanism,
     StreamPlan,
     covariance_of,
-    cumulative,
-    joined,
-    nothing,
+    cumulative_mean,
+    empty_state,
+    join_streams,
     release_night,
-    window,
+    window_mean,
 )
-from pipeline.stream.history import parts_of
+from pipeline.stream.history import split_epochs
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10)]
 OPENING = 3
@@ -75,13 +75,15 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
     histories = read_histories(map(json.loads, results))
     for number, run in enumerate(series.runs, 1):
         for found, one, seen in zip(histories, run.classes, biases[number], strict=True):
-            expected = cumulative(found.stream, found.nights[:number])
+            expected = cumulative_mean(found.stream, found.nights[:number])
             assert one.mean is not None
             assert (expected is None) == (one.mean.point is None) == (number < OPENING)
             if expected is not None:
                 assert one.n == expected.n == 3 * number
                 np.testing.assert_array_equal(one.mean.point, expected.offset)
-                error = stream_error(found.stream, parts_of(found.nights[:number]), stated_biases)
+                error = stream_error(
+                    found.stream, split_epochs(found.nights[:number]), stated_biases
+                )
                 assert error is not None
                 if any(part.clipped > CLIPPED for part in error.seen):
                     assert one.mean.covariance is None
@@ -102,7 +104,7 @@ def test_windows_have_their_exact_noise(results: list[bytes]) -> None:
         )
         assert [one.nights for one in told] == [1, 7, 30, 90]
         for one in told:
-            seen = window(found.stream, found.nights, one.nights)
+            seen = window_mean(found.stream, found.nights, one.nights)
             assert seen is not None
             expected = covariance_of(found.stream, found.nights, seen, seen)
             np.testing.assert_allclose(one.mean.covariance, expected, rtol=1e-9, atol=1e-12)
@@ -210,10 +212,10 @@ def test_a_stream_that_follows_shows_both_together(results: list[bytes]) -> None
     """Where a document states the mean joined with that of streams before it, it is that one."""
     documents = [json.loads(result) for result in results]
     (known, _), row = read_histories(documents), documents[-1]["classes"][0]
-    alone = cumulative(known.stream, known.nights)
+    alone = cumulative_mean(known.stream, known.nights)
     assert alone is not None
-    both = joined(known.stream, alone, replace(alone, n=100))
-    past = parts_of(known.nights)
+    both = join_streams(known.stream, alone, replace(alone, n=100))
+    past = split_epochs(known.nights)
     found = class_mean(known, past, 8, {**row, "joined": estimate_row(both)})
     assert found.n == 124
     assert found.mean.point is not None
@@ -248,11 +250,11 @@ def test_bands_hold_the_mean_of_all_so_far(label: int, name: str, manifold: str,
     records = np.concatenate([describe(part, name) for part in chunks])
     space, terms = MANIFOLDS[manifold](k=kind.k), terms_of(kind)
     known = domain(name, height=28, width=28, manifold=manifold)
-    stream = Stream(StreamPlan(GDP(mu), 365), known, space)
+    stream = StreamMechanism(StreamPlan(GDP(mu), 365), known, space)
     places, rng = space.log(space.origin, records), np.random.default_rng(20260322)
     held, missed = np.zeros(len(terms), dtype=int), np.zeros((2, len(terms)), dtype=int)
     for _ in range(streams):
-        order, sums = rng.permutation(len(records))[:count].reshape(-1, 40), nothing(space.dim)
+        order, sums = rng.permutation(len(records))[:count].reshape(-1, 40), empty_state(space.dim)
         nights: list[Night] = []
         for units in order:
             released, sums = release_night(
@@ -261,7 +263,7 @@ def test_bands_hold_the_mean_of_all_so_far(label: int, name: str, manifold: str,
             nights.append(released)
         found = class_mean(
             ClassHistory(0, "tissue", stream, tuple(nights)),
-            parts_of(nights),
+            split_epochs(nights),
             len(nights),
             {"n": count},
         )
@@ -270,7 +272,7 @@ def test_bands_hold_the_mean_of_all_so_far(label: int, name: str, manifold: str,
             assert one.low is not None
             held[place] += one.low <= float(one.term.value(without)) <= one.high
         for row, last in enumerate((7, 30)):
-            seen = window(stream, nights, last)
+            seen = window_mean(stream, nights, last)
             assert seen is not None
             mine = places[order[seen.first - 1 :].ravel()].mean(axis=0)
             error = seen.covariance + found.bias

@@ -52,14 +52,14 @@ from pipeline.publish.transcript import night_row, read_stream, stands_on
 from pipeline.store import find_place
 from pipeline.stream import (
     Night,
-    Stream,
+    StreamMechanism,
     StreamPlan,
     column_norm,
-    cumulative,
-    nothing,
-    observed,
+    cumulative_mean,
+    empty_state,
+    latest_moments,
     release_night,
-    window,
+    window_mean,
 )
 
 settling = sys.modules["pipeline.publish.night"]
@@ -79,11 +79,11 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def simulated(nights: int) -> tuple[Stream, list[Night], list[dict[str, Any]]]:
+def simulated(nights: int) -> tuple[StreamMechanism, list[Night], list[dict[str, Any]]]:
     """Release some nights of one class in floats; return what was and the documents of it."""
     known = domain("oct5", height=28, width=28)
-    stream = Stream(StreamPlan(GDP(2.0), 40, 20.0), known, MANIFOLDS[known.manifold](k=5))
-    rng, history, private = np.random.default_rng(3), list[Night](), nothing(15)
+    stream = StreamMechanism(StreamPlan(GDP(2.0), 40, 20.0), known, MANIFOLDS[known.manifold](k=5))
+    rng, history, private = np.random.default_rng(3), list[Night](), empty_state(15)
     documents = []
     for number in range(1, nights + 1):
         walks = rng.normal(0.0, 20.0, (4 * number, 5, 40))
@@ -110,7 +110,7 @@ def test_documents_alone_give_the_history_to_the_last_bit() -> None:
             assert np.array_equal(getattr(one, name), getattr(other, name))
     for t in range(1, 10):
         mine, theirs = (
-            cumulative(s, h[:t]) for s, h in ((found.stream, found.nights), (stream, history))
+            cumulative_mean(s, h[:t]) for s, h in ((found.stream, found.nights), (stream, history))
         )
         assert (mine is None) == (theirs is None) == (t < 2)
         if mine and theirs:
@@ -118,11 +118,11 @@ def test_documents_alone_give_the_history_to_the_last_bit() -> None:
             assert np.array_equal(mine.covariance, theirs.covariance)
     for t in range(2, 10):
         one, other = (
-            observed(s, h[:t]) for s, h in ((found.stream, found.nights), (stream, history))
+            latest_moments(s, h[:t]) for s, h in ((found.stream, found.nights), (stream, history))
         )
         for name in Observed._fields:
             assert np.array_equal(getattr(one, name), getattr(other, name))
-    mine, theirs = window(found.stream, found.nights, 3), window(stream, history, 3)
+    mine, theirs = window_mean(found.stream, found.nights, 3), window_mean(stream, history, 3)
     assert mine
     assert theirs
     assert np.array_equal(mine.covariance, theirs.covariance)
@@ -188,11 +188,11 @@ def test_a_folder_that_keeps_yesterdays_images(ward: Ward) -> None:
     assert "all nights of this stream, for ever," in said["In plain words"]
     found = read_histories(documents)
     for history, one in zip(found, last["classes"], strict=True):
-        estimate = cumulative(history.stream, history.nights)
+        estimate = cumulative_mean(history.stream, history.nights)
         assert estimate is not None
         assert estimate.point.tolist() == one["point"]
         for seen in one["windows"]:
-            back = window(history.stream, history.nights, seen["nights"])
+            back = window_mean(history.stream, history.nights, seen["nights"])
             assert back is not None
             axes = np.array(last["axes"])
             stated = axes.T @ np.diag(seen["variances"]) @ axes
@@ -536,8 +536,8 @@ def test_the_least_opening_is_the_first_with_a_region(units: int, manifold: str)
     assert 79.0 < least < 79.1
     for change, noisy in ((1.0 - 1e-6, True), (1.0 + 1e-6, False)):
         plan = StreamPlan(GDP(least * change / units), 9, least * change * (1.0 - 1e-9))
-        stream = Stream(plan, known, space)
-        night, _ = release_night(stream, [], nothing(15), points, noise=FloatNoise(rng))
+        stream = StreamMechanism(plan, known, space)
+        night, _ = release_night(stream, [], empty_state(15), points, noise=FloatNoise(rng))
         assert night.opened
         assert night.opened.observed
         assert (night.opened.observed.sigma > NOISY) == noisy

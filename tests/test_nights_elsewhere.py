@@ -24,7 +24,7 @@ from pipeline.ledger.claims import unit_digest
 from pipeline.privacy import GDP
 from pipeline.publish import read_histories
 from pipeline.publish.sums import sums_folder
-from pipeline.stream import window
+from pipeline.stream import window_mean
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_the_command_and_the_page_of_a_night(
     paths = sorted((out / "release").glob("*.json"))
     document = json.loads(paths[-1].read_bytes())
     found, _ = read_histories(json.loads(path.read_bytes()) for path in paths)
-    last = window(found.stream, found.nights, 1)
+    last = window_mean(found.stream, found.nights, 1)
     assert last
     text = " ".join(
         unescape(re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", page, flags=re.S)).split()

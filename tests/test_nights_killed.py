@@ -21,7 +21,7 @@ from pipeline.ledger.transaction import transaction
 from pipeline.privacy import GDP
 from pipeline.publish import read_histories
 from pipeline.publish.sums import sums_folder
-from pipeline.stream import cumulative
+from pipeline.stream import cumulative_mean
 
 SEED, LATER = 12, 3
 """Kills come in the first `LATER` halves of what a night takes: some are too late."""
@@ -113,7 +113,7 @@ def test_thirty_nights_killed_at_random_moments(tmp_path: Path) -> None:
     assert (account.spent, account.releases, account.unfinished) == (GDP(20.0), 1, 0)
     histories = read_histories(map(json.loads, stored.values()))
     for found, row in zip(histories, last["classes"], strict=True):
-        mean = cumulative(found.stream, found.nights)
+        mean = cumulative_mean(found.stream, found.nights)
         assert mean
         assert mean.point.tolist() == row["point"]
     expected = next_sums(ward, 30)

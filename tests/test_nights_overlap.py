@@ -36,7 +36,7 @@ from pipeline.publish import load_release, read_histories, settle_night, unfinis
 from pipeline.publish.arrivals import arrivals
 from pipeline.publish.earlier import public_of
 from pipeline.store import fill, find_place, make_plan
-from pipeline.stream import Night, add_units, draw_night, nothing
+from pipeline.stream import Night, add_units, draw_night, empty_state
 
 settling = sys.modules["pipeline.publish.night"]
 reserving = sys.modules["pipeline.ledger.streams"]
@@ -196,7 +196,7 @@ def check(ledger: Ledger, name: str, folder: Path) -> None:
         read_histories(documents), lying.points, lying.owners, strict=True
     ):
         on, ground = np.array([entered[one] for one in owner]), found.stream
-        history, private = list[Night](), nothing(ground.space.dim)
+        history, private = list[Night](), empty_state(ground.space.dim)
         for night in found.nights:
             units = points[on == night.night]
             private = add_units(ground, history, private, units)

@@ -30,7 +30,7 @@ from pipeline.planning.meaning import MEASURED
 from pipeline.planning.needed import least_budget
 from pipeline.planning.nights import Arrivals, marks, opening_night, stream_curves
 from pipeline.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
-from pipeline.stream import Stream, StreamPlan, cumulative, nothing, release_night
+from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tuning.images import CARDS, Class, gray, images_of, records_of
 from tests.tuning.ranges import cells
 
@@ -213,9 +213,9 @@ def test_a_real_stream_errs_as_foreseen() -> None:
     """At the opening, ten nights and 40 nights later, on tiles of one picture."""
     records = records_of(images_of(Class("tiles", 0), None), descriptor="oct5")
     plan = StreamPlan(GDP(1.0), 365)
-    stream = Stream(plan, records.domain, FlatChart(records.manifold))
+    stream = StreamMechanism(plan, records.domain, FlatChart(records.manifold))
     known = stream_curves(plan, curve(), MANIFOLDS["spd-log-euclidean"](k=5))
-    nightly, history, private = 20, [], nothing(stream.space.dim)
+    nightly, history, private = 20, [], empty_state(stream.space.dim)
     noise = FloatNoise(np.random.default_rng(5))
     rows = np.random.default_rng(6).permutation(records.n)
     for night in range(1, 56):
@@ -223,7 +223,7 @@ def test_a_real_stream_errs_as_foreseen() -> None:
         told, private = release_night(stream, history, private, batch, noise=noise)
         history.append(told)
         ends = known.ends(plan, Arrivals(nightly, nightly), night)
-        found = cumulative(stream, history)
+        found = cumulative_mean(stream, history)
         assert (found is None) == (ends is None) == (night < 15)
         if night in (15, 25, 55) and found is not None and ends is not None:
             true = records.placed[rows[: night * nightly]].mean(axis=0)

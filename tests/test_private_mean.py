@@ -31,7 +31,7 @@ from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.base import small
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, PureDP
-from pipeline.stream import Stream, StreamPlan
+from pipeline.stream import StreamMechanism, StreamPlan
 
 CHART = FlatChart(MANIFOLDS["spd-log-euclidean"](k=2))
 
@@ -157,7 +157,7 @@ def test_a_domain_of_another_manifold_is_refused(own: str, other: str) -> None:
         lambda: region(facts, space),
         lambda: default_prior(facts, space),
         lambda: frechet_sensitivity(facts, 5, SinglePlan(), family, space),
-        lambda: Stream(StreamPlan(GDP(1.0), 10), facts, space),
+        lambda: StreamMechanism(StreamPlan(GDP(1.0), 10), facts, space),
     ]
     for door in doors if own != other else []:
         with pytest.raises(DomainError, match=f"manifold='{own}'"):

@@ -31,33 +31,39 @@ from pipeline.privacy import GDP, ZCDP, PureDP
 from pipeline.results import read_rows, summarise
 from pipeline.stream import (
     Night,
-    Private,
-    Stream,
+    PrivateSums,
+    StreamMechanism,
     StreamPlan,
-    between,
     coefficients,
     column_norm,
     covariance_of,
-    cumulative,
-    joined,
-    nothing,
-    observed,
+    cumulative_mean,
+    empty_state,
+    join_streams,
+    latest_moments,
     release_night,
-    window,
+    window_between,
+    window_mean,
 )
 from pipeline.stream import night as night_module
 from pipeline.stream import plan as plan_module
 from pipeline.stream.epochs import _radius as radius_before
-from pipeline.stream.factorisation import TOGETHER, limbs, numbers, weighted_sums, weights
-from pipeline.stream.history import parts_of
+from pipeline.stream.factorisation import (
+    NIGHTS_PER_BLOCK,
+    from_limbs,
+    integer_weights,
+    to_limbs,
+    weighted_sums,
+)
+from pipeline.stream.history import split_epochs
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 KNOWN = domain("oct5", height=28, width=28)
 MU, HORIZON = 1.0, 40
 
 
-def stream(horizon: int = HORIZON, budget: Any = None, opening: float = 3.0) -> Stream:
-    return Stream(StreamPlan(budget or GDP(MU), horizon, opening), KNOWN, SPACE)
+def stream(horizon: int = HORIZON, budget: Any = None, opening: float = 3.0) -> StreamMechanism:
+    return StreamMechanism(StreamPlan(budget or GDP(MU), horizon, opening), KNOWN, SPACE)
 
 
 def units(n: int, seed: int, width: float = 0.5) -> Any:
@@ -114,15 +120,15 @@ class Twice(Recorded):
         return self.keep(vector, vector + sigma * drawn, sigma)
 
 
-def run(of: Stream, batches: Sequence[Any], noise: Any) -> tuple[list[Night], Private]:
-    history, private = list[Night](), nothing(SPACE.dim)
+def run(of: StreamMechanism, batches: Sequence[Any], noise: Any) -> tuple[list[Night], PrivateSums]:
+    history, private = list[Night](), empty_state(SPACE.dim)
     for points in batches:
         night, private = release_night(of, history, private, points, noise=noise)
         history.append(night)
     return history, private
 
 
-def leak(of: Stream, left: Sequence[Any], right: Sequence[Any]) -> float:
+def leak(of: StreamMechanism, left: Sequence[Any], right: Sequence[Any]) -> float:
     """Return the exact μ of a transcript: each step is normal given those before.
 
     The means of either data set are those when the steps before are replayed; the differences,
@@ -162,18 +168,18 @@ def test_coefficients_are_those_of_the_inverse_root(horizon: int) -> None:
 def test_sums_of_nights_are_exact() -> None:
     """As of whole numbers by the definition, whatever their size and sign, and across blocks."""
     rng, most = np.random.default_rng(0), 2**127 - 1
-    for t, horizon in ((1, 1), (3, 7), (TOGETHER + 2, TOGETHER + 2)):
+    for t, horizon in ((1, 1), (3, 7), (NIGHTS_PER_BLOCK + 2, NIGHTS_PER_BLOCK + 2)):
         rows = [[most, -most - 1, 0, -1, int(rng.integers(2**62)) << 60] for _ in range(t)]
         rows[0] = rows[0][::-1]
-        found = weighted_sums(np.array([limbs(row) for row in rows]))
-        used = weights(horizon)[:t][::-1]
+        found = weighted_sums(np.array([to_limbs(row) for row in rows]))
+        used = integer_weights(horizon)[:t][::-1]
         assert found == [
             sum(c * x for c, x in zip(used, column, strict=True))
             for column in zip(*rows, strict=True)
         ]
-        assert numbers(limbs(rows[0])) == rows[0]
+        assert from_limbs(to_limbs(rows[0])) == rows[0]
     with pytest.raises(OverflowError):
-        limbs([most + 1])
+        to_limbs([most + 1])
 
 
 def test_norms_are_those_of_the_design() -> None:
@@ -292,13 +298,13 @@ def told(history: Sequence[Night]) -> list[Any]:
     return found
 
 
-def replays(of: Stream) -> bool:
+def replays(of: StreamMechanism) -> bool:
     """Whether other units, with the same vectors told, make the same transcript and points."""
     sizes = (4, 3, 60, 2, 1)
     first = Recorded()
     one, _ = run(of, nights(sizes), first)
     other, _ = run(of, nights(sizes, seed=100), Replayed(told=first.gave))
-    points = [cumulative(of, history) for history in (one, other)]
+    points = [cumulative_mean(of, history) for history in (one, other)]
     assert points[0] is not None
     assert points[1] is not None
     same = points[0].offset.tobytes() == points[1].offset.tobytes()
@@ -312,20 +318,22 @@ def test_all_but_the_noised_vectors_is_made_of_them() -> None:
 
 def test_epochs_of_sums_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: an epoch whose centre is made of private sums."""
-    private, honest = list[Private](), night_module._added
+    private, honest = list[PrivateSums](), night_module._add_row
 
-    def peeking(of: Stream, fresh: Any, epoch: Any, sums: Private, placed: Any) -> Private:
+    def peeking(
+        of: StreamMechanism, fresh: Any, epoch: Any, sums: PrivateSums, placed: Any
+    ) -> PrivateSums:
         private.append(honest(of, fresh, epoch, sums, placed))
         return private[-1]
 
-    def begin(of: Stream, history: Any) -> Any:
-        found = night_module_begin(of, history)
-        sums = numbers(private[-1].means[-1][: SPACE.dim]) if private else [0] * SPACE.dim
+    def begin(of: StreamMechanism, history: Any) -> Any:
+        found = honest_epoch(of, history)
+        sums = from_limbs(private[-1].means[-1][: SPACE.dim]) if private else [0] * SPACE.dim
         return replace(found, centre=found.centre + np.array(sums) / 2.0**40)
 
-    night_module_begin = night_module.begin
-    monkeypatch.setattr(night_module, "_added", peeking)
-    monkeypatch.setattr(night_module, "begin", begin)
+    honest_epoch = night_module.begin_epoch
+    monkeypatch.setattr(night_module, "_add_row", peeking)
+    monkeypatch.setattr(night_module, "begin_epoch", begin)
     assert not replays(stream())
 
 
@@ -382,9 +390,9 @@ def test_an_epoch_expects_the_radius_of_the_clip_before(monkeypatch: pytest.Monk
     history, _ = run(of, nights((60, 3, 700)), Recorded())
     assert history[0].opened
     assert history[0].opened.observed.moment is not None
-    assert radius_before(of, parts_of(history[:1])) == pytest.approx(chosen[-1], rel=1e-9)
+    assert radius_before(of, split_epochs(history[:1])) == pytest.approx(chosen[-1], rel=1e-9)
     assert history[1].epoch
-    assert radius_before(of, parts_of(history[:2])) == history[1].epoch.clip.radius
+    assert radius_before(of, split_epochs(history[:2])) == history[1].epoch.clip.radius
 
 
 def test_without_noise_the_sums_are_those_of_all_nights() -> None:
@@ -394,15 +402,15 @@ def test_without_noise_the_sums_are_those_of_all_nights() -> None:
     epochs = [night.epoch for night in history if night.epoch]
     first = epochs[-1].first
     clip = epochs[-1].clip
-    found = between(of, history, first, len(history))
+    found = window_between(of, history, first, len(history))
     assert found is not None
     assert found.n == sum(SIZES[first - 1 :])
-    sums = np.sum([numbers(row) for row in private.means], axis=0).astype(float)
+    sums = np.sum([from_limbs(row) for row in private.means], axis=0).astype(float)
     vector = sums[: SPACE.dim] / 2.0**40 / found.n
     seen = vector * mean_units(clip, of.frame)
     seen[0] += (clip.low + clip.high) / 2.0 - of.spot(epochs[-1].centre)
     np.testing.assert_allclose(found.offset, epochs[-1].centre + seen @ of.frame.back, atol=1e-9)
-    whole = observed(of, history)
+    whole = latest_moments(of, history)
     assert whole is not None
     assert whole.n == found.n
     np.testing.assert_allclose(whole.base + whole.offset, found.offset, atol=1e-9)
@@ -413,7 +421,7 @@ def test_without_noise_the_sums_are_those_of_all_nights() -> None:
     np.testing.assert_allclose(vecd(whole.moment), expected, rtol=1e-6, atol=1e-9)
 
 
-def jacobian(of: Stream, history: Sequence[Night], what: Callable[[Any], Any]) -> Any:
+def jacobian(of: StreamMechanism, history: Sequence[Night], what: Callable[[Any], Any]) -> Any:
     """How a window moves with each number of each w that was released."""
     base, rows = what(history).offset, []
     for place, night in enumerate(history):
@@ -429,8 +437,8 @@ def test_covariances_of_windows_are_exact() -> None:
     of = stream()
     history, _ = run(of, nights((4, 3, 60, 2, 1, 4)), Recorded())
     pairs = [(2, 4), (5, 6), (2, 6), (2, 3)]
-    found = [between(of, history, *pair) for pair in pairs]
-    jacobians = [jacobian(of, history, lambda x, p=p: between(of, x, *p)) for p in pairs]
+    found = [window_between(of, history, *pair) for pair in pairs]
+    jacobians = [jacobian(of, history, lambda x, p=p: window_between(of, x, *p)) for p in pairs]
     variance = of.steps[2].sigma ** 2
     for i, one in enumerate(found):
         assert one is not None
@@ -450,25 +458,27 @@ def test_windows_reach_back_to_the_opening() -> None:
     """A longer window begins with the night after it; one without units, or before it, is None."""
     of = stream()
     history, _ = run(of, nights((4, 3, 0, 2)), Recorded())
-    last, week, empty = (between(of, history, *nights) for nights in ((4, 4), (-2, 4), (3, 3)))
+    last, week, empty = (
+        window_between(of, history, *nights) for nights in ((4, 4), (-2, 4), (3, 3))
+    )
     assert last is not None
     assert (last.first, last.last, last.n) == (4, 4, 2)
     assert week is not None
     assert (week.first, week.n, empty) == (2, 5, None)
-    found = window(of, history, 7)
+    found = window_mean(of, history, 7)
     assert found is not None
     assert found.offset.tobytes() == week.offset.tobytes()
     assert SPACE.check(found.point).shape == (5, 5)
-    assert window(of, history[:1], 1) is None
+    assert window_mean(of, history[:1], 1) is None
     with pytest.raises(ConfigError, match="no later"):
-        between(of, history, 3, 5)
+        window_between(of, history, 3, 5)
 
 
 def test_nothing_is_said_before_the_opening() -> None:
     """Units are held back, uncounted in print, and no night releases anything."""
     of = stream(opening=100.0)
     history, private = run(of, nights((9, 8)), Recorded())
-    assert cumulative(of, history) is None
+    assert cumulative_mean(of, history) is None
     assert len(private.held) == 17
     assert all(night.w is None and night.rhos == () for night in history)
     assert "17" not in repr(private)
@@ -483,7 +493,7 @@ def test_the_mean_so_far_is_near_that_of_all_units() -> None:
     of = stream(365, GDP(4.0), 300.0)
     batches = nights((40,) * 30)
     history, _ = run(of, batches, FloatNoise(np.random.default_rng(5)))
-    found = cumulative(of, history)
+    found = cumulative_mean(of, history)
     assert found is not None
     assert found.n == 1200
     true = SPACE.log(SPACE.origin, np.concatenate(batches)).mean(axis=0)
@@ -496,19 +506,19 @@ def test_streams_are_joined_by_precision() -> None:
     """Nothing is added by a stream that knows nothing; two alike are averaged by their units."""
     of = stream()
     history, _ = run(of, nights((4, 3, 5)), Recorded())
-    found = cumulative(of, history)
+    found = cumulative_mean(of, history)
     assert found is not None
     other = replace(found, offset=of.region.inside(found.offset + 0.1), n=3 * found.n)
     exact = 1e-12 * np.eye(SPACE.dim)
     sure = [replace(part, covariance=exact) for part in (found, other)]
-    together = joined(of, *sure)
+    together = join_streams(of, *sure)
     assert together.n == 4 * found.n
     np.testing.assert_allclose(together.offset, (found.offset + 3 * other.offset) / 4, atol=1e-6)
     lost = replace(other, covariance=1e12 * np.eye(SPACE.dim))
-    np.testing.assert_allclose(joined(of, sure[0], lost).offset, found.offset, atol=1e-6)
-    np.testing.assert_allclose(joined(of, found).offset, found.offset, atol=1e-9)
+    np.testing.assert_allclose(join_streams(of, sure[0], lost).offset, found.offset, atol=1e-6)
+    np.testing.assert_allclose(join_streams(of, found).offset, found.offset, atol=1e-9)
     with pytest.raises(ConfigError, match="one geometry"):
-        joined(of)
+        join_streams(of)
 
 
 # what is refused
@@ -527,7 +537,7 @@ def test_curved_manifolds_and_pure_budgets_are_refused() -> None:
     curved = MANIFOLDS["spd-affine-invariant"](k=5)
     bound = domain("oct5", height=28, width=28, manifold=curved.name)
     with pytest.raises(PrivacyError, match="spd-log-euclidean or"):
-        Stream(StreamPlan(GDP(1.0), 10), bound, curved)
+        StreamMechanism(StreamPlan(GDP(1.0), 10), bound, curved)
     with pytest.raises(PrivacyError, match="no pure DP"):
         stream(budget=PureDP(1.0))
     with pytest.raises(ConfigError, match="opening"):
@@ -548,9 +558,9 @@ def test_log_cholesky_streams_too() -> None:
     """The other flat manifold streams with real noise, and its mean is one of its points."""
     space = MANIFOLDS["spd-log-cholesky"](k=5)
     bound = domain("oct5", height=28, width=28, manifold=space.name)
-    of = Stream(StreamPlan(GDP(MU), HORIZON, 3.0), bound, space)
+    of = StreamMechanism(StreamPlan(GDP(MU), HORIZON, 3.0), bound, space)
     history, _ = run(of, nights((4, 2, 3)), LATTICE)
-    found = cumulative(of, history)
+    found = cumulative_mean(of, history)
     assert found is not None
     assert space.check(found.point).shape == (5, 5)
 
@@ -561,7 +571,7 @@ def test_a_night_costs_no_more_after_ten_years() -> None:
     history, private = run(of, nights((4, 1)), Recorded())
     later, rows = history[1], 2990
     history += [replace(later, night=3 + i, epoch=None) for i in range(rows)]
-    private = Private(
+    private = PrivateSums(
         private.held,
         *(
             np.repeat(kept, rows + 1, axis=0)
@@ -572,8 +582,8 @@ def test_a_night_costs_no_more_after_ten_years() -> None:
     for _ in range(3):
         start = time.process_time()
         night, _ = release_night(of, history, private, points, noise=Recorded())
-        cumulative(of, [*history, night])
-        window(of, [*history, night], 30)
+        cumulative_mean(of, [*history, night])
+        window_mean(of, [*history, night], 30)
         seconds.append(time.process_time() - start)
     assert min(seconds) < 0.1
 

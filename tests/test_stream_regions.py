@@ -18,32 +18,43 @@ from pipeline.mean.pooling import pool
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.report.release_regions import regions
-from pipeline.stream import Night, Stream, StreamPlan, cumulative, nothing, release_night
-from pipeline.stream.epochs import observed_parts
-from pipeline.stream.estimates import pooled_parts
-from pipeline.stream.history import parts_of
+from pipeline.stream import (
+    Night,
+    StreamMechanism,
+    StreamPlan,
+    cumulative_mean,
+    empty_state,
+    release_night,
+)
+from pipeline.stream.epochs import part_moments
+from pipeline.stream.estimates import mean_parts
+from pipeline.stream.history import split_epochs
 
 SPD = MANIFOLDS["spd-log-euclidean"](k=5)
 DRAWS = 25
 
 
 @pytest.fixture(scope="module")
-def stream() -> Stream:
+def stream() -> StreamMechanism:
     """Return a stream of a horizon of ten years that opens at N·μ = 300."""
     facts = domain("oct5", height=28, width=28, manifold=SPD.name)
-    return Stream(StreamPlan(GDP(2.0), 3650, 300.0), facts, SPD)
+    return StreamMechanism(StreamPlan(GDP(2.0), 3650, 300.0), facts, SPD)
 
 
 @pytest.fixture(scope="module")
-def tissue(stream: Stream) -> np.ndarray:
+def tissue(stream: StreamMechanism) -> np.ndarray:
     """Return real records in the chart."""
     images = np.concatenate(list(open_dataset("tiles").chunks(label=0)))
     return stream.placed(describe(images))
 
 
-def nights_of(stream: Stream, batches: list[np.ndarray], seed: int) -> list[Night]:
+def nights_of(stream: StreamMechanism, batches: list[np.ndarray], seed: int) -> list[Night]:
     """Return what some nights release; each is told its units' points."""
-    history, private, noise = list[Night](), nothing(15), FloatNoise(np.random.default_rng(seed))
+    history, private, noise = (
+        list[Night](),
+        empty_state(15),
+        FloatNoise(np.random.default_rng(seed)),
+    )
     for batch in batches:
         points = SPD.exp(SPD.origin, batch)
         night, private = release_night(stream, history, private, points, noise=noise)
@@ -51,9 +62,9 @@ def nights_of(stream: Stream, batches: list[np.ndarray], seed: int) -> list[Nigh
     return history
 
 
-def row(stream: Stream, history: list[Night]) -> dict[str, Any]:
+def row(stream: StreamMechanism, history: list[Night]) -> dict[str, Any]:
     """Return what a document says of the mean so far, written and read."""
-    found = cumulative(stream, history)
+    found = cumulative_mean(stream, history)
     place = None if found is None else found.offset.tolist()
     told: dict[str, Any] = json.loads(
         json.dumps({"coordinates": place, "certainty": mean_certainty(stream, history)})
@@ -61,7 +72,7 @@ def row(stream: Stream, history: list[Night]) -> dict[str, Any]:
     return told
 
 
-def test_regions_of_a_stream_hold_real_means(stream: Stream, tissue: np.ndarray) -> None:
+def test_regions_of_a_stream_hold_real_means(stream: StreamMechanism, tissue: np.ndarray) -> None:
     """Opening and six nights, 25 draws: coverage not below 95 %, of units and of the population.
 
     A region of exactly 95 % would fail for one seed in 10⁴. Their radius is below 12 times the
@@ -83,7 +94,9 @@ def test_regions_of_a_stream_hold_real_means(stream: Stream, tissue: np.ndarray)
     assert radius < 12.0 * error
 
 
-def test_on_its_first_night_it_is_that_of_the_opening(stream: Stream, tissue: np.ndarray) -> None:
+def test_on_its_first_night_it_is_that_of_the_opening(
+    stream: StreamMechanism, tissue: np.ndarray
+) -> None:
     """One part alone: noise and bias of its mean before it was shrunk; before it nothing."""
     history = nights_of(stream, [tissue[:100], tissue[100:300]], 1)
     told, seen = row(stream, history), history[-1].opened.observed  # type: ignore[union-attr]
@@ -110,11 +123,11 @@ def test_on_its_first_night_it_is_that_of_the_opening(stream: Stream, tissue: np
         region(row(stream, history[:1]))
 
 
-def test_what_parts_leave_is_counted(stream: Stream, tissue: np.ndarray) -> None:
+def test_what_parts_leave_is_counted(stream: StreamMechanism, tissue: np.ndarray) -> None:
     """Against the population each part errs by itself: the same sum, written the other way."""
     history = nights_of(stream, [tissue[:200], tissue[200:300], tissue[300:600]], 2)
-    past = parts_of(history)
-    pooled, seen = pooled_parts(stream, past), observed_parts(stream, past)
+    past = split_epochs(history)
+    pooled, seen = mean_parts(stream, past), part_moments(stream, past)
     assert pooled is not None
     parts = [one for one in seen if one is not None]
     assert [one.n for one in parts] == [200, 400]

@@ -22,7 +22,7 @@ from pipeline.mechanisms import Mechanism
 from pipeline.mechanisms.base import Neighbours
 from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.stream import column_norm
-from pipeline.stream.epochs import begin
+from pipeline.stream.epochs import begin_epoch
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def of_centres(mechanism: Mechanism) -> Neighbours:
         at = max(place for place, night in enumerate(history) if night.epoch)
         epoch = history[at].epoch
         assert epoch is not None
-        moved = epoch.centre - begin(stream, history[:at]).centre
+        moved = epoch.centre - begin_epoch(stream, history[:at]).centre
         a, b = (
             total(side.private[at - 2], len(moved)) for side in (one, other)
         )  # the first night is known

@@ -26,15 +26,15 @@ from pipeline.mechanisms.noise import FloatNoise, Noise, Noised
 from pipeline.privacy import Budget
 from pipeline.stream import (
     Night,
-    Private,
-    Stream,
+    PrivateSums,
+    StreamMechanism,
     StreamPlan,
     draw_night,
-    nothing,
+    empty_state,
 )
-from pipeline.stream.epochs import due
-from pipeline.stream.factorisation import numbers
-from pipeline.stream.history import parts_of
+from pipeline.stream.epochs import epoch_due
+from pipeline.stream.factorisation import from_limbs
+from pipeline.stream.history import split_epochs
 from pipeline.stream.night import add_placed
 
 OPENING = 2
@@ -55,7 +55,7 @@ class Replay(NamedTuple):
 
     asked: list[FloatArray]
     sigmas: list[float]
-    private: list[Private]
+    private: list[PrivateSums]
 
 
 class Begun(NamedTuple):
@@ -65,10 +65,10 @@ class Begun(NamedTuple):
     nights each goes on.
     """
 
-    stream: Stream
+    stream: StreamMechanism
     placed: list[FloatArray]
     known: list[Night]
-    private: Private
+    private: PrivateSums
     rests: tuple[int, ...]
 
 
@@ -145,11 +145,11 @@ class StreamTranscripts:
     law: ClassVar[str] = "Σ c_{t−j}·x_j + N(0, σ²·Id) on night t, x_j the sum of night j"
 
     @cached_property
-    def stream(self) -> Stream:
+    def stream(self) -> StreamMechanism:
         """What is released of the one class."""
         known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
         plan = StreamPlan(self.budget, len(self.sizes), opening=1.0)
-        return Stream(replace(plan, opening=OPENING * plan.mu), known, self.manifold)
+        return StreamMechanism(replace(plan, opening=OPENING * plan.mu), known, self.manifold)
 
     @property
     def sigma(self) -> float:
@@ -174,7 +174,7 @@ class StreamTranscripts:
     ) -> Draws:
         """Return `size` transcripts of the nights `center`, as objects."""
         stream, placed, known, start, rests = self.begun(cast(list[Points], center))
-        drawn, sums = np.empty(size, dtype=object), dict[tuple[Any, ...], Private]()
+        drawn, sums = np.empty(size, dtype=object), dict[tuple[Any, ...], PrivateSums]()
         for draw in range(size):
             noise, history, states = Kept(self.noise(rng)), list(known), {len(known): start}
             for place in range(len(known), len(placed)):
@@ -193,7 +193,7 @@ class StreamTranscripts:
 
     def begun(self, nights: Sequence[Points]) -> Begun:
         """Return what is the same on both data sets: an opening, or nothing."""
-        stream, private = self.stream, nothing(self.manifold.dim)
+        stream, private = self.stream, empty_state(self.manifold.dim)
         placed = [stream.placed(points) for points in nights]
         rests = self.rests or tuple(range(len(placed)))
         if self.place == 0:
@@ -240,11 +240,11 @@ def deciding(transcript: Transcript, place: int) -> bytes:
     return opened + b"".join(epochs)
 
 
-def total(private: Private, dim: int) -> FloatArray:
+def total(private: PrivateSums, dim: int) -> FloatArray:
     """Return the sum of the clipped vectors of an epoch, without noise: what nobody may see."""
     found = np.zeros(dim)
     for row in private.means:
-        found += np.array(numbers(row[:dim]), dtype=np.float64) / PER_UNIT
+        found += np.array(from_limbs(row[:dim]), dtype=np.float64) / PER_UNIT
     return found
 
 
@@ -258,10 +258,10 @@ def log_ratio(transcript: Transcript, one: Replay, other: Replay) -> float:
 
 def _told(history: Sequence[Night]) -> tuple[Any, ...]:
     """Return what decides where the units of the next night are clipped, and so the sums then."""
-    past = parts_of(history)
+    past = split_epochs(history)
     told = [past.opened.offset] if past.opened else []
     told += [part.epoch.centre for part in past.segments]
-    if due(history, past):
+    if epoch_due(history, past):
         told += [night.w for night in history if night.w is not None]
     return (len(history), *map(np.ndarray.tobytes, told))
 

@@ -23,14 +23,22 @@ from pipeline.inference import ConfidenceRegion, mean_certainty, region
 from pipeline.mean import AdaptivePlan, admit, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import Budget, split
-from pipeline.stream import Estimate, Night, Stream, StreamPlan, cumulative, nothing, release_night
+from pipeline.stream import (
+    CumulativeMean,
+    Night,
+    StreamMechanism,
+    StreamPlan,
+    cumulative_mean,
+    empty_state,
+    release_night,
+)
 
 
 class Nights(NamedTuple):
     """One repetition: each night's records, and the nights that are looked at."""
 
     told: NightsConfig
-    stream: Stream
+    stream: StreamMechanism
     budget: Budget
     batches: tuple[FloatArray, ...]
 
@@ -57,16 +65,16 @@ Means = Iterator[Found | None]
 
 
 def _stream(nights: Nights, noise: FloatNoise) -> Means:
-    history, private = list[Night](), nothing(nights.stream.space.dim)
+    history, private = list[Night](), empty_state(nights.stream.space.dim)
     for batch in nights.batches:
         night, private = release_night(nights.stream, history, private, batch, noise=noise)
         history.append(night)
         if night.night in nights.told.shown:
-            found = cumulative(nights.stream, history)
+            found = cumulative_mean(nights.stream, history)
             yield None if found is None else Found(found.offset, _region(nights, history, found))
 
 
-def _region(nights: Nights, history: Sequence[Night], found: Estimate) -> ConfidenceRegion:
+def _region(nights: Nights, history: Sequence[Night], found: CumulativeMean) -> ConfidenceRegion:
     told = {"coordinates": found.offset, "certainty": mean_certainty(nights.stream, history)}
     return region(told, LEVEL)
 
@@ -132,7 +140,7 @@ def columns(data: ClassData, placed: FloatArray, cell: Cell, setting: Setting) -
     rng, budget = np.random.default_rng(known["seed"]), config.budget(cell.value, cell.series)
     plan = StreamPlan(budget, config_nights.horizon, config_nights.opening)
     # the records are in the chart already
-    stream = Stream(plan, setting.domain, FlatChart(setting.manifold))
+    stream = StreamMechanism(plan, setting.domain, FlatChart(setting.manifold))
     rows: list[tuple[Any, ...]] = []
     started, times = perf_counter(), setting.repetitions(cell.series)
     for repetition in range(times):

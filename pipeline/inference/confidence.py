@@ -93,11 +93,11 @@ from pipeline.inference.released import (
 from pipeline.mean import Observed, step_costs
 from pipeline.mean.observed import from_upper, pooled_clipping, upper
 from pipeline.mean.pooling import pool
-from pipeline.stream import Night, Stream, StreamPlan
-from pipeline.stream.epochs import observed_parts
-from pipeline.stream.estimates import pooled_parts
-from pipeline.stream.history import Past, parts_of
-from pipeline.stream.plan import OPENED, OPENING
+from pipeline.stream import Night, StreamMechanism, StreamPlan
+from pipeline.stream.epochs import part_moments
+from pipeline.stream.estimates import mean_parts
+from pipeline.stream.history import EpochHistory, split_epochs
+from pipeline.stream.plan import OPENING, OPENING_SHARES
 
 SHAPES = 24
 """How many ω are tried."""
@@ -393,16 +393,16 @@ class StreamError(NamedTuple):
 
 
 def stream_error(
-    stream: Stream,
-    past: Past,
+    stream: StreamMechanism,
+    past: EpochHistory,
     bias: Callable[[Sequence[Observed], Sequence[float]], FloatArray],
 ) -> StreamError | None:
     """Return how the mean of all units so far errs; None where the nights do not say.
 
     `bias` is what clipping may do to a mean of parts with some shares, as a covariance.
     """
-    pooled = pooled_parts(stream, past)
-    seen = tuple(one for one in observed_parts(stream, past) if one is not None)
+    pooled = mean_parts(stream, past)
+    seen = tuple(one for one in part_moments(stream, past) if one is not None)
     wide = [one for one in seen if one.moment is not None]
     if pooled is None or len(seen) < len(pooled[0]) or not wide:
         return None
@@ -416,13 +416,13 @@ def stream_error(
     return StreamError(seen, sample, single / n)
 
 
-def mean_certainty(stream: Stream, nights: Sequence[Night]) -> dict[str, Any] | None:
+def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> dict[str, Any] | None:
     """Return what a region reads, as JSON values; None before the opening.
 
     Of covariances the upper triangle stands there, row by row, in coordinates of the manifold, the
     same at every base. A region is offered where the opening alone would have one.
     """
-    found = stream_error(stream, parts_of(nights), pooled_clipping)
+    found = stream_error(stream, split_epochs(nights), pooled_clipping)
     if found is None:
         return None
     return {
@@ -441,7 +441,7 @@ def least_opening(plan: StreamPlan, dim: int) -> float:
     for all N, but for the rounding that σ makes room for.
     """
     units = math.ceil(plan.opening / plan.mu)
-    sigma = step_costs(plan.budget, units, OPENED, dim=dim)[-1].sigma
+    sigma = step_costs(plan.budget, units, OPENING_SHARES, dim=dim)[-1].sigma
     return units * plan.mu * sigma / NOISY
 
 

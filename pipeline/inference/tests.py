@@ -55,9 +55,9 @@ from pipeline.inference.released import (
 )
 from pipeline.mean import Observed
 from pipeline.mean.observed import LIMIT
-from pipeline.stream import Night, Stream, between, covariance_of
-from pipeline.stream.epochs import observed_in
-from pipeline.stream.history import Past
+from pipeline.stream import Night, StreamMechanism, covariance_of, window_between
+from pipeline.stream.epochs import epoch_moments
+from pipeline.stream.history import EpochHistory
 
 LEVEL = 0.95
 """Confidence of the region of a difference."""
@@ -244,7 +244,9 @@ class WindowTest(NamedTuple):
     reason: str = ""
 
 
-def window_test(stream: Stream, nights: Sequence[Night], past: Past, last: int) -> WindowTest:
+def window_test(
+    stream: StreamMechanism, nights: Sequence[Night], past: EpochHistory, last: int
+) -> WindowTest:
     """Test whether the units of the `last` nights differ from those before; `past` is of `nights`.
 
     From released values alone: a p-value is post-processing, and costs no privacy.
@@ -253,15 +255,15 @@ def window_test(stream: Stream, nights: Sequence[Night], past: Past, last: int) 
         return WindowTest(last, 0, 0, 0, None, "no night since its first mean")
     segment, end = past.segments[-1], len(nights)
     since, split = segment.epoch.first, end - last
-    late = between(stream, nights, max(split + 1, since), end)
-    early = between(stream, nights, since, split) if split >= since else None
+    late = window_between(stream, nights, max(split + 1, since), end)
+    early = window_between(stream, nights, since, split) if split >= since else None
     sizes = (late.n if late else 0, early.n if early else 0)
     if split < since:
         reason = f"units are clipped otherwise since night {since}, and no night before is alike"
         return WindowTest(last, since, *sizes, None, reason)
     if late is None or early is None:
         return WindowTest(last, since, *sizes, None, "nobody came in these nights, or before")
-    seen = observed_in(stream, past, segment)
+    seen = epoch_moments(stream, past, segment)
     if seen.moment is None:
         return WindowTest(
             last, since, *sizes, None, "a night of an older version, no second moment"

@@ -10,8 +10,8 @@ from pipeline.geometry import Manifold
 from pipeline.mean import AdaptivePlan
 from pipeline.mean.view import default_shares
 from pipeline.planning.curves import Curve, Ends, curve_of
-from pipeline.stream import Stream, StreamPlan, coefficients
-from pipeline.stream.plan import SHARES
+from pipeline.stream import StreamMechanism, StreamPlan, coefficients
+from pipeline.stream.plan import SERIES_SHARES
 
 STREAMED = (0.8, 1.2)
 """How far the range of a stream reaches beyond that of its parts, after the opening.
@@ -74,7 +74,7 @@ class StreamCurves:
         norm = math.sqrt(squares[-1] * squares[night - opened - 1])
         signal = (n - held) * plan.mu / norm
         own = sum(default_shares(self.later.sets[0].records.prior).means)
-        later = self.later.ends(signal * math.sqrt(SHARES[-1] / own))
+        later = self.later.ends(signal * math.sqrt(SERIES_SHARES[-1] / own))
         low, high = (
             factor * min(a, math.hypot(a * held / n, b * (n - held) / n))
             for factor, a, b in zip(STREAMED, first, later, strict=True)
@@ -84,5 +84,5 @@ class StreamCurves:
 
 def stream_curves(plan: StreamPlan, later: Curve, manifold: Manifold) -> StreamCurves:
     """Return the curves of a stream whose releases of their own have the curve `later`."""
-    opening: AdaptivePlan = Stream(plan, later.domain, manifold).opening
+    opening: AdaptivePlan = StreamMechanism(plan, later.domain, manifold).opening
     return StreamCurves(curve_of(later.domain, opening), later)

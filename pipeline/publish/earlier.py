@@ -36,8 +36,15 @@ from pipeline.publish.transcript import (
     read_night,
     read_stream,
 )
-from pipeline.stream import Estimate, Private, add_units, cumulative, joined, nothing
-from pipeline.stream import Stream as Ground
+from pipeline.stream import (
+    CumulativeMean,
+    PrivateSums,
+    add_units,
+    cumulative_mean,
+    empty_state,
+    join_streams,
+)
+from pipeline.stream import StreamMechanism as Ground
 
 SHARED = frozenset(
     {"descriptor", "eta", "manifold", "image_height", "image_width", "image_depth", "masked"}
@@ -173,7 +180,7 @@ def earlier(
     sums: Sums | None,
     lying: Arrivals,
     entered: Sequence[int | None],
-) -> tuple[tuple[ClassHistory, ...], tuple[Private, ...]]:
+) -> tuple[tuple[ClassHistory, ...], tuple[PrivateSums, ...]]:
     """Return the history and the private sums of each class, up to the last night settled.
 
     Parameters
@@ -197,7 +204,7 @@ def earlier(
             ClassHistory(label, name, ground, (), before.get(name))
             for label, name, _ in public.classes
         )
-        return histories, tuple(nothing(ground.space.dim) for _ in histories)
+        return histories, tuple(empty_state(ground.space.dim) for _ in histories)
     if sums is not None:
         assert now.last is not None
         document = json.loads(now.last.result)
@@ -232,9 +239,11 @@ def last_sums(
     return read_sums(ledger, account, now, ground, len(now.totals), now.totals[-1])
 
 
-def _made_again(found: ClassHistory, points: Any, entered: Sequence[int | None]) -> Private | None:
+def _made_again(
+    found: ClassHistory, points: Any, entered: Sequence[int | None]
+) -> PrivateSums | None:
     """Return the private sums of a class, None unless the units of all nights are there."""
-    private, on = nothing(found.stream.space.dim), np.array([one or 0 for one in entered])
+    private, on = empty_state(found.stream.space.dim), np.array([one or 0 for one in entered])
     for night in found.nights:
         units = points[on == night.night]
         if len(units) != night.units:
@@ -258,17 +267,17 @@ def check_follows(public: Public, ledger: Ledger) -> None:
             )
 
 
-def _followed(public: Public, ledger: Ledger) -> Mapping[str, Estimate]:
+def _followed(public: Public, ledger: Ledger) -> Mapping[str, CumulativeMean]:
     """Return the mean of each class of the streams before, where there is one."""
     before = _stream_before(public, ledger)
     if before is None:
         return {}
     means = {}
     for found in read_histories(_documents(ledger, before)):
-        own = cumulative(found.stream, found.nights)
+        own = cumulative_mean(found.stream, found.nights)
         both = [one for one in (found.before, own) if one is not None]
         if both:
-            means[found.name] = joined(found.stream, *both)
+            means[found.name] = join_streams(found.stream, *both)
     return means
 
 

@@ -65,8 +65,8 @@ from pipeline.publish.silence import silence
 from pipeline.publish.sums import Sums, forget_sums, read_sums, write_sums
 from pipeline.publish.withheld import unless_told, withheld_if_it_fails
 from pipeline.store import Place, fill, make_plan
-from pipeline.stream import Night, add_units, draw_night, nothing
-from pipeline.stream import Stream as Ground
+from pipeline.stream import Night, add_units, draw_night, empty_state
+from pipeline.stream import StreamMechanism as Ground
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _rehearse(public: Public) -> None:
     colour = (3,) if find_card(config.dataset).channels == 3 else ()
     black = np.zeros((1, *depth, domain.height, domain.width, *colour), dtype=np.uint8)
     point = describe(black, config.descriptor, config.eta)
-    history, private = list[Night](), nothing(ground.space.dim)
+    history, private = list[Night](), empty_state(ground.space.dim)
     for units in (int(np.ceil(ground.plan.opening / ground.plan.mu)) + 1, 1):
         points = np.repeat(point, units, axis=0)
         private = add_units(ground, history, private, points)

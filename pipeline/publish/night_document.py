@@ -15,7 +15,7 @@ from pipeline.ledger import NightReservation, StreamAccount
 from pipeline.privacy import GDP, privacy_statement
 from pipeline.publish.document import Public, account_part
 from pipeline.publish.transcript import ClassHistory, estimate_row, night_row, stands_on
-from pipeline.stream import WINDOWS, column_norm, cumulative, joined, window
+from pipeline.stream import WINDOWS, column_norm, cumulative_mean, join_streams, window_mean
 
 ENTERED = (
     "equality of contents: an image that entered on an earlier night is left out, and of equal "
@@ -52,7 +52,7 @@ def make_night(
 def _row(public: Public, found: ClassHistory) -> dict[str, Any]:
     """Return what is said of a class."""
     stream, night, budget = found.stream, found.nights[-1], public.config.cost
-    estimate = cumulative(stream, found.nights)
+    estimate = cumulative_mean(stream, found.nights)
     row = night_row(stream, night)
     known = [step["rho"] for step in row["costs"]]
     both = [one for one in (found.before, estimate) if one is not None]
@@ -70,7 +70,7 @@ def _row(public: Public, found: ClassHistory) -> dict[str, Any]:
         "certainty": mean_certainty(stream, found.nights),
         "windows": [told for nights in WINDOWS if (told := _window(found, nights))],
         **({"before": estimate_row(found.before)} if found.before and night.night == 1 else {}),
-        **({"joined": estimate_row(joined(stream, *both))} if found.before else {}),
+        **({"joined": estimate_row(join_streams(stream, *both))} if found.before else {}),
     }
 
 
@@ -89,7 +89,7 @@ def _window(found: ClassHistory, nights: int) -> dict[str, Any] | None:
 
     With A the rows of `axes`, the covariance of `coordinates` is Aᵀ·diag(`variances`)·A.
     """
-    seen = window(found.stream, found.nights, nights)
+    seen = window_mean(found.stream, found.nights, nights)
     if seen is None:
         return None
     into = found.stream.frame.into

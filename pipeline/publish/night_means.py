@@ -18,9 +18,9 @@ from pipeline.mean import Observed
 from pipeline.mean.frame import Frame
 from pipeline.publish.readings import CLIPPED, Mean, mean_of, of_bias, stated_bias
 from pipeline.publish.transcript import ClassHistory, read_estimate, read_histories
-from pipeline.stream import WINDOWS, Stream
-from pipeline.stream.estimates import cumulative_of
-from pipeline.stream.history import Past, parts_of
+from pipeline.stream import WINDOWS, StreamMechanism
+from pipeline.stream.estimates import _cumulative_mean
+from pipeline.stream.history import EpochHistory, split_epochs
 
 
 class NightMean(NamedTuple):
@@ -65,7 +65,7 @@ def night_means(
     """
     with suppress(OutputError):
         histories = read_histories(documents)
-        pasts = [parts_of(found.nights) for found in histories]
+        pasts = [split_epochs(found.nights) for found in histories]
         known = {
             night: tuple(
                 class_mean(found, past, night, row)
@@ -90,7 +90,7 @@ def night_means(
     }
 
 
-def _changes(found: ClassHistory, past: Past) -> tuple[WindowTest, ...]:
+def _changes(found: ClassHistory, past: EpochHistory) -> tuple[WindowTest, ...]:
     return tuple(window_test(found.stream, found.nights, past, nights) for nights in WINDOWS)
 
 
@@ -120,7 +120,9 @@ def window_means(
     )
 
 
-def class_mean(found: ClassHistory, past: Past, night: int, row: Mapping[str, Any]) -> NightMean:
+def class_mean(
+    found: ClassHistory, past: EpochHistory, night: int, row: Mapping[str, Any]
+) -> NightMean:
     """Return the mean of a class up to a night, that of the streams before it included.
 
     `past` is the history of all its nights in parts, `row` what the night's document says of it.
@@ -129,7 +131,9 @@ def class_mean(found: ClassHistory, past: Past, night: int, row: Mapping[str, An
     bias = _bias(found.stream, until)
     joint = "joined" in row
     estimate = (
-        read_estimate(row["joined"], found.stream) if joint else cumulative_of(found.stream, until)
+        read_estimate(row["joined"], found.stream)
+        if joint
+        else _cumulative_mean(found.stream, until)
     )
     if estimate is None:
         return NightMean(row["n"], Mean(None, None), bias)
@@ -149,7 +153,7 @@ def stated_biases(parts: Sequence[Observed], shares: Sequence[float]) -> FloatAr
     return np.asarray(np.sum(both, axis=0))
 
 
-def _bias(stream: Stream, past: Past) -> FloatArray:
+def _bias(stream: StreamMechanism, past: EpochHistory) -> FloatArray:
     """Return what clipping may do to the mean of all epochs, by their shares of the units."""
     shares = np.array([part.n for part in past.segments], dtype=np.float64)
     shares /= max(float(shares.sum()), 1.0)
@@ -158,13 +162,13 @@ def _bias(stream: Stream, past: Past) -> FloatArray:
     return of_bias(line, rest, stream.frame.back, stream.frame.lines)
 
 
-def _until(found: ClassHistory, past: Past, night: int) -> Past:
+def _until(found: ClassHistory, past: EpochHistory, night: int) -> EpochHistory:
     """Return a history as it was after a night."""
     opening = next((one.night for one in found.nights if one.opened), None)
     if past.opened is None or opening is None or night < opening:
         held = found.nights[night - 1].n_so_far
-        return Past(None, held, past.survey[:0], ())
+        return EpochHistory(None, held, past.survey[:0], ())
     segments = tuple(
         part.until(many) for part in past.segments if (many := night - part.epoch.first + 1) > 0
     )
-    return Past(past.opened, past.held, past.survey[: night - opening], segments)
+    return EpochHistory(past.opened, past.held, past.survey[: night - opening], segments)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipeline.errors import OutputError
 from pipeline.files import atomic_path, open_regular, synced
 from pipeline.publish.transcript import ClassHistory
-from pipeline.stream import Epoch, Night, Opened, Private, Stream
+from pipeline.stream import Epoch, Night, OpeningRelease, PrivateSums, StreamMechanism
 from pipeline.stream.factorisation import LIMBS
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Kept(NamedTuple):
     digest: "_Hash"
 
 
-def row_type(stream: Stream, classes: int) -> np.dtype[Any]:
+def row_type(stream: StreamMechanism, classes: int) -> np.dtype[Any]:
     """Return what the row of a night is: the same for all nights of a stream."""
     (bins, shells), dim = stream.lengths, stream.space.dim
     products = stream.products
@@ -51,7 +51,10 @@ def row_type(stream: Stream, classes: int) -> np.dtype[Any]:
 
 
 def rows_of(
-    histories: Sequence[ClassHistory], after: Sequence[Private], units: Sequence[int], first: int
+    histories: Sequence[ClassHistory],
+    after: Sequence[PrivateSums],
+    units: Sequence[int],
+    first: int,
 ) -> NDArray[Any]:
     """Return the rows of the nights behind the `first`, tonight's included: it has no release.
 
@@ -124,7 +127,7 @@ def read_private(path: Path, size: int = -1) -> bytes | None:
 
 
 def nights_of(
-    rows: NDArray[Any], opened: dict[int, Opened], epochs: dict[int, Epoch]
+    rows: NDArray[Any], opened: dict[int, OpeningRelease], epochs: dict[int, Epoch]
 ) -> tuple[Night, ...]:
     """Return the nights of a class, from its rows and what few of them released besides."""
     units = rows["units"].tolist()
@@ -137,10 +140,10 @@ def nights_of(
     )
 
 
-def private_of(rows: NDArray[Any], held: NDArray[np.float64], last: Sequence[int]) -> Private:
+def private_of(rows: NDArray[Any], held: NDArray[np.float64], last: Sequence[int]) -> PrivateSums:
     """Return the private sums of a class; `last` is how many rows each series has."""
     series = zip(SUMS, last, strict=True)
-    return Private(held, *(rows[name][len(rows) - many :] for name, many in series))
+    return PrivateSums(held, *(rows[name][len(rows) - many :] for name, many in series))
 
 
 def _released(values: NDArray[np.float64]) -> list[Any]:

@@ -45,8 +45,8 @@ from pipeline.publish.transcript import (
     read_estimate,
     read_opened,
 )
-from pipeline.stream import Private
-from pipeline.stream import Stream as Ground
+from pipeline.stream import PrivateSums
+from pipeline.stream import StreamMechanism as Ground
 
 FORMAT = 3
 """Raised when what is in a file changes."""
@@ -62,7 +62,7 @@ class Sums:
     ----------
     histories : tuple of ClassHistory
         Of each class.
-    after : tuple of Private
+    after : tuple of PrivateSums
         Of each class.
     units : tuple of int
         How many units of each class came in the last night.
@@ -71,7 +71,7 @@ class Sums:
     """
 
     histories: tuple[ClassHistory, ...]
-    after: tuple[Private, ...]
+    after: tuple[PrivateSums, ...]
     units: tuple[int, ...]
     kept: Kept | None = None
 
@@ -184,7 +184,7 @@ def _unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 def _read_class(
     told: dict[str, Any], held: NDArray[np.float64], rows: NDArray[Any], ground: Ground
-) -> tuple[ClassHistory, Private]:
+) -> tuple[ClassHistory, PrivateSums]:
     """Return the history of a class, and its sums."""
     opened = {t: read_opened(row) for t, row in told["opened"]}
     epochs = {t: read_epoch(row) for t, row in told["epochs"]}

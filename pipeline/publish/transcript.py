@@ -22,7 +22,16 @@ from pipeline.mean import Step, step_costs
 from pipeline.mean.choice import Clip
 from pipeline.mean.observed import as_values, from_values
 from pipeline.privacy import budget_from
-from pipeline.stream import Epoch, Estimate, Night, Opened, Shares, Stream, StreamPlan, column_norm
+from pipeline.stream import (
+    CumulativeMean,
+    Epoch,
+    Night,
+    NoisyShares,
+    OpeningRelease,
+    StreamMechanism,
+    StreamPlan,
+    column_norm,
+)
 
 ROUNDING = 1e-9
 """How far axes may be apart that are the same: linear algebra rounds otherwise elsewhere."""
@@ -37,17 +46,17 @@ class ClassHistory:
     label : int
     name : str
         Of the class.
-    stream : Stream
+    stream : StreamMechanism
     nights : tuple of Night
-    before : Estimate or None
+    before : CumulativeMean or None
         The mean of the streams that this one follows.
     """
 
     label: int
     name: str
-    stream: Stream
+    stream: StreamMechanism
     nights: tuple[Night, ...]
-    before: Estimate | None = None
+    before: CumulativeMean | None = None
 
 
 def read_histories(documents: Iterable[Mapping[str, Any]]) -> tuple[ClassHistory, ...]:
@@ -64,7 +73,7 @@ def read_histories(documents: Iterable[Mapping[str, Any]]) -> tuple[ClassHistory
         When they are not the first nights of one stream, or their noise is not what this version
         would draw: then other values than those released would follow.
     """
-    stream: Stream | None = None
+    stream: StreamMechanism | None = None
     known: list[ClassHistory] = []
     nights: list[list[Night]] = []
     for number, document in enumerate(documents, 1):
@@ -89,13 +98,13 @@ def read_histories(documents: Iterable[Mapping[str, Any]]) -> tuple[ClassHistory
     )
 
 
-def read_stream(settings: Mapping[str, Any]) -> Stream:
+def read_stream(settings: Mapping[str, Any]) -> StreamMechanism:
     """Return the stream of a class that the settings of a document say."""
     told = settings["stream"]
     budget = budget_from(settings["definition"], settings["budget"])
     known = read_domain(settings)
     plan = StreamPlan(budget, told["horizon"], told["opening"])
-    return Stream(plan, known, MANIFOLDS[settings["manifold"]](k=known.k))
+    return StreamMechanism(plan, known, MANIFOLDS[settings["manifold"]](k=known.k))
 
 
 def read_domain(settings: Mapping[str, Any]) -> DescriptorDomain:
@@ -111,7 +120,7 @@ def read_domain(settings: Mapping[str, Any]) -> DescriptorDomain:
     )
 
 
-def check_drawn(document: Mapping[str, Any], stream: Stream) -> None:
+def check_drawn(document: Mapping[str, Any], stream: StreamMechanism) -> None:
     """Raise `OutputError` unless a night has the noise, the axes and the centre of this version.
 
     What a unit pays is shared out over all nights: with other shares on some of them it would not
@@ -139,12 +148,12 @@ def check_drawn(document: Mapping[str, Any], stream: Stream) -> None:
         )
 
 
-def stands_on(stream: Stream) -> dict[str, Any]:
+def stands_on(stream: StreamMechanism) -> dict[str, Any]:
     """Return the axes of a stream, rows (d, d), and its centre, (d,), as JSON values."""
     return {"axes": stream.frame.back.tolist(), "centre": stream.centre.tolist()}
 
 
-def costs_of(stream: Stream, night: Night) -> list[dict[str, Any]]:
+def costs_of(stream: StreamMechanism, night: Night) -> list[dict[str, Any]]:
     """Return what each draw of a night is for, its Δ, σ and ρ; nothing before the opening.
 
     Those of the opening are spent once; those of later nights are of all nights together, what a
@@ -171,7 +180,7 @@ def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[dict[str, An
     ]
 
 
-def night_row(stream: Stream, night: Night) -> dict[str, Any]:
+def night_row(stream: StreamMechanism, night: Night) -> dict[str, Any]:
     """Return what a night released of a class as JSON values; `read_night` reads them back."""
     return {
         "sigma": stream.steps[2].sigma,
@@ -204,7 +213,7 @@ def read_night(number: int, row: Mapping[str, Any]) -> Night:
     )
 
 
-def estimate_row(found: Estimate) -> dict[str, Any]:
+def estimate_row(found: CumulativeMean) -> dict[str, Any]:
     """Return an estimate as JSON values; its point is the matrix, all else in the chart."""
     return {
         "n": found.n,
@@ -215,19 +224,19 @@ def estimate_row(found: Estimate) -> dict[str, Any]:
     }
 
 
-def read_estimate(row: Mapping[str, Any], stream: Stream) -> Estimate:
+def read_estimate(row: Mapping[str, Any], stream: StreamMechanism) -> CumulativeMean:
     """Return what `estimate_row` wrote."""
     chart = FlatChart(stream.manifold)
     offset, covariance, spread = (np.array(row[x]) for x in ("coordinates", "covariance", "spread"))
-    return Estimate(chart, offset, covariance, row["n"], spread)
+    return CumulativeMean(chart, offset, covariance, row["n"], spread)
 
 
-def _before(row: Mapping[str, Any], stream: Stream) -> Estimate | None:
+def _before(row: Mapping[str, Any], stream: StreamMechanism) -> CumulativeMean | None:
     found = row.get("before")
     return None if found is None else read_estimate(found, stream)
 
 
-def opened_row(opened: Opened) -> dict[str, Any]:
+def opened_row(opened: OpeningRelease) -> dict[str, Any]:
     """Return an opening as JSON values; `read_opened` reads them back."""
     return {
         "observed": None if opened.observed is None else as_values(opened.observed),
@@ -238,13 +247,14 @@ def opened_row(opened: Opened) -> dict[str, Any]:
     }
 
 
-def read_opened(row: Mapping[str, Any]) -> Opened:
+def read_opened(row: Mapping[str, Any]) -> OpeningRelease:
     """Return what `opened_row` wrote."""
     survey, shells = (
-        Shares(np.array(row[name]["values"]), row[name]["noise"]) for name in ("survey", "shells")
+        NoisyShares(np.array(row[name]["values"]), row[name]["noise"])
+        for name in ("survey", "shells")
     )
     seen = from_values(row["observed"]) if row.get("observed") else None
-    return Opened(np.array(row["offset"]), np.array(row["belief"]), survey, shells, seen)
+    return OpeningRelease(np.array(row["offset"]), np.array(row["belief"]), survey, shells, seen)
 
 
 def epoch_row(epoch: Epoch) -> dict[str, Any]:

@@ -8,47 +8,54 @@ Every unit comes on one night. A release anew each night would spend its whole b
 what a unit pays is spread over all nights to come, up to a public horizon, and the noise is only
 ‖c‖_H·‖c‖_t times that of one release of everything: 3.2 times at night 200 of ten years, where
 anew every night costs 60. Read in this order: ``factorisation.py``, ``plan.py`` (the guarantee),
-``ground.py``, ``history.py``, ``estimates.py``, ``epochs.py``, ``night.py``.
+``mechanism.py``, ``history.py``, ``estimates.py``, ``epochs.py``, ``night.py``.
 """
 
-from pipeline.stream.epochs import observed
+from pipeline.stream.epochs import latest_moments
 from pipeline.stream.estimates import (
     WINDOWS,
-    Estimate,
-    Window,
-    between,
+    CumulativeMean,
+    WindowMean,
     covariance_of,
-    cumulative,
-    joined,
-    window,
+    cumulative_mean,
+    join_streams,
+    window_between,
+    window_mean,
 )
 from pipeline.stream.factorisation import coefficients, column_norm
-from pipeline.stream.ground import Stream
-from pipeline.stream.history import Epoch, Night, Opened, Private, Shares, nothing
+from pipeline.stream.history import (
+    Epoch,
+    Night,
+    NoisyShares,
+    OpeningRelease,
+    PrivateSums,
+    empty_state,
+)
+from pipeline.stream.mechanism import StreamMechanism
 from pipeline.stream.night import add_units, draw_night, release_night
 from pipeline.stream.plan import StreamPlan
 
 __all__ = [
     "WINDOWS",
+    "CumulativeMean",
     "Epoch",
-    "Estimate",
     "Night",
-    "Opened",
-    "Private",
-    "Shares",
-    "Stream",
+    "NoisyShares",
+    "OpeningRelease",
+    "PrivateSums",
+    "StreamMechanism",
     "StreamPlan",
-    "Window",
+    "WindowMean",
     "add_units",
-    "between",
     "coefficients",
     "column_norm",
     "covariance_of",
-    "cumulative",
+    "cumulative_mean",
     "draw_night",
-    "joined",
-    "nothing",
-    "observed",
+    "empty_state",
+    "join_streams",
+    "latest_moments",
     "release_night",
-    "window",
+    "window_between",
+    "window_mean",
 ]

@@ -16,13 +16,20 @@ from pipeline.mean.observed import of_clip
 from pipeline.mean.rounds import EXPECTED, ROOT
 from pipeline.mean.spread import spread
 from pipeline.mean.survey import merge, read_survey
-from pipeline.stream.estimates import cumulative_of, sum_of
-from pipeline.stream.ground import Stream
-from pipeline.stream.history import Epoch, Night, Past, Segment, Shares, parts_of
+from pipeline.stream.estimates import _cumulative_mean, sum_of
+from pipeline.stream.history import (
+    Epoch,
+    EpochHistory,
+    EpochNights,
+    Night,
+    NoisyShares,
+    split_epochs,
+)
+from pipeline.stream.mechanism import StreamMechanism
 from pipeline.stream.plan import GROWTH
 
 
-def due(history: Sequence[Night], past: Past) -> bool:
+def epoch_due(history: Sequence[Night], past: EpochHistory) -> bool:
     """Tell whether an epoch begins tonight: after the opening, and when N has grown tenfold."""
     if not past.segments:
         return past.opened is not None
@@ -30,7 +37,7 @@ def due(history: Sequence[Night], past: Past) -> bool:
     return history[-1].n_so_far >= GROWTH * before
 
 
-def begin(stream: Stream, history: Sequence[Night]) -> Epoch:
+def begin_epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch:
     """Return the epoch that begins tonight: a function of released values and public numbers.
 
     Its centre is the mean of all units so far, its clip the best for the noise that is expected
@@ -42,13 +49,13 @@ def begin(stream: Stream, history: Sequence[Night]) -> Epoch:
     ConfigError
         Before the opening.
     """
-    return _begin(stream, tuple(history))
+    return _begin_epoch(stream, tuple(history))
 
 
 @lru_cache(maxsize=32)  # a night asks twice: what its units are mapped to, and what it releases
-def _begin(stream: Stream, history: tuple[Night, ...]) -> Epoch:
-    past = parts_of(history)
-    found = cumulative_of(stream, past)
+def _begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
+    past = split_epochs(history)
+    found = _cumulative_mean(stream, past)
     if found is None or past.opened is None:
         raise ConfigError("an epoch begins after the opening; hold the units back until then")
     (shares, spread), (shells, own) = _survey(stream, past), _shells(stream, past)
@@ -62,7 +69,7 @@ def _begin(stream: Stream, history: tuple[Night, ...]) -> Epoch:
     clip = choose(
         interval,
         survey,
-        merge(shells, survey.far, own / ROOT, spread / ROOT, _steady(stream, around)),
+        merge(shells, survey.far, own / ROOT, spread / ROOT, _stable_shells(stream, around)),
         stream.bins,
         stream.frame,
         sigma=sigma,
@@ -73,35 +80,35 @@ def _begin(stream: Stream, history: tuple[Night, ...]) -> Epoch:
     return Epoch(len(history) + 1, found.offset, clip)
 
 
-def observed(stream: Stream, history: Sequence[Night]) -> Observed | None:
+def latest_moments(stream: StreamMechanism, history: Sequence[Night]) -> Observed | None:
     """Return what the last epoch says of its units, nothing shrunk: mean and second moment.
 
     Before an epoch has units it is what the opening said of those held back; None before that.
     """
-    past = parts_of(history)
+    past = split_epochs(history)
     if not past.segments or not past.segments[-1].n:
         return past.opened.observed if past.opened else None
-    return observed_in(stream, past, past.segments[-1])
+    return epoch_moments(stream, past, past.segments[-1])
 
 
-def observed_parts(stream: Stream, past: Past) -> tuple[Observed | None, ...]:
+def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[Observed | None, ...]:
     """Return what each part of the mean of all units so far says of its own; see `pooled_parts`.
 
     None of an opening that an older version drew; empty before the opening.
     """
     if past.opened is None:
         return ()
-    epochs = (observed_in(stream, past, segment) for segment in past.segments if segment.n)
+    epochs = (epoch_moments(stream, past, segment) for segment in past.segments if segment.n)
     return past.opened.observed, *epochs
 
 
-def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
+def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights) -> Observed:
     """Return what one epoch says of its units, of which there are some, nothing shrunk."""
     clip = last.epoch.clip
     shares, noise = _survey(stream, past)
     shells, own = _shares(stream, last.shells, last.n, stream.steps[1].sigma)
     survey = read_survey(shares, noise, stream.bins)
-    steady = _steady(stream, last.epoch.centre)
+    steady = _stable_shells(stream, last.epoch.centre)
     filled = merge(shells, survey.far, own / ROOT, noise / ROOT, steady)
     rows = last.w if last.moments is None else np.hstack([last.w, last.moments])
     bins, frame = stream.bins, stream.frame
@@ -119,7 +126,7 @@ def observed_in(stream: Stream, past: Past, last: Segment) -> Observed:
     )
 
 
-def _survey(stream: Stream, past: Past) -> Shares:
+def _survey(stream: StreamMechanism, past: EpochHistory) -> NoisyShares:
     """Return the shares in the bins of the survey: the opening's and the nights', by precision."""
     assert past.opened is not None
     first, n = past.opened.survey, past.n - past.held
@@ -128,10 +135,10 @@ def _survey(stream: Stream, past: Past) -> Shares:
     later = _shares(stream, past.survey, n, stream.steps[0].sigma)
     weight = later.noise**2 / (first.noise**2 + later.noise**2)
     values = weight * first.values + (1.0 - weight) * later.values
-    return Shares(values, first.noise * math.sqrt(weight))
+    return NoisyShares(values, first.noise * math.sqrt(weight))
 
 
-def _shells(stream: Stream, past: Past) -> Shares:
+def _shells(stream: StreamMechanism, past: EpochHistory) -> NoisyShares:
     """Return the shares in the shells of the last epoch, of the opening before there is one."""
     assert past.opened is not None
     if not past.segments or not past.segments[-1].n:
@@ -140,7 +147,7 @@ def _shells(stream: Stream, past: Past) -> Shares:
     return _shares(stream, last.shells, last.n, stream.steps[1].sigma)
 
 
-def _radius(stream: Stream, past: Past) -> float:
+def _radius(stream: StreamMechanism, past: EpochHistory) -> float:
     """Return the radius of the last epoch's clip, of the opening's before there is one."""
     if past.segments:
         return past.segments[-1].epoch.clip.radius
@@ -151,13 +158,13 @@ def _radius(stream: Stream, past: Past) -> float:
     return float((seen.axes @ frame.into)[-1, -1]) / 2.0
 
 
-def _steady(stream: Stream, centre: FloatArray) -> NDArray[np.bool_]:
+def _stable_shells(stream: StreamMechanism, centre: FloatArray) -> NDArray[np.bool_]:
     """Tell which far shells of the survey hold around the centre of later shells."""
     moved = stream.in_axes(centre)[stream.frame.lines :]
     return stream.bins[1].steady(float(np.linalg.norm(moved)))
 
 
-def _shares(stream: Stream, released: FloatArray, n: int, sigma: float) -> Shares:
+def _shares(stream: StreamMechanism, released: FloatArray, n: int, sigma: float) -> NoisyShares:
     """Return the shares of n units that a series of counts over √2 says."""
     noise = stream.noise_of_sum(sigma, len(released)) * ROOT / n
-    return Shares(sum_of(stream, released) * ROOT / n, noise)
+    return NoisyShares(sum_of(stream, released) * ROOT / n, noise)

@@ -16,15 +16,15 @@ from pipeline.mean.clipping import mean_units
 from pipeline.mean.pooling import Part, pool
 from pipeline.mean.rounds import observe
 from pipeline.stream.factorisation import sum_row
-from pipeline.stream.ground import Stream
-from pipeline.stream.history import Night, Past, Segment, parts_of
+from pipeline.stream.history import EpochHistory, EpochNights, Night, split_epochs
+from pipeline.stream.mechanism import StreamMechanism
 
 WINDOWS = (1, 7, 30, 90)
 """Nights of the windows that are usual: the last night, a week, a month, a quarter."""
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class CumulativeMean:
     """The mean of n units.
 
     Attributes
@@ -55,7 +55,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
+class WindowMean:
     """The mean of the units of some nights, nothing shrunk.
 
     Attributes
@@ -93,21 +93,21 @@ def on_manifold(space: Manifold, offset: FloatArray) -> NDArray[np.float64]:
     return np.asarray(space.points(offset))  # type: ignore[attr-defined]  # a FlatChart
 
 
-def cumulative(stream: Stream, history: Sequence[Night]) -> Estimate | None:
+def cumulative_mean(stream: StreamMechanism, history: Sequence[Night]) -> CumulativeMean | None:
     """Return the mean of all units so far, None before the opening.
 
     Opening and epochs are parts with errors of their own, put together by precision; see `pool`.
     """
-    return cumulative_of(stream, parts_of(history))
+    return _cumulative_mean(stream, split_epochs(history))
 
 
-def cumulative_of(stream: Stream, past: Past) -> Estimate | None:
+def _cumulative_mean(stream: StreamMechanism, past: EpochHistory) -> CumulativeMean | None:
     """Return the same of a history in its parts."""
-    pooled = pooled_parts(stream, past)
+    pooled = mean_parts(stream, past)
     return None if pooled is None else _pool(stream.space, *pooled, stream)
 
 
-def pooled_parts(stream: Stream, past: Past) -> tuple[list[Part], FloatArray] | None:
+def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part], FloatArray] | None:
     """Return what the mean of all units so far is made of, and how units are thought to lie.
 
     The opening comes first, then every epoch that has units; None before the opening.
@@ -120,7 +120,7 @@ def pooled_parts(stream: Stream, past: Past) -> tuple[list[Part], FloatArray] | 
     return parts, stream.spread(clip)
 
 
-def joined(stream: Stream, *estimates: Estimate) -> Estimate:
+def join_streams(stream: StreamMechanism, *estimates: CumulativeMean) -> CumulativeMean:
     """Return the mean of the units of several streams, each with units of its own.
 
     Raises
@@ -136,16 +136,20 @@ def joined(stream: Stream, *estimates: Estimate) -> Estimate:
     return _pool(stream.space, parts, spread, stream)
 
 
-def window(stream: Stream, history: Sequence[Night], nights: int) -> Window | None:
+def window_mean(
+    stream: StreamMechanism, history: Sequence[Night], nights: int
+) -> WindowMean | None:
     """Return the mean of the units of the last `nights` nights, None where none of them came.
 
     A window reaches back to the opening at most: what was released there is one mean, which no
     night can be taken out of. ``first`` says where it begins.
     """
-    return between(stream, history, len(history) - nights + 1, len(history))
+    return window_between(stream, history, len(history) - nights + 1, len(history))
 
 
-def between(stream: Stream, history: Sequence[Night], first: int, last: int) -> Window | None:
+def window_between(
+    stream: StreamMechanism, history: Sequence[Night], first: int, last: int
+) -> WindowMean | None:
     """Return the same of the nights from `first` to `last`.
 
     Raises
@@ -158,7 +162,7 @@ def between(stream: Stream, history: Sequence[Night], first: int, last: int) -> 
             f"a window ends with one of the {len(history)} nights so far, and begins no later, "
             f"found {first} to {last}"
         )
-    segments = parts_of(history).segments
+    segments = split_epochs(history).segments
     if not segments:
         return None
     first = max(first, segments[0].epoch.first)
@@ -179,35 +183,37 @@ def between(stream: Stream, history: Sequence[Night], first: int, last: int) -> 
     if not n:
         return None
     rows = [row / n for row in rows]
-    return Window(stream.space, first, last, int(n), total / n, covariance / n**2, tuple(rows))
+    return WindowMean(stream.space, first, last, int(n), total / n, covariance / n**2, tuple(rows))
 
 
 def covariance_of(
-    stream: Stream, history: Sequence[Night], one: Window, other: Window
+    stream: StreamMechanism, history: Sequence[Night], one: WindowMean, other: WindowMean
 ) -> FloatArray:
     """Return the covariance of the noise of two windows of a history, (d, d), exactly.
 
     They share the noise of the nights before them: neighbouring windows are correlated.
     """
     found = np.zeros((stream.space.dim, stream.space.dim))
-    for segment, row, column in zip(parts_of(history).segments, one.rows, other.rows, strict=False):
+    for segment, row, column in zip(
+        split_epochs(history).segments, one.rows, other.rows, strict=False
+    ):
         few = min(len(row), len(column))
         found += float(row[:few] @ column[:few]) * _noise(stream, segment)
     return found
 
 
-def sum_of(stream: Stream, released: FloatArray) -> FloatArray:
+def sum_of(stream: StreamMechanism, released: FloatArray) -> FloatArray:
     """Return S_t, the noised sum of all nights of a series, of w_1, …, w_t."""
     return np.asarray(sum_row(1, len(released), stream.plan.horizon) @ released)
 
 
-def _noise(stream: Stream, segment: Segment) -> FloatArray:
+def _noise(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
     """Return the covariance of the noise of one w of an epoch, in the chart."""
     scale = stream.steps[2].sigma * mean_units(segment.epoch.clip, stream.frame)
     return np.asarray((stream.frame.back.T * scale**2) @ stream.frame.back)
 
 
-def _middle(stream: Stream, segment: Segment) -> FloatArray:
+def _middle(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
     """Return where a record lies whose vector is 0."""
     epoch, frame = segment.epoch, stream.frame
     found = np.zeros(stream.space.dim)
@@ -215,7 +221,7 @@ def _middle(stream: Stream, segment: Segment) -> FloatArray:
     return np.asarray(epoch.centre + found @ frame.back)
 
 
-def _observed(stream: Stream, segment: Segment) -> Part:
+def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
     """Return the mean of an epoch's units; some of the predicted bias counts as noise."""
     epoch = segment.epoch
     vector = sum_of(stream, segment.w) / segment.n
@@ -226,7 +232,9 @@ def _observed(stream: Stream, segment: Segment) -> Part:
     return Part(segment.n, epoch.centre + found, covariance)
 
 
-def _pool(space: Manifold, parts: Sequence[Part], spread: FloatArray, stream: Stream) -> Estimate:
+def _pool(
+    space: Manifold, parts: Sequence[Part], spread: FloatArray, stream: StreamMechanism
+) -> CumulativeMean:
     """Return the mean of the units of all parts, by precision, inside the region; see `pool`."""
     found, n = pool(parts, spread), sum(part.n for part in parts)
-    return Estimate(space, stream.region.inside(found.mean), found.of_units, n, spread)
+    return CumulativeMean(space, stream.region.inside(found.mean), found.of_units, n, spread)

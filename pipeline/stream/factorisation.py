@@ -25,21 +25,21 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.privacy.rounding import round_up
 
-PER_WEIGHT = 2**52
+WEIGHT_UNIT = 2**52
 """Weights are multiples of 1 over this."""
-GUARD = 64
+GUARD_BITS = 64
 """Further binary digits of the recurrence, which loses less than one unit of the last a step."""
-LIMB, LIMBS = 16, 8
+LIMB_BITS, LIMBS = 16, 8
 """Whole numbers are kept as 8 limbs of 16 binary digits, the lowest first, the last signed."""
-HALF, TOGETHER = 27, 4096
+HALF_WEIGHT_BITS, NIGHTS_PER_BLOCK = 27, 4096
 """Binary digits of half a weight, and nights added up at a time: 27 + 16 + 12 are below 63."""
 
-Whole = NDArray[np.uint16]
+Limbs = NDArray[np.uint16]
 """Whole numbers below 2¹²⁷ in limbs, (..., `LIMBS`)."""
 
 
 @lru_cache(maxsize=8)
-def weights(horizon: int) -> tuple[int, ...]:
+def integer_weights(horizon: int) -> tuple[int, ...]:
     """Return 2⁵²·c_0, …, 2⁵²·c_{H−1}, rounded to whole numbers.
 
     Raises
@@ -52,37 +52,37 @@ def weights(horizon: int) -> tuple[int, ...]:
             f"a horizon must be a whole number of nights, at least 1, found {horizon!r}; "
             "3650 is ten years"
         )
-    found, c = list[int](), PER_WEIGHT << GUARD
+    found, c = list[int](), WEIGHT_UNIT << GUARD_BITS
     for k in range(1, int(horizon) + 1):
-        found.append((c + (1 << (GUARD - 1))) >> GUARD)
+        found.append((c + (1 << (GUARD_BITS - 1))) >> GUARD_BITS)
         c = c * (2 * k - 1) // (2 * k)
     return tuple(found)
 
 
 def coefficients(horizon: int) -> FloatArray:
-    """Return the weights c_0, …, c_{H−1} as they are used, shape (H,); see `weights`."""
+    """Return the weights c_0, …, c_{H−1} as they are used, shape (H,); see `integer_weights`."""
     return _doubles(horizon).copy()
 
 
 @lru_cache(maxsize=8)
 def _doubles(horizon: int) -> FloatArray:
-    return np.array(weights(horizon), dtype=np.float64) / PER_WEIGHT
+    return np.array(integer_weights(horizon), dtype=np.float64) / WEIGHT_UNIT
 
 
 @lru_cache(maxsize=64)
 def column_norm(horizon: int) -> float:
     """Return ‖c‖_H of the weights used, rounded up: how far all H nights move with one unit."""
-    return round_up(Fraction(sum(c * c for c in weights(horizon)), PER_WEIGHT**2), 2)
+    return round_up(Fraction(sum(c * c for c in integer_weights(horizon)), WEIGHT_UNIT**2), 2)
 
 
 @lru_cache(maxsize=8)
 def _halves(horizon: int) -> NDArray[np.int64]:
     """Return the lower and the upper half of each of the weights, (2, H)."""
-    whole = np.array(weights(horizon), dtype=np.int64)
-    return np.stack([whole & ((1 << HALF) - 1), whole >> HALF])
+    whole = np.array(integer_weights(horizon), dtype=np.int64)
+    return np.stack([whole & ((1 << HALF_WEIGHT_BITS) - 1), whole >> HALF_WEIGHT_BITS])
 
 
-def limbs(numbers: Sequence[int]) -> Whole:
+def to_limbs(numbers: Sequence[int]) -> Limbs:
     """Return whole numbers in limbs, (m, `LIMBS`).
 
     Raises
@@ -94,12 +94,12 @@ def limbs(numbers: Sequence[int]) -> Whole:
     return np.frombuffer(wide, "<u2").reshape(-1, LIMBS)
 
 
-def numbers(whole: Whole) -> list[int]:
+def from_limbs(whole: Limbs) -> list[int]:
     """Return the numbers that limbs are of, (m, `LIMBS`)."""
-    return _together(_signed(whole)[np.newaxis])
+    return _join_limbs(_signed(whole)[np.newaxis])
 
 
-def weighted_sums(rows: Whole) -> list[int]:
+def weighted_sums(rows: Limbs) -> list[int]:
     """Return 2⁵²·Σ_j c_{t−j}·x_j of t nights' whole numbers x_1, …, x_t, exactly.
 
     Of however many nights the horizon has, those are the first t weights.
@@ -111,28 +111,31 @@ def weighted_sums(rows: Whole) -> list[int]:
     """
     enough = 1 << len(rows).bit_length()  # few tables are made
     used, total = _halves(enough)[:, len(rows) - 1 :: -1], [0] * rows.shape[1]
-    for start in range(0, len(rows), TOGETHER):
-        some = _signed(rows[start : start + TOGETHER])
-        parts = used[:, start : start + TOGETHER] @ some.reshape(len(some), -1)
-        found = _together(parts.reshape(2, -1, LIMBS))
+    for start in range(0, len(rows), NIGHTS_PER_BLOCK):
+        some = _signed(rows[start : start + NIGHTS_PER_BLOCK])
+        parts = used[:, start : start + NIGHTS_PER_BLOCK] @ some.reshape(len(some), -1)
+        found = _join_limbs(parts.reshape(2, -1, LIMBS))
         total = [one + other for one, other in zip(total, found, strict=True)]
     return total
 
 
-def _signed(whole: Whole) -> NDArray[np.int64]:
+def _signed(whole: Limbs) -> NDArray[np.int64]:
     found = whole.astype(np.int64)
-    found[..., -1] -= found[..., -1] >> (LIMB - 1) << LIMB
+    found[..., -1] -= found[..., -1] >> (LIMB_BITS - 1) << LIMB_BITS
     return found
 
 
-def _together(parts: NDArray[np.int64]) -> list[int]:
+def _join_limbs(parts: NDArray[np.int64]) -> list[int]:
     """Return the numbers of parts of limbs, (halves, m, `LIMBS`)."""
-    places = [[1 << LIMB * i + HALF * half for i in range(LIMBS)] for half in range(len(parts))]
+    places = [
+        [1 << LIMB_BITS * i + HALF_WEIGHT_BITS * half for i in range(LIMBS)]
+        for half in range(len(parts))
+    ]
     found = sum(np.array(row, object) @ one.T for row, one in zip(places, parts, strict=True))
     return [int(one) for one in found]
 
 
-def weighted(rows: Whole, per: float) -> FloatArray:
+def weighted(rows: Limbs, per: float) -> FloatArray:
     """Return Σ_j c_{t−j}·x_j/`per` of t nights' whole numbers x_j: exact, then rounded twice.
 
     Parameters
@@ -142,7 +145,7 @@ def weighted(rows: Whole, per: float) -> FloatArray:
     per : float
         What the numbers are multiples of 1 over.
     """
-    return np.array([total / PER_WEIGHT for total in weighted_sums(rows)]) / per
+    return np.array([total / WEIGHT_UNIT for total in weighted_sums(rows)]) / per
 
 
 def sum_row(first: int, last: int, horizon: int) -> FloatArray:

@@ -13,10 +13,10 @@ from pipeline.mean import Observed
 from pipeline.mean.choice import Clip
 from pipeline.mean.rounds import ROOT
 from pipeline.mean.second_moment import pairs
-from pipeline.stream.factorisation import LIMBS, PER_WEIGHT, Whole, weighted, weighted_sums
+from pipeline.stream.factorisation import LIMBS, WEIGHT_UNIT, Limbs, weighted, weighted_sums
 
 
-class Shares(NamedTuple):
+class NoisyShares(NamedTuple):
     """Noised shares of units in bins, and the standard deviation of the noise of each."""
 
     values: FloatArray
@@ -24,7 +24,7 @@ class Shares(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class OpeningRelease:
     """What the opening released: one adaptive mean of all units held back.
 
     Attributes
@@ -33,7 +33,7 @@ class Opened:
         The mean, in the chart.
     belief : array, shape (d, d)
         Covariance of its error, as predicted.
-    survey, shells : Shares
+    survey, shells : NoisyShares
         What it found in the bins, about the origin and about the last centre but one.
     observed : Observed or None
         The mean before it was shrunk, and the second moment; None of older versions.
@@ -41,8 +41,8 @@ class Opened:
 
     offset: FloatArray
     belief: FloatArray
-    survey: Shares
-    shells: Shares
+    survey: NoisyShares
+    shells: NoisyShares
     observed: Observed | None = None
 
 
@@ -75,7 +75,7 @@ class Night:
         Its number, from 1.
     units, n_so_far : int
         Units that came this night and up to it (public).
-    opened : Opened or None
+    opened : OpeningRelease or None
         On the night of the opening.
     epoch : Epoch or None
         On the first night of one.
@@ -90,7 +90,7 @@ class Night:
     night: int
     units: int
     n_so_far: int
-    opened: Opened | None = None
+    opened: OpeningRelease | None = None
     epoch: Epoch | None = None
     survey: FloatArray | None = None
     shells: FloatArray | None = None
@@ -100,7 +100,7 @@ class Night:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Private:
+class PrivateSums:
     """What must stay where the images are; small, and the same whatever order units come in.
 
     Attributes
@@ -114,15 +114,15 @@ class Private:
     """
 
     held: FloatArray
-    survey: Whole
-    shells: Whole
-    means: Whole
+    survey: Limbs
+    shells: Limbs
+    means: Limbs
 
     @cached_property
     def vectors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What the last night's noise is added to: weighted survey, shells, and means as pairs."""
         d, sums = self.held.shape[1], weighted_sums(self.means)
-        both = pairs(sums[:d], sums[d:], PER_WEIGHT)
+        both = pairs(sums[:d], sums[d:], WEIGHT_UNIT)
         return weighted(self.survey, ROOT), weighted(self.shells, ROOT), both
 
     def __repr__(self) -> str:
@@ -130,14 +130,14 @@ class Private:
         return f"Private(nights={len(self.survey)})"
 
 
-def nothing(dim: int) -> Private:
+def empty_state(dim: int) -> PrivateSums:
     """Return what a stream starts with."""
     none = np.empty((0, 0, LIMBS), np.uint16)
-    return Private(np.empty((0, dim)), none, none, none)
+    return PrivateSums(np.empty((0, dim)), none, none, none)
 
 
 @dataclass(frozen=True, eq=False)
-class Segment:
+class EpochNights:
     """The nights of one epoch.
 
     Attributes
@@ -162,31 +162,31 @@ class Segment:
         """Units in the epoch."""
         return int(self.units.sum())
 
-    def until(self, nights: int) -> "Segment":
+    def until(self, nights: int) -> "EpochNights":
         """Return its first nights."""
         moments = None if self.moments is None else self.moments[:nights]
         series = self.units[:nights], self.shells[:nights], self.w[:nights]
-        return Segment(self.epoch, *series, moments)
+        return EpochNights(self.epoch, *series, moments)
 
 
 @dataclass(frozen=True, eq=False)
-class Past:
+class EpochHistory:
     """A history in its parts.
 
     Attributes
     ----------
-    opened : Opened or None
+    opened : OpeningRelease or None
     held : int
         Units of the opening, or those that wait for it.
     survey : array, shape (t, b)
         All nights since the opening.
-    segments : tuple of Segment
+    segments : tuple of EpochNights
     """
 
-    opened: Opened | None
+    opened: OpeningRelease | None
     held: int
     survey: FloatArray
-    segments: tuple[Segment, ...]
+    segments: tuple[EpochNights, ...]
 
     @property
     def n(self) -> int:
@@ -194,13 +194,13 @@ class Past:
         return self.held + sum(part.n for part in self.segments) if self.opened else 0
 
 
-def parts_of(history: Sequence[Night]) -> Past:
+def split_epochs(history: Sequence[Night]) -> EpochHistory:
     """Return the opening and the epochs of a history, in one pass over its nights."""
     return _parts_of(tuple(history))
 
 
 @lru_cache(maxsize=32)  # of released values only: a night asks for the same history many times
-def _parts_of(history: tuple[Night, ...]) -> Past:
+def _parts_of(history: tuple[Night, ...]) -> EpochHistory:
     at = next((i for i, night in enumerate(history) if night.opened), len(history))
     held = sum(night.units for night in history[: at + 1])
     later = history[at + 1 :]
@@ -208,13 +208,13 @@ def _parts_of(history: tuple[Night, ...]) -> Past:
     bounds = pairwise([*starts, len(later)])
     segments = tuple(_segment(later[start:end]) for start, end in bounds)
     opened = history[at].opened if at < len(history) else None
-    return Past(opened, held, np.array([night.survey for night in later]), segments)
+    return EpochHistory(opened, held, np.array([night.survey for night in later]), segments)
 
 
-def _segment(nights: Sequence[Night]) -> Segment:
+def _segment(nights: Sequence[Night]) -> EpochNights:
     epoch, moments = nights[0].epoch, [night.moment for night in nights]
     assert epoch is not None
-    return Segment(
+    return EpochNights(
         epoch,
         np.array([night.units for night in nights], dtype=np.float64),
         np.array([night.shells for night in nights]),

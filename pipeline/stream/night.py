@@ -22,16 +22,29 @@ from pipeline.mean.clipping import clipping, shell_counts, sizes_within, survey_
 from pipeline.mean.rounds import ROOT
 from pipeline.mean.sums import clipped_totals, sizes
 from pipeline.mechanisms.noise import Noise
-from pipeline.stream.epochs import begin, due
-from pipeline.stream.factorisation import Whole, limbs
-from pipeline.stream.ground import Stream
-from pipeline.stream.history import Epoch, Night, Opened, Past, Private, Shares, parts_of
-from pipeline.stream.plan import MOST
+from pipeline.stream.epochs import begin_epoch, epoch_due
+from pipeline.stream.factorisation import Limbs, to_limbs
+from pipeline.stream.history import (
+    Epoch,
+    EpochHistory,
+    Night,
+    NoisyShares,
+    OpeningRelease,
+    PrivateSums,
+    split_epochs,
+)
+from pipeline.stream.mechanism import StreamMechanism
+from pipeline.stream.plan import MOST_UNITS
 
 
 def release_night(
-    stream: Stream, history: Sequence[Night], private: Private, points: Point, *, noise: Noise
-) -> tuple[Night, Private]:
+    stream: StreamMechanism,
+    history: Sequence[Night],
+    private: PrivateSums,
+    points: Point,
+    *,
+    noise: Noise,
+) -> tuple[Night, PrivateSums]:
     """Return what the next night of a stream releases, and the private sums up to it.
 
     **Privacy.** As `StreamPlan` says, if each unit is among the `points` of one night only, the
@@ -40,10 +53,10 @@ def release_night(
 
     Parameters
     ----------
-    stream : Stream
+    stream : StreamMechanism
     history : sequence of Night
         All nights before, as they were released.
-    private : Private
+    private : PrivateSums
         What the night before returned, `nothing` on the first.
     points : array, shape (m, *point_shape)
         This night's units; there may be none. Those outside the domain are moved to its region.
@@ -55,13 +68,15 @@ def release_night(
     PrivacyError
         After the horizon.
     ConfigError
-        When `private` is not of this history, or there are more than `MOST` units.
+        When `private` is not of this history, or there are more than `MOST_UNITS` units.
     """
     after = add_units(stream, history, private, points)
     return draw_night(stream, history, after, len(points), noise=noise), after
 
 
-def add_units(stream: Stream, history: Sequence[Night], private: Private, points: Point) -> Private:
+def add_units(
+    stream: StreamMechanism, history: Sequence[Night], private: PrivateSums, points: Point
+) -> PrivateSums:
     """Return the private sums with one night more; nothing is drawn.
 
     Parameters and errors are those of `release_night`.
@@ -71,21 +86,26 @@ def add_units(stream: Stream, history: Sequence[Night], private: Private, points
 
 
 def add_placed(
-    stream: Stream, history: Sequence[Night], private: Private, placed: FloatArray
-) -> Private:
+    stream: StreamMechanism, history: Sequence[Night], private: PrivateSums, placed: FloatArray
+) -> PrivateSums:
     """Return the same of units that `Stream.placed` gave."""
-    past = parts_of(history)
+    past = split_epochs(history)
     if past.opened is not None and not past.segments:
         private = replace(private, held=private.held[:0])  # the opening has them
     _check(past, private)
     if past.opened is None:
         return replace(private, held=np.concatenate([private.held, placed]))
     fresh = _fresh(stream, history, past)
-    return _added(stream, fresh, fresh or past.segments[-1].epoch, private, placed)
+    return _add_row(stream, fresh, fresh or past.segments[-1].epoch, private, placed)
 
 
 def draw_night(
-    stream: Stream, history: Sequence[Night], after: Private, units: int, *, noise: Noise
+    stream: StreamMechanism,
+    history: Sequence[Night],
+    after: PrivateSums,
+    units: int,
+    *,
+    noise: Noise,
 ) -> Night:
     """Return what the next night releases; see `release_night` for its privacy.
 
@@ -93,25 +113,25 @@ def draw_night(
     ----------
     stream, history, noise
         As in `release_night`.
-    after : Private
+    after : PrivateSums
         What `add_units` returned of the night.
     units : int
         How many came.
     """
-    past, plan = parts_of(history), stream.plan
+    past, plan = split_epochs(history), stream.plan
     n = _check_going(stream, history, units)
     number = len(history) + 1
     if past.opened is None:
         if len(after.held) != n:
-            raise _other(past, after)
+            raise _foreign_sums(past, after)
         if not plan.opens(n):
             return Night(number, units, n)
-        opened, rhos = _open(stream, after.held, noise)
+        opened, rhos = _opening_release(stream, after.held, noise)
         return Night(number, units, n, opened=opened, rhos=rhos)
     fresh = _fresh(stream, history, past)
     nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].w) + 1
     if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
-        raise _other(past, after)
+        raise _foreign_sums(past, after)
     d, told = (
         stream.space.dim,
         [
@@ -124,12 +144,12 @@ def draw_night(
     return Night(number, units, n, None, fresh, survey, shells, both[:d], both[d:], rhos)
 
 
-def _fresh(stream: Stream, history: Sequence[Night], past: Past) -> Epoch | None:
+def _fresh(stream: StreamMechanism, history: Sequence[Night], past: EpochHistory) -> Epoch | None:
     """Return the epoch that begins tonight, if one does."""
-    return begin(stream, history) if due(history, past) else None
+    return begin_epoch(stream, history) if epoch_due(history, past) else None
 
 
-def _check_going(stream: Stream, history: Sequence[Night], units: int) -> int:
+def _check_going(stream: StreamMechanism, history: Sequence[Night], units: int) -> int:
     """Return how many units there are with tonight's, or raise when there is no such night."""
     plan = stream.plan
     if len(history) >= plan.horizon:
@@ -138,21 +158,23 @@ def _check_going(stream: Stream, history: Sequence[Night], units: int) -> int:
             "for; open a new stream for new units, and join what both released (`joined`)"
         )
     n = units + (history[-1].n_so_far if history else 0)
-    if n > MOST:
-        raise ConfigError(f"a stream has at most {MOST} units, found {n}; open a new one for these")
+    if n > MOST_UNITS:
+        raise ConfigError(
+            f"a stream has at most {MOST_UNITS} units, found {n}; open a new one for these"
+        )
     return n
 
 
-def _check(past: Past, private: Private) -> None:
+def _check(past: EpochHistory, private: PrivateSums) -> None:
     """Raise `ConfigError` unless the private sums have as many nights and units as the history."""
     waiting = 0 if past.opened else past.held
     epoch = len(past.segments[-1].w) if past.segments else 0
     found = len(private.held), len(private.survey), len(private.shells), len(private.means)
     if found != (waiting, len(past.survey), epoch, epoch):
-        raise _other(past, private)
+        raise _foreign_sums(past, private)
 
 
-def _other(past: Past, private: Private) -> ConfigError:
+def _foreign_sums(past: EpochHistory, private: PrivateSums) -> ConfigError:
     waiting = 0 if past.opened else past.held
     return ConfigError(
         f"the private sums of {len(private.survey)} nights, with {len(private.held)} units that "
@@ -161,25 +183,31 @@ def _other(past: Past, private: Private) -> ConfigError:
     )
 
 
-def _open(stream: Stream, held: FloatArray, noise: Noise) -> tuple[Opened, tuple[float, ...]]:
+def _opening_release(
+    stream: StreamMechanism, held: FloatArray, noise: Noise
+) -> tuple[OpeningRelease, tuple[float, ...]]:
     """Return the opening, and what it certifies; the order of the units held is not in it."""
     prepared = prepare(stream.records(held), stream.opening, rng=None)
     release = draw(prepared, stream.plan.budget, noise=noise).release
     told = release.told[0]
     survey, shells = (release.steps[step].sigma * ROOT for step in (0, -2))
-    opened = Opened(
+    opened = OpeningRelease(
         release.outputs[0],
         told.belief,
-        Shares(told.survey, survey),
-        Shares(told.shells, shells),
+        NoisyShares(told.survey, survey),
+        NoisyShares(told.shells, shells),
         told.observed,
     )
     return opened, tuple(release.rhos[0].tolist())
 
 
-def _added(
-    stream: Stream, fresh: Epoch | None, epoch: Epoch, private: Private, placed: FloatArray
-) -> Private:
+def _add_row(
+    stream: StreamMechanism,
+    fresh: Epoch | None,
+    epoch: Epoch,
+    private: PrivateSums,
+    placed: FloatArray,
+) -> PrivateSums:
     """Return the private sums with one night more; those of an epoch begin with it."""
     frame, (line, shells) = stream.frame, stream.bins
     seen = stream.seen(placed)
@@ -189,7 +217,7 @@ def _added(
     bins = survey_counts(seen, stream.spot(stream.centre), frame, line, shells)
     first, second = clipped_totals([part], to)
     went = 0 if fresh else len(private.means)
-    return Private(
+    return PrivateSums(
         held=private.held,
         survey=_with(private.survey, bins.tolist()),
         shells=_with(private.shells[:went], shell_counts(within, shells).tolist()),
@@ -197,7 +225,7 @@ def _added(
     )
 
 
-def _with(rows: Whole, numbers: Sequence[int]) -> Whole:
+def _with(rows: Limbs, numbers: Sequence[int]) -> Limbs:
     """Return the rows of a series with that of one night more."""
-    new = limbs(numbers)[np.newaxis]
+    new = to_limbs(numbers)[np.newaxis]
     return np.concatenate([rows, new]) if len(rows) else new

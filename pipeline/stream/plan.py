@@ -13,15 +13,15 @@ from pipeline.stream.factorisation import column_norm
 
 OPENING = 300.0
 """N·μ at which the units held back are released; 100 was worse at every later night."""
-OPENED = Shares(0.30, (0.03, 0.15), (0.12, 0.40))
-UNSURVEYED = Shares(0.01, (0.03, 0.15), (0.12, 0.69))
+OPENING_SHARES = Shares(0.30, (0.03, 0.15), (0.12, 0.40))
+OPENING_SHARES_NO_LINE = Shares(0.01, (0.03, 0.15), (0.12, 0.69))
 """Shares of the opening, with a line and without: more than for a release of its own goes to the
 histograms, which decide how the first epoch is clipped. By hand, on PneumoniaMNIST and `tiles`."""
-NAMES, SHARES = ("survey", "shells", "mean"), (0.10, 0.05, 0.85)
+SERIES_NAMES, SERIES_SHARES = ("survey", "shells", "mean"), (0.10, 0.05, 0.85)
 """What the budget of a later unit is spent on."""
 GROWTH = 10
 """A new epoch begins when there are so many times as many units as at the last."""
-MOST = 2**27
+MOST_UNITS = 2**27
 """Most units of one class in a stream."""
 
 
@@ -42,10 +42,10 @@ class StreamPlan:
     **Numerics.** Night sums and weights are whole numbers, and so is their sum of products: neither
     order nor history is in it. It is then rounded to doubles, and in the histograms divided by √2:
     it moves by at most 2u times its norm, on either of two data sets, each night. No vector is
-    longer than 0.71, no weight above 1, so that norm is at most 0.71·N, N ≤ `MOST`. By
+    longer than 0.71, no weight above 1, so that norm is at most 0.71·N, N ≤ `MOST_UNITS`. By
     Minkowski's inequality H nights move by at most
 
-        Δ = ‖c‖_H·Δ₁ + √H·4u·`MOST`,
+        Δ = ‖c‖_H·Δ₁ + √H·4u·`MOST_UNITS`,
 
     where 0.71 leaves room for the rounding of √2 and of this formula. An epoch has fewer nights
     than the stream, so a smaller norm: ‖c‖_H is kept for all.
@@ -82,7 +82,7 @@ class StreamPlan:
 
     def sensitivity(self, dim: int) -> float:
         """Return Δ of a series of vectors of length `dim` over all nights, see above."""
-        rounding = math.sqrt(self.horizon) * 4.0 * UNIT * MOST
+        rounding = math.sqrt(self.horizon) * 4.0 * UNIT * MOST_UNITS
         return (column_norm(self.horizon) * vector_diameter(dim) + rounding) * (1.0 + 1e-15)
 
     def steps(self, dim: int) -> tuple[Step, Step, Step]:
@@ -93,5 +93,7 @@ class StreamPlan:
         PrivacyError
             For pure DP, which Gaussian noise never satisfies.
         """
-        survey, shells, mean = gaussian_steps(self.budget, NAMES, SHARES, self.sensitivity(dim))
+        survey, shells, mean = gaussian_steps(
+            self.budget, SERIES_NAMES, SERIES_SHARES, self.sensitivity(dim)
+        )
         return survey, shells, mean

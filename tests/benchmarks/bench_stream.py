@@ -29,7 +29,7 @@ from pipeline.privacy import GDP
 from pipeline.publish import load_release, settle_night
 from pipeline.publish.sums import Sums, read_sums, write_sums
 from pipeline.publish.transcript import read_stream
-from pipeline.stream import Private
+from pipeline.stream import PrivateSums
 
 NIGHTS, UNITS = 3000, 200
 """Nights of the past, and units of a night."""
@@ -146,7 +146,7 @@ def aged(sums: Sums, nights: int) -> Sums:
         rows = (private.survey, private.shells, private.means)
         again = ([1] * (len(row) - 1) + [more] * (len(row) > 0) for row in rows)
         after.append(
-            Private(private.held, *map(partial(np.repeat, axis=0), rows, map(list, again)))
+            PrivateSums(private.held, *map(partial(np.repeat, axis=0), rows, map(list, again)))
         )
     return Sums(tuple(histories), tuple(after), sums.units)
 

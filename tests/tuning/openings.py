@@ -20,8 +20,15 @@ from pipeline.experiments.nights import arrivals
 from pipeline.geometry import FlatChart
 from pipeline.mean import Shares
 from pipeline.privacy import GDP
-from pipeline.stream import Night, Stream, StreamPlan, cumulative, nothing, release_night
-from pipeline.stream import ground as place
+from pipeline.stream import (
+    Night,
+    StreamMechanism,
+    StreamPlan,
+    cumulative_mean,
+    empty_state,
+    release_night,
+)
+from pipeline.stream import mechanism as place
 from tests.tuning.flatness import Paired
 from tests.tuning.images import classes_of, gray, images_of, records_of
 from tests.tuning.ranges import LATER, of_picture
@@ -77,21 +84,21 @@ def logs(name: str, root: Path | None, draws: int) -> FloatArray:
     old = place.OPENED
     for shares in (*GRID, old):
         place.OPENED = shares
-        stream = Stream(StreamPlan(GDP(0.5), NIGHTS.horizon), known.domain, chart)
+        stream = StreamMechanism(StreamPlan(GDP(0.5), NIGHTS.horizon), known.domain, chart)
         out.append([_errors(stream, known.placed, draw) for draw in range(draws)])
     place.OPENED = old
     return np.log(out)
 
 
-def _errors(stream: Stream, placed: FloatArray, draw: int) -> list[float]:
-    history, private = list[Night](), nothing(stream.space.dim)
+def _errors(stream: StreamMechanism, placed: FloatArray, draw: int) -> list[float]:
+    history, private = list[Night](), empty_state(stream.space.dim)
     found, units = [], arrivals(placed, NIGHTS, np.random.default_rng(draw))
     for number, batch in enumerate(units, 1):
         noise = Paired(draw, number)
         night, private = release_night(stream, history, private, batch, noise=noise)
         history.append(night)
         if number in NIGHTS.shown:
-            mean = cumulative(stream, history)
+            mean = cumulative_mean(stream, history)
             assert mean is not None
             found.append(float(np.linalg.norm(mean.offset - _mean(units[:number]))))
     return found

@@ -29,7 +29,7 @@ from pipeline.mechanisms.noise import FloatNoise
 from pipeline.planning.curves import curve_of
 from pipeline.planning.nights import Arrivals, stream_curves
 from pipeline.privacy import GDP
-from pipeline.stream import Stream, StreamPlan, cumulative, nothing, release_night
+from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tuning.images import (
     HELD_OUT,
     SET_ON,
@@ -189,7 +189,7 @@ def nights(
     later = curve_of(records.domain, AdaptivePlan())
     for mu, horizon, nightly in STREAMS:
         plan = StreamPlan(GDP(mu), horizon)
-        stream = Stream(plan, records.domain, FlatChart(records.manifold))
+        stream = StreamMechanism(plan, records.domain, FlatChart(records.manifold))
         known = stream_curves(plan, later, records.manifold)
         runs = [_run(stream, records.placed, nightly, seed) for seed in range(draws)]
         for night, *errors in zip(NIGHTS, *runs, strict=True):
@@ -202,18 +202,18 @@ def nights(
             yield Held(name, descriptor, manifold, n, mu, night, *told, error, within)
 
 
-def _run(stream: Stream, placed: ImageArray, nightly: int, seed: int) -> list[float]:
+def _run(stream: StreamMechanism, placed: ImageArray, nightly: int, seed: int) -> list[float]:
     """Return the errors of one stream at `NIGHTS`, NaN before it opens."""
     rng = np.random.default_rng(seed)
     rounds = range(-(-NIGHTS[-1] * nightly // len(placed)))
     units = placed[np.concatenate([rng.permutation(len(placed)) for _ in rounds])]
-    history, private, errors = [], nothing(stream.space.dim), []
+    history, private, errors = [], empty_state(stream.space.dim), []
     for night in range(1, NIGHTS[-1] + 1):
         batch = units[(night - 1) * nightly : night * nightly]
         told, private = release_night(stream, history, private, batch, noise=FloatNoise(rng))
         history.append(told)
         if night in NIGHTS:
-            found = cumulative(stream, history)
+            found = cumulative_mean(stream, history)
             true = units[: night * nightly].mean(axis=0)
             errors.append(np.nan if found is None else float(np.linalg.norm(found.offset - true)))
     return errors

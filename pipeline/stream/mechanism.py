@@ -21,11 +21,11 @@ from pipeline.mean.records import Records
 from pipeline.mean.rounds import ALONG
 from pipeline.mean.view import bins_of, place, see
 from pipeline.stream.factorisation import sum_row
-from pipeline.stream.plan import OPENED, UNSURVEYED, StreamPlan
+from pipeline.stream.plan import OPENING_SHARES, OPENING_SHARES_NO_LINE, StreamPlan
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class StreamMechanism:
     """One class's stream: its plan, domain and flat manifold.
 
     Raises
@@ -58,7 +58,9 @@ class Stream:
     @cached_property
     def opening(self) -> AdaptivePlan:
         """How the opening spends the budget; its shells are those of all later nights."""
-        return AdaptivePlan(UNSURVEYED if self.prior.line is None else OPENED, reshape=False)
+        return AdaptivePlan(
+            OPENING_SHARES_NO_LINE if self.prior.line is None else OPENING_SHARES, reshape=False
+        )
 
     space = cached_property(space_of)
     region = cached_property(region_of)

@@ -15,7 +15,7 @@ from sample_dicom import write_dicom, write_segmentation
 
 from pipeline.cli import main
 from pipeline.datasets import ImageSource, open_dataset
-from pipeline.datasets.drafts import Draft, draft_card
+from pipeline.datasets.draft import Draft, draft_card
 from pipeline.errors import DatasetError
 
 

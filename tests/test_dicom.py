@@ -16,9 +16,9 @@ from pydicom import uid
 from pydicom.sequence import Sequence
 from sample_dicom import item, oracle, write_dicom
 
-from pipeline.datasets import ImageSource, dicom_header, open_dataset
-from pipeline.datasets.dicom_elements import read_elements
-from pipeline.datasets.dicom_header import read_header
+from pipeline.datasets import ImageSource, open_dataset
+from pipeline.datasets.dicom import header
+from pipeline.datasets.dicom.header import read_elements, read_header
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError, ImageError
 from pipeline.threads import limited_to
@@ -144,7 +144,7 @@ def test_a_header_of_many_frames_is_read_once_unless_the_file_is_written_to(
         asked.append(file)
         return read_header(stream, file)
 
-    monkeypatch.setattr(dicom_header, "read_header", counted)
+    monkeypatch.setattr(header, "read_header", counted)
     for file in (0, 1):
         assert files[file].stat().st_size == place.stat().st_size
         time.sleep(0.05)  # kernels keep times to some milliseconds

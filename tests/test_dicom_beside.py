@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from sample_dicom import item, write_dicom
 
-from pipeline.datasets import ImageSource, find_card, nifti_planes, open_dataset, sift
+from pipeline.datasets import ImageSource, find_card, nifti_format, open_dataset, sift
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
 from pipeline.store import check, fill, find_place, make_plan, take
@@ -245,14 +245,14 @@ def test_a_mask_of_a_series_is_read_once(root: Path, monkeypatch: pytest.MonkeyP
     for number, label in enumerate(("well", "ill")):
         mask = replaced(root / f"ward/masks/{label}/p1/s.1.nii.gz")
         save_nifti(mask, drawn(label), ORIENTATIONS[17 * number])
-    read, files = nifti_planes.each_plane, list[Path]()
+    read, files = nifti_format.each_plane, list[Path]()
 
     def each_plane(volume: Any) -> Any:
         files.append(volume.file)
         return read(volume)
 
-    monkeypatch.setattr(nifti_planes, "each_plane", each_plane)
-    monkeypatch.setattr(nifti_planes, "BLOCK", 40)
+    monkeypatch.setattr(nifti_format, "each_plane", each_plane)
+    monkeypatch.setattr(nifti_format, "PACKED_BLOCK", 40)
     source = ward(root, NIFTI, 'frames = "masked"\n')
     np.testing.assert_array_equal(regions(source, 1), WHOLE)
     assert check(source, root / "ward") == []

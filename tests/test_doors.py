@@ -27,7 +27,7 @@ from test_several import document
 from pipeline import cli
 from pipeline.cli import main
 from pipeline.cli.options import PLAIN, new_table, show
-from pipeline.datasets import intensities, nifti_file, open_dataset
+from pipeline.datasets import intensities, nifti_format, open_dataset
 from pipeline.datasets.listing import DEEPEST
 from pipeline.datasets.patterns import LONGEST, check_pattern, fill
 from pipeline.errors import DatasetError, ImageError, LedgerError, printable
@@ -247,7 +247,7 @@ def test_what_nobody_foresaw_is_one_line_and_70(
     def stumble(file: Path, *_: object, **__: object) -> None:
         raise error("benengeli \x1b[2J")
 
-    monkeypatch.setattr("pipeline.datasets.drafts.read_layout", stumble)
+    monkeypatch.setattr("pipeline.datasets.draft.read_layout", stumble)
     monkeypatch.setattr("flows.launch_release.load_release", stumble)
     Image.new("L", (4, 4)).save(tmp_path / "0.png")
     try:
@@ -306,7 +306,7 @@ def test_slices_that_are_made_small_are_read_one_by_one(
     axis: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that unpacks to 16 MiB takes a fraction of it, and gives what all at once would."""
-    monkeypatch.setattr(nifti_file, "BLOCK", 1 << 20)
+    monkeypatch.setattr(nifti_format, "BLOCK", 1 << 20)
     values = np.random.default_rng(0).integers(0, 99, (256, 256, 256), dtype=np.uint8)
     (tmp_path / "ward/a").mkdir(parents=True)
     nibabel.save(nibabel.Nifti1Image(values, np.eye(4)), tmp_path / "ward/a/0.nii.gz")

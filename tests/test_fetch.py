@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.datasets import DATASETS, data_root, fetch, open_dataset, transfer
+from pipeline.datasets import DATASETS, data_root, download, fetch, open_dataset
 from pipeline.datasets.download import obtain
 from pipeline.datasets.npz import NpzCard
 from pipeline.errors import DatasetError
@@ -114,7 +114,7 @@ def test_a_download_is_counted_only_when_asked(
         assert (what, total, unit) == ("download", len(BODY) / 1000, "kB")
         yield seen.append
 
-    monkeypatch.setattr(transfer, "counted", counted)
+    monkeypatch.setattr(download, "counted", counted)
     server.files |= {"/toy.npz": BODY, "/toy_64.npz": BODY}
     fetch(card(server), tmp_path, progress=False)
     assert seen == []

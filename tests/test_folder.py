@@ -20,7 +20,7 @@ from PIL import Image
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets import ImageSource, listing, load_card, open_dataset
-from pipeline.datasets.decoding import FORMATS
+from pipeline.datasets.cards import FORMATS
 from pipeline.datasets.listing import find_files, joined, packed
 from pipeline.datasets.patterns import fill
 from pipeline.errors import DatasetError

@@ -18,7 +18,8 @@ from pydicom.encaps import encapsulate, generate_frames
 from pydicom.pixels import get_decoder
 from sample_dicom import item, write_dicom
 
-from pipeline.datasets import ImageSource, dicom_apart, open_dataset
+from pipeline.datasets import ImageSource, open_dataset
+from pipeline.datasets.dicom import decoder
 from pipeline.errors import DatasetError, ImageError, MismatchError
 from pipeline.store.check import check
 
@@ -476,8 +477,8 @@ def test_a_decoder_that_ends_takes_nobody_with_it(
     monkeypatch: pytest.MonkeyPatch, what: tuple[Any, ...], how: str
 ) -> None:
     """A frame that kills its decoder, or keeps it for too long, is an error; the next is read."""
-    monkeypatch.setattr(dicom_apart, "PATIENCE", 1.5)
+    monkeypatch.setattr(decoder, "PATIENCE", 1.5)
     with pytest.raises(ValueError, match=rf"decoder ended by .*{how}"):
-        dicom_apart.decode_apart("", "", Fatal(what), {})  # type: ignore[arg-type]
+        decoder.decode_in_subprocess("", "", Fatal(what), {})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="fragment"):
-        dicom_apart.decode_apart(uid.ExplicitVRLittleEndian, "gdcm", b"", {})
+        decoder.decode_in_subprocess(uid.ExplicitVRLittleEndian, "gdcm", b"", {})

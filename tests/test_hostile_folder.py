@@ -13,7 +13,7 @@ from PIL import Image
 from PIL.EpsImagePlugin import EpsImageFile
 
 from pipeline.datasets import ImageSource, load_card, open_dataset
-from pipeline.datasets.folder import FORMATS
+from pipeline.datasets.cards import FORMATS
 from pipeline.errors import DatasetError
 from pipeline.files import atomic_path, make_folder, owner_only
 

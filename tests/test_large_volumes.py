@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from sample_dicom import write_dicom, write_segmentation
 
-from pipeline.datasets import ImageSource, open_dataset, shapes
+from pipeline.datasets import ImageSource, open_dataset
+from pipeline.datasets import source as sources
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import DatasetError, MismatchError
 from pipeline.store import check, fill, find_place, make_plan, take
@@ -20,7 +21,7 @@ CARD = 'kind = "{}"\nchannels = 1\nvolumes = true\npublic = true\nclasses = ["we
 
 def test_the_largest_volume_is_within_the_proof() -> None:
     """What doors let in is what 64 bits can sum."""
-    assert shapes.LARGEST_VOLUME * DESCRIPTORS["vol7"].reach ** 2 < 2**63
+    assert sources.LARGEST_VOLUME * DESCRIPTORS["vol7"].reach ** 2 < 2**63
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def test_faults_of_large_volumes_are_one_line(
             copy = tmp_path / file.relative_to(scans)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(file.read_bytes())
-    monkeypatch.setattr(shapes, "LARGEST", 100)
+    monkeypatch.setattr(sources, "LARGEST", 100)
     known = [(f"1.3.1.{z}", None) for z in range(DEPTH - 2)]
     write_segmentation(tmp_path / "series/masks/ill1", np.zeros((DEPTH - 2, *SIDES)), known)
     nothing = nibabel.Nifti1Image(np.zeros((*SIDES[::-1], DEPTH - 2), np.uint8), np.eye(4))
@@ -100,6 +101,6 @@ def test_faults_of_large_volumes_are_one_line(
     assert "must have a voxel inside" in fault.reason
     with pytest.raises(MismatchError, match=r'window = "image" is for volumes of up to 100 voxels'):
         opened(tmp_path, card, f'window = "image"\nslices = [2, {DEPTH}]\n')
-    monkeypatch.setattr(shapes, "LARGEST_VOLUME", 200)
+    monkeypatch.setattr(sources, "LARGEST_VOLUME", 200)
     with pytest.raises(MismatchError, match="a volume must have 1 to 200 voxels, found 210"):
         opened(tmp_path, card)

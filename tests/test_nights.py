@@ -25,8 +25,7 @@ from test_ledger_faults import in_child
 from pipeline.cli import main
 from pipeline.datasets import open_dataset
 from pipeline.datasets.listing import packed
-from pipeline.datasets.reading import InFiles
-from pipeline.datasets.stamps import stamps_of
+from pipeline.datasets.readers import InFiles, stamps_of
 from pipeline.descriptors import domain
 from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError, OutputError
 from pipeline.geometry import MANIFOLDS

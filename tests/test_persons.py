@@ -17,11 +17,10 @@ from sample_nights import CONFIG, PERSONS, tonight
 from sample_nights import Ward as NightWard
 
 from pipeline.datasets import ImageSource, open_dataset
-from pipeline.datasets.own import OwnCard
-from pipeline.datasets.persons import opaque
-from pipeline.datasets.reading import InMemory
-from pipeline.datasets.registry import KINDS, Kind
-from pipeline.datasets.source import split_codes
+from pipeline.datasets.cards import LocalFilesCard
+from pipeline.datasets.readers import InMemory
+from pipeline.datasets.registry import KINDS, DatasetKind
+from pipeline.datasets.source import opaque, split_codes
 from pipeline.descriptors import DESCRIPTORS, describe, domain_of
 from pipeline.errors import ConfigError, DomainError, MismatchError
 from pipeline.experiments.registry import load_experiments
@@ -45,7 +44,7 @@ LABELS = np.array([0, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 1, 0])
 """Buchfink and Haeher are in both classes."""
 
 
-class AlbumCard(OwnCard):
+class AlbumCard(LocalFilesCard):
     """A card of images in memory, for these tests."""
 
     obeys: bool = True
@@ -72,8 +71,13 @@ def open_album(card: AlbumCard, path: Path) -> ImageSource:
 @pytest.fixture
 def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a card of persons, a config and a ledger of μ = 1, and register the kind."""
-    kind = Kind(AlbumCard, lambda card, root, size, asking: root, lambda *_: True, open_album,
-                lambda card, ours: "in memory")  # fmt: skip
+    kind = DatasetKind(
+        AlbumCard,
+        lambda card, root, size, asking: root,
+        lambda *_: True,
+        open_album,
+        lambda card, ours: "in memory",
+    )
     monkeypatch.setitem(KINDS, "album", kind)
     (tmp_path / "ward.toml").write_text(
         'kind = "album"\nchannels = 1\nclasses = ["well", "ill"]\nunit = "person"\n'

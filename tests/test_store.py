@@ -22,7 +22,7 @@ from PIL import Image
 from pipeline.arrays import ImageArray
 from pipeline.cli import main
 from pipeline.datasets import ImageSource, find_card, npz, open_dataset
-from pipeline.datasets.reading import InMemory
+from pipeline.datasets.readers import InMemory
 from pipeline.datasets.source import Selection
 from pipeline.descriptors import describe, domain, verify
 from pipeline.errors import ConfigError, DatasetError, LedgerError, OutputError, PrivacyError

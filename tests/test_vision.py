@@ -22,8 +22,8 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets import DATASETS, ImageSource, medmnist, open_dataset, vision
-from pipeline.datasets.vision import torchvision_datasets
+from pipeline.datasets import DATASETS, ImageSource, medmnist, open_dataset, torchvision
+from pipeline.datasets.torchvision import torchvision_datasets
 from pipeline.errors import DatasetError
 
 COUNTS = {"train": 30, "t10k": 20}
@@ -333,13 +333,13 @@ def test_archives_write_their_known_files_only(
     (tmp_path / "tmp" / "deep").mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp" / "deep"))
     written: list[str] = []
-    real = vision.unpack
+    real = torchvision.unpack
 
     def watch(stream: Any, folder: Path, name: str, wanted: set[str]) -> None:
         real(stream, folder, name, wanted)
         written.extend(str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir())
 
-    monkeypatch.setattr(vision, "unpack", watch)
+    monkeypatch.setattr(torchvision, "unpack", watch)
     check_things(own(tmp_path, "cifar10"))
     assert sorted(written) == sorted(f"cifar-10-batches-py/{n}" for n in [*CIFAR, "batches.meta"])
     assert not list((tmp_path / "tmp").rglob("outside"))
@@ -376,7 +376,7 @@ def test_archives_unpack_to_no_more_than_they_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A bomb is refused once it has unpacked to the bound, a larger unpacked file unread."""
-    monkeypatch.setattr("pipeline.datasets.archives.LARGEST", 1 << 20)
+    monkeypatch.setattr("pipeline.datasets.torchvision.LARGEST_ARCHIVE", 1 << 20)
     zeros = bytes(3 << 20)
     if name == "mnist":
         paths = mnist(tmp_path, packed=True)
@@ -385,7 +385,7 @@ def test_archives_unpack_to_no_more_than_they_may(
         packed_cifar(tmp_path, member("cifar-10-batches-py/more", zeros))
     with pytest.raises(DatasetError, match="unpacks to more than 1,048,576 bytes"):
         own(tmp_path, name)
-    monkeypatch.setattr(vision, "LARGEST", 1 << 20)
+    monkeypatch.setattr(torchvision, "LARGEST_ARCHIVE", 1 << 20)
     mnist(tmp_path, "KMNIST")["train-images-idx3"].write_bytes(zeros)
     with pytest.raises(DatasetError, match="has more than 1,048,576 bytes"):
         own(tmp_path, "kmnist")

@@ -24,7 +24,7 @@ from pipeline.audit.transcript import (
     rows,
 )
 from pipeline.datasets import Card, ImageSource
-from pipeline.datasets.reading import InMemory
+from pipeline.datasets.readers import InMemory
 from pipeline.datasets.source import split_codes
 from pipeline.geometry import Manifold
 from pipeline.mean import Prepared, draw, person_records

@@ -64,7 +64,7 @@ def card(folder: Path, /, *, data_root: DataRoot = None, how: Printing = PLAIN) 
     data_root
         Folder in which it lies, to which path in the card is relative [the folder above].
     """
-    from pipeline.datasets.drafts import draft_card
+    from pipeline.datasets.draft import draft_card
 
     begin(how)
     draft = draft_card(folder, data_root)

@@ -101,7 +101,7 @@ def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> No
     from rich.text import Text
 
     from pipeline.datasets import fetch, find_card, sift
-    from pipeline.datasets.excluded import excluded
+    from pipeline.datasets.listing import read_exclusions
     from pipeline.errors import one_line, printable
     from pipeline.store import check, listed, named
 
@@ -114,7 +114,7 @@ def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> No
     if found.source is not None:
         before = {fault.file for fault in faults}
         faults += [one for one in check(found.source, folder) if one.file not in before]
-    left_out = excluded(getattr(card, "exclude", None), folder, there=False)
+    left_out = read_exclusions(getattr(card, "exclude", None), folder, there=False)
     place.write(EXCLUDED, listed(faults, left_out))
     if how.json:
         print_json({"faults": [fault._asdict() for fault in faults], "list": place.join(EXCLUDED)})

@@ -3,26 +3,19 @@
     data/NAME.toml ─► Card ─► fetch ─► a file or folder with the right digest ─► ImageSource
 
 A reader's order: ``cards`` (what every card may say), ``registry`` (names, kinds, `open_dataset`),
-``download`` with ``transfer`` (one file, whole and verified, or one clear error), ``source`` (what
-every dataset becomes) with ``reading``, ``stamps``, ``shapes`` and ``persons``; then the adapters.
+``download`` (one file, verified, or one clear error), ``source`` (what every dataset becomes) with
+``readers``; then the kinds.
 
-    published   ``tiles``; ``npz`` with ``members``; ``vision`` with ``archives`` and ``extras``;
-                ``medmnist`` writes the cards of MedMNIST
-    one's own   ``own``; ``doors``, ``patterns``, ``listing``, ``excluded`` and ``classed`` find the
-                files, ``sifting`` tells those that cannot be used; ``intensities``, ``frames``
-    pictures    ``folder`` and ``table``, with ``columns``: ``pictures``, ``decoding``
-    NIfTI       ``nifti``, ``nifti_file``, ``nifti_planes``
-    DICOM       ``dicom``, ``dicom_files``, ``dicom_header``, ``dicom_elements``, ``dicom_pixels``,
-                ``dicom_apart``, ``dicom_scaling``; volumes of slices: ``dicom_planes``,
-                ``dicom_volumes``, ``stacks``; masks: ``dicom_masks``, ``dicom_named``,
-                ``dicom_beside``, ``dicom_regions``
-    drafts      of cards: ``drafts``, ``looks``, ``layouts``, ``drafted_card``, ``drafted_masks``,
-                ``drafted_dicom``
+    published   ``tiles``; ``npz``; ``torchvision``; ``medmnist`` writes the cards of MedMNIST
+    one's own   ``patterns``, ``listing`` and ``classed`` find the files; ``intensities``
+    pictures    ``pictures`` in folders, or in a ``table``
+    NIfTI       ``nifti``, ``nifti_format``
+    DICOM       ``dicom``
+    drafts      of cards: ``draft``
 """
 
-from pipeline.datasets.cards import Card, may_be_empty
+from pipeline.datasets.cards import Card, classes_per_person, may_be_empty, rendering_settings
 from pipeline.datasets.download import data_root
-from pipeline.datasets.own import classes_per_person, shown_as
 from pipeline.datasets.registry import (
     DATASETS,
     beside,
@@ -53,6 +46,6 @@ __all__ = [
     "open_fetched",
     "origin",
     "overview",
-    "shown_as",
+    "rendering_settings",
     "sift",
 ]

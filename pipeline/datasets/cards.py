@@ -1,19 +1,48 @@
 """Dataset cards: what one TOML file says about one dataset, validated.
 
-A card is named by its file: ``data/pneumoniamnist.toml`` is the dataset ``pneumoniamnist``.
+A card is named by its file: ``data/pneumoniamnist.toml`` is the dataset ``pneumoniamnist``. `Card`
+has the keys of all kinds, `LocalFilesCard` those of one's own files; a kind adds its own in the
+file that reads it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+)
 
-from pydantic import Field, NonNegativeInt, PrivateAttr
+from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, PrivateAttr
 from pydantic import model_validator as check
 
-from pipeline.errors import DatasetError, EmptyError, MismatchError, closest
+from pipeline.errors import DatasetError, EmptyError, ImageError, MismatchError, closest
 from pipeline.toml import Record, parse, read_toml, unknown_key
 
-LARGEST = 1 << 36
+Format: TypeAlias = Literal["PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000"]
+
+FORMATS: dict[Format, tuple[str, ...]] = {
+    "PNG": (".png",),
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "TIFF": (".tif", ".tiff"),
+    "BMP": (".bmp",),
+    "GIF": (".gif",),
+    "WEBP": (".webp",),
+    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
+    "JPEG2000": (".jp2", ".j2k", ".j2c", ".jpx"),
+}
+"""What a card may name, with the ends of file names. Pillow decodes all of it in this process; a
+format for which it would start another program (EPS) must never stand here."""
+
+MASKS: tuple[Format, ...] = ("PNG", "TIFF", "BMP", "GIF", "PPM")
+"""Formats of masks: none that blurs an edge."""
+
+LARGEST_DOWNLOAD = 1 << 36
 """Bytes that a download may have where its card does not say how many images it has: 64 GiB."""
 
 WIDEST = 8192
@@ -133,7 +162,7 @@ class Card(Record):
         return self
 
 
-class Classes(Protocol):
+class ClassesCard(Protocol):
     """What a card says of its classes."""
 
     @property
@@ -149,7 +178,7 @@ def may_be_empty(card: AnyCard) -> AnyCard:
     return card
 
 
-def require_classes(card: Classes, counts: Sequence[int], fault: Callable[[str], str]) -> None:
+def require_classes(card: ClassesCard, counts: Sequence[int], fault: Callable[[str], str]) -> None:
     """Raise unless each class has an image, or some class has where the card is sparse.
 
     Parameters
@@ -229,3 +258,165 @@ def _no_kind(found: Mapping[str, object], kinds: Mapping[str, type[Card]]) -> st
     hint = closest(str(found["kind"]), kinds).strip()
     text = f"key 'kind' must be one of {', '.join(kinds)}, found {found['kind']!r}"
     return f"{text}; {hint}" if hint else text
+
+
+Count: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
+
+
+class LocalFilesCard(Card):
+    """One's own images, in files: the keys that all such kinds have.
+
+    Attributes
+    ----------
+    unit : {"image", "person"}
+        What a record is, and so what is protected: an image, or all images of a person.
+    classes_per_person : int
+        In how many classes a person may be. With 1 a person belongs to the first class, in the
+        card's order, in which they have an image; more are paid for (`pipeline.publish`).
+    window : (low, high), "image" or "header", optional
+        What becomes 0 and 255, in the units of the file: for all images the same, each image's own
+        1st and 99th percentile, or what the file says. Needed above 8 bits.
+    fit : {"crop", "pad", "stretch"}
+        With `size`, how an image becomes square: its central square, all of it on black, or
+        distorted.
+    exclude : str, optional
+        A text file beside the images, a path a line: files that are left out.
+    slices : (fewest, most), optional
+        Of volumes: how many slices each may have, along the first axis of a DICOM volume and the
+        last of one in NIfTI. It is public: bounds rest on it, not on what is found. All volumes
+        have the same number when left out.
+    excluded_public : bool
+        A release states how many files of each class `exclude` leaves out: that is public.
+    """
+
+    unit: Literal["image", "person"] = "image"
+    classes_per_person: Count = 1
+    window: tuple[FiniteFloat, FiniteFloat] | Literal["image", "header"] | None = None
+    fit: Literal["crop", "pad", "stretch"] = "crop"
+    exclude: str | None = None
+    slices: tuple[Count, Count] | None = None
+    excluded_public: bool = Field(False, strict=True)
+
+    @property
+    def shared(self) -> bool:
+        """Whether several images may have their masks in one file."""
+        return False
+
+    @check(mode="after")
+    def _own_keys_fit(self) -> Self:
+        if "fit" in self.model_fields_set and not self.size:
+            raise ValueError("key 'fit' needs size, the side in pixels that images are made to fit")
+        if self.classes_per_person > 1 and self.unit == "image":
+            raise ValueError('classes_per_person needs unit = "person"')
+        if self.classes_per_person > len(self.classes):
+            raise ValueError(
+                f"classes_per_person is at most the number of classes, {len(self.classes)}, found "
+                f"{self.classes_per_person}"
+            )
+        if isinstance(self.window, tuple) and not self.window[0] < self.window[1]:
+            raise ValueError(f"window must be [low, high] with low < high, found {self.window}")
+        if self.slices and not self.volumes:
+            raise ValueError("slices needs volumes = true")
+        if self.slices and not self.slices[0] <= self.slices[1]:
+            raise ValueError(f"slices must be [fewest, most], found {self.slices}")
+        if self.exclude is not None and not goes_down(self.exclude):
+            raise ValueError(
+                f"exclude must lie in the folder of the images, found {self.exclude!r}"
+            )
+        if self.excluded_public and self.exclude is None:
+            raise ValueError("excluded_public needs exclude, the list of what is left out")
+        return self
+
+
+def check_slices(slices: tuple[int, int], count: int, where: str) -> None:
+    """Raise unless a volume has as many slices as its card says; `where` names it."""
+    fewest, most = slices
+    if not fewest <= count <= most:
+        raise ImageError(
+            f"{where}: a volume must have {fewest} to {most} slices, as the card says, found "
+            f"{count}; leave it out with exclude, or widen slices for all, which is public"
+        )
+
+
+def depth_facts(card: Card) -> tuple[str, ...]:
+    """Return what a run tells of volumes that need not have the same number of slices."""
+    if not isinstance(card, LocalFilesCard) or card.slices is None:
+        return ()
+    fewest, most = card.slices
+    return (f"Volumes have {fewest} to {most} slices; the size told is that of the largest.",)
+
+
+RENDERING_KEYS = frozenset({"window", "fit", "slices", "axis", "frames", "masks", "segments"})
+"""Keys that say what becomes of the pixels of a file, but for the size of what comes of them."""
+
+
+def rendering_settings(card: Card) -> dict[str, Any]:
+    """Return what a card says of how files become images, as JSON values; defaults left out."""
+    return card.model_dump(mode="json", include=set(RENDERING_KEYS), exclude_defaults=True)
+
+
+def classes_per_person(card: Card) -> int | None:
+    """Return in how many classes a person may be; None where a record is an image.
+
+    What is protected, and its price, hang on this alone.
+    """
+    if isinstance(card, LocalFilesCard) and card.unit == "person":
+        return card.classes_per_person
+    return None
+
+
+def _known(frames: Any) -> Any:
+    """Return what a card says if it names frames, each once."""
+    if frames in ("all", "middle", "masked"):
+        return frames
+    indices = list(frames) if isinstance(frames, list | tuple) else []
+    if not all(type(index) is int and index >= 0 for index in indices):
+        raise ValueError(f"indices are whole numbers from 0 on, found {frames}")
+    if not indices or len(set(indices)) < len(indices):
+        raise ValueError(
+            f'must be "all", "middle", "masked" or a list of different indices, found {frames}'
+        )
+    return tuple(indices)
+
+
+Frames: TypeAlias = Annotated[
+    Literal["all", "middle", "masked"] | tuple[int, ...], BeforeValidator(_known)
+]
+"""All, the middle one (of an even number the later of the two), those with a pixel inside their
+mask, or those of these indices."""
+
+
+def _numbered(segments: Any) -> Any:
+    """Return what a card says if it names segments, which are numbered from 1."""
+    numbers = segments if isinstance(segments, list | tuple) else []
+    if segments == "all":
+        return segments
+    if not numbers or not all(type(number) is int and number > 0 for number in numbers):
+        raise ValueError(f'must be "all" or a list of numbers from 1 on, found {segments}')
+    return tuple(numbers)
+
+
+Segments: TypeAlias = Annotated[Literal["all"] | tuple[int, ...], BeforeValidator(_numbered)]
+"""Which segments of a segmentation are inside."""
+
+
+def chosen_frames(frames: Frames, count: int, where: str) -> range | tuple[int, ...]:
+    """Return the indices of the frames that are read of `count`.
+
+    Raises
+    ------
+    ImageError
+        When a named frame is not there; `where` names the file.
+    """
+    if frames == "all":
+        return range(count)
+    if frames == "middle":
+        return (count // 2,)
+    if frames == "masked":
+        raise ImageError(f'{where} has no mask, which frames = "masked" asks; choose others')
+    if max(frames) >= count:
+        raise ImageError(
+            f"{where} has {count} frame(s), and no frame {max(frames)}; name others in frames, or "
+            'give "middle" or "all"'
+        )
+    return frames

@@ -11,12 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import LabelArray, counting
-from pipeline.datasets.cards import goes_down, require_classes
-from pipeline.datasets.decoding import FORMATS
-from pipeline.datasets.excluded import excluded, is_left_out
-from pipeline.datasets.listing import Found, Paths, find_files, follower, joined, packed
+from pipeline.datasets.cards import FORMATS, goes_down, require_classes
+from pipeline.datasets.listing import (
+    Entry,
+    Paths,
+    Sift,
+    find_files,
+    follower,
+    is_excluded,
+    joined,
+    packed,
+    read_exclusions,
+    tell,
+)
 from pipeline.datasets.patterns import Pattern, check_masks, check_pattern, fill, mask_of
-from pipeline.datasets.sifting import Sift, tell
 from pipeline.datasets.source import SPLITS, split_codes
 from pipeline.errors import DatasetError, ImageError
 
@@ -25,8 +33,10 @@ OTHERS = (
     ".ndpi", ".mrxs", ".czi", ".heic", ".heif", ".avif", ".jxl", ".tga", ".psd", ".eps", ".svg",
     ".exr",
 )  # fmt: skip
+
 IMAGES = (*OTHERS, *(end for ends in FORMATS.values() for end in ends))
 """Ends of names of image files, of any kind: none is passed by in silence."""
+
 OTHER = "is a folder, or has no suffix, or is of a format that the card does not name"
 """Why a file that may be an image is none of a card's."""
 
@@ -55,7 +65,7 @@ class PatternCard(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Classed:
+class ClassedFiles:
     """The files of a dataset, by split, class and path.
 
     Attributes
@@ -119,7 +129,7 @@ def sort_files(
     suffixes: Sequence[str],
     asked: Sequence[str],
     sift: Sift | None = None,
-) -> Classed:
+) -> ClassedFiles:
     """Return the files of each split and class, in the order of their paths.
 
     Parameters
@@ -142,7 +152,7 @@ def sort_files(
         an image.
     """
     listing = _Listing(
-        path, root_of(card, path), excluded(card.exclude, path), tuple(suffixes), sift
+        path, root_of(card, path), read_exclusions(card.exclude, path), tuple(suffixes), sift
     )
     splits = SPLITS if "{split}" in card.pattern else SPLITS[:1]
     groups = [
@@ -167,7 +177,7 @@ def sort_files(
     dates = [day for group in groups for day in group.dates]
     left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)
     left_out.flat[: len(groups)] = [group.left_out for group in groups]
-    return Classed(
+    return ClassedFiles(
         names,
         np.repeat(label_of, many),
         np.repeat(split_of, many),
@@ -179,7 +189,7 @@ def sort_files(
 
 
 @dataclass(eq=False)
-class _Group:
+class _FileGroup:
     """The files of one class and split; how many `exclude` names, and which would be missed."""
 
     names: Paths
@@ -187,7 +197,7 @@ class _Group:
     people: list[str]
     dates: list[date | None]
     left_out: int
-    passed: list[Found]
+    passed: list[Entry]
 
 
 class _Listing(NamedTuple):
@@ -200,14 +210,14 @@ class _Listing(NamedTuple):
     sift: Sift | None
 
 
-def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _Group:
+def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _FileGroup:
     """Return the files of one class and split."""
     pattern, follow = fill(card.pattern, named), follower(listing.root)
-    group = _Group(packed(()), packed(()), [], [], 0, [])
-    masks: dict[Found, str] = {}
+    group = _FileGroup(packed(()), packed(()), [], [], 0, [])
+    masks: dict[Entry, str] = {}
     kept: list[str] = []
 
-    def read(images: Iterable[Found]) -> Iterator[str]:
+    def read(images: Iterable[Entry]) -> Iterator[str]:
         for found in images:
             try:
                 whose = pattern.read(found.relative, found.path)
@@ -223,7 +233,7 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _Grou
                 kept.append(beside)
             yield found.path
 
-    images: Iterable[Found] = _usable(listing, pattern, group)
+    images: Iterable[Entry] = _usable(listing, pattern, group)
     if card.beside is not None:
         for found in images:
             letters = pattern.letters(found.relative)
@@ -239,11 +249,11 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _Grou
     return group
 
 
-def _usable(listing: _Listing, pattern: Pattern, group: _Group) -> Iterator[Found]:
+def _usable(listing: _Listing, pattern: Pattern, group: _FileGroup) -> Iterator[Entry]:
     """Yield the files that a card reads, and count in `group` those that it does not."""
     path, root, skip, suffixes, sift = listing
     for found in find_files(path, pattern, root, sift):
-        if is_left_out(skip, found.relative, found.path, path):
+        if is_excluded(skip, found.relative, found.path, path):
             group.left_out += 1
         elif found.fault is not None:
             tell(sift, found.path, found.fault)

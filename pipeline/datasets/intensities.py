@@ -16,9 +16,11 @@ from pipeline.arrays import ImageArray
 from pipeline.errors import ImageError
 
 Values: TypeAlias = NDArray[np.float64]
+
 PERCENTILES = (1.0, 99.0)
 """What becomes 0 and 255 under ``window = "image"``; between two order statistics on a line, as
 `numpy.percentile` does when nothing else is asked (Hyndman and Fan's type 7)."""
+
 PIECE = 1 << 22
 """Values that are in float64 at a time where a window is given; it changes no bit."""
 
@@ -81,7 +83,7 @@ def to_uint8(
             )
         plain = stored.astype(np.uint8, copy=False)
         return ~plain if inverted else plain
-    scale = _Scale(slope, intercept, window, inverted)
+    scale = _Rescaling(slope, intercept, window, inverted)
     _check_window(window, where)
     if stored.dtype.kind in "iu" and stored.dtype.itemsize <= 2:
         native = stored.astype(stored.dtype.newbyteorder("="), copy=False)
@@ -109,20 +111,20 @@ def _ends(values: Values, where: str) -> tuple[float, float]:
     return low, high
 
 
-class _Scale(NamedTuple):
+class _Rescaling(NamedTuple):
     slope: float
     intercept: float
     window: tuple[float, float] | Sigmoid | Literal["image"]
     inverted: bool
 
 
-def _rescaled(stored: NDArray[Any], scale: _Scale) -> Values:
+def _rescaled(stored: NDArray[Any], scale: _Rescaling) -> Values:
     with np.errstate(over="ignore", invalid="ignore"):
         values: Values = stored.astype(np.float64) * scale.slope + scale.intercept
     return values
 
 
-def _shown(values: Values, scale: _Scale) -> ImageArray:
+def _shown(values: Values, scale: _Rescaling) -> ImageArray:
     """Return finite values as 0..255."""
     with np.errstate(over="ignore"):
         found = 255 * np.clip(_curve(scale.window)(values), 0, 1)
@@ -144,7 +146,7 @@ def _curve(
 
 
 @lru_cache(maxsize=64)
-def _table(kind: str, scale: _Scale) -> ImageArray:
+def _table(kind: str, scale: _Rescaling) -> ImageArray:
     """Return what each value of an integer type becomes, by its bits read as unsigned.
 
     Files of one series share it; looking values up is several times faster than computing them.

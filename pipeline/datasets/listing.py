@@ -1,31 +1,145 @@
-"""Listing: the files of a folder that a pattern names, in order, links followed, none passed by."""
+"""Listing: the files of a folder that a pattern names, in order, links followed, none passed by.
+
+Nothing outside the data root is read, and nothing but regular files. Files that cannot be used are
+reported one by one where the first would be raised; a card may leave files out by a list.
+"""
 
 import itertools
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import merge
-from pathlib import Path
-from typing import NamedTuple
+from pathlib import Path, PurePath, PurePosixPath
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline import files
 from pipeline.datasets.patterns import Pattern
-from pipeline.datasets.sifting import Sift, tell
-from pipeline.errors import ImageError
+from pipeline.errors import DatasetError, ImageError
+
+Sift: TypeAlias = Callable[[str, str, bool], None]
+"""``sift(file, reason, listed)``: told of a file, or of a row of a table, that cannot be used, and
+whether a list of exclusions can name it."""
+
+
+def tell(sift: Sift | None, file: str, error: DatasetError, *, listed: bool = True) -> None:
+    """Tell of a fault, after which the caller leaves the file out; raise it if nobody is told."""
+    if sift is None:
+        raise error
+    sift(file, str(error), listed)
+
+
+def none_left(faults: Mapping[str, DatasetError], sift: Sift | None) -> DatasetError:
+    """Return what to raise where no file can be used: what the first says, all of them told."""
+    for file, fault in faults.items() if sift else ():
+        tell(sift, file, fault)
+    return next(iter(faults.values()), ImageError("there is no image"))
+
+
+def require_inside(path: Path, root: Path, name: str) -> Path:
+    """Return `path` if it lies in `root` after all symbolic links are followed, else raise."""
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+        raise DatasetError(
+            f"the path of {name} leads out of the data root {root}; move the images there, or name "
+            "the folder they are in with --data-root or COVDP_DATA"
+        )
+    return path
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading, without following a link, or raise when it is not a regular one.
+
+    Raises
+    ------
+    ImageError
+        For a pipe, a device, a socket or a folder, which are never opened.
+    OSError
+        When the file cannot be opened.
+    """
+    try:
+        return files.open_regular(path, links=False)
+    except files.IrregularFileError as error:
+        raise ImageError(
+            f"{path} is not a file but {error.strerror}; take it out of the data root"
+        ) from error
+
+
+LARGEST_LIST = 1 << 28
+"""Bytes that such a list may have."""
+
+
+def read_exclusions(listed: str | None, folder: Path, *, there: bool = True) -> frozenset[str]:
+    """Return the paths that the file `listed` names, relative to `folder`, with ``/``.
+
+    One path a line, of files or of folders with all that is in them, in UTF-8; blank lines do not
+    count. An image to which a link leads may be named
+    by either path. Each must be `there`, unless the caller checks it.
+
+    Raises
+    ------
+    DatasetError
+        When there is no such file, or it names what is not in the folder.
+    """
+    if listed is None:
+        return frozenset()
+    file = require_inside(folder / listed, folder, f"exclude = {listed!r}")
+    try:
+        with open_regular(file) as stream:
+            content = stream.read(LARGEST_LIST + 1)
+        lines = content.decode("utf-8-sig", errors="surrogateescape").replace("\r\n", "\n")
+    except OSError as error:
+        raise DatasetError(
+            f"cannot read {file} ({error.strerror}), which exclude in the card names; put it "
+            "there, or take the key out"
+        ) from error
+    if len(content) > LARGEST_LIST:
+        raise DatasetError(f"{file} has more than {LARGEST_LIST} bytes, so it is no list of paths")
+    found = frozenset(str(PurePosixPath(line)) for line in lines.split("\n") if line.strip())
+    if there:
+        check_exclusions(listed, folder, found)
+    return found
+
+
+def check_exclusions(listed: str, folder: Path, paths: frozenset[str]) -> None:
+    """Raise unless each of the paths that a list names is in the folder: none is a slip."""
+    for path in sorted(paths):
+        if Path(path).is_absolute() or not os.path.lexists(folder / path):
+            raise ImageError(
+                f"{folder / listed} leaves out {path!r}, which is not in {folder}; correct that "
+                "line, or take it out"
+            )
+
+
+def is_excluded(skip: frozenset[str], relative: str, path: str, folder: Path) -> bool:
+    """Return whether a file, or a folder that it is in, is named.
+
+    By its path in the dataset, or by where links lead to.
+    """
+    if not skip:
+        return False
+    real = PurePath(os.path.relpath(path, os.path.realpath(folder))).as_posix()
+    return any(
+        each in skip
+        for name in {relative, real}
+        for each in (name, *map(str, PurePosixPath(name).parents[:-1]))
+    )
+
 
 PACKED = 64
 """Paths that are packed together: to look one up, so many are unpacked."""
+
 DEEPEST = 100
 """Folders that may lie in one another below a dataset's; a path ends at 4,096 bytes."""
+
 RUN = 1 << 16
 """Names of one folder that are sorted at a time: of more, sorted runs are packed, then merged."""
 
 
-class Found(NamedTuple):
+class Entry(NamedTuple):
     """One file, or whatever else a pattern names.
 
     Attributes
@@ -98,7 +212,7 @@ def joined(parts: Sequence[Paths]) -> Paths:
 
 def find_files(
     folder: Path, pattern: Pattern, root: Path, sift: Sift | None = None
-) -> Iterator[Found]:
+) -> Iterator[Entry]:
     """Yield what `pattern` names in `folder`, ordered by path; hidden files are left out.
 
     A link to a file or, where the pattern names it, to a folder is followed, inside the data root
@@ -143,7 +257,7 @@ class _Search(NamedTuple):
     sift: Sift | None
 
 
-def _below(folder: str, relative: str, places: frozenset[int], search: _Search) -> Iterator[Found]:
+def _below(folder: str, relative: str, places: frozenset[int], search: _Search) -> Iterator[Entry]:
     """Yield what is named below a folder.
 
     `places` are the parts of the pattern that a name in it may be.
@@ -164,7 +278,7 @@ def _below(folder: str, relative: str, places: frozenset[int], search: _Search) 
                 path = _followed(path, root)
             except ImageError as error:
                 if last in after:
-                    yield Found(relative + name, path, False, error)
+                    yield Entry(relative + name, path, False, error)
                 else:
                     tell(sift, path, error, listed=False)
                 continue
@@ -175,7 +289,7 @@ def _below(folder: str, relative: str, places: frozenset[int], search: _Search) 
                 continue
             yield from _below(path, f"{relative}{name}/", after, search)
         elif last in after:
-            yield Found(relative + name, path, within)
+            yield Entry(relative + name, path, within)
 
 
 def too_deep(folder: str) -> ImageError:

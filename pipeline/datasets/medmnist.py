@@ -9,12 +9,13 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.datasets.extras import from_sets
+from pipeline.datasets.torchvision import from_sets
 from pipeline.errors import DatasetError, one_line
 from pipeline.files import resource
 
 SIZES = (28, 64, 128, 224)
 """Sides in pixels of MedMNIST+; sets of volumes have the first two."""
+
 _MULTI = """\
 # Records must lie in disjoint classes, but an image here may have several of 14 findings. Rule:
 # class 0 has no finding, class 1 at least one; the labels in the file are the 14 flags below.

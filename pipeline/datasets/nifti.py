@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.classed import Classed, check_card, sort_files
-from pipeline.datasets.decoding import fitted, fitted_mask
-from pipeline.datasets.frames import Frames, chosen_frames
+from pipeline.datasets.cards import Frames, LocalFilesCard, check_slices, chosen_frames, depth_facts
+from pipeline.datasets.classed import ClassedFiles, check_card, sort_files
 from pipeline.datasets.intensities import Window, to_uint8
-from pipeline.datasets.nifti_file import (
+from pipeline.datasets.listing import Sift, none_left
+from pipeline.datasets.nifti_format import (
     Volume,
     each_plane,
     each_slice,
@@ -26,16 +26,13 @@ from pipeline.datasets.nifti_file import (
     read_mask_of,
     read_volume,
 )
-from pipeline.datasets.own import OwnCard, check_slices, of_several_depths
-from pipeline.datasets.pictures import CROPPED
-from pipeline.datasets.reading import InFiles, Rows
-from pipeline.datasets.shapes import check_extent, check_volume
-from pipeline.datasets.sifting import Sift, none_left
-from pipeline.datasets.source import ImageSource
+from pipeline.datasets.pictures import CROPPED, fitted, fitted_mask
+from pipeline.datasets.readers import InFiles, Rows
+from pipeline.datasets.source import ImageSource, check_extent, check_volume
 from pipeline.errors import DatasetError, ImageError
 
 
-class NiftiCard(OwnCard):
+class NiftiCard(LocalFilesCard):
     """What a card of kind ``nifti`` says.
 
     Attributes
@@ -70,7 +67,7 @@ class NiftiCard(OwnCard):
         return self
 
 
-def check_cuts(card: OwnCard, axis: int | None) -> None:
+def check_cuts(card: LocalFilesCard, axis: int | None) -> None:
     """Raise `ValueError` unless a card of NIfTI says whether slices are read or volumes."""
     if card.volumes == (axis is not None):
         raise ValueError(
@@ -95,11 +92,11 @@ def open_nifti(card: NiftiCard, path: Path, sift: Sift | None = None) -> ImageSo
         When a class has no file, or no file can be used, as the first says.
     """
     files = sort_files(card, path, (".nii", ".nii.gz"), ("NIfTI",), sift)
-    return open_files(card, files, path, sift)
+    return open_nifti_files(card, files, path, sift)
 
 
-def open_files(
-    card: NiftiCard, files: Classed, path: Path, sift: Sift | None = None
+def open_nifti_files(
+    card: NiftiCard, files: ClassedFiles, path: Path, sift: Sift | None = None
 ) -> ImageSource:
     """Open some files, as `open_nifti`."""
     if card.frames == "masked" and files.masks is None:
@@ -128,7 +125,7 @@ def open_files(
         files.split_of[each],
         read,
         files.facts(card.exclude)
-        + of_several_depths(card)
+        + depth_facts(card)
         + ((CROPPED,) if card.size and card.fit == "crop" else ()),
         people[each] if card.unit == "person" else None,
         None if files.dates is None else files.dates[each],
@@ -139,7 +136,7 @@ def open_files(
 
 
 def _look_at_all(
-    card: NiftiCard, files: Classed, sift: Sift | None
+    card: NiftiCard, files: ClassedFiles, sift: Sift | None
 ) -> tuple[list[Sequence[int]], Volume]:
     """Return which slices are read of each file, and the first that can be used; raise if none."""
     frames: list[Sequence[int]] = []

@@ -26,10 +26,14 @@ from pipeline.datasets.cards import goes_down
 from pipeline.errors import ImageError
 
 NAMES = ("class", "split", "person", "date")
+
 LONGEST = 4096
 """Letters of a pattern; a path has no more bytes."""
+
 _TOKEN = re.compile(r"\{[^{}/]*\}|\*\*|[*?]|\[!?\]?[^\]]*\]|.", re.DOTALL)
+
 _READ = ("{person}", "{date}")
+
 _DATE = "(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})"
 
 

@@ -1,19 +1,259 @@
-"""Pictures in files of their own: what folders and tables of them have in common."""
+"""Pictures in files of their own, decoded in eight bits, square where asked; folders of them."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, counting
-from pipeline.datasets.classed import Classed
-from pipeline.datasets.decoding import Check, PictureCard, decode, decode_mask, extent
-from pipeline.datasets.reading import FileNames, InFiles, Rows
-from pipeline.datasets.shapes import check_extent
-from pipeline.datasets.sifting import Sift, none_left
-from pipeline.datasets.source import ImageSource
+from pipeline.datasets.cards import FORMATS, MASKS, Format, LocalFilesCard
+from pipeline.datasets.classed import ClassedFiles, check_card, check_person, sort_files
+from pipeline.datasets.download import Asking, find_own, present
+from pipeline.datasets.intensities import Window, to_uint8
+from pipeline.datasets.listing import Sift, none_left, open_regular
+from pipeline.datasets.readers import FileNames, InFiles, Rows
+from pipeline.datasets.source import ImageSource, check_extent
 from pipeline.errors import ImageError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Check: TypeAlias = Callable[[tuple[int, int], Path], None]
+"""Raises when an image of this height and width may not be."""
+
+EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
+"""Pillow's modes with intensities 0..255."""
+
+DEEP = {"I;16", "I;16L", "I;16B", "I", "F"}
+"""Pillow's modes of gray with more than 8 bits: they need a window."""
+
+_PHOTOMETRIC, _BITS, _SAMPLES = 262, 258, 339
+"""Tags of TIFF."""
+
+
+class PictureCard(LocalFilesCard):
+    """What a card of pictures says, in files that Pillow reads.
+
+    Attributes
+    ----------
+    formats : tuple of str
+        The formats that are read, out of `FORMATS`.
+    """
+
+    formats: tuple[Format, ...] = Field(("PNG", "JPEG"), min_length=1)
+
+    @check(mode="after")
+    def _pictures_have_no_window(self) -> Self:
+        if self.window == "header" and not {"DICOM", "NIfTI"} & set(self.formats):
+            raise ValueError('pictures have no window of their own; give [low, high] or "image"')
+        return self
+
+
+def extent(file: Path, card: PictureCard) -> tuple[int, int]:
+    """Return height and width of an image from its header alone."""
+    with opened(file, card.formats) as image:
+        check_one(image, file)
+        return image.height, image.width
+
+
+def decode(file: Path, card: PictureCard, check: Check | None = None) -> ImageArray:
+    """Return one image, (h, w) or (h, w, 3): in eight bits first, then made to fit.
+
+    What `check` says of height and width it says before anything is decoded.
+    """
+    from PIL import Image
+
+    with opened(file, card.formats) as image:
+        check_one(image, file)
+        if check:
+            check((image.height, image.width), file)
+        if image.mode in DEEP:
+            plain = Image.fromarray(_windowed(image, card, file))
+        else:
+            plain = image.convert("L" if card.channels == 1 else "RGB")
+            if card.window is not None:
+                pixels = to_uint8(np.asarray(plain), window=_window_of(card), where=str(file))
+                plain = Image.fromarray(pixels)
+    if card.channels == 3:
+        plain = plain.convert("RGB")
+    return np.asarray(fitted(plain, card.size, card.fit) if card.size else plain)
+
+
+def decode_mask(file: Path, card: PictureCard, wanted: tuple[int, int]) -> ImageArray:
+    """Return the mask of an image, (h, w) of 0 and 1, made to fit as the image is; not empty."""
+    found = fitted_mask(read_mask(file, wanted), card)
+    if not found.any():
+        raise ImageError(
+            f"{file}: a mask must have a pixel inside, one that is not black, found none of "
+            f"{found.size}; draw one, or leave the image out with exclude"
+        )
+    return found
+
+
+def read_mask(file: Path, wanted: tuple[int, int]) -> ImageArray:
+    """Return a mask as it was drawn, (h, w) of 0 and 1: 1 where a pixel is not black.
+
+    It must have its image's height and width.
+    """
+    with opened(file, MASKS) as image:
+        check_one(image, file)
+        if (sides := (image.height, image.width)) != wanted:
+            raise ImageError(f"{file}: a mask must have its image's size, {wanted}, found {sides}")
+        pixels = np.asarray(image if image.mode in DEEP | {"1", "L"} else image.convert("RGB"))
+    inside = pixels.any(axis=-1) if pixels.ndim == 3 else pixels != 0
+    return np.asarray(inside, np.uint8)
+
+
+def fitted_mask(mask: ImageArray, card: LocalFilesCard) -> ImageArray:
+    """Return a mask made to fit as its image is, where the card has a size.
+
+    Each pixel is its nearest; what an image is padded with lies outside.
+    """
+    from PIL import Image
+
+    if not card.size:
+        return mask
+    return np.asarray(fitted(Image.fromarray(mask), card.size, card.fit, smooth=False))
+
+
+def _window_of(card: PictureCard) -> Window:
+    """Return a card's window; of pictures it is never "header"."""
+    return None if card.window == "header" else card.window
+
+
+def fitted(image: "Image.Image", size: int, fit: str, *, smooth: bool = True) -> "Image.Image":
+    """Return an image of `size` pixels a side: cropped, padded with black, or stretched."""
+    from PIL import Image
+
+    method = Image.Resampling.BICUBIC if smooth else Image.Resampling.NEAREST
+    if fit == "crop":
+        side = min(image.size)
+        left, top = (image.width - side) // 2, (image.height - side) // 2
+        image = image.crop((left, top, left + side, top + side))
+    if fit != "pad":
+        return image.resize((size, size), method)
+    longest = max(image.size)
+    width, height = (max(1, round(side * size / longest)) for side in image.size)
+    black = Image.new(image.mode, (size, size))
+    black.paste(image.resize((width, height), method), ((size - width) // 2, (size - height) // 2))
+    return black
+
+
+def check_one(image: "Image.Image", file: Path) -> None:
+    """Raise unless a file is one image in a mode whose values are known, before any is decoded."""
+    pages = getattr(image, "n_frames", 1)
+    if pages > 1 and image.format != "MPO":  # a JPEG with a preview is one image
+        raise ImageError(
+            f"{file}: one file must be one image, found {pages}; save each in a file of its own"
+        )
+    if image.mode not in EIGHT_BIT and image.mode not in DEEP:
+        raise ImageError(
+            f"{file}: images must be gray or colour, found mode {image.mode}; save it as PNG"
+        )
+    if image.mode in DEEP:
+        return
+    bits, signed = _stored(image)
+    if bits > 8:  # Pillow would cut them to 8
+        raise ImageError(
+            f"{file}: images in colour must have 8 bits a channel, found {bits}; rescale to "
+            "0..255, or make it gray, and save again"
+        )
+    if signed:
+        raise ImageError(f"{file}: values of 8 bits must not have a sign; save it with 16 bits")
+
+
+def _stored(image: Any) -> tuple[int, bool]:
+    """Return the bits of a value as the file has them, and whether they have a sign."""
+    if image.format == "TIFF":
+        return int(max(image.tag_v2.get(_BITS, (1,)))), image.tag_v2.get(_SAMPLES, (1,))[0] == 2
+    if image.format == "JPEG2000":
+        return _stored_in_jpeg2000(image.fp)
+    raw = image.tile[0][3] if image.tile else ""
+    if image.format == "PPM":
+        return 8 if isinstance(raw, str) else int(raw[1]).bit_length(), False
+    return 16 if isinstance(raw, str) and ";16" in raw else 8, False
+
+
+def _stored_in_jpeg2000(stream: BinaryIO) -> tuple[int, bool]:
+    """Return the same of the SIZ segment of the codestream (ISO 15444-1, A.5.1)."""
+    place = stream.tell()
+    stream.seek(0)
+    siz = stream.read().partition(b"\xff\x4f\xff\x51")[2]
+    stream.seek(place)
+    depths = siz[38 : 38 + 3 * int.from_bytes(siz[36:38]) : 3]
+    return max(depth & 0x7F for depth in depths) + 1, any(depth & 0x80 for depth in depths)
+
+
+def _windowed(image: Any, card: PictureCard, file: Path) -> ImageArray:
+    """Return a gray image of more than 8 bits as 0..255; values are those that the file holds."""
+    bits, signed, highest, white_is_low = 16, False, 65535, False
+    if image.format == "TIFF":
+        bits, signed = _stored(image)
+        white_is_low = image.tag_v2.get(_PHOTOMETRIC) == 0
+        _take_as_turned(image)
+    elif image.format == "JPEG2000":
+        bits, signed = _stored(image)
+        if signed:
+            raise ImageError(f"{file}: values in JPEG 2000 must not have a sign; save it as TIFF")
+    elif image.format == "PPM" and image.tile[0][0] != "raw":
+        highest = image.tile[0][3][1]
+    values: NDArray[Any] = np.asarray(image)
+    if image.format == "PPM" and image.mode == "I":  # Pillow stretches them to 16 bits
+        values = np.rint(values * (highest / 65535)).astype(np.uint16)
+    if image.format == "JPEG2000":  # and shifts these there
+        values = values >> (16 - bits)
+    if image.mode == "I" and bits == 32 and not signed:  # and reads these as if signed
+        values = values.view(np.uint32)
+    where = f"{file} ({image.format})"
+    return to_uint8(values, window=_window_of(card), inverted=white_is_low, where=where)
+
+
+def _take_as_turned(image: Any) -> None:
+    """Have a compressed TIFF read in this machine's order of bytes, into which libtiff turns it.
+
+    Pillow knows that of unsigned values alone; signed and floating ones it would turn once more.
+    """
+    turned = {"I;16BS": "I;16NS", "I;32BS": "I;32NS", "F;32BF": "F;32NF"}
+    image.tile = [
+        tile._replace(args=(turned.get(tile.args[0], tile.args[0]), *tile.args[1:]))
+        if tile.codec_name == "libtiff"
+        else tile
+        for tile in image.tile
+    ]
+
+
+@contextmanager
+def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
+    """Open an image; whatever a damaged file makes Pillow raise becomes one `ImageError`.
+
+    Only the decoders of the card's formats look at it, whatever its name says.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with open_regular(file) as stream, Image.open(stream, formats=formats) as image:
+            yield image
+    except ImageError:
+        raise
+    except UnidentifiedImageError as error:
+        raise ImageError(
+            f"{file} is not a readable image ({' or '.join(formats)} is asked); save it anew, or "
+            "leave it out with exclude"
+        ) from error
+    except Exception as error:  # decoders raise whatever they stumble over
+        said = " ".join(str(error).replace(str(file), "file").split())[:200]
+        reason = said or type(error).__name__
+        raise ImageError(
+            f"{file} is not a readable image ({reason}); bring it whole, or leave it out "
+            "with exclude"
+        ) from error
+
 
 CROPPED = (
     "Images are cropped to their central square, if they are not square; "
@@ -31,7 +271,7 @@ class Pictures(NamedTuple):
 
 
 def from_files(
-    card: PictureCard, files: Classed, path: Path, sift: Sift | None = None
+    card: PictureCard, files: ClassedFiles, path: Path, sift: Sift | None = None
 ) -> ImageSource:
     """Return the dataset of some files, each one image."""
     pictures = open_pictures(card, files.names, str(path), files.masks, sift)
@@ -84,7 +324,7 @@ def open_pictures(
     if masks is not None:
         beside = names if card.size else None
         inside = InFiles(partial(_decode_mask, card, sides), masks, each, none, beside)
-    read = InFiles(partial(_decode, card, check), names, each, none)
+    read = InFiles(partial(_decode_picture, card, check), names, each, none)
     return Pictures(shape, read, facts, inside)
 
 
@@ -110,7 +350,7 @@ def _check_sides(wanted: tuple[int, int], first: str, sides: tuple[int, int], fi
         )
 
 
-def _decode(card: PictureCard, check: Check | None, file: Path, frames: Rows) -> ImageArray:
+def _decode_picture(card: PictureCard, check: Check | None, file: Path, frames: Rows) -> ImageArray:
     """Return the image of a file, which holds one, (1, *shape)."""
     return decode(file, card, check)[np.newaxis]
 
@@ -120,3 +360,60 @@ def _decode_mask(
 ) -> ImageArray:
     """Return the mask in a file, (1, h, w); of an image that was made to fit, as that was."""
     return decode_mask(file, card, extent(image, card) if image else sides)[np.newaxis]
+
+
+class FolderCard(PictureCard):
+    """What a card of kind ``folder`` says.
+
+    With `size`, images are made square as `fit` says and resized; without, they are taken as they
+    are.
+
+    Attributes
+    ----------
+    pattern : str
+        Where images lie, with ``{class}`` and, where wanted, ``{split}``, ``{person}`` and
+        ``{date}`` (`pipeline.datasets.patterns`).
+    masks : str, optional
+        Where the mask of an image lies: what the pattern names, and ``*`` for the name of the image
+        without its end.
+    """
+
+    pattern: str = "{class}/*"
+    masks: str | None = None
+
+    @property
+    def beside(self) -> str | None:
+        """Where masks lie that are found by the names of images."""
+        return self.masks
+
+    @check(mode="after")
+    def _pattern_fits(self) -> Self:
+        check_card(self)
+        check_person(self)
+        return self
+
+
+def fetch_folder(card: LocalFilesCard, root: Path, size: int | None, asking: Asking) -> Path:
+    """Return the folder, which is always the user's own."""
+    return find_own(card.name, root / (card.path or card.name), root)
+
+
+def has_folder(card: LocalFilesCard, root: Path, size: int | None) -> bool:
+    """Tell whether the folder is there."""
+    return present(root / (card.path or card.name))
+
+
+def open_folder(card: FolderCard, path: Path, sift: Sift | None = None) -> ImageSource:
+    """Open a folder: list the images of each class; what they hold is seen when they are read.
+
+    Gray is Rec. 601 luma, as Pillow computes it. Images are ordered by class, then by path.
+
+    Raises
+    ------
+    DatasetError
+        When a class has no image, an image lies in two classes or out of the data root, or a path
+        does not say whose it is where the card asks; when there are images of a format that the
+        card does not name.
+    """
+    suffixes = tuple(end for kind in card.formats for end in FORMATS[kind])
+    return from_files(card, sort_files(card, path, suffixes, card.formats, sift), path, sift)

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.datasets.cards import Card, read_card
-from pipeline.datasets.dicom import DicomCard, open_dicom
+from pipeline.datasets.dicom.card import DicomCard
+from pipeline.datasets.dicom.open import open_dicom
 from pipeline.datasets.download import Asking, data_root
-from pipeline.datasets.folder import FolderCard, fetch_folder, has_folder, open_folder
+from pipeline.datasets.listing import Sift
 from pipeline.datasets.nifti import NiftiCard, open_nifti
 from pipeline.datasets.npz import NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz
-from pipeline.datasets.persons import opaque
-from pipeline.datasets.sifting import Sift
-from pipeline.datasets.source import ImageSource
+from pipeline.datasets.pictures import FolderCard, fetch_folder, has_folder, open_folder
+from pipeline.datasets.source import ImageSource, opaque
 from pipeline.datasets.table import TableCard, fetch_table, has_table, open_table
 from pipeline.datasets.tiles import TilesCard, fetch_tiles, has_tiles, open_tiles
-from pipeline.datasets.vision import (
+from pipeline.datasets.torchvision import (
     VisionCard,
     fetch_vision,
     has_vision,
@@ -29,7 +29,7 @@ from pipeline.files import resource
 
 
 @dataclass(frozen=True)
-class Kind:
+class DatasetKind:
     """One way in which images are stored: all that differs from another is here.
 
     Attributes
@@ -57,16 +57,16 @@ class Kind:
     sift: Callable[[Any, Path, Sift], ImageSource] | None = None
 
 
-KINDS: dict[str, Kind] = {
-    "tiles": Kind(
+KINDS: dict[str, DatasetKind] = {
+    "tiles": DatasetKind(
         TilesCard,
         fetch_tiles,
         has_tiles,
         open_tiles,
         lambda card, ours: "shipped with scikit-image, cut on the fly",
     ),
-    "npz": Kind(NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz),
-    "folder": Kind(
+    "npz": DatasetKind(NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz),
+    "folder": DatasetKind(
         FolderCard,
         fetch_folder,
         has_folder,
@@ -74,7 +74,7 @@ KINDS: dict[str, Kind] = {
         lambda card, ours: "a folder of your own, no digest to check",
         open_folder,
     ),
-    "table": Kind(
+    "table": DatasetKind(
         TableCard,
         fetch_table,
         has_table,
@@ -82,7 +82,7 @@ KINDS: dict[str, Kind] = {
         lambda card, ours: "files of your own that a table lists, no digest to check",
         open_table,
     ),
-    "dicom": Kind(
+    "dicom": DatasetKind(
         DicomCard,
         fetch_folder,
         has_folder,
@@ -90,7 +90,7 @@ KINDS: dict[str, Kind] = {
         lambda card, ours: "DICOM files of your own, no digest to check",
         open_dicom,
     ),
-    "nifti": Kind(
+    "nifti": DatasetKind(
         NiftiCard,
         fetch_folder,
         has_folder,
@@ -98,7 +98,7 @@ KINDS: dict[str, Kind] = {
         lambda card, ours: "NIfTI files of your own, no digest to check",
         open_nifti,
     ),
-    "torchvision": Kind(VisionCard, fetch_vision, has_vision, open_vision, origin_of_vision),
+    "torchvision": DatasetKind(VisionCard, fetch_vision, has_vision, open_vision, origin_of_vision),
 }
 """What ``kind`` of a card may be."""
 
@@ -119,7 +119,7 @@ def origin(card: Card) -> str:
     return KINDS[card.kind].origin(card, DATASETS.get(card.name) == card)
 
 
-class Row(NamedTuple):
+class DatasetRow(NamedTuple):
     """One line of ``covdp datasets``, as text."""
 
     name: str
@@ -232,7 +232,7 @@ def open_fetched(card: Card, path: Path, key: bytes | None = None) -> ImageSourc
     return replace(source, people=opaque(source.people, key or secrets.token_bytes(32)))
 
 
-class Sifted(NamedTuple):
+class OpenResult(NamedTuple):
     """The images that can be listed, or why there are none; and what cannot be, all of it.
 
     `faults` are files and rows of tables: the reason, and whether a list of exclusions can name it.
@@ -243,7 +243,7 @@ class Sifted(NamedTuple):
     error: DatasetError | None
 
 
-def sift(card: Card, path: Path) -> Sifted:
+def sift(card: Card, path: Path) -> OpenResult:
     """Open a dataset where `fetch` said it lies, whatever some of its files are."""
     faults: dict[str, tuple[str, bool]] = {}
 
@@ -256,15 +256,15 @@ def sift(card: Card, path: Path) -> Sifted:
     except DatasetError as error:
         if not faults:
             raise
-        return Sifted(None, faults, error)
-    return Sifted(source, faults, None)
+        return OpenResult(None, faults, error)
+    return OpenResult(source, faults, None)
 
 
-def overview(root: Path | str | None = None) -> tuple[Row, ...]:
+def overview(root: Path | str | None = None) -> tuple[DatasetRow, ...]:
     """Return one row of text for each dataset of `DATASETS`; looks at names, not at digests."""
     where = data_root(root)
     return tuple(
-        Row(
+        DatasetRow(
             name,
             f"{card.images.total:,}" if card.images else "",
             str(len(card.classes)),

@@ -1,6 +1,12 @@
-"""What every dataset becomes: classes, a shape, labels, persons, and images in uint8 chunks."""
+"""What every dataset becomes: classes, a shape, labels, persons, and images in uint8 chunks.
 
+Shapes, sizes and labels are checked here for all kinds. Persons are keyed digests, so that no
+identifier goes further than this file.
+"""
+
+import hashlib
 import math
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
@@ -10,14 +16,17 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import COUNTED, ImageArray, LabelArray, count_labels, counting
 from pipeline.datasets.cards import Card
-from pipeline.datasets.reading import Reader, Rows
+from pipeline.datasets.readers import Reader, Rows
 from pipeline.errors import DatasetError, EmptyError, MismatchError
 
 CHUNK = 1 << 28
 """Bytes of images in a chunk where nobody asks for a number of images."""
+
 SPLITS = ("train", "val", "test")
+
 Splits: TypeAlias = str | tuple[str, ...] | None
 """One split, several in the order they are named, or None for all."""
+
 Names: TypeAlias = NDArray[np.bytes_]
 """Opaque keys, (n,): equal for the images of one person, and telling nothing else."""
 
@@ -70,7 +79,7 @@ class ImageSource:
         them, a release does not.
     people : (n,) bytes, optional
         Whose image each is, where the card's unit is the person: opaque once the source is open
-        (`pipeline.datasets.persons.opaque`).
+        (`pipeline.datasets.source.opaque`).
     dates : (n,) datetime64[D], optional
         When each was taken, where card or files say.
     masks : Reader, optional
@@ -298,3 +307,111 @@ def _codes(split: Splits) -> list[int]:
 def split_codes(split: str, n: int) -> NDArray[np.signedinteger[Any]]:
     """Return what `ImageSource.split_of` says of n images of one split."""
     return np.full(n, SPLITS.index(split), counting(len(SPLITS)))
+
+
+BYTES = 16
+"""Length of a digest: two of 10⁹ persons have the same with probability 10⁻²¹."""
+
+
+def opaque(people: NDArray[np.str_], key: bytes) -> NDArray[np.bytes_]:
+    """Return a keyed digest of each identifier, in hexadecimal, (n,) bytes.
+
+    Without the key a digest tells neither who it is nor, tried out, who it could be.
+
+    Parameters
+    ----------
+    people : (n,) str
+        Identifiers; blanks around one do not count, nor in which way an accent is written.
+    key : bytes
+        The ledger's, where digests are to be known again, else random; up to 64 bytes.
+    """
+    names, of_name = np.unique(people, return_inverse=True)
+    digests = [
+        hashlib.blake2b(_plain(str(name)), digest_size=BYTES, key=key).hexdigest().encode()
+        for name in np.char.strip(names)
+    ]
+    return np.array(digests, dtype=f"S{2 * BYTES}")[of_name]
+
+
+def _plain(name: str) -> bytes:
+    """Return a name as bytes: the same for one person, as one system writes é and another e + ´."""
+    return unicodedata.normalize("NFC", name).encode(errors="surrogateescape")
+
+
+LARGEST = 1 << 27
+"""Bytes of the largest image: more pixels than any detector has."""
+
+LARGEST_VOLUME = 1 << 30
+"""Voxels of the largest volume, which is held in memory. Sums of its features are exact: they stay
+within 64 bits up to 2,164,359,682 voxels (`pipeline.descriptors.describe`)."""
+
+
+def check_extent(shape: tuple[int, ...], where: str) -> None:
+    """Raise unless one image of `shape` has a size that an image may have."""
+    if not 1 <= (pixels := math.prod(shape)) <= LARGEST:
+        raise MismatchError(
+            f"{where}: an image must have 1 to {LARGEST:,} bytes, found {pixels:,}; cut it to "
+            "tiles, or name a smaller size"
+        )
+
+
+def check_volume(shape: tuple[int, ...], where: str, window: object = None) -> None:
+    """Raise unless a volume of `shape` can be held, and its percentiles if its window is those."""
+    voxels = math.prod(shape)
+    if not 1 <= voxels <= LARGEST_VOLUME:
+        raise MismatchError(
+            f"{where}: a volume must have 1 to {LARGEST_VOLUME:,} voxels, found {voxels:,}; cut it "
+            "to pieces, or resample it"
+        )
+    if window == "image" and voxels > LARGEST:  # percentiles take 16 bytes a voxel
+        raise MismatchError(
+            f'{where}: window = "image" is for volumes of up to {LARGEST:,} voxels, found '
+            f"{voxels:,}; give window = [low, high] in the card"
+        )
+
+
+def check_shape(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    channels: int,
+    where: str,
+    *,
+    volumes: bool = False,
+) -> None:
+    """Raise unless (n, *image) is uint8 and (n, h, w) for 1 channel, (n, h, w, 3) for 3.
+
+    Volumes have one channel, (n, d, h, w).
+    """
+    if dtype != np.uint8:
+        raise DatasetError(
+            f"{where}: images must be uint8 with intensities 0..255, found {dtype}; rescale "
+            "(without NaN) to 0..255, convert with .astype('uint8') and save again"
+        )
+    wanted = "(n, d, h, w)" if volumes else "(n, h, w)" if channels == 1 else "(n, h, w, 3)"
+    if len(shape) != wanted.count(",") + 1 or (channels == 3 and shape[-1] != 3):
+        raise MismatchError(
+            f"{where}: {'volumes' if volumes else 'images'} of {channels} channel(s) must have "
+            f"shape {wanted}, found {shape}; move or drop axes, or correct channels or volumes in "
+            "the card"
+        )
+
+
+def check_label_shape(shape: tuple[int, ...], dtype: np.dtype[Any], n: int, where: str) -> None:
+    """Raise unless labels are n integers of shape (n,) or (n, 1)."""
+    if dtype.kind not in "biu" or shape not in ((n,), (n, 1)):
+        raise DatasetError(
+            f"{where}: labels must be {n} integers, one for each image, of shape ({n},) or "
+            f"({n}, 1), found {dtype} of shape {shape}"
+        )
+
+
+def check_labels(labels: NDArray[Any], n: int, classes: int, where: str) -> LabelArray:
+    """Return labels as (n,) if they are n integers 0..classes-1, else raise."""
+    check_label_shape(labels.shape, labels.dtype, n, where)
+    low, high = (labels.min(), labels.max()) if n else (0, 0)
+    if low < 0 or high >= classes:
+        raise DatasetError(
+            f"{where}: labels must be 0..{classes - 1}, one for each class of the card, found "
+            f"{low}..{high}; correct them or the classes"
+        )
+    return labels.reshape(-1).astype(counting(classes))

@@ -14,12 +14,13 @@ from pydantic import model_validator as check
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
 from pipeline.datasets.download import Asking
-from pipeline.datasets.reading import InMemory
+from pipeline.datasets.readers import InMemory
 from pipeline.datasets.source import ImageSource, split_codes
 from pipeline.errors import DatasetError
 
 PICTURES = {"ihc": "ihc.png", "retina": "retina.jpg", "cell": "cell.png"}
 """Class to file: stained colon tissue, the back of an eye, a living cell."""
+
 CONTRAST = 8
 """A tile is kept when its intensities span at least this much: no tile of plain background."""
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from pipeline import __version__
-from pipeline.datasets import find_card, shown_as
+from pipeline.datasets import find_card, rendering_settings
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Account, Reservation
@@ -63,7 +63,7 @@ class Public:
         if self.config.stream is not None:  # the same every night, whatever comes on it
             named |= {"run_key": None, "version": None}
             named["classes"] = [[label, name] for label, name, _ in self.classes]
-            if told := shown_as(find_card(self.config.dataset)):
+            if told := rendering_settings(find_card(self.config.dataset)):
                 named["shown"] = told
         return json.dumps({**named, "title": None, "dataset": None}, sort_keys=True)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.datasets import ImageSource, find_card, shown_as
+from pipeline.datasets import ImageSource, find_card, rendering_settings
 from pipeline.descriptors import domain_of, require_made_for
 from pipeline.errors import ConfigError, LedgerError, MismatchError
 from pipeline.ledger import (
@@ -106,7 +106,7 @@ def check_due(config: ReleaseConfig, now: StreamStatus | None) -> None:
 
 def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
     """Raise unless the card makes images of files as it did when the stream was opened."""
-    found = shown_as(find_card(config.dataset))
+    found = rendering_settings(find_card(config.dataset))
     for key in sorted(found.keys() | then.keys()):
         if found.get(key) != then.get(key):
             told = [

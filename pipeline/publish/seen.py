@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.datasets import ImageSource, Splits
-from pipeline.datasets.reading import Rows
-from pipeline.datasets.stamps import stamps_of
+from pipeline.datasets.readers import Rows, stamps_of
 from pipeline.errors import OutputError
 from pipeline.files import atomic_path, open_regular, private_folder
 from pipeline.ledger import Ledger, StreamAccount

@@ -48,16 +48,17 @@ def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[Faul
     """
     # those too that the rule for persons in several classes leaves out
     rows = np.arange(len(source.label_of)) if splits is None else source.select(splits).rows
-    tried = getattr(source.read, "tried", None)
-    if tried is None:
+    validate = getattr(source.read, "validate", None)
+    if validate is None:
         return _whole(source, folder, splits)
     found = dict[str, str]()
-    within = source.read.within  # type: ignore[attr-defined]
+    files_of = source.read.files_of  # type: ignore[attr-defined]
     with counted("checking", len(rows), "images") as tick:
-        readers = [tried] if source.masks is None else [tried, getattr(source.masks, "tried", None)]
+        readers = [validate]
+        readers += [] if source.masks is None else [getattr(source.masks, "validate", None)]
         for reader in readers:
             for row, count, reason in reader(rows) if reader else ():
-                for name in within(row) if reason is not None else ():
+                for name in files_of(row) if reason is not None else ():
                     found.setdefault(_relative(name, folder), _plain(str(reason), name))
                 tick(count / len(readers))
     return [Fault(*item) for item in sorted(found.items())]

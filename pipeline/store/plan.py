@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipeline import __version__
 from pipeline.arrays import LabelArray
 from pipeline.datasets import Card, ImageSource, Splits
-from pipeline.datasets.reading import Reader, Rows
+from pipeline.datasets.readers import Reader, Rows
 from pipeline.datasets.source import Selection
 
 FORMAT = 2

@@ -9,10 +9,10 @@ from pydantic import PositiveInt
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets import Card, ImageSource
-from pipeline.datasets.doors import open_regular
 from pipeline.datasets.download import Asking, find_own, present
-from pipeline.datasets.reading import InOneStream, Rows
-from pipeline.datasets.registry import Kind
+from pipeline.datasets.listing import open_regular
+from pipeline.datasets.readers import InOneStream, Rows
+from pipeline.datasets.registry import DatasetKind
 from pipeline.datasets.source import split_codes
 from pipeline.errors import DatasetError
 
@@ -65,4 +65,4 @@ def read(card: RawCard, path: Path, rows: Rows, size: int) -> Iterator[ImageArra
         yield images[rows[start : start + size]]
 
 
-RAW = Kind(RawCard, fetch, has, open_raw, lambda card, ours: "raw bytes of your own")
+RAW = DatasetKind(RawCard, fetch, has, open_raw, lambda card, ours: "raw bytes of your own")

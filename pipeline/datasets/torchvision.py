@@ -6,28 +6,105 @@ are downloaded; they are unpacked in a temporary folder for reading, so that a r
 will do. torchvision publishes digests of all of them except MNIST's unpacked files.
 """
 
+import gzip
 import io
 import os
 import pickle
+import shutil
+import tarfile
 import tempfile
 from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import IO, Any, BinaryIO, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.archives import LARGEST, unpack
 from pipeline.datasets.cards import Card, no_path
-from pipeline.datasets.doors import open_regular, stay_inside
 from pipeline.datasets.download import Asking, obtain, present, verify
-from pipeline.datasets.extras import from_sets
-from pipeline.datasets.reading import InMemory
-from pipeline.datasets.shapes import check_labels, check_shape
-from pipeline.datasets.source import ImageSource, split_codes
+from pipeline.datasets.listing import open_regular, require_inside
+from pipeline.datasets.readers import InMemory
+from pipeline.datasets.source import ImageSource, check_labels, check_shape, split_codes
 from pipeline.errors import CovdpError, DatasetError
+
+
+def from_sets(name: str) -> Any:
+    """Return a module that comes with the extra ``covdp[sets]``.
+
+    Raises
+    ------
+    DatasetError
+        When its package is not installed, with the extra that brings it.
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package not in ("torch", "torchvision", "medmnist"):
+            raise
+        raise DatasetError(
+            f"this needs {package}, which a plain installation does not have; install the extra "
+            "covdp[sets]: pip install 'covdp[sets]', in a checkout pip install --editable '.[sets]'"
+        ) from error
+
+
+LARGEST_ARCHIVE = 1 << 30
+"""Bytes of all that one archive unpacks to: five times the largest there is (CIFAR-10)."""
+
+
+@dataclass
+class _Bounded:
+    """A stream that ends in an error after `left` bytes."""
+
+    stream: BinaryIO
+    left: int
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self.stream.read(min(size, self.left + 1) if size >= 0 else self.left + 1)
+        self.left -= len(piece)
+        if self.left < 0:
+            raise OSError(f"it unpacks to more than {LARGEST_ARCHIVE:,} bytes")
+        return piece
+
+
+def unpack(stream: BinaryIO, folder: Path, name: str, wanted: set[str]) -> None:
+    """Write the wanted files of the archive `name`, a ``.gz`` or ``.tar.gz``, below `folder`.
+
+    Parameters
+    ----------
+    stream : binary stream
+        The archive.
+    folder : Path
+        Where the files go; the archive's own folders and links are not followed.
+    name : str
+        Its name relative to the data root; a plain ``.gz`` holds the file of its name without it.
+    wanted : set of str
+        Names of the files relative to the data root; what else is inside is left there.
+
+    Raises
+    ------
+    OSError, EOFError, tarfile.TarError, zlib.error
+        When it is damaged or unpacks to more than `LARGEST_ARCHIVE` bytes.
+    """
+    with gzip.GzipFile(fileobj=stream) as unzipped:
+        bounded = _Bounded(cast(BinaryIO, unzipped), LARGEST_ARCHIVE)
+        if not name.endswith(".tar.gz"):
+            with (folder / name.removesuffix(".gz")).open("wb") as target:
+                shutil.copyfileobj(bounded, target)
+            return
+        with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as archive:
+            for member in archive:
+                plain = member.isreg() and not member.issparse()  # holes have bytes out of nothing
+                content = archive.extractfile(member) if plain else None
+                if content is not None and member.name in wanted:
+                    (folder / member.name).parent.mkdir(parents=True, exist_ok=True)
+                    with (folder / member.name).open("wb") as target:
+                        shutil.copyfileobj(content, target)
+
 
 MARKERS = {
     "MNIST": "MNIST/raw/train-images-idx3-ubyte*",
@@ -36,6 +113,7 @@ MARKERS = {
     "CIFAR10": "cifar-10-*",
 }
 """What is on disk, relative to the data root, when a dataset is; known without torch."""
+
 _PLAIN = {"_reconstruct", "_frombuffer", "ndarray", "dtype", "encode"}
 
 
@@ -62,7 +140,7 @@ class VisionCard(Card):
         return no_path(self)
 
 
-class Layout(NamedTuple):
+class TorchvisionFiles(NamedTuple):
     """Files of a dataset relative to the data root, each with its MD5 where one is published."""
 
     unpacked: dict[str, str | None]
@@ -94,7 +172,7 @@ def torchvision_datasets() -> Any:
     return from_sets("torchvision.datasets")
 
 
-def layout(card: VisionCard) -> Layout:
+def torchvision_files(card: VisionCard) -> TorchvisionFiles:
     """Return where torchvision keeps and gets the files of a dataset."""
     dataset = getattr(torchvision_datasets(), str(card.torchvision))
     if card.torchvision == "CIFAR10":
@@ -102,11 +180,11 @@ def layout(card: VisionCard) -> Layout:
         pairs.append((dataset.meta["filename"], dataset.meta["md5"]))
         unpacked = {f"{dataset.base_folder}/{name}": md5 for name, md5 in pairs}
         mirror = dataset.url.removesuffix(dataset.filename)
-        return Layout(unpacked, {dataset.filename: dataset.tgz_md5}, (mirror,))
+        return TorchvisionFiles(unpacked, {dataset.filename: dataset.tgz_md5}, (mirror,))
     raw = f"{card.torchvision}/raw"
     archives = {f"{raw}/{name}": md5 for name, md5 in dataset.resources}
     unpacked = {name.removesuffix(".gz"): None for name in archives}
-    return Layout(unpacked, archives, tuple(dataset.mirrors))
+    return TorchvisionFiles(unpacked, archives, tuple(dataset.mirrors))
 
 
 def has_vision(card: VisionCard, root: Path, size: int | None) -> bool:
@@ -130,7 +208,7 @@ def fetch_vision(card: VisionCard, root: Path, size: int | None, asking: Asking)
         When a file has a wrong digest or cannot be downloaded, or the card says ``local = true``
         and files are missing.
     """
-    files = layout(card)
+    files = torchvision_files(card)
     for form in (files.unpacked, files.archives):
         if all(present(root / name) for name in form):
             for name, md5 in form.items():
@@ -152,7 +230,7 @@ def _obtain(mirrors: tuple[str, ...], target: Path, md5: str, asking: Asking) ->
     """Download one archive from the first mirror that gives it."""
     for mirror in mirrors:
         try:
-            obtain(mirror + target.name, target, md5, most=LARGEST, **asking._asdict())
+            obtain(mirror + target.name, target, md5, most=LARGEST_ARCHIVE, **asking._asdict())
             return
         except DatasetError:
             if mirror == mirrors[-1]:
@@ -185,7 +263,7 @@ def open_vision(card: VisionCard, path: Path) -> ImageSource:
 
 def _unpacked(card: VisionCard, path: Path, stack: ExitStack) -> Path:
     """Return a root with the unpacked files: `path`, or a temporary folder that `stack` removes."""
-    files = layout(card)
+    files = torchvision_files(card)
     if (old := path / str(card.torchvision) / "processed").exists():
         raise DatasetError(
             f"{old.parent} has the folder processed, which torchvision would read in place of the "
@@ -213,13 +291,13 @@ def _unpacked(card: VisionCard, path: Path, stack: ExitStack) -> Path:
 def _check(card: VisionCard, root: Path, name: str) -> Path:
     """Return where a file really is, if it is a regular one of a plausible size, in the root."""
     if card.local:
-        stay_inside(root / name, root, name)
+        require_inside(root / name, root, name)
     real = Path(os.path.realpath(root / name))
     with open_regular(real) as stream:
-        if stream.seek(0, io.SEEK_END) > LARGEST:
+        if stream.seek(0, io.SEEK_END) > LARGEST_ARCHIVE:
             raise DatasetError(
-                f"{root / name} has more than {LARGEST:,} bytes, which no file of this layout has; "
-                "save large sets as .npz"
+                f"{root / name} has more than {LARGEST_ARCHIVE:,} bytes, which no file of this "
+                "layout has; save large sets as .npz"
             )
     return real
 

@@ -22,12 +22,15 @@ from pipeline.errors import DatasetError, ImageError
 from pipeline.threads import Submit, side_by_side, threads
 
 Rows: TypeAlias = NDArray[np.signedinteger[Any]]
+
 Decode: TypeAlias = Callable[..., ImageArray]
 """From a file and the frames wanted of it, and the file beside it where there is one, to those
 images, (m, *shape) uint8."""
+
 FEW = 16
 """Files that a thread decodes at a time: with small ones handing over would cost as much."""
-TRIED = 512
+
+VALIDATED_AT_ONCE = 512
 """Files that are tried at a time."""
 
 
@@ -113,7 +116,7 @@ class InOneStream:
 
     def stamp(self, rows: Rows) -> bytes:
         """See `Reader`."""
-        digest = hashlib.sha256(b"".join(map(state, self.files)))
+        digest = hashlib.sha256(b"".join(map(file_state, self.files)))
         kept = rows if self.kept is None else self.kept[rows]
         digest.update(kept.astype(np.int64).tobytes())
         return digest.digest()
@@ -190,18 +193,20 @@ class InFiles:
             found.append(self.decode(file, frames, *self._beside(index)))
         return _whole(found)
 
-    def within(self, row: int) -> list[str]:
+    def files_of(self, row: int) -> list[str]:
         """Return what a list of exclusions names to leave a row out: the file that it lies in."""
         return [self.names[int(self.file[row])]]
 
-    def tried(self, rows: Rows) -> Iterator[tuple[int, int, str | None]]:
+    def validate(self, rows: Rows) -> Iterator[tuple[int, int, str | None]]:
         """Read file by file: yield a row of each, how many it has, and why it cannot be read."""
         edges = np.flatnonzero(np.diff(self.file[rows], prepend=-1, append=-1))
         if self.shared:
             edges = np.arange(len(rows) + 1)
         with side_by_side() as submit:
-            for start in range(0, len(edges) - 1, TRIED):
-                spans = list(itertools.pairwise(edges[start : start + TRIED + 1].tolist()))
+            for start in range(0, len(edges) - 1, VALIDATED_AT_ONCE):
+                spans = list(
+                    itertools.pairwise(edges[start : start + VALIDATED_AT_ONCE + 1].tolist())
+                )
                 jobs = [submit(self._fault, rows, np.array(span)) for span in spans]
                 for (low, high), job in zip(spans, jobs, strict=True):
                     yield int(rows[low]), high - low, job.result()
@@ -221,7 +226,7 @@ class InFiles:
         digest = hashlib.sha256()
         for index in dict.fromkeys(self.file[rows].tolist()):
             for name in [self.names[index], *map(str, self._beside(index))]:
-                digest.update(state(name))
+                digest.update(file_state(name))
         digest.update(self.frame[rows].astype(np.int64).tobytes())
         return digest.digest()
 
@@ -241,7 +246,7 @@ def _whole(parts: list[ImageArray]) -> ImageArray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def state(file: Path | str) -> bytes:
+def file_state(file: Path | str) -> bytes:
     """Return name, size and times of a file.
 
     What was copied in its place with its old time (``cp -p``, ``rsync -t``) has a new change time.
@@ -250,8 +255,8 @@ def state(file: Path | str) -> bytes:
         found = os.stat(file)  # noqa: PTH116 (a path made of each of a million names takes as long)
     except OSError as error:
         raise ImageError(f"{file} cannot be read ({error.strerror})") from error
-    state = f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}\0"
-    return state.encode(errors="surrogateescape")
+    text = f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}\0"
+    return text.encode(errors="surrogateescape")
 
 
 def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
@@ -268,3 +273,94 @@ def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
             held, count = [joined[whole:]] if count > whole else [], count - whole
     if count:
         yield _whole(held)
+
+
+@dataclass(frozen=True, eq=False)
+class InStacks:
+    """Volumes of slices: a reader, see `pipeline.datasets.readers.Reader`.
+
+    Attributes
+    ----------
+    slices : InFiles
+        The slices of all volumes, one after another; they may be values that are no 0..255 yet.
+    starts : (v + 1,) int64
+        Where the slices of each volume begin in these, and where the last one's end.
+    shown : callable
+        From the slices of a volume to 0..255.
+    """
+
+    slices: InFiles
+    starts: NDArray[np.int64]
+    shown: Callable[[NDArray[Any]], ImageArray]
+    sequential = False
+
+    def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
+        """See `Reader`; while a volume is worked on, the slices of the next are decoded."""
+        held: list[ImageArray] = []
+        counts = np.diff(self.starts)[rows]
+        for slices in self.slices.runs(self._slices(rows), (np.cumsum(counts) - counts).tolist()):
+            if held and len(held[-1]) != len(slices):
+                yield np.stack(held)
+                held = []
+            held.append(self.shown(slices))
+            if len(held) == size:
+                yield np.stack(held)
+                held = []
+        if held:
+            yield np.stack(held)
+
+    def _slices(self, rows: Rows) -> Rows:
+        """Return the rows of the slices of some volumes."""
+        none = [np.zeros(0, np.int64)]
+        return np.concatenate(none + [np.arange(*self.starts[row : row + 2]) for row in rows])
+
+    def files_of(self, row: int) -> list[str]:
+        """Return what a list of exclusions names to leave a volume out: its folder, or its files.
+
+        Its folder, where no file of another volume lies.
+        """
+        file, names = self.slices.file, self.slices.names
+        mine = set(file[self._slices(np.array([row]))].tolist())
+        files = [names[index] for index in sorted(mine)]
+        folder = Path(files[0]).parent
+        others = set(file.tolist()) - mine
+        if len(files) > 1 and not any(Path(names[index]).parent == folder for index in others):
+            return [str(folder)]
+        return files
+
+    def validate(self, rows: Rows) -> Iterator[tuple[int, int, str | None]]:
+        """Read volume by volume: yield each row, 1, and why it cannot be read."""
+        for row in rows.tolist():
+            fault = None
+            try:
+                for _ in self(np.array([row]), 1):
+                    pass
+            except DatasetError as error:
+                fault = str(error)
+            yield row, 1, fault
+
+    def stamp(self, rows: Rows) -> bytes:
+        """See `Reader`."""
+        return self.slices.stamp(self._slices(rows))
+
+    def only(self, rows: Rows) -> "InStacks":
+        """See `Reader`."""
+        starts = np.cumsum([0, *np.diff(self.starts)[rows]])
+        return replace(self, slices=self.slices.only(self._slices(rows)), starts=starts)
+
+
+def stamps_of(read: Reader, rows: Rows) -> Iterator[bytes]:
+    """Yield the stamp of each of some rows alone; names of files are unpacked once, in turn."""
+    if not isinstance(read, InFiles):
+        yield from map(read.stamp, rows[:, np.newaxis])
+        return
+    frames, last, known = read.frame[rows].astype(np.int64).tobytes(), -1, b""
+    ahead, start = iter(read.names), 0
+    for place, index in enumerate(read.file[rows].tolist()):
+        if index != last:
+            later = index >= start
+            name = next(itertools.islice(ahead, index - start, None)) if later else None
+            beside = () if read.beside is None else (read.beside[index],)
+            known = b"".join(map(file_state, (name or read.names[index], *beside)))
+            last, start = index, max(start, index + 1)
+        yield hashlib.sha256(known + frames[8 * place : 8 * place + 8]).digest()

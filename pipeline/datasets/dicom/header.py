@@ -1,39 +1,237 @@
 """The header of a DICOM file: what of it decides pixels, size, person and date.
 
-Values are read from the bytes of their elements. No text of a header is put into a warning or log.
-Next on the path: `dicom_pixels`, which reads the frames.
+Most files are skimmed: from one element to the next, without a look at what is not asked for. What
+that cannot do, pydicom does, which reads everything and takes ten times as long. Values are read
+from the bytes of their elements. No text of a header is put into a warning or log.
 """
 
+import io
+import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from struct import Struct
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from pipeline.datasets.dicom_elements import (
-    DEFLATED,
-    EXPLICIT,
-    IMPLICIT,
-    TAGS,
-    TRANSFER_SYNTAX,
-    UNDEFINED,
-    Read,
-    items,
-    plain,
-    read_elements,
-    text,
-)
 from pipeline.errors import ImageError
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
+
+TAGS: Mapping[str, int] = {
+    "SpecificCharacterSet": 0x00080005,
+    "SOPClassUID": 0x00080016,
+    "SOPInstanceUID": 0x00080018,
+    "StudyDate": 0x00080020,
+    "ReferencedSOPInstanceUID": 0x00081155,
+    "ReferencedFrameNumber": 0x00081160,
+    "SourceImageSequence": 0x00082112,
+    "DerivationImageSequence": 0x00089124,
+    "PatientID": 0x00100020,
+    "SeriesInstanceUID": 0x0020000E,
+    "ImagePositionPatient": 0x00200032,
+    "ImageOrientationPatient": 0x00200037,
+    "PlanePositionSequence": 0x00209113,
+    "PlaneOrientationSequence": 0x00209116,
+    "SamplesPerPixel": 0x00280002,
+    "PhotometricInterpretation": 0x00280004,
+    "PlanarConfiguration": 0x00280006,
+    "NumberOfFrames": 0x00280008,
+    "Rows": 0x00280010,
+    "Columns": 0x00280011,
+    "PixelSpacing": 0x00280030,
+    "BitsAllocated": 0x00280100,
+    "BitsStored": 0x00280101,
+    "HighBit": 0x00280102,
+    "PixelRepresentation": 0x00280103,
+    "BurnedInAnnotation": 0x00280301,
+    "RecognizableVisualFeatures": 0x00280302,
+    "WindowCenter": 0x00281050,
+    "WindowWidth": 0x00281051,
+    "RescaleIntercept": 0x00281052,
+    "RescaleSlope": 0x00281053,
+    "VOILUTFunction": 0x00281056,
+    "ModalityLUTSequence": 0x00283000,
+    "VOILUTSequence": 0x00283010,
+    "PixelMeasuresSequence": 0x00289110,
+    "FrameVOILUTSequence": 0x00289132,
+    "PixelValueTransformationSequence": 0x00289145,
+    "SegmentationType": 0x00620001,
+    "SegmentSequence": 0x00620002,
+    "SegmentNumber": 0x00620004,
+    "SegmentIdentificationSequence": 0x0062000A,
+    "ReferencedSegmentNumber": 0x0062000B,
+    "SharedFunctionalGroupsSequence": 0x52009229,
+    "PerFrameFunctionalGroupsSequence": 0x52009230,
+}
+
+IMPLICIT, BIG_ENDIAN = "1.2.840.10008.1.2", "1.2.840.10008.1.2.2"
+
+EXPLICIT, DEFLATED = "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.1.99"
+
+UNDEFINED = 0xFFFFFFFF
+"""The length of a value that ends where a mark says so."""
+
+TRANSFER_SYNTAX = 0x00020010
+
+_WANTED = frozenset({TRANSFER_SYNTAX, *TAGS.values()})
+
+_LONG = frozenset({b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR"})
+
+_LONG |= {b"UT", b"UV"}
+
+_SHORT = frozenset(b"AE AS AT CS DA DS DT FD FL IS LO LT PN SH SL SS ST TM UI UL US".split())
+
+_ELEMENT, _LENGTH = Struct("<HH2sH").unpack_from, Struct("<I").unpack_from
+
+
+class Elements(NamedTuple):
+    """Elements, and the one at which reading ended.
+
+    Attributes
+    ----------
+    elements : Dataset
+        Those that are asked for.
+    tag, kind, length : int, str, int
+        The element at which reading ended: its tag, −1 at the end of the file; its value
+        representation, "" where the file leaves it out; the length of its value.
+    at, value : int
+        Where it begins in the file, and where its value does.
+    """
+
+    elements: "Dataset"
+    tag: int
+    kind: str
+    length: int
+    at: int
+    value: int
+
+
+def read_elements(stream: BinaryIO, head: bytes, at: int, syntax: str, until: int) -> Elements:
+    """Read from `at` up to the first element whose tag is `until` or larger.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        The file.
+    head : bytes
+        Its beginning, in which the elements may end.
+    at : int
+        Where to begin.
+    syntax : str
+        The transfer syntax.
+    until : int
+        A tag.
+    """
+    if syntax != BIG_ENDIAN and (found := _skimmed(head, at, syntax == IMPLICIT, until)):
+        return found
+    try:
+        found = _parsed(io.BytesIO(head), at, syntax, until)  # many small reads: quicker in memory
+    except Exception:  # cut off in the middle of an element
+        found = None
+    if found is None or found.tag < 0:
+        found = _parsed(stream, at, syntax, until)
+    return found
+
+
+def _skimmed(head: bytes, at: int, implicit: bool, until: int) -> Elements | None:
+    """Go from element to element; None at what only pydicom reads, and at the end of `head`."""
+    from pydicom.dataelem import RawDataElement
+    from pydicom.dataset import Dataset
+    from pydicom.tag import BaseTag
+
+    found: dict[BaseTag, Any] = {}
+    while at + 12 <= len(head):
+        group, number, kind, length = _ELEMENT(head, at)
+        value = at + 8
+        if implicit:
+            kind, (length,) = b"", _LENGTH(head, at + 4)
+        elif kind in _LONG:
+            value, (length,) = at + 12, _LENGTH(head, at + 8)
+        elif kind not in _SHORT:
+            return None
+        tag = group << 16 | number
+        if tag >= until:
+            return Elements(Dataset(found), tag, kind.decode(), length, at, value)
+        if length == UNDEFINED:
+            return None
+        if tag in _WANTED:
+            name, content = BaseTag(tag), head[value : value + length]
+            found[name] = RawDataElement(
+                name, kind.decode() or None, length, content, value, implicit, True
+            )
+        at = value + length
+    return None
+
+
+def _parsed(stream: BinaryIO, at: int, syntax: str, until: int) -> Elements:
+    """Read elements with pydicom."""
+    from pydicom.filereader import read_dataset
+
+    last: list[tuple[int, str, int]] = []
+
+    def at_the_end(tag: int, kind: str | None, length: int) -> bool:
+        if int.__ge__(tag, until):
+            last.append((int(tag), kind or "", length))
+        return bool(last)
+
+    stream.seek(at)
+    little = syntax != BIG_ENDIAN
+    elements = read_dataset(
+        stream, syntax == IMPLICIT, little, stop_when=at_the_end, specific_tags=[*_WANTED]
+    )
+    if not last:
+        return Elements(elements, -1, "", 0, stream.tell(), stream.tell())
+    tag, kind, length = last[0]
+    wide = 12 if kind.encode() in _LONG else 8
+    return Elements(elements, tag, kind, length, stream.tell(), stream.tell() + wide)
+
+
+def plain(value: Any) -> str:
+    """Return bytes as text without what fills them up, "" for anything else."""
+    return value.decode("latin-1").strip(" \0") if isinstance(value, bytes) else ""
+
+
+def text(elements: "Dataset", keyword: str) -> str:
+    """Return the first value of an element that is text, "" when there is none."""
+    value = getattr(elements.get_item(TAGS[keyword]), "value", None)
+    return plain(value).split("\\")[0].strip()
+
+
+def numbers(elements: "Dataset", keyword: str) -> list[float]:
+    """Return all values of an element that are decimal strings; NaN for one that is none."""
+    value = plain(getattr(elements.get_item(TAGS[keyword]), "value", None))
+    found = []
+    for said in value.split("\\") if value else ():
+        try:
+            found.append(float(said))
+        except ValueError:
+            found.append(math.nan)
+    return found
+
+
+def items(elements: "Dataset", keyword: str) -> list["Dataset"]:
+    """Return the items of a sequence."""
+    tag = TAGS[keyword]
+    if tag not in elements:
+        return []
+    value = elements[tag].value
+    return list(value) if value else []
+
+
 WAY = "correct the file or leave it out"
+
 _META_ENDS, _FLOAT_PIXELS, _PIXELS = 0x00030000, 0x7FE00008, 0x7FE00010
+
 _MARK = 128
+
 _HEAD = 1 << 17
 """Bytes of a file that are read at once, in which most headers end."""
+
 _MANY = 16
 """Frames from which on a header says so much that reading it again costs more than keeping it."""
 
@@ -179,7 +377,7 @@ def kept_header(stream: BinaryIO, file: Path) -> Header | None:
     that begin with it at once read it each.
     """
     told = os.fstat(stream.fileno())
-    # as `reading.state`, but of the file that is open: an old time may be given back, a change not
+    # as `file_state`, but of the file that is open: an old time may be given back, a change not
     times = told.st_mtime_ns, told.st_ctime_ns
     known = file, told.st_dev, told.st_ino, told.st_size, times
     found = _KEPT.get(known)
@@ -235,7 +433,7 @@ def _class_of(elements: "Dataset") -> str:
     return UID(what).name if what else "no class"
 
 
-def _header(file: Path, syntax: str, read: Read, size: int) -> Header:
+def _header(file: Path, syntax: str, read: Elements, size: int) -> Header:
     """Return what the elements say, with what is known of the file."""
     number = partial(_number, file, read.elements)
     stored = number("BitsStored")

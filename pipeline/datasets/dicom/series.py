@@ -1,32 +1,29 @@
 """DICOM series as volumes: which slices belong together, and how they become one record.
 
 A volume is the files of one series in one folder, or the frames of one file: (slices, rows,
-columns), slices along their normal. Next on the path: `stacks`, which reads them.
+columns), slices along their normal.
 """
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.classed import Classed
-from pipeline.datasets.dicom_files import FAULTY, First, Seen, decode
-from pipeline.datasets.dicom_planes import WAY, stacked
+from pipeline.datasets.cards import check_slices
+from pipeline.datasets.classed import ClassedFiles
+from pipeline.datasets.dicom.card import DicomCard
+from pipeline.datasets.dicom.files import FAULTY, HeaderSummary, Reference, decode
+from pipeline.datasets.dicom.geometry import WAY, slice_order
 from pipeline.datasets.intensities import to_uint8
-from pipeline.datasets.own import check_slices
-from pipeline.datasets.reading import InFiles, Rows
-from pipeline.datasets.sifting import Sift, none_left
-from pipeline.datasets.stacks import InStacks
+from pipeline.datasets.listing import Sift, none_left
+from pipeline.datasets.readers import InFiles, InStacks, Rows
 from pipeline.errors import ImageError
 
-if TYPE_CHECKING:
-    from pipeline.datasets.dicom import DicomCard
 
-
-class Found(NamedTuple):
+class Records(NamedTuple):
     """The records of some files.
 
     Attributes
@@ -48,14 +45,14 @@ Slices = list[tuple[int, int]]
 """Files and frames of them."""
 
 
-def stack_up(
-    card: "DicomCard",
+def build_volumes(
+    card: DicomCard,
     named: bool,
-    files: Classed,
+    files: ClassedFiles,
     kept: list[int],
-    seen: list[Seen],
+    seen: list[HeaderSummary],
     sift: Sift | None,
-) -> Found:
+) -> Records:
     """Return every series as a volume.
 
     One whose slices do not fit, are more or fewer than the card or else the first has, or of
@@ -70,7 +67,7 @@ def stack_up(
         series.setdefault(key, []).append(place)
     volumes: list[Slices] = []
     faults: dict[str, ImageError] = {}
-    first: First | None = None
+    first: Reference | None = None
     most = 1
     for places in series.values():
         name = files.names[kept[places[0]]]
@@ -78,7 +75,7 @@ def stack_up(
             slices = _slices(files, [kept[place] for place in places], [seen[p] for p in places])
             if first is None and slices[0][1] != FAULTY:
                 one = seen[places[0]]
-                first = First(Path(name).name, one.sides, one.photometric)
+                first = Reference(Path(name).name, one.sides, one.photometric)
                 most = card.slices[1] if card.slices else len(slices)
             if first is not None and slices[0][1] != FAULTY:
                 _check_number(card, first, most, name, len(slices))
@@ -91,14 +88,14 @@ def stack_up(
     file, frame = np.array([slice_ for slices in volumes for slice_ in slices], np.int64).T
     starts = np.cumsum([0, *map(len, volumes)])
     slices_of = InFiles(partial(_decode, card, named, first, told), files.names, file, frame)
-    return Found(
+    return Records(
         (most, *first.sides),
         InStacks(slices_of, starts, partial(_shown, card.window, first.photometric)),
         file[starts[:-1]],
     )
 
 
-def _check_number(card: "DicomCard", first: First, most: int, name: str, count: int) -> None:
+def _check_number(card: DicomCard, first: Reference, most: int, name: str, count: int) -> None:
     """Raise unless a series has as many slices as the card says, or else the first series."""
     if card.slices is not None:
         check_slices(card.slices, count, name)
@@ -109,7 +106,7 @@ def _check_number(card: "DicomCard", first: First, most: int, name: str, count: 
         )
 
 
-def _slices(files: Classed, indices: list[int], seen: list[Seen]) -> Slices:
+def _slices(files: ClassedFiles, indices: list[int], seen: list[HeaderSummary]) -> Slices:
     """Return the slices of one series in their order.
 
     Raises
@@ -130,16 +127,16 @@ def _slices(files: Classed, indices: list[int], seen: list[Seen]) -> Slices:
     ):
         if any(value != values[0] for value in values):
             raise ImageError(f"{where}: a series must have one {what}, found several; {WAY}")
-    order = stacked([one.planes for one in seen if one.planes], where)
+    order = slice_order([one.planes for one in seen if one.planes], where)
     pairs = zip(indices, seen, strict=True)
     found = [(index, frame) for index, one in pairs for frame in one.frames]
     return [found[place] for place in order.tolist()]
 
 
 def _decode(
-    card: "DicomCard",
+    card: DicomCard,
     named: bool,
-    first: First,
+    first: Reference,
     faults: dict[str, str],
     file: Path,
     frames: Rows,

@@ -1,42 +1,38 @@
 """The images of single DICOM files: what headers say of them, and their frames as 0..255.
 
 What a header decides is checked when a dataset is opened, and again with each file that is read;
-whatever a damaged one makes a library raise becomes one line. Next on the path: `dicom_header`.
+whatever a damaged one makes a library raise becomes one line.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.classed import Classed, may_be_image
-from pipeline.datasets.decoding import fitted
-from pipeline.datasets.dicom_elements import text
-from pipeline.datasets.dicom_header import Header, kept_header, read_header
-from pipeline.datasets.dicom_pixels import check_frames, read_frames
-from pipeline.datasets.dicom_planes import Mark, Planes, read_mark, read_planes
-from pipeline.datasets.dicom_scaling import WAY, scaling
-from pipeline.datasets.doors import open_regular
-from pipeline.datasets.frames import chosen_frames
+from pipeline.datasets.cards import chosen_frames
+from pipeline.datasets.classed import ClassedFiles, may_be_image
+from pipeline.datasets.dicom.card import DicomCard
+from pipeline.datasets.dicom.geometry import FrameId, Planes, read_frame_id, read_planes
+from pipeline.datasets.dicom.header import Header, kept_header, read_header, text
+from pipeline.datasets.dicom.pixels import WAY, check_frames, read_frames, scaling
 from pipeline.datasets.intensities import Window, to_uint8
-from pipeline.datasets.reading import Rows
-from pipeline.datasets.sifting import Sift, none_left
+from pipeline.datasets.listing import Sift, none_left, open_regular
+from pipeline.datasets.pictures import fitted
+from pipeline.datasets.readers import Rows
 from pipeline.errors import ImageError, MismatchError
-
-if TYPE_CHECKING:
-    from pipeline.datasets.dicom import DicomCard
 
 INDEX = "DICOMDIR"
 """A list of the files beside it, of no use here."""
+
 SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
 """The class of objects that hold masks."""
 
 
-class Seen(NamedTuple):
+class HeaderSummary(NamedTuple):
     """What opening a dataset keeps of a file; of volumes also where frames lie, and what window.
 
     Where there are masks, also what each frame is known by.
@@ -49,14 +45,14 @@ class Seen(NamedTuple):
     day: Any
     planes: Planes | None = None
     window: Window = None
-    marks: tuple[Mark, ...] = ()
+    frame_ids: tuple[FrameId, ...] = ()
 
 
 FAULTY = -1
 """The frame of a file that cannot be used: asked for it, a file says why."""
 
 
-class First(NamedTuple):
+class Reference(NamedTuple):
     """The first file that can be used, which all others must be like."""
 
     name: str
@@ -64,19 +60,19 @@ class First(NamedTuple):
     photometric: str
 
 
-def look_at_all(
-    look: Callable[[Path], Seen | None], files: Classed, sift: Sift | None
-) -> tuple[list[int], list[Seen]]:
+def scan_headers(
+    scan_header: Callable[[Path], HeaderSummary | None], files: ClassedFiles, sift: Sift | None
+) -> tuple[list[int], list[HeaderSummary]]:
     """Return which files are images, and what their headers say; raise when none can be used."""
     kept: list[int] = []
-    seen: list[Seen] = []
+    seen: list[HeaderSummary] = []
     faults: dict[str, ImageError] = {}
     for index, name in enumerate(files.names):
         try:
-            one = look(Path(name))
+            one = scan_header(Path(name))
         except ImageError as error:
             nobody = f"\\{index}"  # no PatientID begins so: not taken for another's
-            one = Seen((FAULTY,), (0, 0), "", nobody, None)
+            one = HeaderSummary((FAULTY,), (0, 0), "", nobody, None)
             faults[name] = error
         if one is not None:
             kept.append(index)
@@ -86,10 +82,12 @@ def look_at_all(
     return kept, seen
 
 
-def look(card: "DicomCard", named: bool, others: bool, marked: bool, file: Path) -> Seen | None:
+def scan_header(
+    card: DicomCard, named: bool, others: bool, with_ids: bool, file: Path
+) -> HeaderSummary | None:
     """Return what the header of one file says; None when it is none of the images.
 
-    Where they are `marked`, also what its frames are known by.
+    Where they are `with_ids`, also what its frames are known by.
     """
     with readable(file) as stream:
         header = read_header(stream, file)
@@ -100,24 +98,26 @@ def look(card: "DicomCard", named: bool, others: bool, marked: bool, file: Path)
         header, frames = _checked(card, named, header, file)
         person = header.person if named else ""
         sides = header.rows, header.columns
-        marks = tuple(read_mark(header, frame) for frame in frames) if marked else ()
-        seen = Seen(frames, sides, header.photometric, person, header.day, marks=marks)
+        frame_ids = tuple(read_frame_id(header, frame) for frame in frames) if with_ids else ()
+        seen = HeaderSummary(
+            frames, sides, header.photometric, person, header.day, frame_ids=frame_ids
+        )
         if not card.volumes:
             return seen
         window = _one_window(card, header, frames)
         return seen._replace(planes=read_planes(header, frames), window=window)
 
 
-def known_by(file: Path) -> tuple[tuple[int, int], Mark]:
+def read_frame_id_of(file: Path) -> tuple[tuple[int, int], FrameId]:
     """Return height and width of the images of a file, and what the first is known by."""
     with readable(file) as stream:
         header = read_header(stream, file)
         if header is None:
             raise ImageError(f"{file} is no DICOM file; leave it out by a narrower pattern")
-        return (header.rows, header.columns), read_mark(header, 0)
+        return (header.rows, header.columns), read_frame_id(header, 0)
 
 
-def _one_window(card: "DicomCard", header: Header, frames: Sequence[int]) -> Window:
+def _one_window(card: DicomCard, header: Header, frames: Sequence[int]) -> Window:
     """Return the window of all frames of a file, which are slices of one volume."""
     if card.window != "header":
         return card.window
@@ -128,7 +128,7 @@ def _one_window(card: "DicomCard", header: Header, frames: Sequence[int]) -> Win
 
 
 def _checked(
-    card: "DicomCard", named: bool, header: Header | None, file: Path
+    card: DicomCard, named: bool, header: Header | None, file: Path
 ) -> tuple[Header, Sequence[int]]:
     """Return a header that a card can use, and which frames of its file are read.
 
@@ -156,7 +156,7 @@ def _checked(
     return header, frames
 
 
-def decode(card: "DicomCard", named: bool, first: First, file: Path, frames: Rows) -> ImageArray:
+def decode(card: DicomCard, named: bool, first: Reference, file: Path, frames: Rows) -> ImageArray:
     """Return some frames of a file as 0..255, (m, *shape).
 
     Slices of a volume that has a window of its own are returned in the units of the file.
@@ -176,7 +176,7 @@ def decode(card: "DicomCard", named: bool, first: First, file: Path, frames: Row
     return found[place]
 
 
-def _check_alike(card: "DicomCard", first: First, header: Header) -> None:
+def _check_alike(card: DicomCard, first: Reference, header: Header) -> None:
     """Raise unless a file has the size and the meaning of the first, where the card asks it."""
     sides = header.rows, header.columns
     fit = "give size in the card to fit and resize them"
@@ -199,7 +199,7 @@ def _check_alike(card: "DicomCard", first: First, header: Header) -> None:
             )
 
 
-def _shown(card: "DicomCard", header: Header, frame: int, stored: NDArray[Any]) -> ImageArray:
+def _shown(card: DicomCard, header: Header, frame: int, stored: NDArray[Any]) -> ImageArray:
     """Return one frame as 0..255, made to fit where the card has a size."""
     from PIL import Image
 
@@ -239,7 +239,7 @@ def readable(file: Path) -> Iterator[Any]:
         ) from error
 
 
-def _check(card: "DicomCard", header: Header) -> None:
+def _check(card: DicomCard, header: Header) -> None:
     """Raise unless a file is what the card says, and says what its pixels mean."""
     if text(header.elements, "SOPClassUID") == SEGMENTATION:
         raise ImageError(

@@ -1,30 +1,39 @@
 """One NIfTI file: its header, checked against what the file can hold, and planes of its values.
 
 Axes are those of the file, i, j and k, as nibabel's arrays have them; nothing is turned to where a
-patient's left is.
+patient's left is. Masks of images in other files are kept packed while these are read a few at a
+time.
 """
 
 import gzip
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets.doors import open_regular
-from pipeline.datasets.shapes import LARGEST
+from pipeline.arrays import ImageArray
+from pipeline.datasets.listing import open_regular
+from pipeline.datasets.readers import file_state
+from pipeline.datasets.source import LARGEST, LARGEST_VOLUME
 from pipeline.errors import ImageError
 
 RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
-NEAR = 0.05
-"""By how much, in voxels, a mask may lie beside its image: headers are rounded."""
+
+VOXEL_TOLERANCE = 0.05
+"""By how much, in voxels or pixels, a mask may lie beside its image, at its corners: headers are
+rounded."""
+
 BLOCK = 1 << 28
 """Bytes of slices across i or j that are put together at a time, each time reading all planes."""
+
 PIECE = 1 << 20
 """Bytes that are unpacked at a time where only their sum is checked."""
 
@@ -130,7 +139,7 @@ def read_mask_of(file: Path, image: Volume) -> Volume:
             f"{file}: a mask must have its image's size, {image.shape}, found {mask.shape}"
         )
     apart = np.abs(np.subtract(mask.affine, image.affine)).max()
-    if not apart <= NEAR * np.abs(np.reshape(image.affine, (3, 4))[:, :3]).max():
+    if not apart <= VOXEL_TOLERANCE * np.abs(np.reshape(image.affine, (3, 4))[:, :3]).max():
         raise ImageError(
             f"{file}: a mask must lie where its image does, found another affine (sform, qform), "
             f"{apart:.4g} off; draw it on the image, or leave the image out with exclude"
@@ -261,3 +270,67 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
             f"{file} is not a readable NIfTI file ({said or type(error).__name__}); bring it "
             "whole, or leave it out with exclude"
         ) from error
+
+
+KEPT = 16
+"""Files that are kept: to read one slice all of it is unpacked."""
+
+PACKED_BLOCK = 1 << 26
+"""Bytes of slices across another axis that are put together at a time."""
+
+
+def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> list[ImageArray]:
+    """Return slices of a mask across an axis, the other two in order: 1 inside, 0 elsewhere.
+
+    Raises
+    ------
+    ImageError
+        When it cannot be read, has no such slice or values that are no numbers.
+    """
+    volume = read_volume(file)
+    if max(wanted, default=0) >= volume.shape[axis]:
+        raise ImageError(f"{file} has changed since it was listed; read the images again")
+    packed = _packed(file, file_state(file), axis)
+    return [_unpacked(packed[number], *_sides(volume, axis)) for number in wanted]
+
+
+def _sides(volume: Volume, axis: int) -> tuple[int, int]:
+    first, second = (volume.shape[other] for other in range(3) if other != axis)
+    return first, second
+
+
+def _pack(plane: NDArray[np.bool_] | ImageArray) -> bytes:
+    return zlib.compress(np.packbits(plane).tobytes(), 1)
+
+
+def _unpacked(packed: bytes, high: int, wide: int) -> ImageArray:
+    bits = np.frombuffer(zlib.decompress(packed), np.uint8)
+    return np.unpackbits(bits, count=high * wide).reshape(high, wide)
+
+
+@lru_cache(maxsize=KEPT)
+def _packed(file: Path, stamp: bytes, axis: int) -> tuple[bytes, ...]:
+    """Return all slices across an axis; a file with another `stamp` is another."""
+    volume = read_volume(file)
+    if np.prod(volume.shape, dtype=object) > LARGEST_VOLUME:
+        raise ImageError(
+            f"{file}: a mask must have up to {LARGEST_VOLUME:,} voxels, found {volume.shape}; "
+            "cut it"
+        )
+    if axis == 2:
+        return tuple(_pack(inside(volume, plane)) for plane in each_plane(volume))
+    return tuple(_across(volume, _packed(file, stamp, 2), axis))
+
+
+def _across(volume: Volume, planes: Sequence[bytes], axis: int) -> Iterator[bytes]:
+    """Yield slices across i or j, of those across k."""
+    kept, depth = volume.shape[1 - axis], volume.shape[2]
+    some = max(1, PACKED_BLOCK // (kept * depth))
+    for start in range(0, volume.shape[axis], some):
+        count = min(some, volume.shape[axis] - start)
+        block = np.empty((count, kept, depth), np.uint8)
+        for number, plane in enumerate(planes):
+            whole = _unpacked(plane, *volume.shape[:2])
+            part = whole[start : start + count] if axis == 0 else whole[:, start : start + count].T
+            block[:, :, number] = part
+        yield from map(_pack, block)

@@ -18,11 +18,13 @@ from typing import Any, cast
 
 PATIENCE = 60.0
 """Seconds that a frame may take."""
+
 _IDLE: list["subprocess.Popen[bytes]"] = []
+
 _READY = "ready"
 
 
-def decode_apart(syntax: str, plugin: str, encoded: bytes, options: dict[str, Any]) -> Any:
+def decode_in_subprocess(syntax: str, plugin: str, encoded: bytes, options: dict[str, Any]) -> Any:
     """Return the pixels of one compressed frame, and what they mean.
 
     Raises
@@ -95,6 +97,7 @@ def _close() -> None:
 
 
 atexit.register(_close)
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_IDLE.clear)  # they are the parent's
 

@@ -1,8 +1,7 @@
 """Where the frames of a DICOM series lie in space, and the order in which they are a volume.
 
 A frame lies at ImagePositionPatient, its rows and columns run as ImageOrientationPatient says, and
-the normal is their cross product. Enhanced objects say it in functional groups. Next on the path:
-`dicom_volumes`.
+the normal is their cross product. Enhanced objects say it in functional groups.
 """
 
 import math
@@ -12,17 +11,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets.dicom_elements import numbers, text
-from pipeline.datasets.dicom_header import Header
-from pipeline.datasets.dicom_scaling import places
+from pipeline.datasets.dicom.header import Header, numbers, text
+from pipeline.datasets.dicom.pixels import places
 from pipeline.errors import ImageError
 
 Vectors = NDArray[np.float64]
+
 SLACK, FLOOR = 0.01, 0.01
 """By how much steps from slice to slice may differ: a share of them, but no less than this in mm,
 to which positions are often rounded."""
+
 UNIT = 1e-3
 """By how much the components of directions may differ, which have length 1."""
+
 WAY = "bring the series whole, or leave it out with exclude"
 
 
@@ -73,7 +74,7 @@ def read_planes(header: Header, frames: Sequence[int]) -> Planes:
     )
 
 
-class Mark(NamedTuple):
+class FrameId(NamedTuple):
     """What an image is known by: its SOPInstanceUID, which frame it is, where it lies.
 
     Attributes
@@ -97,13 +98,13 @@ class Mark(NamedTuple):
         return min(self.sides, default=0.0)
 
 
-def read_mark(header: Header, frame: int) -> Mark:
+def read_frame_id(header: Header, frame: int) -> FrameId:
     """Return what a frame of a file is known by."""
     position = _said(header, frame, "ImagePositionPatient", 3)
     direction = _said(header, frame, "ImageOrientationPatient", 6)
     plane = (*position, *direction) if position and direction else ()
     sides = tuple(_said(header, frame, "PixelSpacing", 2))
-    return Mark(text(header.elements, "SOPInstanceUID"), frame, plane, sides)
+    return FrameId(text(header.elements, "SOPInstanceUID"), frame, plane, sides)
 
 
 _GROUPS = {
@@ -136,7 +137,7 @@ def _said(header: Header, frame: int, keyword: str, count: int) -> list[float]:
     return []
 
 
-def stacked(planes: Sequence[Planes], where: str) -> NDArray[np.int64]:
+def slice_order(planes: Sequence[Planes], where: str) -> NDArray[np.int64]:
     """Return the order of frames along their normal, ascending; `where` names the series.
 
     Raises

@@ -1,33 +1,44 @@
-"""The frames of a DICOM file as they are stored: native ones by NumPy, all others by a decoder.
+"""The frames of a DICOM file: native ones by NumPy, others by a decoder; and how they are scaled.
 
 Nothing is unpacked before its size is known: frames are compared with the file's length, and the
 size that a compressed frame gives itself with the header's.
 """
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets.dicom_apart import decode_apart
-from pipeline.datasets.dicom_elements import BIG_ENDIAN, EXPLICIT, IMPLICIT
-from pipeline.datasets.dicom_header import Header
-from pipeline.datasets.shapes import LARGEST
+from pipeline.datasets.dicom.decoder import decode_in_subprocess
+from pipeline.datasets.dicom.header import BIG_ENDIAN, EXPLICIT, IMPLICIT, Header, items, text
+from pipeline.datasets.intensities import Sigmoid, Window
+from pipeline.datasets.source import LARGEST
 from pipeline.errors import ImageError
 
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
+
+
 Stored = NDArray[Any]
+
 GRAY = ("MONOCHROME1", "MONOCHROME2")
+
 COLOUR = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 """Photometric interpretations that are read; the last four become RGB."""
+
 PACKAGES = {
     "gdcm": "python-gdcm",
     "openjpeg": "pylibjpeg and pylibjpeg-openjpeg",
     "rle": "pylibjpeg and pylibjpeg-rle",
 }
+
 NATIVE = (IMPLICIT, EXPLICIT, BIG_ENDIAN)
+
 _JPEG = "1.2.840.10008.1.2.4."
+
 DECODERS = {
     **{f"{_JPEG}{end}": "gdcm" for end in (50, 51, 57, 70, 80, 81)},
     **{f"{_JPEG}{end}": "openjpeg" for end in (90, 91, 201, 202, 203)},
@@ -35,6 +46,7 @@ DECODERS = {
 }
 """Which decoder reads a compressed transfer syntax: one each, so that lossy images have the same
 pixels everywhere, whatever else is installed."""
+
 _SPARE = 1 << 20
 """Bytes that a compressed frame may have besides twice its pixels: tables, profiles, comments."""
 
@@ -163,7 +175,7 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
             continue
         _check_encoded(header, encoded)
         plugin, options = _plugin(header), _options(header, 1)
-        found, said = decode_apart(header.syntax, plugin, encoded, options)
+        found, said = decode_in_subprocess(header.syntax, plugin, encoded, options)
         if header.samples == 3 and said["photometric_interpretation"] != "RGB":
             raise header.fault("PhotometricInterpretation", "is not what the frames are")
         yield found
@@ -268,3 +280,94 @@ def _jpeg2000_sides(encoded: bytes) -> tuple[int, ...]:
         return ()
     right, bottom, left, top = struct.unpack_from(">4I", encoded, at + 8)
     return bottom - top, right - left, int.from_bytes(encoded[at + 40 : at + 42], "big")
+
+
+WAY = 'give window = [low, high] or "image" in the card'
+
+
+class Scaling(NamedTuple):
+    """What `pipeline.datasets.intensities.to_uint8` is told of one frame."""
+
+    slope: float
+    intercept: float
+    window: Window
+
+
+def scaling(
+    header: Header, frame: int, window: tuple[float, float] | Literal["image", "header"] | None
+) -> Scaling:
+    """Return how the values of one frame are rescaled, and the window that a card asks for.
+
+    Raises
+    ------
+    ImageError
+        When the header maps values by a table, does not say all of it, or says no numbers.
+    """
+    if items(header.elements, "ModalityLUTSequence"):
+        raise header.fault(
+            "ModalityLUTSequence",
+            "maps values by a table, which is not read",
+            "apply it and write the file anew, or leave it out",
+        )
+    slope, intercept = _rescale(header, frame)
+    if window == "header":
+        window = _header_window(header, frame, plain=(slope, intercept) == (1.0, 0.0))
+    return Scaling(slope, intercept, window)
+
+
+def _rescale(header: Header, frame: int) -> tuple[float, float]:
+    for place in places(header, frame, "PixelValueTransformationSequence"):
+        if text(place, "RescaleSlope") or text(place, "RescaleIntercept"):
+            slope = _real(header, place, "RescaleSlope")
+            return slope, _real(header, place, "RescaleIntercept")
+    return 1.0, 0.0
+
+
+def _header_window(header: Header, frame: int, plain: bool) -> Window:
+    """Return the first window of a frame (PS3.3, C.11.2.1.2 and C.11.2.1.3).
+
+    LINEAR is a window from c − ½ − (w − 1)/2 to c − ½ + (w − 1)/2, LINEAR_EXACT one of c ± w/2.
+    """
+    if items(header.elements, "VOILUTSequence"):
+        raise header.fault(
+            "VOILUTSequence", 'is a table, which window = "header" does not read', WAY
+        )
+    for place in places(header, frame, "FrameVOILUTSequence"):
+        if not text(place, "WindowCenter"):
+            continue
+        center = _real(header, place, "WindowCenter")
+        width = _real(header, place, "WindowWidth")
+        function = text(place, "VOILUTFunction") or "LINEAR"
+        if function not in ("LINEAR", "LINEAR_EXACT", "SIGMOID"):
+            raise header.fault(
+                "VOILUTFunction", f"must be LINEAR, LINEAR_EXACT or SIGMOID, found {function}", WAY
+            )
+        if width < 1 if function == "LINEAR" else width <= 0:
+            raise header.fault("WindowWidth", f"is too small for {function}, found {width}", WAY)
+        if function == "SIGMOID":
+            return Sigmoid(center, width)
+        if function == "LINEAR":
+            center, width = center - 0.5, width - 1
+        return center - width / 2, center + width / 2
+    if header.stored == 8 and not header.signed and plain:
+        return None
+    raise header.fault("WindowCenter", 'must be there for window = "header", found none', WAY)
+
+
+def places(header: Header, frame: int, group: str) -> list["Dataset"]:
+    """Return where to look for what is said of one frame, the nearest first."""
+    each, shared = header.groups
+    of_frame = (item for one in each[frame : frame + 1] + shared for item in items(one, group)[:1])
+    return [*of_frame, header.elements]
+
+
+def _real(header: Header, place: "Dataset", keyword: str) -> float:
+    """Return a decimal string as a number; that it is finite is checked where it is used."""
+    said = text(place, keyword)
+    try:
+        found = float(said)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise header.fault(keyword, f"must be a number, found {said!r}")
+    return found

@@ -1,0 +1,93 @@
+"""What a card of kind ``dicom`` says."""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator as check
+
+from pipeline.datasets.cards import FORMATS, MASKS, Frames, LocalFilesCard, Segments, goes_down
+from pipeline.datasets.classed import check_card
+
+NIFTI = (".nii", ".nii.gz")
+
+PICTURES = tuple(end for kind in MASKS for end in FORMATS[kind])
+
+
+def is_nifti(mask: str) -> bool:
+    """Return whether a file is one of masks that lie in space, which several images may share."""
+    return mask.lower().endswith(NIFTI)
+
+
+class DicomCard(LocalFilesCard):
+    """What a card of kind ``dicom`` says.
+
+    Attributes
+    ----------
+    pattern : str
+        Where files lie, as in a folder of pictures. Person and day are PatientID and StudyDate,
+        unless it names them.
+    frames : "all", "middle" or indices
+        Which images of a file with several are read.
+    volumes : bool
+        A series is one volume, its slices ordered by where they lie.
+    burnt_in : "accept", optional
+        Whether files are read that say of themselves that names are burnt into their pixels, or
+        that a face can be known.
+    masks : str, optional
+        Where the mask of an image lies, as in a folder of pictures, if it ends as names of pictures
+        or of NIfTI do; one in NIfTI may be of several images. Else where segmentation objects lie,
+        which say of which images they are: a pattern with ``*`` and ``**`` alone. Files there that
+        are none are passed by.
+    segments : "all" or numbers, optional
+        Which segments are inside; needed where a segmentation has several.
+    mixed : "accept", optional
+        Whether photometric interpretations may differ; MONOCHROME1 is inverted in any case, and
+        YBR_* becomes RGB.
+    """
+
+    pattern: str = "{class}/**/*"
+    frames: Frames = "all"
+    burnt_in: Literal["refuse", "accept"] = "refuse"
+    mixed: Literal["refuse", "accept"] = "refuse"
+
+    volumetric: ClassVar[bool] = True
+
+    masks: str | None = None
+    segments: Segments | None = None
+
+    @property
+    def beside(self) -> str | None:
+        """Where masks lie that are found by the names of images: pictures, and NIfTI."""
+        return self.masks if (self.masks or "").lower().endswith(PICTURES + NIFTI) else None
+
+    @property
+    def shared(self) -> bool:
+        """Whether several images may have their masks in one file."""
+        return is_nifti(self.masks or "")
+
+    @property
+    def objects(self) -> str | None:
+        """Where segmentation objects lie."""
+        return None if self.beside else self.masks
+
+    @check(mode="after")
+    def _dicom_keys_fit(self) -> Self:
+        check_card(self)
+        check_keys(self)
+        return self
+
+
+def check_keys(card: LocalFilesCard) -> None:
+    """Raise `ValueError` where keys of a card of DICOM do not go together."""
+    if card.window == "header" and card.channels == 3:
+        raise ValueError('colour has no window of its own; give [low, high] or "image"')
+    masks = getattr(card, "objects", None)
+    if masks is not None and (not goes_down(masks) or "{" in masks):
+        raise ValueError(
+            "masks of DICOM must be relative, without '..', as in 'masks/**/*.dcm', and name no "
+            "class: segmentations say of which images they are; or end as in "
+            f"'masks/{{class}}/*.png' or '*.nii.gz'; found {masks!r}"
+        )
+    if getattr(card, "segments", None) is not None and masks is None:
+        raise ValueError("segments needs masks, where segmentations lie")
+    if card.volumes and (strange := {"size", "frames", "mixed"} & card.model_fields_set):
+        raise ValueError(f"key '{min(strange)}' is for images, not for whole volumes")

@@ -1,0 +1,736 @@
+"""Masks of DICOM images: segmentation objects (DICOM SEG), pictures, or NIfTI.
+
+Segmentations say themselves of which images they are: each frame is bits, of one segment and one
+image (DerivationImageSequence), must have the size of its image and lie where that lies. A picture
+lies beside its image and has its pixels, row by row. NIfTI says where its voxels lie, and so does
+DICOM where its pixels do: that alone decides which slice of a file is the mask of which image, and
+which way round it is.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import ImageArray
+from pipeline.datasets.cards import MASKS, Segments
+from pipeline.datasets.classed import ClassedFiles, root_of
+from pipeline.datasets.dicom.card import PICTURES, DicomCard, is_nifti
+from pipeline.datasets.dicom.files import FAULTY, SEGMENTATION, HeaderSummary, readable
+from pipeline.datasets.dicom.geometry import FLOOR, UNIT, FrameId, read_frame_id
+from pipeline.datasets.dicom.header import (
+    EXPLICIT,
+    IMPLICIT,
+    TAGS,
+    Header,
+    items,
+    numbers,
+    read_header,
+    text,
+)
+from pipeline.datasets.dicom.pixels import places
+from pipeline.datasets.dicom.series import Records
+from pipeline.datasets.listing import (
+    Paths,
+    Sift,
+    find_files,
+    is_excluded,
+    joined,
+    packed,
+    read_exclusions,
+    tell,
+)
+from pipeline.datasets.nifti_format import (
+    VOXEL_TOLERANCE,
+    Volume,
+    read_affines,
+    read_planes,
+    read_volume,
+)
+from pipeline.datasets.patterns import fill
+from pipeline.datasets.pictures import fitted_mask, read_mask
+from pipeline.datasets.readers import InFiles, InStacks, Reader, Rows, file_state
+from pipeline.datasets.source import LARGEST
+from pipeline.errors import ImageError
+
+NOTHING, WRONG = -1, -2
+"""In place of a mask: a slice of a volume that no region is in, and an image that has none."""
+
+MaskAddress: TypeAlias = tuple[int, int]
+"""Where a mask is: in which file of masks, and where in it."""
+
+
+class MaskSource(NamedTuple):
+    """The masks of a dataset.
+
+    Attributes
+    ----------
+    names : Paths
+        The files that they are in.
+    find : callable
+        ``find(index, one, frame)``: where the mask of an image is, by the index of its file, what
+        its header says, and which of its frames it is. None where there is none; where there is one
+        that does not fit, what is wrong with it.
+    whole : callable
+        ``whole(file, places)``: what is wrong with a file of masks when all slices of a volume have
+        theirs in it, at these places; "" if nothing is.
+    read : callable
+        ``read(file, places)``: some masks as they were drawn, each (h, w) of 0 and 1. It runs in
+        threads, or elsewhere.
+    where : str
+        What is said of an image that has no mask.
+    """
+
+    names: Paths
+    find: Callable[[int, HeaderSummary, int], MaskAddress | str | None]
+    whole: Callable[[int, Sequence[int]], str]
+    read: Callable[[Path, Sequence[int]], list[ImageArray]]
+    where: str
+
+
+def keep_masked(
+    drawn: MaskSource, kept: list[int], seen: list[HeaderSummary]
+) -> tuple[list[int], list[HeaderSummary]]:
+    """Return the files with those of their frames that have a pixel inside a region.
+
+    An image whose mask is at fault stays, and is refused when it is its turn.
+    """
+    files, left = [], []
+    for index, one in zip(kept, seen, strict=True):
+        places = [frame for frame in range(len(one.frames)) if _has_some(drawn, index, one, frame)]
+        if places:
+            files.append(index)
+            frame_ids = tuple(one.frame_ids[frame] for frame in places if one.frame_ids)
+            left.append(one._replace(frames=[one.frames[i] for i in places], frame_ids=frame_ids))
+    return files, left
+
+
+def _has_some(drawn: MaskSource, index: int, one: HeaderSummary, frame: int) -> bool:
+    """Return whether an image has a pixel inside its mask, or is at fault."""
+    if one.frames[0] == FAULTY:
+        return True
+    found = drawn.find(index, one, frame)
+    if found is None or isinstance(found, str):
+        return found is not None
+    try:
+        (mask,) = drawn.read(Path(drawn.names[found[0]]), [found[1]])
+    except ImageError:
+        return True
+    return bool(mask.any())
+
+
+def mask_reader(
+    card: DicomCard,
+    files: ClassedFiles,
+    kept: list[int],
+    seen: list[HeaderSummary],
+    images: Records,
+    drawn: MaskSource,
+) -> Reader:
+    """Return the reader of the masks of some images, or of volumes; its rows are theirs.
+
+    An image that has none, or one that does not fit, is refused when it is its turn.
+    """
+    read = images.read
+    slices = read if isinstance(read, InFiles) else read.slices
+    known = {
+        (index, number): (one, frame)
+        for index, one in zip(kept, seen, strict=True)
+        for frame, number in enumerate(one.frames)
+        if number != FAULTY
+    }
+    each = _Each(
+        files, drawn, np.zeros(len(slices.file), np.int64), np.full(len(slices.file), NOTHING)
+    )
+    for row, image in enumerate(zip(slices.file.tolist(), slices.frame.tolist(), strict=True)):
+        if image not in known:  # it is at fault itself
+            continue
+        found = drawn.find(image[0], *known[image])
+        if found is None and not card.volumes:
+            found = drawn.where
+        if isinstance(found, str):
+            each.refuse(slice(row, row + 1), image[0], found)
+        elif found:
+            each.file[row], each.place[row] = found
+    for start, stop in [] if isinstance(read, InFiles) else _spans(read):
+        first = int(slices.file[start])
+        if (first, int(slices.frame[start])) in known:
+            each.join(slice(start, stop), first)
+    high, wide = (images.shape[1:] if card.volumes else images.shape)[:2]
+    decode = partial(_decode, card, (high, wide), each.faults, drawn.read)
+    names = joined([drawn.names, packed(each.refused)])
+    masks = InFiles(decode, names, each.file, each.place, shared=True)
+    if isinstance(read, InFiles):
+        return masks
+    return InStacks(masks, read.starts, _not_empty)
+
+
+@dataclass(eq=False)
+class _Each:
+    """For each row the file of its mask, and where in it; for those refused why, by their images.
+
+    Files are numbered as in `MaskSource`, after them come the images that are refused.
+    """
+
+    files: ClassedFiles
+    drawn: MaskSource
+    file: NDArray[np.int64]
+    place: NDArray[np.int64]
+    faults: dict[str, str] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+    def refuse(self, rows: slice, index: int, reason: str) -> None:
+        """Give some rows nothing but the reason."""
+        name = self.files.names[index]
+        self.faults[name] = f"{name}{reason}"
+        self.file[rows], self.place[rows] = len(self.drawn.names) + len(self.refused), WRONG
+        self.refused.append(name)
+
+    def join(self, rows: slice, index: int) -> None:
+        """Let the slices of a volume be one: what has nothing lies in a file of the others."""
+        file, place = self.file[rows], self.place[rows]
+        some = np.flatnonzero(place != NOTHING)
+        if not len(some):
+            self.refuse(rows, index, self.drawn.where)
+            return
+        file[place == NOTHING] = file[some[0]]
+        if (file == file[0]).all() and place[0] != WRONG:
+            reason = self.drawn.whole(int(file[0]), place.tolist())
+            self.refuse(rows, index, reason) if reason else None
+
+
+def _spans(read: InStacks) -> list[tuple[int, int]]:
+    """Return where the slices of each volume begin and end."""
+    return list(zip(read.starts[:-1].tolist(), read.starts[1:].tolist(), strict=True))
+
+
+_EMPTY = (
+    "a mask must have a pixel inside in every image that is read; give "
+    'frames = "masked" in the card, or leave the image out with exclude'
+)
+
+
+def _decode(
+    card: DicomCard,
+    sides: tuple[int, int],
+    faults: dict[str, str],
+    read: Callable[[Path, Sequence[int]], list[ImageArray]],
+    file: Path,
+    places: Rows,
+) -> ImageArray:
+    """Return some masks of a file, (m, *sides), of 0 and 1, made to fit as the images are."""
+    if str(file) in faults:
+        raise ImageError(faults[str(file)])
+    wanted, where = np.unique(places, return_inverse=True)
+    there = wanted[wanted != NOTHING]
+    found = read(file, there.tolist())
+    if len(there) < len(wanted):  # it is the first, as the smallest
+        found = [np.zeros(sides, np.uint8), *found]
+    if not card.size and any(mask.shape != sides for mask in found):
+        raise changed(file)
+    found = [fitted_mask(mask, card) for mask in found]
+    if not card.volumes and not all(mask.any() for mask in found):
+        raise ImageError(f"{file}: {_EMPTY}")
+    return np.stack(found)[where]
+
+
+def changed(file: Path) -> ImageError:
+    """Return what is said of a file that is not what it was when it was listed."""
+    return ImageError(f"{file} has changed since it was listed; read the images again")
+
+
+def _not_empty(slices: NDArray[Any]) -> ImageArray:
+    if not slices.any():
+        raise ImageError(
+            "the mask of a series must have a voxel inside, found none; leave the series out with "
+            "exclude"
+        )
+    return slices
+
+
+_HEAD = 1 << 12
+"""Bytes of a file in which it says of what class it is."""
+
+KEPT = 16
+"""Segmentations of which is kept what they say: of thousands of frames it takes seconds to read,
+and their images are read a few at a time."""
+
+
+class Regions(NamedTuple):
+    """What one segmentation says.
+
+    Attributes
+    ----------
+    sides : (int, int)
+        Rows and columns.
+    marks : tuple of Mark
+        The images, in the order in which they are first named.
+    frames : tuple of tuple of int
+        For each its frames in the segmentation, one a segment.
+    start : int
+        Where the bits begin in the file.
+    segments : int
+        How many segments it has, inside or not.
+    """
+
+    sides: tuple[int, int]
+    frame_ids: tuple[FrameId, ...]
+    frames: tuple[tuple[int, ...], ...]
+    start: int
+    segments: int
+
+
+def is_segmentation(file: Path) -> bool:
+    """Return whether a file seems to be a segmentation, by a look at its beginning."""
+    with readable(file) as stream:
+        return _looks_like_one(stream.read(_HEAD))
+
+
+def _looks_like_one(head: bytes) -> bool:
+    return head[128:132] == b"DICM" and SEGMENTATION.encode() in head
+
+
+def read_regions(file: Path, segments: Segments | None) -> Regions | None:
+    """Return what a file says if it is a segmentation.
+
+    Raises
+    ------
+    ImageError
+        When it is one that cannot be read, or leaves open what is inside.
+    """
+    return _read_regions(file, file_state(file), segments)
+
+
+@lru_cache(maxsize=KEPT)
+def _read_regions(file: Path, stamp: bytes, segments: Segments | None) -> Regions | None:
+    """Return the same; a file with another `stamp` is another."""
+    with readable(file) as stream:
+        header = _read_segmentation(stream, file)
+        if header is None:
+            return None
+        there = _segments(header)
+        wanted = _wanted(header, there, segments)
+        frames: dict[tuple[str, int], list[int]] = {}
+        frame_ids: dict[tuple[str, int], FrameId] = {}
+        for frame in range(header.frames):
+            if _segment(header, frame) not in wanted:
+                continue
+            image = _image(header, frame)
+            frames.setdefault(image, []).append(frame)
+            frame_ids.setdefault(
+                image, read_frame_id(header, frame)._replace(uid=image[0], frame=image[1])
+            )
+    sides = header.rows, header.columns
+    found = tuple(map(tuple, frames.values()))
+    return Regions(sides, tuple(frame_ids.values()), found, header.start, len(there))
+
+
+def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
+    """Return the header of a segmentation that can be read; None for any other file."""
+    if not _looks_like_one(stream.read(_HEAD)):
+        return None
+    header = read_header(stream, file)
+    if header is None or text(header.elements, "SOPClassUID") != SEGMENTATION:
+        return None
+    kind = text(header.elements, "SegmentationType")
+    if kind != "BINARY" or (header.allocated, header.samples) != (1, 1):
+        raise header.fault(
+            "SegmentationType", f"must be BINARY, of 1 bit a pixel, found {kind!r}", "write it so"
+        )
+    if header.syntax not in (IMPLICIT, EXPLICIT):
+        raise ImageError(
+            f"{file}: a segmentation must not be compressed; write it uncompressed, as with "
+            "dcmconv +te"
+        )
+    pixels = header.rows * header.columns
+    if not 1 <= pixels <= LARGEST or header.frames * pixels > 8 * header.length:
+        raise header.fault(
+            "NumberOfFrames",
+            f"is {header.frames:,}, for which the file is too short",
+            "bring the file whole or leave it out",
+        )
+    return header
+
+
+def union(stream: BinaryIO, regions: Regions, frames: Sequence[int]) -> ImageArray:
+    """Return where any of some frames is not 0, (h, w) of 0 and 1; frames lie bit after bit."""
+    pixels = math.prod(regions.sides)
+    found = np.zeros(pixels, np.uint8)
+    for frame in frames:
+        first = frame * pixels
+        stream.seek(regions.start + first // 8)
+        content = stream.read(math.ceil((first % 8 + pixels) / 8))
+        bits = np.unpackbits(np.frombuffer(content, np.uint8), bitorder="little")
+        found |= bits[first % 8 :][:pixels]
+    return found.reshape(regions.sides)
+
+
+def _segments(header: Header) -> frozenset[int]:
+    """Return the numbers of all segments."""
+    each = items(header.elements, "SegmentSequence")
+    return frozenset(_small_number(one, "SegmentNumber") for one in each)
+
+
+def _wanted(header: Header, there: frozenset[int], segments: Segments | None) -> frozenset[int]:
+    """Return the numbers of the segments that are inside, of those that are there."""
+    if segments == "all" or (segments is None and len(there) == 1):
+        return there
+    if segments is None:
+        raise header.fault(
+            "SegmentSequence",
+            f"has {len(there)} segments",
+            'say which are inside, as segments = [1], or segments = "all", in the card',
+        )
+    if missing := sorted(set(segments) - there):
+        raise header.fault(
+            "SegmentSequence",
+            f"has no segment {missing[0]}",
+            "name others in segments, or leave the file out with exclude",
+        )
+    return frozenset(segments)
+
+
+def _segment(header: Header, frame: int) -> int:
+    """Return which segment a frame is of."""
+    for place in places(header, frame, "SegmentIdentificationSequence"):
+        if (number := _small_number(place, "ReferencedSegmentNumber")) > 0:
+            return number
+    raise header.fault("ReferencedSegmentNumber", f"is missing in frame {frame}")
+
+
+def _image(header: Header, frame: int) -> tuple[str, int]:
+    """Return which image a frame was drawn on: its SOPInstanceUID, and which frame of it."""
+    for place in places(header, frame, "DerivationImageSequence"):
+        named = [
+            (uid, int(number) - 1)
+            for source in items(place, "SourceImageSequence")
+            if (uid := text(source, "ReferencedSOPInstanceUID"))
+            for number in numbers(source, "ReferencedFrameNumber") or [1.0]
+        ]
+        if len(set(named)) > 1:
+            raise header.fault(
+                "SourceImageSequence",
+                f"names {len(set(named))} images for frame {frame}",
+                "write a frame for each image, or leave the file out",
+            )
+        if named:
+            return named[0]
+    raise header.fault(
+        "DerivationImageSequence",
+        f"does not say which image frame {frame} was drawn on",
+        "write it so, or leave the file out",
+    )
+
+
+def _small_number(elements: Any, keyword: str) -> int:
+    """Return a small whole number; 0 where it is missing."""
+    value = getattr(elements.get_item(TAGS[keyword]), "value", None)
+    return int.from_bytes(value[:2], "little") if isinstance(value, bytes) else int(value or 0)
+
+
+SPACING_TOLERANCE = 0.01
+"""By how much the sides of their pixels may differ, a share of them: they are rounded too."""
+
+
+class SegmentationIndex(NamedTuple):
+    """The segmentations of a dataset: files, what they say, and for each image which they are.
+
+    And how often images are known by the same: more than once, none is known.
+    """
+
+    names: list[str]
+    regions: list[Regions]
+    of: dict[tuple[str, int], list[MaskAddress]]
+    known: Counter[tuple[str, int]]
+
+
+def segmentation_masks(
+    card: DicomCard, path: Path, seen: Sequence[HeaderSummary], sift: Sift | None
+) -> MaskSource:
+    """Return the masks at the card's `masks`; files there that are no segmentations are passed by.
+
+    Raises
+    ------
+    ImageError
+        When there is none, or one cannot be read (told to `sift` instead if there is one).
+    """
+    assert card.masks is not None
+    known = Counter((frame_id.uid, frame_id.frame) for one in seen for frame_id in one.frame_ids)
+    skip, found = read_exclusions(card.exclude, path), SegmentationIndex([], [], {}, known)
+    for one in find_files(path, fill(card.masks, {}), root_of(card, path), sift):
+        if one.folder or is_excluded(skip, one.relative, one.path, path):
+            continue
+        try:
+            if one.fault is not None:
+                raise one.fault
+            regions = read_regions(Path(one.path), card.segments)
+        except ImageError as error:
+            tell(sift, one.path, error)
+            continue
+        if regions is not None:
+            for place, frame_id in enumerate(regions.frame_ids):
+                found.of.setdefault((frame_id.uid, frame_id.frame), []).append(
+                    (len(found.names), place)
+                )
+            found.names.append(one.path)
+            found.regions.append(regions)
+    if not found.names:
+        raise ImageError(
+            f"{path}: no segmentation (DICOM SEG) is at '{card.masks}'; correct masks in the card"
+        )
+    return MaskSource(
+        packed(found.names),
+        partial(_find_region, found),
+        lambda file, places: "",
+        partial(_read_regions_at, card.segments),
+        f": no segmentation at '{card.masks}' is of it; bring it, or leave the image out with "
+        "exclude",
+    )
+
+
+def _find_region(
+    found: SegmentationIndex, index: int, one: HeaderSummary, frame: int
+) -> MaskAddress | str | None:
+    """Return where the region of an image is, or what is wrong with it; see `MaskSource`."""
+    frame_id = one.frame_ids[frame]
+    there = found.of.get((frame_id.uid, frame_id.frame), [])
+    if len(there) > 1:
+        both = " and ".join(Path(found.names[file]).name for file, _ in there[:2])
+        return f" is in several segmentations, {both}; leave some out, by masks or with exclude"
+    if not there:
+        return None
+    if found.known[frame_id.uid, frame_id.frame] > 1:
+        return (
+            ": another image has its SOPInstanceUID (0008,0018) too, so which one was drawn on is "
+            "not known; give each its own, or leave one out with exclude"
+        )
+    file, place = there[0]
+    regions, name = found.regions[file], Path(found.names[file]).name
+    if regions.sides != one.sides:
+        return f": a mask must have its image's size, {one.sides}, found {regions.sides} in {name}"
+    other = regions.frame_ids[place]
+    if (
+        frame_id.spacing
+        and other.spacing
+        and abs(other.spacing / frame_id.spacing - 1.0) > SPACING_TOLERANCE
+    ):
+        return (
+            f": a mask must have its image's PixelSpacing, {frame_id.spacing:g} mm, found "
+            f"{other.spacing:g} in {name}; draw it anew, or leave the image out with exclude"
+        )
+    if frame_id.plane and other.plane:
+        slack = max(FLOOR, VOXEL_TOLERANCE * frame_id.spacing)
+        apart = np.abs(np.subtract(frame_id.plane, other.plane))
+        if not (apart[:3].max() <= slack and apart[3:].max() <= UNIT):
+            return (
+                f": a mask must lie where its image does, found another place or direction in "
+                f"{name}; draw it on the image, or leave the image out with exclude"
+            )
+    return there[0]
+
+
+def _read_regions_at(
+    segments: Segments | None, file: Path, places: Sequence[int]
+) -> list[ImageArray]:
+    """Return some masks of a segmentation; see `MaskSource`."""
+    regions = read_regions(file, segments)
+    if regions is None or max(places, default=0) >= len(regions.frame_ids):
+        raise changed(file)
+    with readable(file) as stream:
+        return [union(stream, regions, regions.frames[place]) for place in places]
+
+
+SLICE_TOLERANCE = 0.2
+"""By how much, in slices, a mask may lie beside its image, from slice to slice, where positions
+are rounded most; the nearest is still plain."""
+
+_FLIP = np.diag([-1.0, -1.0, 1.0])
+"""From DICOM, where x runs to a patient's left and y to the back, to NIfTI: right and front."""
+
+_WAY = "draw it on the image, or leave the image out with exclude"
+
+
+class _Pose(NamedTuple):
+    """Where the voxels of a file lie: its header, and what leads from mm back to i, j, k."""
+
+    volume: Volume
+    inverse: NDArray[np.float64]
+
+
+def fits(mask: Path, sides: tuple[int, int], frame_id: FrameId) -> bool:
+    """Return whether a file is a mask of an image of some height and width, known by its mark."""
+    try:
+        if not is_nifti(mask.name):
+            return read_mask(mask, sides).shape == sides
+        return not isinstance(_placed(_pose(mask), sides, frame_id), str)
+    except ImageError:
+        return False
+
+
+Poses: TypeAlias = dict[str, tuple[int, _Pose | str]]
+"""For a file the first image that it is the mask of, and where it lies or why it cannot be used."""
+
+
+def sidecar_masks(files: ClassedFiles) -> MaskSource:
+    """Return the masks that lie beside some images: pictures and NIfTI, by the ends of their names.
+
+    One that cannot be read is at fault where its images are, when it is their turn.
+    """
+    assert files.masks is not None
+    poses: Poses = {}
+    return MaskSource(
+        files.masks,
+        partial(_find_sidecar, files.masks, poses),
+        partial(_check_depth, files.masks, poses),
+        _read_sidecar,
+        ": it has no mask; bring it, or leave the image out with exclude",
+    )
+
+
+def _find_sidecar(
+    masks: Paths, poses: Poses, index: int, one: HeaderSummary, frame: int
+) -> MaskAddress | str | None:
+    """Return where the mask of an image is, or what is wrong with it; see `MaskSource`."""
+    mask = masks[index]
+    if mask.lower().endswith(PICTURES):
+        if len(one.frames) > 1:
+            return (
+                f": a picture is the mask of one image, found {len(one.frames)} frames; give NIfTI "
+                "or a segmentation, or name one frame in the card"
+            )
+        return index, one.sides[0] << 16 | one.sides[1]
+    if not is_nifti(mask):
+        return (
+            f": a mask must be a picture ({', '.join(MASKS)}) or NIfTI, found {Path(mask).name}; "
+            'segmentations need kind = "dicom", where masks says where they lie'
+        )
+    if mask not in poses:
+        try:
+            poses[mask] = index, _pose(Path(mask))
+        except ImageError as error:
+            poses[mask] = index, f": {error}"
+    first, pose = poses[mask]
+    found = pose if isinstance(pose, str) else _placed(pose, one.sides, one.frame_ids[frame])
+    return found if isinstance(found, str) else (first, found)
+
+
+def _check_depth(masks: Paths, poses: Poses, file: int, places: Sequence[int]) -> str:
+    """Return what is wrong with the masks of a volume; a picture is that of one slice."""
+    name = masks[file]
+    _, pose = poses.get(name, (file, ""))
+    if isinstance(pose, str):
+        return ""
+    count, found = len({*places}), pose.volume.shape[_along(places[0])]
+    if count == found == len(places):
+        return ""
+    return (
+        f": a mask must have its series' size, {len(places)} slices, found {found} in "
+        f"{Path(name).name}; {_WAY}"
+    )
+
+
+def _pose(file: Path) -> _Pose:
+    """Return where the voxels of a file lie.
+
+    Raises
+    ------
+    ImageError
+        When its header does not say it, says it twice and not alike, or lets them lie in a plane.
+    """
+    volume, affines = read_volume(file), read_affines(file)
+    if not affines:
+        raise ImageError(
+            f"{file}: a mask of DICOM must say where it lies (sform or qform), found neither; save "
+            "it with the affine of its image, or as pictures"
+        )
+    try:
+        inverse = np.linalg.inv(np.vstack([np.reshape(volume.affine, (3, 4)), [0, 0, 0, 1]]))
+    except np.linalg.LinAlgError:
+        inverse = np.full((4, 4), np.nan)
+    if not np.isfinite(inverse).all():
+        raise ImageError(f"{file}: its affine (sform, qform) has no inverse; save it anew")
+    last = np.subtract(volume.shape, 1)
+    corners = np.array([[*(last * bits), 1] for bits in np.ndindex(2, 2, 2)]).T
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = max(np.abs((inverse @ affine @ corners - corners)[:3]).max() for affine in affines)
+    if not apart <= VOXEL_TOLERANCE:
+        raise ImageError(
+            f"{file}: sform and qform must say the same, found voxels {apart:.2f} apart; save it "
+            "with the affine of its image"
+        )
+    return _Pose(volume, inverse)
+
+
+def _placed(pose: _Pose, sides: tuple[int, int], frame_id: FrameId) -> int | str:
+    """Return which slice of a file is the mask of an image, and how it is turned; or what is wrong.
+
+    With S the voxel of the first pixel, and d, a the steps to the pixels below and beside it, all
+    in voxels, pixel (r, c) lies at S + r·d + c·a. Where d and a are ±1 along two axes and 0 along
+    the others, up to `VOXEL_TOLERANCE` at the corners, and S is the first or last voxel of these
+    axes, pixels are voxels, turned and mirrored as the signs say.
+    """
+    name = pose.volume.file.name
+    if not frame_id.plane or not frame_id.sides:
+        return (
+            ": a mask in NIfTI needs ImagePositionPatient (0020,0032), ImageOrientationPatient "
+            "(0020,0037) and PixelSpacing (0028,0030) in its image, to know which way round it "
+            "lies; give a picture as mask, or leave the image out with exclude"
+        )
+    position, across, down = np.reshape(frame_id.plane, (3, 3))
+    with np.errstate(over="ignore", invalid="ignore"):
+        turn = pose.inverse[:3, :3] @ _FLIP
+        start = turn @ position + pose.inverse[:3, 3]
+        steps = turn @ np.stack([down * frame_id.sides[0], across * frame_id.sides[1]], axis=1)
+    axes = np.abs(steps).argmax(axis=0)
+    if axes[0] == axes[1] or not (np.isfinite(start).all() and np.isfinite(steps).all()):
+        return f": a mask must lie as its image does, found another direction in {name}; {_WAY}"
+    found = tuple(pose.volume.shape[axis] for axis in axes)
+    if found != sides:
+        return f": a mask must have its image's size, {sides}, found {found} in {name}; {_WAY}"
+    signs = np.sign(steps[axes, [0, 1]])
+    along = 3 - int(axes.sum())
+    number = int(np.clip(np.rint(start[along]), -1, pose.volume.shape[along]))
+    wanted_start, wanted_steps = np.zeros(3), np.zeros((3, 2))
+    wanted_start[axes] = np.where(signs > 0, 0, np.subtract(sides, 1))
+    wanted_start[along], wanted_steps[axes, [0, 1]] = number, signs
+    corners = np.array([[0, 0], [sides[0] - 1, 0], [0, sides[1] - 1], np.subtract(sides, 1)]).T
+    apart = np.abs((start - wanted_start)[:, np.newaxis] + (steps - wanted_steps) @ corners)
+    aside = apart[axes].max()
+    if not (aside <= VOXEL_TOLERANCE and apart[along].max() <= SLICE_TOLERANCE):
+        return (
+            f": a mask must lie where its image does, found its voxels {aside:.2f} pixels beside "
+            f"and {apart[along].max():.2f} slices off in {name}; {_WAY}"
+        )
+    if not 0 <= number < pose.volume.shape[along]:
+        return (
+            f": a mask must have a slice where its image lies, found {name} with "
+            f"{pose.volume.shape[along]} slices that end before; {_WAY}"
+        )
+    turned = int(axes[0]) << 4 | int(axes[1]) << 2 | int(signs[0] < 0) << 1 | int(signs[1] < 0)
+    return number << 6 | turned
+
+
+def _along(place: int) -> int:
+    """Return the axis across which a slice is cut, by its place: that of no row or column."""
+    return 3 - (place >> 4 & 3) - (place >> 2 & 3)
+
+
+def _read_sidecar(file: Path, places: Sequence[int]) -> list[ImageArray]:
+    """Return some masks of a file; see `MaskSource`."""
+    if not is_nifti(file.name):
+        return [read_mask(file, divmod(place, 1 << 16)) for place in places]
+    found = dict[int, ImageArray]()
+    for turned in {place & 63 for place in places}:
+        mine = [place for place in places if place & 63 == turned]
+        lying = (turned >> 4) > (turned >> 2 & 3)  # rows run along the later of the two axes
+        up, back = 1 - (turned & 2), 1 - 2 * (turned & 1)
+        planes = read_planes(file, _along(turned), [place >> 6 for place in mine])
+        for place, plane in zip(mine, planes, strict=True):
+            found[place] = np.ascontiguousarray((plane.T if lying else plane)[::up, ::back])
+    return [found[place] for place in places]

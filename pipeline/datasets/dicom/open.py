@@ -1,0 +1,142 @@
+"""A folder of DICOM files, one class a folder or as the card's pattern says, of any suffix or none.
+
+What a header decides is checked when a dataset is opened, and again with each file that is read;
+only 0..255 leaves. Frames are images, or the slices of volumes.
+"""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.datasets.cards import (
+    depth_facts,
+    require_classes,
+)
+from pipeline.datasets.classed import ClassedFiles, sort_files
+from pipeline.datasets.dicom.card import DicomCard, is_nifti
+from pipeline.datasets.dicom.files import (
+    FAULTY,
+    HeaderSummary,
+    Reference,
+    decode,
+    scan_header,
+    scan_headers,
+)
+from pipeline.datasets.dicom.masks import (
+    keep_masked,
+    mask_reader,
+    segmentation_masks,
+    sidecar_masks,
+)
+from pipeline.datasets.dicom.series import Records, build_volumes
+from pipeline.datasets.listing import Sift
+from pipeline.datasets.pictures import CROPPED
+from pipeline.datasets.readers import InFiles
+from pipeline.datasets.source import ImageSource, check_extent, check_volume
+from pipeline.errors import DatasetError
+
+
+def open_dicom(card: DicomCard, path: Path, sift: Sift | None = None) -> ImageSource:
+    """Open a folder of DICOM files: list them and read the header of each.
+
+    Files that are not DICOM are passed by, if their names do not end as those of images do, and so
+    is DICOMDIR. Images are ordered by class, path and frame. A file that is not what the card says,
+    cannot be read, or leaves open what its pixels mean, is refused when it is its turn to be read.
+
+    Raises
+    ------
+    DatasetError
+        When a class has no image, or no file can be used, as the first says.
+    """
+    return open_dicom_files(card, sort_files(card, path, ("",), ("DICOM",), sift), path, sift=sift)
+
+
+def open_dicom_files(
+    card: DicomCard,
+    files: ClassedFiles,
+    path: Path,
+    *,
+    others: bool = True,
+    sift: Sift | None = None,
+) -> ImageSource:
+    """Open some files, as `open_dicom`; whether there may be others than DICOM among them."""
+    if card.frames == "masked" and files.masks is None and not card.objects:
+        raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
+    named = files.people is None and card.unit == "person"
+    with_ids = card.objects is not None or any(map(is_nifti, files.masks or ()))
+    indices, summaries = scan_headers(
+        partial(scan_header, card, named, others, with_ids), files, sift
+    )
+    masks = segmentation_masks(card, path, summaries, sift) if card.objects else None
+    if files.masks is not None:
+        masks = sidecar_masks(files)
+    if masks and card.frames == "masked":
+        indices, summaries = keep_masked(masks, indices, summaries)
+    _check_classes(card, path, files.label_of[indices])
+    people, days = files.people, files.dates
+    if people is None:
+        people = np.zeros(len(files.names), f"U{max(len(one.person) for one in summaries) or 1}")
+        people[indices] = [one.person for one in summaries]
+    if days is None:
+        days = np.full(len(files.names), "NaT", "datetime64[D]")
+        days[indices] = [one.day for one in summaries]
+    files = replace(files, people=people, dates=days)
+    found = (build_volumes if card.volumes else _frames)(
+        card, named, files, indices, summaries, sift
+    )
+    if card.volumes:
+        check_volume(found.shape, str(path), card.window)
+    else:
+        check_extent(found.shape, str(path))
+    return ImageSource(
+        card,
+        found.shape,
+        files.label_of[found.file],
+        files.split_of[found.file],
+        found.read,
+        files.facts(card.exclude)
+        + depth_facts(card)
+        + ((CROPPED,) if card.size and card.fit == "crop" else ()),
+        people[found.file] if card.unit == "person" else None,
+        days[found.file],
+        masks and mask_reader(card, files, indices, summaries, found, masks),
+        classes_per_person=card.classes_per_person,
+        left_out=files.left_out,
+    )
+
+
+def _frames(
+    card: DicomCard,
+    named: bool,
+    files: ClassedFiles,
+    indices: list[int],
+    summaries: list[HeaderSummary],
+    sift: Sift | None,
+) -> Records:
+    """Return every frame that is read as an image."""
+    good = next(place for place, one in enumerate(summaries) if one.frames[0] != FAULTY)
+    first = Reference(
+        Path(files.names[indices[good]]).name, summaries[good].sides, summaries[good].photometric
+    )
+    sides = (card.size, card.size) if card.size else first.sides
+    shape = sides + ((3,) if card.channels == 3 else ())
+    file = np.repeat(np.array(indices, np.int64), [len(one.frames) for one in summaries])
+    frame = np.array([frame for one in summaries for frame in one.frames], np.int64)
+    return Records(
+        shape, InFiles(partial(decode, card, named, first), files.names, file, frame), file
+    )
+
+
+def _check_classes(card: DicomCard, path: Path, labels: NDArray[np.int64]) -> None:
+    """Raise when a class has no file that is to be read."""
+    require_classes(
+        card,
+        np.bincount(labels, minlength=len(card.classes)).tolist(),
+        lambda name: (
+            f"{path}: class '{name}' has no DICOM image at '{card.pattern}'; correct "
+            "classes, pattern or path in the card"
+        ),
+    )

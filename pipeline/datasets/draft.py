@@ -1,0 +1,887 @@
+"""A draft of a card, from what lies in a folder: what is plain, what is a guess, what is open.
+
+Files are known by their names and marks, classes, splits and persons by their paths, sizes and
+depths by some headers.
+"""
+
+import json
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from pipeline.datasets.cards import FORMATS
+from pipeline.datasets.listing import DEEPEST, open_regular, require_inside, too_deep
+from pipeline.datasets.nifti_format import read_volume
+from pipeline.datasets.patterns import mask_of, stem_of
+from pipeline.datasets.pictures import DEEP, check_one, opened
+from pipeline.datasets.source import SPLITS
+from pipeline.datasets.table import read_columns, read_head
+from pipeline.errors import DatasetError, ImageError, printable
+
+SAMPLE = 1000
+"""Headers that are looked at, evenly over all files."""
+
+TABLES = (".csv", ".parquet")
+
+_DICOM = (".dcm", ".dicom", ".ima")
+
+_PICTURES = tuple(end for ends in FORMATS.values() for end in ends)
+
+
+@dataclass(frozen=True)
+class FileSummary:
+    """What one file is.
+
+    Attributes
+    ----------
+    sides : tuple of int
+        Height and width, or all three of a volume.
+    colour : bool
+        Whether it has three channels, and they differ.
+    deep : bool
+        Whether its values need a window.
+    named : bool
+        Whether it says itself whose it is, where such files do.
+    image, series : str
+        SOPInstanceUID of a DICOM file, and its folder and SeriesInstanceUID.
+    slices : int
+        Frames of a DICOM file.
+    """
+
+    sides: tuple[int, ...]
+    colour: bool
+    deep: bool
+    named: bool = True
+    image: str = ""
+    series: str = ""
+    slices: int = 1
+
+
+def scan(folder: Path) -> dict[str, list[str]]:
+    """Return the relative paths of files by the kind of card that reads them, in order.
+
+    Hidden ones are left out, and tables in folders below.
+    """
+    found: dict[str, list[str]] = {"folder": [], "dicom": [], "nifti": [], "table": []}
+    for place, folders, names in os.walk(folder, onerror=_refuse):
+        if place.count(os.sep) - str(folder).count(os.sep) > DEEPEST:
+            raise too_deep(place)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            file, low = Path(place, name), name.lower()
+            if low.startswith(".") or low == "dicomdir":
+                continue
+            kind = kind_of(file)
+            if low.endswith(TABLES) and file.parent == folder:
+                kind = "table"
+            if kind is not None:
+                found[kind].append(file.relative_to(folder).as_posix())
+    return found
+
+
+def kind_of(file: Path) -> str | None:
+    """Return the kind of card that reads a file, by its name or its mark; None for no image."""
+    low = file.name.lower()
+    if low.endswith(_PICTURES):
+        return "folder"
+    if low.endswith((".nii", ".nii.gz")):
+        return "nifti"
+    if low.endswith(_DICOM) or (not any(map(str.isalpha, file.suffix)) and _marked(file)):
+        return "dicom"
+    return None
+
+
+def _refuse(error: OSError) -> None:
+    raise DatasetError(f"{error.filename} cannot be listed ({error.strerror})") from error
+
+
+def _marked(file: Path) -> bool:
+    """Return whether a file has the mark of DICOM."""
+    try:
+        with open_regular(file) as stream:
+            return stream.read(132)[128:] == b"DICM"
+    except (OSError, ImageError):
+        return False
+
+
+def summarise_files(
+    kind: str, folder: Path, names: Sequence[str]
+) -> tuple[list[FileSummary], list[str]]:
+    """Return what some files are, evenly chosen, and what is wrong with those that say nothing."""
+    looks, faults = [], []
+    step = max(1, len(names) // SAMPLE)
+    for name in names[::step]:
+        try:
+            looks.append(SUMMARIES[kind](folder / name))
+        except ImageError as error:
+            faults.append(str(error))
+    return looks, faults
+
+
+def _picture(file: Path) -> FileSummary:
+    with opened(file, tuple(FORMATS)) as image:
+        check_one(image, file)
+        colour = image.mode not in DEEP | {"1", "L", "LA"}
+        if colour:
+            pixels = np.asarray(image.convert("RGB"))
+            colour = bool((pixels != pixels[..., :1]).any())
+        return FileSummary((image.height, image.width), colour, image.mode in DEEP)
+
+
+def _nifti(file: Path) -> FileSummary:
+    volume = read_volume(file)
+    plain = volume.dtype == np.uint8 and (volume.slope, volume.intercept) == (1.0, 0.0)
+    return FileSummary(volume.shape, False, not plain)
+
+
+def _dicom(file: Path) -> FileSummary:
+    from pipeline.datasets.dicom.files import readable
+    from pipeline.datasets.dicom.header import read_header, text
+
+    with readable(file) as stream:
+        header = read_header(stream, file)
+        if header is None:
+            raise ImageError(f"{file} is no DICOM file; leave it out by a narrower pattern")
+        deep = header.stored != 8 or header.signed or "RescaleSlope" in header.elements
+        return FileSummary(
+            (header.rows, header.columns),
+            header.samples == 3,
+            deep,
+            bool(header.person),
+            text(header.elements, "SOPInstanceUID"),
+            f"{file.parent}/{text(header.elements, 'SeriesInstanceUID')}",
+            header.frames,
+        )
+
+
+SUMMARIES: Mapping[str, Callable[[Path], FileSummary]] = {
+    "folder": _picture, "nifti": _nifti, "dicom": _dicom,
+}  # fmt: skip
+"""How a file of each kind is looked at."""
+
+FEW = 50
+"""Classes that names of folders or files may be taken for; more are rather persons."""
+
+OTHER_SPLITS = ("training", "valid", "validation", "dev", "testing")
+
+
+@dataclass(frozen=True)
+class PathLayout:
+    """A reading of paths.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        Their names, sorted.
+    pattern : str
+        Where images lie, with ``{class}``.
+    person : bool
+        Whether the pattern names ``{person}``.
+    open : tuple of str
+        What is a guess, or could not be decided.
+    from_above : bool
+        Whether the pattern begins in the folder above, as the folder is the only class.
+    """
+
+    classes: tuple[str, ...]
+    pattern: str
+    person: bool
+    open: tuple[str, ...] = ()
+    from_above: bool = False
+
+
+def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> PathLayout:
+    """Return how the relative paths of images can be read; `folder` is the name of theirs.
+
+    Folders that hold nothing but one folder are passed; then come splits, if all have such names;
+    then classes. Where the images lie in one folder, the beginnings of their names are tried, and
+    last all are one class. Persons are looked for only where `persons` says so.
+    """
+    parts = [path.split("/") for path in paths]
+    before: list[str] = []
+    while len({part[0] for part in parts}) == 1 and all(len(part) > 2 for part in parts):
+        before.append(_escaped(parts[0][0]))
+        parts = [part[1:] for part in parts]
+    doubts = []
+    first = {part[0] for part in parts}
+    if first <= set(SPLITS) and all(len(part) > 2 for part in parts):
+        before.append("{split}")
+        parts = [part[1:] for part in parts]
+    elif strange := first & set(OTHER_SPLITS):
+        doubts.append(
+            f"folder '{min(strange)}' may be a split; a card knows {', '.join(SPLITS)}: rename it"
+        )
+    names = {part[0] for part in parts}
+    if all(len(part) > 1 for part in parts) and _are_classes(names):
+        person, rest = _below([part[1:] for part in parts], [part[0] for part in parts], persons)
+        doubts += [_PERSON] if person else []
+        return _layout(names, [*before, "{class}", *rest], person, doubts)
+    if (found := _by_beginning([part[-1] for part in parts], parts)) is not None:
+        names, pattern = found
+        doubts.append(
+            f"classes are the beginnings of file names, {', '.join(sorted(names))}: correct "
+            "classes and pattern if they are not"
+        )
+        return _layout(names, [*before, pattern], False, doubts)
+    doubts.append(
+        "no folders or names that look like classes: all images are one class; correct classes and "
+        "pattern if they are not"
+    )
+    deeper = ["**"] if any(len(part) > 1 for part in parts) else []
+    pattern = "/".join(["{class}", *before, *deeper, "*"])
+    return PathLayout((folder,), pattern, False, tuple(doubts), from_above=True)
+
+
+_PERSON = (
+    "persons are a guess from the paths; correct pattern, or take unit and {person} out if every "
+    "image is of another person"
+)
+
+
+def _layout(names: set[str], pattern: list[str], person: bool, doubts: list[str]) -> PathLayout:
+    return PathLayout(tuple(sorted(names)), "/".join(pattern), person, tuple(doubts))
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"[*?\[{]", r"[\g<0>]", name)
+
+
+def _are_classes(names: set[str]) -> bool:
+    """Return whether folders may be classes: some, and each named as a class can be."""
+    return 1 <= len(names) <= FEW and all(
+        name.isprintable() and name == name.strip() for name in names
+    )
+
+
+def _below(parts: list[list[str]], labels: list[str], persons: bool) -> tuple[bool, list[str]]:
+    """Return whether the paths below classes name persons, and the pattern of them."""
+    depths = {len(part) for part in parts}
+    if persons and depths == {2} and _repeats([part[0] for part in parts], labels):
+        return True, ["{person}", "*"]
+    if depths != {1}:
+        return False, ["**", "*"]
+    for between in "-_" if persons else "":
+        fields = [part[0].rpartition(".")[0].split(between) for part in parts]
+        plain = all(
+            len(field) == 2 and field[0].strip() and field[1].isdecimal() for field in fields
+        )
+        if plain and _repeats([field[0] for field in fields], labels):
+            return True, ["{person}" + between + "*"]
+    return False, ["*"]
+
+
+def _repeats(persons: list[str], labels: list[str]) -> bool:
+    """Return whether names are persons': several a class, half of them with several images."""
+    images: dict[str, Counter[str]] = defaultdict(Counter)
+    for person, label in zip(persons, labels, strict=True):
+        images[label][person] += 1
+    return all(
+        len(of) > 1 and 2 * sum(n > 1 for n in of.values()) >= len(of) for of in images.values()
+    )
+
+
+def _by_beginning(names: list[str], parts: list[list[str]]) -> tuple[set[str], str] | None:
+    """Return classes that names of files in one folder begin with, and the pattern of them."""
+    if any(len(part) > 1 for part in parts):
+        return None
+    for between in "-_":
+        found = Counter(name.partition(between)[0] for name in names if between in name)
+        words = all(word.isalpha() for word in found)
+        if (
+            2 <= len(found) <= 20
+            and words
+            and min(found.values()) > 1
+            and found.total() == len(names)
+        ):
+            return set(found), "{class}" + between + "*"
+    return None
+
+
+FOLDERS = frozenset(
+    {"mask", "masks", "seg", "segs", "segmentation", "segmentations", "roi", "rois", "regions"}
+)
+"""What folders of masks are usually called."""
+
+_ENDS = re.compile(r"[-_. ](mask|seg|segmentation|roi)([-_. ]?[0-9]+)?$", re.IGNORECASE)
+
+TRIED = 20
+"""Pairs of image and mask whose sizes are compared."""
+
+
+class Sorted(NamedTuple):
+    """Paths of images, and of what looks like masks of them."""
+
+    images: list[str]
+    masks: list[str]
+
+
+def sort_masks(names: Sequence[str]) -> Sorted:
+    """Return which paths look like masks: by the name of a folder, or the end of their own."""
+    masks = [name for name in names if _is_mask(name)]
+    if len(masks) == len(names):
+        return Sorted(masks, [])
+    return Sorted([name for name in names if not _is_mask(name)], masks)
+
+
+def _is_mask(name: str) -> bool:
+    *folders, file = name.lower().split("/")
+    return bool(FOLDERS & set(folders) or _ENDS.search(stem_of(file)))
+
+
+class MaskDraft(NamedTuple):
+    """Where the mask of each image lies, if every image has one, and what is to be told of it."""
+
+    masks: str | None
+    doubt: str
+
+
+def draft_masks(
+    found: Sorted,
+    layout: PathLayout,
+    above: str,
+    alike: Callable[[str, str], bool],
+    *,
+    shared: bool = False,
+) -> MaskDraft | None:
+    """Return where the masks of images lie, None where what looks like masks is of no image.
+
+    Parameters
+    ----------
+    found : Sorted
+        Paths of images and masks.
+    layout : Layout
+        How those of the images are read.
+    above : str
+        What stands before a path in the pattern's folder, "" or "FOLDER/".
+    alike : callable
+        Whether an image and a mask, by their paths, have one size, and lie in one place.
+    shared : bool
+        Whether one mask may be of all images in a folder.
+    """
+    images = _read_images(found.images, layout, above)
+    there, many = {above + mask for mask in found.masks}, len(found.masks)
+    for mask in found.masks:
+        for pattern in _patterns(above + mask, images, shared=shared):
+            pairs = {name: mask_of(pattern, above + name, images[name]) for name in images}
+            missing = [name for name, wanted in pairs.items() if wanted not in there]
+            if len(missing) == len(images):
+                continue
+            if missing:
+                return MaskDraft(
+                    None,
+                    f"{many} file(s) look like masks, and {len(missing)} image(s) have none at "
+                    f"'{pattern}', as {missing[0]}; masks in a card needs one of each image",
+                )
+            tried = list(pairs.items())[:: max(1, len(pairs) // TRIED)]
+            if all(alike(name, wanted.removeprefix(above)) for name, wanted in tried):
+                return MaskDraft(pattern, f"masks is a guess: {many} file(s) are taken for masks")
+            other = "of other sizes than the images" + shared * ", or lying elsewhere"
+            return MaskDraft(None, f"{many} file(s) look like masks, {other}")
+    return None
+
+
+Named: TypeAlias = Mapping[str, str]
+"""What the path of an image says: class, split, person, and the folders of ``**``."""
+
+
+def _read_images(names: Sequence[str], layout: PathLayout, above: str) -> dict[str, Named]:
+    """Return what the paths of images say, of those that the layout reads."""
+    read, found = _reading(layout), dict[str, Named]()
+    for name in names:
+        if match := read(above + name):
+            said = {key: text or "" for key, text in match.groupdict().items()}
+            below = said.pop("below", None)
+            found[name] = said if below is None else said | {"**": below}
+    return found
+
+
+def _patterns(mask: str, images: Mapping[str, Named], *, shared: bool) -> Iterator[str]:
+    """Yield how the path of a mask may follow from those of images, likely ways first."""
+    end = mask.removeprefix(stem_of(mask))
+    seen = set()
+    for image, names in images.items():
+        stem, found = stem_of(image.rpartition("/")[2]), []
+        if stem in mask.rpartition("/")[2]:
+            found.append(_pattern(mask, stem, names))
+        if shared and names.get("**") and end.lower().startswith(".nii"):
+            found.append(_with_names(mask.removesuffix(end), names) + end)
+        for pattern in found:
+            stars = pattern.replace("**", "").count("*")
+            if pattern not in seen and (stars == 1 or ("**" in pattern and not stars)):
+                yield pattern
+            seen.add(pattern)
+
+
+def _pattern(mask: str, stem: str, names: Named) -> str:
+    """Return the path of a mask with what of it names its image in braces, or as ``*``."""
+    folder, between, file = mask.rpartition("/")
+    before, _, after = file.partition(stem)
+    return f"{_with_names(folder, names)}{between}{before}*{after}"
+
+
+def _with_names(path: str, names: Named) -> str:
+    """Return a path with what of it an image's path says in braces, or as ``**``."""
+    for name, text in sorted(names.items(), key=lambda item: -len(item[1])):
+        token = name if name == "**" else "{" + name + "}"
+        whole = rf"(?<![^/]){re.escape(text)}(?![^/])"
+        path = re.sub(whole, token, path, count=1) if text else path
+    return path
+
+
+def _reading(layout: PathLayout) -> Callable[[str], re.Match[str] | None]:
+    """Return what reads class, split and person from the path of an image."""
+    known = {
+        "{class}": "(?P<class>" + "|".join(map(re.escape, layout.classes)) + ")",
+        "{split}": "(?P<split>" + "|".join(SPLITS) + ")",
+        "{person}": "(?P<person>[^/]+?)",
+        "**/": "(?:(?P<below>.*)/)?",
+        "*": "[^/]*",
+    }
+    tokens = re.findall(r"\{[a-z]+\}|\*\*/|\*|\[.\]|.", layout.pattern, re.DOTALL)
+    text = "".join(known.get(token) or re.escape(token.strip("[]") or token) for token in tokens)
+    return re.compile(text, re.DOTALL).fullmatch
+
+
+class CardPart(NamedTuple):
+    """Keys of a card, lines that say what else it may have, and what is a guess or open."""
+
+    keys: dict[str, object]
+    lines: list[str]
+    open: list[str]
+
+
+def sort_segmentations(folder: Path, names: Sequence[str]) -> Sorted:
+    """Return which DICOM files are images, and which are segmentations (DICOM SEG)."""
+    from pipeline.datasets.dicom.masks import is_segmentation
+
+    found = Sorted([], [])
+    for name in names:
+        try:
+            is_mask = is_segmentation(folder / name)
+        except ImageError:  # said when it is looked at
+            is_mask = False
+        (found.masks if is_mask else found.images).append(name)
+    return found if found.images else Sorted(found.masks, [])
+
+
+def draft_segmentations(
+    folder: Path, masks: Sequence[str], looks: Sequence[FileSummary]
+) -> CardPart:
+    """Return where segmentations lie, which segments they have, and which images they leave out.
+
+    Parameters
+    ----------
+    folder : Path
+    masks : sequence of str
+        Paths of segmentations in it.
+    looks : sequence of Look
+        Some images.
+    """
+    from pipeline.datasets.dicom.masks import read_regions
+
+    above = os.path.commonpath([os.path.dirname(name) for name in masks])  # noqa: PTH120
+    pattern = f"{above}/**/*" if above else "**/*"
+    drafted = CardPart({"masks": pattern}, [], [f"masks: {len(masks)} file(s) are segmentations"])
+    known, several = set[str](), False
+    for name in masks[:: max(1, len(masks) // SAMPLE)]:
+        try:
+            found = read_regions(folder / name, "all")
+        except ImageError as error:
+            drafted.open.append(f"a segmentation cannot be read: {error}")
+            continue
+        known |= {frame_id.uid for frame_id in found.frame_ids} if found else set()
+        several |= found is not None and found.segments > 1
+    if several:
+        drafted.lines.append('# segments = [1]  # or "all": which of them are inside')
+        drafted.open.append("some have several segments: which of them are inside, say by segments")
+    missing = sum(look.image not in known for look in looks)
+    if missing and len(masks) <= SAMPLE:
+        drafted.keys["frames"] = "masked"
+        drafted.open.append(
+            f'{missing} of {len(looks)} images are in no segmentation, and frames = "masked" '
+            "passes them by"
+        )
+    return drafted
+
+
+def draft_slices(looks: Sequence[FileSummary], names: Sequence[str]) -> CardPart:
+    """Return how many slices series have, if each may be a volume.
+
+    Where there are more files than are looked at, all files of a folder are taken for one series.
+    """
+    found = Counter[str]()
+    for look in looks:
+        found[look.series] += look.slices
+    if len(looks) < len(names) and max(look.slices for look in looks) == 1:
+        found = Counter(name.rpartition("/")[0] for name in names)
+    return of_depths([*found.values()], "")
+
+
+def of_depths(depths: Sequence[int], instead: str) -> CardPart:
+    """Return what a card may say of volumes with so many slices; `instead` of which key."""
+    fewest, most = min(depths), max(depths)
+    if fewest < 2:
+        return CardPart({}, [], [])
+    lines = [f"# volumes = true  # {instead}whole volumes, for descriptor vol7"]
+    if fewest == most:
+        return CardPart({}, lines, [])
+    lines.append(f"# slices = [{fewest}, {most}]  # with it, how many slices they may have")
+    return CardPart(
+        {},
+        lines,
+        [
+            f"volumes have {fewest} to {most} slices: with volumes = true say by slices how many "
+            "they may have; that range is public"
+        ],
+    )
+
+
+SIZES = (224, 128, 64, 28)
+"""Sides that a draft chooses from where images have different sizes."""
+
+ORDER = (
+    "kind",
+    "path",
+    "channels",
+    "classes",
+    "pattern",
+    "masks",
+    "frames",
+    "columns",
+    "unit",
+    "axis",
+    "size",
+    "formats",
+)
+"""In which keys are written."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A card that could be.
+
+    Attributes
+    ----------
+    card : str
+        TOML.
+    open : tuple of str
+        What is a guess, or could not be decided; empty when the card can be used as it is.
+    """
+
+    card: str
+    open: tuple[str, ...]
+
+
+def write_draft(
+    path: Path,
+    keys: dict[str, object],
+    looks: Sequence[FileSummary],
+    faults: Sequence[str],
+    doubts: list[str],
+    *,
+    own: bool = False,
+    lines: Sequence[str] = (),
+) -> Draft:
+    """Return a draft with what the images themselves say, `own` ones of persons, and more lines."""
+    if not looks:
+        raise DatasetError(f"none of the images can be read; the first: {faults[0]}")
+    if (own or keys["kind"] == "dicom") and not all(look.named for look in looks):
+        keys["unit"] = None
+        doubts.append(
+            'some files have no PatientID; unit = "person" needs {person} in pattern, or a column'
+        )
+    doubts += [f"{len(faults)} cannot be read; the first: {faults[0]}"] if faults else []
+    colours = {look.colour for look in looks}
+    if len(colours) > 1:
+        doubts.append("some images are gray and some in colour; choose channels, and what is left")
+    keys["channels"] = 3 if True in colours else 1
+    sides = {look.sides[:2] for look in looks}
+    shortest = min(min(each) for each in sides)
+    if len(sides) > 1:
+        size = next((size for size in SIZES if size <= shortest), shortest)
+        keys["size"] = size
+        doubts.append(
+            f"images have {len(sides)} sizes, from {_by(min(sides))} to {_by(max(sides))}; size = "
+            f"{size} makes them square by cropping, fit says otherwise"
+        )
+    named = printable(path.name, lines=False)
+    written = [f"# drafted from {len(looks)} of the files of {named}; keys: data/README.md"]
+    written += [f"{key} = {_toml(keys[key])}" for key in ORDER if keys.get(key) is not None]
+    if len(sides) == 1:
+        written.append(f"# all images have {_by(min(sides))} pixels")
+    if any(look.deep for look in looks):
+        written.append('# window = [low, high]  # or "image", for values of more than 8 bits')
+        doubts.append("values have more than 8 bits: which of them become 0 and 255, say by window")
+    written += lines
+    return Draft("\n".join(written) + "\n", tuple(doubts))
+
+
+def _by(sides: tuple[int, ...]) -> str:
+    return " x ".join(map(str, sides))
+
+
+def _toml(value: object) -> str:
+    """Return a value as TOML: text, numbers, lists of them, and a flat table.
+
+    Raises
+    ------
+    DatasetError
+        When a name is bytes that are no letters.
+    """
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+    text = json.dumps(value, ensure_ascii=False)
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise DatasetError(f"{value!r} is a name that is no text, as TOML must be; rename it")
+    return "".join(x if x.isprintable() else f"\\U{ord(x):08X}" for x in text)
+
+
+@dataclass(frozen=True)
+class Trait:
+    """What files of one kind are like, as far as a draft depends on it.
+
+    Attributes
+    ----------
+    word : str
+        What they are called.
+    format : str or None
+        Their one format; None where ends of names tell.
+    signed : bool
+        Whether a file says whose it is, which image it belongs to, and where it lies.
+    deep : bool
+        Whether a file is many images, slices of one person's volume.
+    """
+
+    word: str
+    format: str | None = None
+    signed: bool = False
+    deep: bool = False
+
+    def formats(self, names: Sequence[str]) -> list[str] | None:
+        """Return what a table's card says of formats."""
+        return _formats(names) if self.format is None else [self.format]
+
+
+TRAITS = {
+    "folder": Trait("picture(s)"),
+    "dicom": Trait("DICOM file(s)", "DICOM", signed=True),
+    "nifti": Trait("NIfTI file(s)", "NIfTI", deep=True),
+}
+
+ALONE = "each file is taken for another person; name {person} in pattern where one has more"
+
+SLICES = "axis = 2 cuts slices across the last axis; volumes = true takes volumes whole"
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "class": ("class", "label", "diagnosis", "target", "category", "finding"),
+    "split": ("split", "set", "partition"),
+    "person": ("person", "patient", "patient_id", "patientid", "subject", "subject_id", "mrn"),
+    "date": ("date", "study_date", "studydate", "taken", "acquired"),
+    "mask": ("mask", "mask_path", "segmentation", "region"),
+}
+"""What columns of tables are usually called."""
+
+
+def draft_card(path: Path, root: Path | None = None) -> Draft:
+    """Return a draft for a folder of images, or for a table of them.
+
+    Parameters
+    ----------
+    path : Path
+        The folder, or the file of a table.
+    root : Path, optional
+        The data root, in which it lies; the folder above when left out.
+
+    Raises
+    ------
+    DatasetError
+        When there is no such folder, no image in it, or no table of images.
+    """
+    if not path.exists():
+        raise DatasetError(f"{path} does not exist; name a folder of images, or a table of them")
+    path = path.resolve()
+    root = (root or path.parent).resolve()
+    require_inside(path, root, str(path))
+    if path.is_file():
+        if path.suffix.lower() not in TABLES:
+            raise DatasetError(f"{path} is no folder, nor a table (.csv or .parquet)")
+        return _of_table(path, root)
+    found = scan(path)
+    tables = [path / name for name in found.pop("table")]
+    if len(tables) == 1 and _paths_in(tables[0]):
+        return _of_table(tables[0], root)
+    kinds = sorted(filter(found.get, found), key=lambda kind: (-len(found[kind]), kind == "folder"))
+    if not kinds:
+        raise DatasetError(
+            f"{path} holds no image that can be read ({', '.join(FORMATS)}, DICOM, NIfTI); name "
+            "the folder they are in"
+        )
+    return _of_folder(kinds[0], path, root, found, kinds[1:])
+
+
+def _of_folder(
+    kind: str, path: Path, root: Path, scanned: Mapping[str, list[str]], others: Sequence[str]
+) -> Draft:
+    """Draft a card of a folder of files of one kind, beside which `others` lie."""
+    names, objects, trait = scanned[kind], list[str](), TRAITS[kind]
+    if trait.signed:
+        names, objects = sort_segmentations(path, names)
+    beside = [] if objects else [x for one in others for x in scanned[one]]
+    found = Sorted([*names], beside) if trait.signed else sort_masks(names)
+    # of what says whose it is a guess from paths would take a patient of two series for two
+    layout = read_layout(found.images, path.name, persons=not trait.signed)
+    above = f"{path.name}/" if layout.from_above else ""
+    alike = partial(_alike, kind, path)
+    masks = draft_masks(found, layout, above, alike, shared=trait.signed)
+    names = found.images if masks else names
+    if found.masks and not masks and not trait.signed:  # a class may be called so
+        layout = read_layout(names, path.name)
+    doubts = [masks.doubt] if masks else []
+    doubts += _left_out(kind, () if masks and trait.signed else others, scanned)
+    base = path.parent if layout.from_above else path
+    require_inside(base, root, str(base))
+    doubts += layout.open
+    keys: dict[str, object] = {
+        "kind": kind,
+        "path": base.relative_to(root).as_posix(),
+        "classes": list(layout.classes),
+        "pattern": layout.pattern,
+        "unit": "person" if trait.signed or trait.deep or layout.person else None,
+        "formats": None if trait.format else trait.formats(names),
+        "masks": masks and masks.masks,
+        "axis": 2 if trait.deep else None,
+    }
+    doubts += ([SLICES] if layout.person else [SLICES, ALONE]) if trait.deep else []
+    looks, faults = summarise_files(kind, path, names)
+    drafted = [*_of_looks(kind, path, names, objects, looks)]
+    for one in drafted:
+        keys |= one.keys
+        doubts += one.open
+    return write_draft(
+        path, keys, looks, faults, doubts, lines=[x for y in drafted for x in y.lines]
+    )
+
+
+def _left_out(kind: str, others: Sequence[str], scanned: Mapping[str, list[str]]) -> list[str]:
+    """Return what is said of files of other kinds."""
+    own = f"{len(scanned[kind])} {TRAITS[kind].word}"
+    return [
+        f"{len(scanned[other])} {TRAITS[other].word} beside {own} are not of this card; move them "
+        "away, or leave them out by a narrower pattern"
+        for other in others
+    ]
+
+
+def _of_looks(
+    kind: str,
+    path: Path,
+    names: Sequence[str],
+    objects: Sequence[str],
+    looks: Sequence[FileSummary],
+) -> Iterator[CardPart]:
+    """Yield what images say of their segmentations, and of volumes that they may be."""
+    if objects and looks:
+        yield draft_segmentations(path, objects, looks)
+    if TRAITS[kind].signed and looks:
+        yield draft_slices(looks, names)
+    if TRAITS[kind].deep and looks:
+        yield of_depths([look.sides[2] for look in looks], "in place of axis, ")
+
+
+def _alike(kind: str, folder: Path, image: str, mask: str) -> bool:
+    """Return whether an image and its mask have one size; what cannot be read has none."""
+    if TRAITS[kind].signed:
+        from pipeline.datasets.dicom.files import read_frame_id_of
+        from pipeline.datasets.dicom.masks import fits
+
+        try:
+            return fits(folder / mask, *read_frame_id_of(folder / image))
+        except ImageError:
+            return False
+    looks, _ = summarise_files(kind, folder, [image, mask])
+    return len(looks) == 2 and looks[0].sides == looks[1].sides
+
+
+def _of_table(path: Path, root: Path) -> Draft:
+    """Draft a card of a table."""
+    names, rows = read_head(path, SAMPLE)
+    paths = _paths_in(path)
+    if not paths:
+        raise DatasetError(
+            f"{path} has no column of paths to images, relative to its folder; correct the paths"
+        )
+    doubts = []
+    columns = {role: _called(names, calls) for role, calls in COLUMNS.items()}
+    files = [name for name in paths if name != columns["mask"]] or paths
+    if len(files) > 1:
+        doubts.append(f"columns {', '.join(files)} hold paths; {files[0]} is taken for the images'")
+    if columns["mask"] not in paths:
+        columns["mask"] = None
+    split = columns["split"]
+    if split and not {row[names.index(split)] for row in rows} <= set(SPLITS):
+        doubts.append(f"column {split} may be the split; a card knows {', '.join(SPLITS)}")
+        columns["split"] = None
+    classes: list[str] = []
+    if label := columns["class"]:
+        classes = sorted({said["class"] for _, said in read_columns(path, {"class": label})})
+    if not label or len(classes) > FEW:
+        doubts.append(f"which column is the class, out of {', '.join(names)}; name it in columns")
+    images = [row[names.index(files[0])] for row in rows]
+    kind = _kind_of_all(path.parent, images, doubts)
+    trait = TRAITS[kind]
+    columns["mask"] = None if trait.signed else columns["mask"]
+    kept = {"path": files[0], "class": label or "?"}
+    kept |= {role: name for role, name in columns.items() if name and role != "class"}
+    own = trait.signed and not columns["person"]
+    keys: dict[str, object] = {
+        "kind": "table",
+        "path": path.relative_to(root).as_posix(),
+        "classes": classes[:FEW] or ["?"],
+        "columns": kept,
+        "unit": "person" if own or columns["person"] else None,
+        "formats": trait.formats(images),
+        "axis": 2 if trait.deep else None,
+    }
+    looks, faults = summarise_files(kind, path.parent, images)
+    return write_draft(path, keys, looks, faults, doubts, own=own)
+
+
+def _kind_of_all(folder: Path, images: Sequence[str], doubts: list[str]) -> str:
+    """Return the kind of most files that a table lists; what is open of it goes to `doubts`."""
+    kinds = Counter(kind_of(folder / image) or "folder" for image in images)
+    if len(kinds) > 1:
+        doubts.append("images are of several kinds; a table has one: " + ", ".join(sorted(kinds)))
+    kind = kinds.most_common(1)[0][0]
+    doubts += [SLICES] if TRAITS[kind].deep else []
+    return kind
+
+
+def _called(names: Sequence[str], calls: Sequence[str]) -> str | None:
+    """Return the column that has one of some names, the first of them that is there."""
+    plain = {name.lower().replace(" ", "_"): name for name in reversed(names)}
+    return next((plain[call] for call in calls if call in plain), None)
+
+
+def _paths_in(table: Path) -> list[str]:
+    """Return the columns whose values, as far as looked at, are all files beside a table."""
+    names, rows = read_head(table, 20)
+    return [
+        name
+        for place, name in enumerate(names)
+        if rows and all(row[place] and (table.parent / row[place]).is_file() for row in rows)
+    ]
+
+
+def _formats(names: Sequence[str]) -> list[str] | None:
+    """Return the formats of pictures, unless they are those that a card reads anyway."""
+    found = {
+        kind for kind, ends in FORMATS.items() for name in names if name.lower().endswith(ends)
+    }
+    return None if found <= {"PNG", "JPEG"} else [kind for kind in FORMATS if kind in found]

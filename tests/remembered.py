@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-FOLLOWS = ("step_costs", "read_survey", "merge", "choose", "spread", "shrink", "reshaped")
+FOLLOWS = (
+    "step_costs",
+    "read_survey",
+    "merge",
+    "choose_clip",
+    "spread",
+    "posterior_update",
+    "reshape_axes",
+)
 """What ``rounds.py`` calls with released values and public ones, and nothing else."""
 
 

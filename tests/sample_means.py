@@ -15,8 +15,8 @@ from pipeline.mean import (
     prepare,
     release_plan,
 )
-from pipeline.mean.choice import Clip
-from pipeline.mean.view import View
+from pipeline.mean.clip import Clip
+from pipeline.mean.records import SurveyedRecords
 from pipeline.mechanisms.noise import NOISES, FloatNoise, Noise
 from pipeline.privacy import Budget
 
@@ -43,10 +43,10 @@ def drawn(ready: Prepared, budget: Budget, noise: Noise | int, *, size: int = 1)
     return draw(ready, budget, noise=source, size=size).release
 
 
-def view_of(ready: Prepared) -> View:
+def view_of(ready: Prepared) -> SurveyedRecords:
     """Return the view of an adaptive preparation."""
-    assert ready.view is not None
-    return ready.view
+    assert ready.survey is not None
+    return ready.survey
 
 
 def released(

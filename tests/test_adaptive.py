@@ -30,16 +30,16 @@ from pipeline.mean import (
     Prepared,
     Shares,
     rounds,
+    sensitivity,
     step_costs,
     sums,
-    vector_mean,
 )
-from pipeline.mean.choice import Clip, choose
-from pipeline.mean.clipping import mean_units, shell_counts, sizes_within, survey_counts
-from pipeline.mean.frame import Frame, build_frame
-from pipeline.mean.observed import Observed
+from pipeline.mean.axes import Frame, build_frame
+from pipeline.mean.clip import Clip, choose_clip, mean_units, sizes_within
+from pipeline.mean.histogram import shell_counts, survey_counts
+from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.mean.sums import BLOCK, PER_UNIT, Clipping, clipped_mean, clipped_sum, sizes
-from pipeline.mean.view import UNSURVEYED
+from pipeline.mean.tuning import SHARES_WITHOUT_LINE
 from pipeline.mechanisms.noise import LATTICE, Noised
 from pipeline.privacy import (
     GDP,
@@ -196,16 +196,16 @@ def moves(classes: list[Prepared], script: Script, mu: float) -> FloatArray:
     runs = [probe(ready, script, GDP(mu)) for ready in classes]
     assert all(run.scales == runs[0].scales for run in runs)
     worst = []
-    for step, (_, _, sensitivity) in enumerate(runs[0].scales):
+    for step, (_, _, delta) in enumerate(runs[0].scales):
         vectors = np.stack([run.vectors[step] for run in runs])
         gaps = np.linalg.norm(vectors[:, None] - vectors, axis=-1)
-        worst.append(gaps.max() / sensitivity)
+        worst.append(gaps.max() / delta)
     return np.array(worst)
 
 
 def forced(monkeypatch: pytest.MonkeyPatch, clip: Clip) -> None:
     """Let every round clip to `clip`."""
-    monkeypatch.setattr(rounds, "choose", lambda *_, **__: clip)
+    monkeypatch.setattr(rounds, "choose_clip", lambda *_, **__: clip)
 
 
 @pytest.mark.usefixtures("worked_out_once")
@@ -214,7 +214,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, clip: Clip) -> None:
 def test_no_replacement_moves_a_step_by_more_than_its_sensitivity(name: str) -> None:
     """‖v(x) − v(x')‖ ≤ Δ in every step, for all scripts, sizes and budgets tried."""
     manifold, facts, candidates = setting(name)
-    reached = np.zeros(len(STEPS) if name in SPD else len(UNSURVEYED.names))
+    reached = np.zeros(len(STEPS) if name in SPD else len(SHARES_WITHOUT_LINE.names))
     for n, budgets in [(1, (5.0,)), (4, (0.5, 50.0))]:
         base = candidates[np.arange(n - 1) * 5 % len(candidates)]
         classes = neighbours(base, candidates, manifold, facts)
@@ -233,10 +233,10 @@ def test_scripts_reach_every_kind_of_clip(name: str, monkeypatch: pytest.MonkeyP
     chosen: list[Clip] = []
 
     def spy(*values: Any, **named: Any) -> Clip:
-        chosen.append(choose(*values, **named))
+        chosen.append(choose_clip(*values, **named))
         return chosen[-1]
 
-    monkeypatch.setattr(rounds, "choose", spy)
+    monkeypatch.setattr(rounds, "choose_clip", spy)
     ready = adaptive(candidates[:4], domain=facts, manifold=manifold)
     for mu, script in itertools.product((0.5, 5.0, 50.0), SCRIPTS.values()):
         probe(ready, script, GDP(mu))
@@ -268,14 +268,14 @@ def any_axes(monkeypatch: pytest.MonkeyPatch) -> list[Frame]:
     """Let later rounds have axes of scales 1 to 100, and return those that were made."""
     made: list[Frame] = []
 
-    def turned(frame: Frame, _: Observed) -> Frame:
-        d = len(frame.into)
+    def turned(frame: Frame, _: NoisyMoments) -> Frame:
+        d = len(frame.to_axes)
         basis = np.linalg.qr(np.random.default_rng(0).standard_normal((d, d)))[0]
         shape = (basis * np.geomspace(1.0, 100.0, d)) @ basis.T
-        made.append(build_frame(frame.into[:, 0] if frame.lines else None, shape))
+        made.append(build_frame(frame.to_axes[:, 0] if frame.lines else None, shape))
         return made[-1]
 
-    monkeypatch.setattr(rounds, "reshaped", turned)
+    monkeypatch.setattr(rounds, "reshape_axes", turned)
     return made
 
 
@@ -300,20 +300,20 @@ def test_in_any_axes_the_mean_is_the_mean(name: str, monkeypatch: pytest.MonkeyP
     forced(monkeypatch, clip_of(-1e5, 1e5, 1e6))
     shares = Shares(0.1, (0.1, 0.1), (1e-12, 0.7))
     ready = adaptive(candidates, domain=facts, manifold=manifold, shares=shares)
-    seen = drawn(ready, GDP(1e9), 5).told[0].observed
+    seen = drawn(ready, GDP(1e9), 5).statistics[0].observed
     assert len(made) == 1
     assert np.linalg.norm(seen.offset) > 1.0
     np.testing.assert_allclose(seen.base + seen.offset, ready.records.frechet.point, atol=1e-2)
-    used, back = seen.axes[1:], made[-1].back[1:]
+    used, back = seen.axes[1:], made[-1].from_axes[1:]
     np.testing.assert_allclose(used / np.linalg.norm(used), back / np.linalg.norm(back), atol=1e-12)
 
 
 def across(ready: Prepared, far: float, along: float = 1.0) -> Point:
     """Return two records on opposite sides of the prior's centre, on the line and off it."""
     frame = view_of(ready).frame
-    step = far * frame.back[-1]
+    step = far * frame.from_axes[-1]
     if frame.lines:
-        step = step + along * frame.into[:, 0]
+        step = step + along * frame.to_axes[:, 0]
     centre = ready.records.space.exp(ready.records.space.origin, ready.records.prior.centre)
     return ready.records.space.exp(centre, np.stack([step, -step]))
 
@@ -327,7 +327,7 @@ def test_the_sensitivity_is_attained_by_the_clipped_mean(
     manifold, facts, candidates = setting(name)
     ready = adaptive(candidates[:1], domain=facts, manifold=manifold)
     line = (
-        float(ready.records.prior.centre @ view_of(ready).frame.into[:, 0])
+        float(ready.records.prior.centre @ view_of(ready).frame.to_axes[:, 0])
         if view_of(ready).frame.lines
         else 0.0
     )
@@ -375,9 +375,9 @@ def test_the_whole_region_is_as_wide_as_records_and_rounding(
     forced(monkeypatch, clip_of(0.0, 1.0, 1.0, whole=True))
     ready = adaptive(candidates, domain=facts, manifold=manifold)
     records, rounding = ready.records, ready.records.barycentre.rounding
-    assert (0.0 < rounding < 1e-15 * records.region.diameter) == manifold.flat
+    assert (0.0 < rounding < 1e-15 * records.feasible_set.diameter) == manifold.flat
     seen = probe(ready, still, GDP(1.0)).vectors[2]
-    wide = records.region.diameter + 2.0 * len(candidates) * rounding
+    wide = records.feasible_set.diameter + 2.0 * len(candidates) * rounding
     expected = records.barycentre.seen_from(records.centre, records.space)
     assert seen * wide == pytest.approx(expected, rel=1e-13, abs=1e-13)
 
@@ -388,10 +388,10 @@ def test_a_sensitivity_too_small_is_seen(
     name: str, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With Δ = 0.9/n in place of 1/n, each kind of step breaks its bound."""
-    monkeypatch.setattr(vector_mean, "mean_sensitivity", lambda n, dim: 0.9 / n)
+    monkeypatch.setattr(sensitivity, "mean_sensitivity", lambda n, dim: 0.9 / n)
     manifold, facts, candidates = ends(name) if whole else setting(name)
     ready = adaptive(candidates[:1], domain=facts, manifold=manifold)
-    middle = float(ready.records.prior.centre @ view_of(ready).frame.into[:, 0])
+    middle = float(ready.records.prior.centre @ view_of(ready).frame.to_axes[:, 0])
     forced(monkeypatch, clip_of(middle - 0.3, middle + 0.3, 0.2, whole=whole))
     two = candidates if whole else np.concatenate([across(ready, 1.0), candidates])
     found = moves(neighbours(two[:0], two, manifold, facts), still, 1.0)
@@ -430,7 +430,7 @@ def test_vectors_on_the_lattice_differ_by_at_most_the_stated_diameter(dim: int) 
     stated = 1 + Fraction(10) ** -12 + Fraction(dim, 2**53) + least_margin(dim)
     assert (1 + least_margin(dim) / 3) ** 2 < worst <= stated**2
     for n in (1, 1000, 10**6):
-        assert worst <= (n * Fraction(vector_mean.mean_sensitivity(n, dim))) ** 2
+        assert worst <= (n * Fraction(sensitivity.mean_sensitivity(n, dim))) ** 2
 
 
 @given(st.data())
@@ -471,7 +471,7 @@ def test_the_margin_is_what_rounding_may_do(n: int, dim: int) -> None:
     unit = Fraction(2) ** -53
     lattice = 2 * least_margin(dim) + Fraction(8, PER_UNIT)
     least = (1 + 2000 * unit + lattice) / n + 2 * unit
-    found = Fraction(vector_mean.mean_sensitivity(n, dim))
+    found = Fraction(sensitivity.mean_sensitivity(n, dim))
     assert least <= found <= least + (2 * Fraction(10) ** -12 + 2 * dim * unit) / n
 
 
@@ -637,7 +637,7 @@ def test_any_budget_gives_a_record_of_the_region(name: str, n: int) -> None:
         draws = drawn(ready, GDP(mu), 5, size=4)
         assert np.isfinite(draws.points).all()
         assert np.isfinite(draws.predicted_error).all()
-        again = ready.records.region.inside(draws.points)
+        again = ready.records.feasible_set.inside(draws.points)
         assert manifold.dist(again, draws.points).max() < 1e-5
 
 

@@ -27,37 +27,46 @@ from pipeline.geometry import (
     unvecd,
 )
 from pipeline.geometry.covariances import TOLERANCE, fit_spectrum
-from pipeline.mean import Ball, admit, default_prior, region
+from pipeline.mean import Ball, admit, default_prior, feasible_set
+from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.barycentre import CONDITION
 from pipeline.mean.barycentre import TOLERANCE as STEPS_END
-from pipeline.mean.bins import (
-    AHEAD,
-    FAR,
+from pipeline.mean.clip import (
+    Interval,
+    choose_clip,
+    choose_interval,
+    clipping,
+    mean_units,
+    sizes_within,
+    stretch,
+)
+from pipeline.mean.histogram import (
+    HmmPrior,
     LineBins,
     ShellBins,
-    _reach,
-    line_bins,
-    shell_bins,
-)
-from pipeline.mean.choice import ENDS, Interval, choose, choose_interval, stretch
-from pipeline.mean.clipping import clipping, mean_units, shell_counts, sizes_within, survey_counts
-from pipeline.mean.frame import Frame, build_frame
-from pipeline.mean.prior import Prior
-from pipeline.mean.region import Region
-from pipeline.mean.shrinkage import shrink
-from pipeline.mean.smoothing import (
-    LINE,
-    SHELLS,
-    WIDTH,
-    Chain,
     Smoothed,
+    _reach,
     estimate,
+    line_bins,
     posterior,
+    shell_bins,
+    shell_counts,
     smooth,
+    survey_counts,
+    survey_posterior,
 )
-from pipeline.mean.smoothing import _moves as moves
+from pipeline.mean.histogram import _moves as moves
+from pipeline.mean.pooling import posterior_update
+from pipeline.mean.public_model import FeasibleSet, Prior
 from pipeline.mean.sums import PER_UNIT, clipped_sum, sizes
-from pipeline.mean.survey import surveyed
+from pipeline.mean.tuning import (
+    FAR_RATIO,
+    LENGTH_DISCOUNT,
+    LEVEL_SD,
+    LINE_PRIOR,
+    LINE_WEIGHT,
+    SHELL_PRIOR,
+)
 from tests.sample_means import clip_of
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
@@ -75,11 +84,11 @@ def space_of(name: str, k: int = 5) -> Manifold:
     return FlatChart(full) if full.flat else full
 
 
-def setting(name: str) -> tuple[Manifold, Region]:
+def setting(name: str) -> tuple[Manifold, FeasibleSet]:
     """Return the space and the region."""
     if name == "hyperbolic":
-        return space_of(name), region(Ball(2.0, "hyperbolic"), space_of(name))
-    return space_of(name), region(facts_of(name), space_of(name))
+        return space_of(name), feasible_set(Ball(2.0, "hyperbolic"), space_of(name))
+    return space_of(name), feasible_set(facts_of(name), space_of(name))
 
 
 def inner(name: str, count: int, seed: int, *, edge: bool = False) -> Point:
@@ -229,7 +238,7 @@ def test_rounding_of_matrices_is_in_the_region(eta: float) -> None:
     first, other = np.full((2, 5), eta)
     first[:2] += facts.trace / 2.0
     other[2:] += facts.trace / 3.0
-    area = region(facts, space)
+    area = feasible_set(facts, space)
     corners = [
         area.inside(spread + np.swapaxes(spread, 1, 2))
         for spread in ((axes * (ends / 2.0)) @ axes.swapaxes(1, 2) for ends in (first, other))
@@ -333,7 +342,7 @@ def test_regions_and_lines_hold_every_image(name: str, descriptor: str) -> None:
     full = MANIFOLDS[name](k=matrices.shape[-1])
     facts, space = facts_of(name, descriptor), space_of(name, matrices.shape[-1])
     points = full.log(full.origin, matrices) if full.flat else matrices
-    kept = region(facts, space).inside(points)
+    kept = feasible_set(facts, space).inside(points)
     np.testing.assert_allclose(kept, points, rtol=0, atol=1e-9)
     if name != "spd-log-cholesky":
         assert np.array_equal(kept, points)
@@ -385,17 +394,17 @@ def test_frames_turn_and_scale(lines: int) -> None:
     for seed in range(10):
         prior = random_prior(seed, 6, lines=lines)
         frame = frame_of(prior)
-        np.testing.assert_allclose(frame.into @ frame.back, np.eye(6), atol=1e-9)
+        np.testing.assert_allclose(frame.to_axes @ frame.from_axes, np.eye(6), atol=1e-9)
         assert frame.others == 6 - lines
-        scales = np.linalg.svd(frame.back[lines:], compute_uv=False)
+        scales = np.linalg.svd(frame.from_axes[lines:], compute_uv=False)
         assert np.mean(scales**2) == pytest.approx(1.0)
         # their squares are the variances of records with the expected covariance, up to a factor
         assert frame.narrowest == pytest.approx(scales.min())
         assert frame.widest == pytest.approx(scales.max())
         if prior.line is not None:
-            np.testing.assert_allclose(frame.into[:, 0], prior.line, atol=1e-12)
-            np.testing.assert_allclose(prior.line @ frame.back[1:].T, 0.0, atol=1e-9)
-            np.testing.assert_allclose(frame.back[0], prior.line, atol=1e-12)
+            np.testing.assert_allclose(frame.to_axes[:, 0], prior.line, atol=1e-12)
+            np.testing.assert_allclose(prior.line @ frame.from_axes[1:].T, 0.0, atol=1e-9)
+            np.testing.assert_allclose(frame.from_axes[0], prior.line, atol=1e-12)
 
 
 @pytest.mark.parametrize("lines", [0, 1])
@@ -407,14 +416,14 @@ def test_covariances_of_the_frame(lines: int) -> None:
     off = np.eye(6)
     if prior.line is not None:
         off -= np.outer(prior.line, prior.line)
-        for matrix in (frame.isotropic(2.0, 3.0), frame.belief(2.0, 3.0)):
+        for matrix in (frame.isotropic(2.0, 3.0), frame.prior_cov(2.0, 3.0)):
             assert prior.line @ matrix @ prior.line == pytest.approx(2.0)
             np.testing.assert_allclose(off @ matrix @ prior.line, 0.0, atol=1e-9)
     directions = rng.standard_normal((5, 6)) @ off
     np.testing.assert_allclose(directions @ frame.isotropic(2.0, 3.0), 3.0 * directions, atol=1e-9)
-    squared = frame.back[lines:].T @ frame.back[lines:]
+    squared = frame.from_axes[lines:].T @ frame.from_axes[lines:]
     np.testing.assert_allclose(
-        off @ frame.belief(2.0, 3.0) @ off, 3.0 * squared @ squared, atol=1e-9
+        off @ frame.prior_cov(2.0, 3.0) @ off, 3.0 * squared @ squared, atol=1e-9
     )
     for matrix in (frame.isotropic(2.0, 3.0), np.diag(np.arange(1.0, 7.0))):
         expected = math.sqrt(np.trace(off @ matrix @ off))
@@ -424,10 +433,10 @@ def test_covariances_of_the_frame(lines: int) -> None:
 def test_worth_is_the_root_mean_square_of_a_unit_of_expected_records() -> None:
     """Records z with covariance scale² are, per unit of root mean square, `worth` long."""
     frame = frame_of(random_prior(5, 6, lines=1))
-    scales = np.linalg.svd(frame.back[1:], compute_uv=False)
+    scales = np.linalg.svd(frame.from_axes[1:], compute_uv=False)
     # records of covariance scale⁴ in distance have covariance scale² in the frame
     expected = math.sqrt(np.sum(scales**4) / np.sum(scales**2))
-    assert frame.worth == pytest.approx(expected)
+    assert frame.unit_length == pytest.approx(expected)
 
 
 def test_shrinking_is_bayes_where_belief_and_observation_agree() -> None:
@@ -439,7 +448,7 @@ def test_shrinking_is_bayes_where_belief_and_observation_agree() -> None:
         observed = rng.standard_normal(5)
         total = noise + belief
         observed *= math.sqrt(5.0 * rng.random() / (observed @ np.linalg.solve(total, observed)))
-        found, covariance = shrink(observed, noise, belief)
+        found, covariance = posterior_update(observed, noise, belief)
         np.testing.assert_allclose(found, belief @ np.linalg.solve(total, observed), rtol=1e-7)
         bayes = np.linalg.inv(np.linalg.inv(belief) + np.linalg.inv(noise))
         np.testing.assert_allclose(covariance, bayes, rtol=1e-7, atol=1e-9)
@@ -452,7 +461,7 @@ def test_shrinking_widens_a_belief_until_it_agrees() -> None:
         roots = rng.standard_normal((2, 5, 5))
         noise, belief = roots @ roots.swapaxes(1, 2) + 0.1 * np.eye(5)
         observed = 30.0 * rng.standard_normal(5)
-        found, covariance = shrink(observed, noise, belief)
+        found, covariance = posterior_update(observed, noise, belief)
         # (τP)⁻¹ = Cov⁻¹ − S⁻¹
         precision = np.linalg.inv(covariance) - np.linalg.inv(noise)
         tau = np.trace(precision @ belief) / 5.0
@@ -470,7 +479,7 @@ def test_shrinking_widens_a_belief_until_it_agrees() -> None:
 def test_shrinking_alike_in_all_directions_is_james_stein(belief: float, size: float) -> None:
     """For S = Id and P = p·Id: u·max(p/(1 + p), 1 − d/‖u‖²). Far is kept, drowned is not."""
     observed = size * np.array([0.6, 0.0, 0.8, 0.0])
-    found, covariance = shrink(observed, np.eye(4), belief * np.eye(4))
+    found, covariance = posterior_update(observed, np.eye(4), belief * np.eye(4))
     gain = max(belief / (1.0 + belief), 1.0 - 4.0 / size**2)
     np.testing.assert_allclose(found, gain * observed, rtol=1e-5, atol=1e-6 * size)
     np.testing.assert_allclose(covariance, gain * np.eye(4), rtol=1e-5, atol=1e-6)
@@ -481,7 +490,7 @@ def test_shrinking_survives_extremes() -> None:
     belief = np.zeros((3, 3))
     belief[0, 0] = 1.0
     for size in (1e-30, 1.0, 1e30):
-        found, covariance = shrink(size * np.ones(3), np.eye(3), belief)
+        found, covariance = posterior_update(size * np.ones(3), np.eye(3), belief)
         assert np.isfinite(found).all()
         assert np.isfinite(covariance).all()
         np.testing.assert_allclose(found[1:], 0.0, atol=1e-9 * size)
@@ -494,7 +503,7 @@ def enumerated(
     bins, states = len(counts), len(levels)
     start = np.array([1.0 - first, *np.full(states - 2, first / (states - 2)), 0.0])
     total, ones, squares = 0.0, np.zeros(bins), np.zeros((bins, bins))
-    own = (WIDTH * levels) ** 2
+    own = (LEVEL_SD * levels) ** 2
     for chain in itertools.product(range(states), repeat=bins):
         weight = start[chain[0]]
         for one, two in itertools.pairwise(chain):
@@ -511,8 +520,8 @@ def enumerated(
     return mean, squares / total - np.outer(mean, mean)
 
 
-@pytest.mark.parametrize("chain", [LINE, SHELLS])
-def test_the_posterior_is_that_of_enumeration(chain: Chain) -> None:
+@pytest.mark.parametrize("chain", [LINE_PRIOR, SHELL_PRIOR])
+def test_the_posterior_is_that_of_enumeration(chain: HmmPrior) -> None:
     """Forward and backward sums give mean and covariance of a sum over all chains of states."""
     rng = np.random.default_rng(1)
     for _ in range(12):
@@ -535,7 +544,7 @@ def test_the_first_bin_says_nothing_of_the_others() -> None:
     counts += 0.01 * rng.standard_normal(9)
     other = counts.copy()
     other[0] = 0.2
-    (mean, covariance), changed = (estimate(x, noise, LINE) for x in (counts, other))
+    (mean, covariance), changed = (estimate(x, noise, LINE_PRIOR) for x in (counts, other))
     np.testing.assert_array_equal(mean[1:], changed[0][1:])
     np.testing.assert_array_equal(covariance[1:, 1:], changed[1][1:, 1:])
     assert mean[0] < changed[0][0]
@@ -545,24 +554,24 @@ def test_the_first_bin_says_nothing_of_the_others() -> None:
 def test_a_tail_that_thins_out_goes_on_and_one_that_ends_at_a_stroke_does_not() -> None:
     """Without noise in the counts, beyond the last bin that is seen; far from all others nothing.
 
-    With `kinship` of 0 both tails are thought to go on alike, and a bin that lies apart is thought
-    to be filled as often as the first one with `again` as large as `rise`.
+    With `level_decay` of 0 both tails are thought to go on alike, and a bin that lies apart is
+    thought to be filled as often as the first one with `p_refill` as large as `p_fill`.
     """
     noise = np.full(12, 0.01)
     thin = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.01, 0.03, 0.1, 0.4, 0.46, 0.0, 0.0])
     short = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.54, 0.46, 0.0, 0.0])
-    goes_on, ends = (estimate(shares, noise, LINE)[0] for shares in (thin, short))
+    goes_on, ends = (estimate(shares, noise, LINE_PRIOR)[0] for shares in (thin, short))
     assert goes_on[4] > 2.0 * ends[7]
-    alike = LINE._replace(kinship=0.0)
+    alike = LINE_PRIOR._replace(level_decay=0.0)
     goes_on, ends_too = (estimate(shares, noise, alike)[0] for shares in (thin, short))
     assert goes_on[4] < 2.0 * ends_too[7]
-    apart = LINE._replace(again=LINE.rise)
+    apart = LINE_PRIOR._replace(p_refill=LINE_PRIOR.p_fill)
     assert estimate(short, noise, apart)[0][1] > 3.0 * ends[1]
 
 
-@pytest.mark.parametrize("chain", [LINE, SHELLS])
+@pytest.mark.parametrize("chain", [LINE_PRIOR, SHELL_PRIOR])
 @pytest.mark.parametrize("sigma", [1e-14, 1e-9, 1e-4])
-def test_shares_are_recovered_at_vanishing_noise(chain: Chain, sigma: float) -> None:
+def test_shares_are_recovered_at_vanishing_noise(chain: HmmPrior, sigma: float) -> None:
     """With noise σ the shares are what they were within 6σ; seeded, false alarms below 1e-6."""
     rng = np.random.default_rng(2)
     for _ in range(20):
@@ -572,9 +581,9 @@ def test_shares_are_recovered_at_vanishing_noise(chain: Chain, sigma: float) -> 
         np.testing.assert_allclose(found, shares, atol=6.0 * sigma)
 
 
-@pytest.mark.parametrize("chain", [LINE, SHELLS])
+@pytest.mark.parametrize("chain", [LINE_PRIOR, SHELL_PRIOR])
 @pytest.mark.parametrize("sigma", [1e-3, 0.01, 0.02])
-def test_shares_are_shares(chain: Chain, sigma: float) -> None:
+def test_shares_are_shares(chain: HmmPrior, sigma: float) -> None:
     """They are ≥ 0, and sum to 0.8 to 1.4 where the noise is small enough to tell; seeded.
 
     What one is larger by others are smaller by.
@@ -591,8 +600,8 @@ def test_shares_are_shares(chain: Chain, sigma: float) -> None:
     assert max(totals) < 1.4
 
 
-@pytest.mark.parametrize("chain", [LINE, SHELLS])
-def test_smoothing_is_nearer_than_the_counts(chain: Chain) -> None:
+@pytest.mark.parametrize("chain", [LINE_PRIOR, SHELL_PRIOR])
+def test_smoothing_is_nearer_than_the_counts(chain: HmmPrior) -> None:
     """On clustered shares the mean square error is under half of that of the raw counts."""
     rng = np.random.default_rng(4)
     shares = np.array([0.1, 0.5, 0.3, 0.1] + [0.0] * 14)
@@ -601,8 +610,8 @@ def test_smoothing_is_nearer_than_the_counts(chain: Chain) -> None:
     assert np.mean((found - shares) ** 2) < 0.5 * np.mean((raw - shares) ** 2)
 
 
-@pytest.mark.parametrize("chain", [LINE, SHELLS])
-def test_smoothing_survives_nonsense(chain: Chain) -> None:
+@pytest.mark.parametrize("chain", [LINE_PRIOR, SHELL_PRIOR])
+def test_smoothing_survives_nonsense(chain: HmmPrior) -> None:
     """Counts that no records have give finite shares ≥ 0."""
     for value in (-1e6, -1.0, 0.0, 3.0, 1e6):
         for sigma in (1e-12, 1e-3, 1.0, 1e9):
@@ -629,7 +638,7 @@ def bins_of(name: str) -> tuple[Prior, Frame, LineBins | None, ShellBins, float]
     facts = Ball(2.0, "hyperbolic") if name == "hyperbolic" else facts_of(name)
     prior = default_prior(facts, space)
     frame = frame_of(prior)
-    start = float(prior.centre @ frame.into[:, 0])
+    start = float(prior.centre @ frame.to_axes[:, 0])
     line = line_bins(prior, prior.span, start) if frame.lines else None
     return prior, frame, line, shell_bins(prior, frame, area.diameter), start
 
@@ -671,7 +680,7 @@ def test_shells_reach_as_far_as_a_record_can_be(name: str) -> None:
     assert 0 < shells.far <= len(shells.edges)
     if shells.far < len(shells.edges):
         ends = np.append(0.0, shells.edges)
-        assert ends[shells.far - 1] < FAR * prior.least <= ends[shells.far]
+        assert ends[shells.far - 1] < FAR_RATIO * prior.least <= ends[shells.far]
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -679,7 +688,7 @@ def test_counts_put_each_record_where_the_formula_says(name: str) -> None:
     """Survey and shells against a loop over the records in Python."""
     prior, frame, line, shells, start = bins_of(name)
     rng = np.random.default_rng(1)
-    seen = rng.standard_normal((400, len(frame.into))) * 10.0 ** rng.uniform(-2.0, 1.5, (400, 1))
+    seen = rng.standard_normal((400, len(frame.to_axes))) * 10.0 ** rng.uniform(-2.0, 1.5, (400, 1))
     many = 0 if line is None else len(line.edges)
     survey = np.zeros(many + 1 + len(shells.edges) + 1 - shells.far)
     counts = np.zeros(len(shells.edges) + 1)
@@ -688,11 +697,11 @@ def test_counts_put_each_record_where_the_formula_says(name: str) -> None:
         counts[sum(size > edge for edge in shells.edges)] += 1
         place = 0 if line is None else sum(row[0] > edge for edge in line.edges)
         if sum(size > edge for edge in shells.edges) >= shells.far:
-            ahead = abs(row[0] - start) / AHEAD if frame.lines else 0.0
+            ahead = abs(row[0] - start) / LINE_WEIGHT if frame.lines else 0.0
             place = many + 1 - shells.far
             place += sum(max(size, ahead) > edge for edge in shells.edges)
         survey[place] += 1
-    found = sizes(seen, np.zeros(len(frame.into)), frame.lines)
+    found = sizes(seen, np.zeros(len(frame.to_axes)), frame.lines)
     assert np.array_equal(shell_counts(found, shells), counts)
     assert np.array_equal(survey_counts(seen, start, frame, line, shells), survey)
     assert survey.sum() == counts.sum() == 400.0
@@ -791,7 +800,7 @@ def test_the_weight_of_the_line_is_the_best_one() -> None:
     none = np.zeros(len(shells.edges) + 1 - shells.far)
     for radius in (0.02, 0.5, 7.0):
         shares = rng.dirichlet(np.full(len(line.edges) + 1, 0.2))
-        seen = surveyed(alone(shares), none, none, (line, shells))
+        seen = survey_posterior(alone(shares), none, none, (line, shells))
         found = choose_interval(seen, (line, shells), frame, sigma=0.1, radius=radius)
         length = found.high - found.low
 
@@ -820,7 +829,7 @@ def few_cuts(line: LineBins) -> LineBins:
 
 @pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.3, 20.0])
 def test_the_interval_is_the_best_of_all(sigma: float) -> None:
-    """Of all pairs of cuts it has the least sum of squared bias and noise; lengths cost `ENDS`."""
+    """Of all pairs of cuts it has the least sum of squared bias and noise."""
     _, frame, line, shells, _ = bins_of("spd-log-cholesky")
     assert line is not None
     line, rng = few_cuts(line), np.random.default_rng(4)
@@ -829,18 +838,18 @@ def test_the_interval_is_the_best_of_all(sigma: float) -> None:
         shares = rng.dirichlet(np.full(len(line.edges) + 1, concentration))
         beyond, every = 0.1 * rng.dirichlet(np.ones(len(shells.edges) + 1 - far)), {}
         for (i, low), (j, high) in itertools.product(enumerate(line.cuts), repeat=2):
-            reach = AHEAD * ends[far:]
+            reach = LINE_WEIGHT * ends[far:]
             farthest = np.maximum(line.start - reach, line.cuts[0])
             under = shares @ line.below[:, i] + beyond @ np.maximum(low - farthest, 0.0)
             farthest = np.minimum(line.start + reach, line.cuts[-1])
             over = shares @ line.above[:, j] + beyond @ np.maximum(farthest - high, 0.0)
-            noise = sigma * (ENDS * (high - low) + 2.0 * 1.5 * math.sqrt(frame.others))
+            noise = sigma * (LENGTH_DISCOUNT * (high - low) + 2.0 * 1.5 * math.sqrt(frame.others))
             if high > low:
                 every[low, high] = under**2 + over**2 + noise**2
-        seen = surveyed(alone(shares), beyond, beyond, (line, shells))
+        seen = survey_posterior(alone(shares), beyond, beyond, (line, shells))
         found = choose_interval(seen, (line, shells), frame, sigma=sigma, radius=1.5)
         assert every[found.low, found.high] == pytest.approx(min(every.values()), rel=1e-12)
-    seen = surveyed(None, beyond, beyond, (None, shells))
+    seen = survey_posterior(None, beyond, beyond, (None, shells))
     assert choose_interval(seen, (None, shells), frame, sigma=sigma, radius=1.5) == (0,) * 3
 
 
@@ -875,7 +884,7 @@ def options(
             noise = math.hypot(noise, 2.0 * sigma * radius / interval.weight)
         near = shells[: off.far] @ off.above[: off.far, k]
         far = shells[off.far :] @ np.minimum(frame.widest * off.above[off.far :, k], diameter)
-        rest = frame.worth * near + far
+        rest = frame.unit_length * near + far
         found[radius] = under**2 + over**2 + rest**2 + noise**2
     return found
 
@@ -892,18 +901,18 @@ def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
         along = None if line is None else rng.dirichlet(np.full(len(line.edges) + 1, concentration))
         off = rng.dirichlet(np.full(len(shells.edges) + 1, concentration))
         none, bins = np.zeros(len(off) - shells.far), (line, shells)
-        seen = surveyed(None if along is None else alone(along), none, none, bins)
+        seen = survey_posterior(None if along is None else alone(along), none, none, bins)
         interval = choose_interval(seen, bins, frame, sigma=sigma, radius=1.0)
         known = {"sigma": sigma, "diameter": 40.0, "curvature": 0.0, "doubt": 1.0}
-        clip = choose(interval, seen, off, bins, frame, **known)
+        clip = choose_clip(interval, seen, off, bins, frame, **known)
         every = options(interval, along, off, bins, frame, sigma, 40.0)
-        least, whole = min(every.values()), (sigma * 40.0 * math.sqrt(len(frame.into))) ** 2
+        least, whole = min(every.values()), (sigma * 40.0 * math.sqrt(len(frame.to_axes))) ** 2
         assert clip.error**2 == pytest.approx(min(least, whole), rel=1e-9)
         assert clip.whole == (least > whole)
         assert every[clip.radius] == pytest.approx(least, rel=1e-9)
         assert clip.gain == pytest.approx(1.0)
         assert clip.bend == pytest.approx(0.0, abs=1e-9)
-        clipping(clip, frame, np.zeros(len(frame.into)), own)  # in its ball
+        clipping(clip, frame, np.zeros(len(frame.to_axes)), own)  # in its ball
 
 
 def test_a_ball_narrower_than_its_interval_cuts_it_short() -> None:
@@ -916,12 +925,12 @@ def test_a_ball_narrower_than_its_interval_cuts_it_short() -> None:
     along[np.searchsorted(line.edges, middle)] = 1.0
     interval = Interval(middle - 9.0, middle + 9.0, 0.25)
     known = {"sigma": 1e-6, "diameter": 40.0, "curvature": 0.0, "doubt": 1.0}
-    seen = surveyed(alone(along), none, none, (line, shells))
-    clip = choose(interval, seen, near, (line, shells), frame, **known)
+    seen = survey_posterior(alone(along), none, none, (line, shells))
+    clip = choose_clip(interval, seen, near, (line, shells), frame, **known)
     assert clip.radius < 9.0 * 0.25
     half = clip.radius / 0.25
     assert (clip.low, clip.high) == pytest.approx((middle - half, middle + half))
-    clipping(clip, frame, np.zeros(len(frame.into)), own)
+    clipping(clip, frame, np.zeros(len(frame.to_axes)), own)
 
 
 @pytest.mark.parametrize(
@@ -942,9 +951,9 @@ def test_the_whole_region_is_covered_only_where_clipping_costs_more(
     _, frame, _, shells, _ = bins_of("hyperbolic")
     shares = np.zeros(len(shells.edges) + 1)
     shares[slice(None) if scattered else 0] = 1.0 / (len(shares) if scattered else 1)
-    clip = choose(
+    clip = choose_clip(
         Interval(0.0, 0.0, 0.0),
-        surveyed(None, shares[shells.far :], shares[shells.far :], (None, shells)),
+        survey_posterior(None, shares[shells.far :], shares[shells.far :], (None, shells)),
         shares,
         (None, shells),
         frame,
@@ -963,9 +972,9 @@ def test_curvature_shortens_the_step_and_leaves_a_share_of_the_way() -> None:
     for curvature in (0.0, 0.5, 1.0, 4.0):
         shares = np.zeros(len(shells.edges) + 1)
         shares[-4] = 1.0
-        clip = choose(
+        clip = choose_clip(
             Interval(0.0, 0.0, 0.0),
-            surveyed(None, shares[shells.far :], shares[shells.far :], (None, shells)),
+            survey_posterior(None, shares[shells.far :], shares[shells.far :], (None, shells)),
             shares,
             (None, shells),
             frame,

@@ -18,12 +18,12 @@ from pipeline.geometry import MANIFOLDS, Manifold, Point, unvecd, vecd
 from pipeline.geometry.affine import factor_logs
 from pipeline.geometry.cholesky import cholesky
 from pipeline.geometry.linalg import polar
-from pipeline.mean import Ball, admit, barycentre, region
+from pipeline.mean import Ball, admit, barycentre, feasible_set
 from pipeline.mean.barycentre import ROUNDING, TOLERANCE, Barycentre, gradient, most_steps
-from pipeline.mean.parts import Parts, parts_of
 from pipeline.mean.plan import release_plan
 from pipeline.mean.records import Records
 from pipeline.mean.sensitivity import sensitivity
+from pipeline.mean.sums import Parts, parts_of
 from pipeline.mechanisms import MECHANISMS
 
 AFFINE, HYPERBOLIC = MEDIUM["spd-affine-invariant"], MEDIUM["hyperbolic"]
@@ -295,7 +295,7 @@ def test_the_condition_of_a_ball_counts_its_centre() -> None:
     """No matrix within r of a centre exceeds the stated condition number, and some reach it."""
     manifold, rng = MANIFOLDS["spd-affine-invariant"](k=3), np.random.default_rng(9)
     center, radius = np.diag([1e4, 1.0, 1e-2]), 2.0
-    stated = region(Ball(radius, manifold.name, center), manifold).condition
+    stated = feasible_set(Ball(radius, manifold.name, center), manifold).condition
     spokes = rng.standard_normal((200, 6))
     spokes[0] = vecd(np.diag([1.0, 0.0, -1.0]))
     spokes *= radius / np.linalg.norm(spokes, axis=-1, keepdims=True)

@@ -18,7 +18,7 @@ from pipeline.geometry import MANIFOLDS, Manifold, Point, frechet_mean
 from pipeline.mean import (
     AdaptivePlan,
     Ball,
-    Chunks,
+    Batches,
     Domain,
     Plan,
     SinglePlan,
@@ -28,8 +28,8 @@ from pipeline.mean import (
     private_mean,
     release_plan,
 )
-from pipeline.mean.frame import build_frame
-from pipeline.mean.view import view
+from pipeline.mean.axes import build_frame
+from pipeline.mean.records import survey_records
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP, PureDP
 
@@ -81,7 +81,7 @@ def setting(name: str) -> tuple[Manifold, Domain, Point]:
 
 
 def released(
-    points: Point | Chunks, name: str, plan: Plan | str, mu: float = 2.0, seed: int = 7
+    points: Point | Batches, name: str, plan: Plan | str, mu: float = 2.0, seed: int = 7
 ) -> Point:
     """Return a private mean with noise that is always the same."""
     space, facts, _ = setting(name)
@@ -128,12 +128,12 @@ def test_a_record_alone_is_what_it_is_among_others(name: str) -> None:
         if name != "ball":
             facts = domain("grid11", height=28, width=28, manifold=name)
     together, alone = (
-        view(admit(one, domain=facts, manifold=space))
+        survey_records(admit(one, domain=facts, manifold=space))
         for one in (points, Cut(points, tuple(range(1, 30))))
     )
     centre, working = together.records.centre, together.records.space
     usual, factor = together.frame, rng.standard_normal((working.dim, working.dim))
-    other = build_frame(usual.into[:, 0] if usual.lines else None, factor @ factor.T)
+    other = build_frame(usual.to_axes[:, 0] if usual.lines else None, factor @ factor.T)
     elsewhere = working.exp(centre, np.full(working.dim, 0.2))
     for place, one, same in (
         (centre, usual, alone.frame),
@@ -263,7 +263,7 @@ def test_what_needs_all_records_at_once_says_so() -> None:
     records = admit(cut, domain=facts, manifold=space)
     with pytest.raises(DomainError, match='use plan "auto"'):
         prepare(records, SinglePlan(footpoint="subsample"), rng=rng)
-    assert prepare(records, SinglePlan(footpoint="all"), rng=rng).around is not None
+    assert prepare(records, SinglePlan(footpoint="all"), rng=rng).footpoints is not None
     assert "." not in repr(records)
     with pytest.raises((ConfigError, PrivacyError, DomainError), match="plan"):
         released(cut, "spd-log-euclidean", "nonsense")

@@ -11,12 +11,12 @@ from scipy.stats import binom, chi2, ncx2
 
 from pipeline.arrays import FloatArray
 from pipeline.inference.confidence import ErrorLaw, ellipsoid
-from pipeline.mean import Observed
+from pipeline.mean import NoisyMoments
 
 D, DRAWS = 6, 20_000
 
 
-def observed(**fields: Any) -> Observed:
+def observed(**fields: Any) -> NoisyMoments:
     """Return an observation with a line and unlike scales off it, of which much was clipped."""
     rng = np.random.default_rng(0)
     scales = np.array([4.0, 0.5, 1.0, 1.0, 2.0, 3.0])
@@ -45,16 +45,16 @@ def observed(**fields: Any) -> Observed:
         "overshoots": np.array([0.03, -0.01, -0.02]),
         "reach": np.array([1.0, 2.0, 3.0]),
     }
-    return Observed(**{**known, **fields})
+    return NoisyMoments(**{**known, **fields})
 
 
-def scattered(seen: Observed) -> FloatArray:
+def scattered(seen: NoisyMoments) -> FloatArray:
     """Return the covariance of the mean of a sample: uneven, and along the line and off it."""
     rough = np.random.default_rng(1).standard_normal((D, D)) * [3.0, 0.1, 0.1, 0.5, 1.0, 2.0]
     return np.asarray(seen.axes.T @ rough.T @ rough @ seen.axes * 4e-5)
 
 
-def biases(seen: Observed) -> list[FloatArray]:
+def biases(seen: NoisyMoments) -> list[FloatArray]:
     """Return biases as long as they may be, in vectors: along each axis, and some others."""
     along, off = seen.bounds
     turned = np.random.default_rng(2).standard_normal((8, D - 1))
@@ -63,7 +63,7 @@ def biases(seen: Observed) -> list[FloatArray]:
 
 
 def held(
-    seen: Observed, scatter: FloatArray | None, bias: FloatArray, level: float, seed: int
+    seen: NoisyMoments, scatter: FloatArray | None, bias: FloatArray, level: float, seed: int
 ) -> int:
     """Return how many of `DRAWS` errors with a bias are in the ellipsoid."""
     shape, law = ellipsoid(seen, scatter, level)

@@ -26,8 +26,8 @@ from pipeline.descriptors import describe, domain
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS
 from pipeline.ledger import Ledger, init_ledger
-from pipeline.mean import Chunks, Release, Shares, mean, rounds
-from pipeline.mean.choice import choose
+from pipeline.mean import Batches, Release, Shares, mean, rounds
+from pipeline.mean.clip import choose_clip
 from pipeline.privacy import GDP, ZCDP
 from pipeline.publish import load_release, settle
 from tests.sample_means import released
@@ -234,10 +234,10 @@ def test_where_the_whole_region_is_covered_every_ward_gives_the_same_document(
     chosen = []
 
     def spy(*values: Any, **named: Any) -> Any:
-        chosen.append(choose(*values, **named))
+        chosen.append(choose_clip(*values, **named))
         return chosen[-1]
 
-    monkeypatch.setattr(rounds, "choose", spy)
+    monkeypatch.setattr(rounds, "choose_clip", spy)
     place, found = Place(tmp_path, manifold, "auto", "gdp"), set()
     for ward in ("usual", "black", "boards"):
         stand_in(spread)
@@ -273,7 +273,7 @@ def test_the_script_shows_a_leak(
     """A release that lets one number out un-noised, however small, gives other documents."""
     place = Place(tmp_path, SPD[0], "auto", "gdp")
 
-    def leaking(chunks: Chunks, *values: Any, **named: Any) -> Release:
+    def leaking(chunks: Batches, *values: Any, **named: Any) -> Release:
         return leak(np.concatenate(list(chunks)), mean(chunks, *values, **named))
 
     monkeypatch.setattr(publish_module, "mean", leaking)

@@ -77,9 +77,10 @@ def test_one_release_is_taken_as_it_is_and_small_ones_by_size(run: Run) -> None:
     ]
     assert np.isfinite(together(few, "sample")[1])
     told = [
-        one.told[0]._replace(observed=one.told[0].observed._replace(moment=None)) for one in few
+        one.statistics[0]._replace(observed=one.statistics[0].observed._replace(moment=None))
+        for one in few
     ]
-    few = [one._replace(told=(less,)) for one, less in zip(few, told, strict=True)]
+    few = [one._replace(statistics=(less,)) for one, less in zip(few, told, strict=True)]
     point, p, offered = together(few, "sample")
     np.testing.assert_allclose(point, 0.25 * few[0].point + 0.75 * few[1].point)  # in the chart
     assert np.isnan(p)

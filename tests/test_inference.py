@@ -33,10 +33,11 @@ from pipeline.inference import (
 from pipeline.inference.classify import RIDGE
 from pipeline.inference.geodesics import noise_norm
 from pipeline.inference.released import chart_jacobian, read_released
-from pipeline.mean import AdaptivePlan, Observed, Records, Release, SinglePlan, admit, mean
-from pipeline.mean.observed import LIMIT, as_values, noise_edge, noisy_covariance
+from pipeline.mean import AdaptivePlan, NoisyMoments, Records, Release, SinglePlan, admit, mean
+from pipeline.mean.noisy_moments import as_values, noise_edge, noisy_covariance
 from pipeline.mean.pooling import Part, pool
-from pipeline.mean.second_moment import FACTOR, OVERSHOOT
+from pipeline.mean.sums import FACTOR, OVERSHOOT
+from pipeline.mean.tuning import OVERSHOOT_SD
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.document import observed_values
@@ -50,10 +51,10 @@ REACH = np.array([20.0, 10.0, 30.0])
 
 def cutting(*limits: float) -> dict[str, FloatArray]:
     """Return overshoots off the ball, below and above that may be as large as this at σ = 0.01."""
-    return {"overshoots": limits - LIMIT * REACH * 0.01 / OVERSHOOT, "reach": REACH}
+    return {"overshoots": limits - OVERSHOOT_SD * REACH * 0.01 / OVERSHOOT, "reach": REACH}
 
 
-def observed(**fields: Any) -> Observed:
+def observed(**fields: Any) -> NoisyMoments:
     """Return an observation with a line, on SPD(3), in which nothing was clipped."""
     rng = np.random.default_rng(4)
     spread = rng.standard_normal((D, D)) / 40.0
@@ -81,10 +82,10 @@ def observed(**fields: Any) -> Observed:
         "bend": 0.0,
         **cutting(0.0, 0.0, 0.0),
     }
-    return Observed(**{**known, **fields})
+    return NoisyMoments(**{**known, **fields})
 
 
-def noised(seen: Observed, rng: np.random.Generator) -> Observed:
+def noised(seen: NoisyMoments, rng: np.random.Generator) -> NoisyMoments:
     """Return it with noise as it is released."""
     assert seen.moment is not None
     d, s = len(seen.vector), seen.sigma / FACTOR
@@ -94,7 +95,7 @@ def noised(seen: Observed, rng: np.random.Generator) -> Observed:
     return seen._replace(vector=moved, moment=seen.moment + upper + np.triu(upper, 1).T)
 
 
-def entry(seen: Observed) -> dict[str, Any]:
+def entry(seen: NoisyMoments) -> dict[str, Any]:
     """Return the entry of a document whose mean was not shrunk at all."""
     values = as_values(seen) | {"belief": seen.noise.tolist()}
     return row_at(seen.base + seen.offset) | {"observed": values}
@@ -334,7 +335,7 @@ def test_what_no_matrix_of_doubles_holds_is_compared_as_it_was_drawn() -> None:
     ]
     for one, row in zip(releases, rows, strict=True):
         assert np.array_equal(read_released(row).point, one.outputs[0])
-        assert np.array_equal(read_released(row).observed.base, one.told[0].observed.base)
+        assert np.array_equal(read_released(row).observed.base, one.statistics[0].observed.base)
         found = region(row)
         assert np.array_equal(found.place, one.outputs[0])
         assert np.array_equal(found.covariance, region(one).covariance)
@@ -417,7 +418,7 @@ def test_what_is_clipped_of_both_hides_no_difference() -> None:
         (moved._replace(base=true.base + along), 0.0, 0.0),
     ):
         first, second = true._replace(clipped=0.4), other._replace(clipped=0.4)
-        rest += abs(first.shortened * first.worth - second.shortened * second.worth)
+        rest += abs(first.shortened * first.unit_length - second.shortened * second.unit_length)
         line += abs(first.shortened * first.length - second.shortened * second.length)
         lost = true.as_covariance(line / 4.0, rest / 2.0)
         delta = second.base - true.base + second.offset - first.offset
@@ -427,8 +428,8 @@ def test_what_is_clipped_of_both_hides_no_difference() -> None:
         for pair in ((first, second), (second, first)):
             found = two_sample(*map(entry, pair))
             assert found.statistic == pytest.approx(expected, rel=1e-6)
-    noisy = true._replace(clipped=0.4 - LIMIT * 0.1, clipped_noise=0.1, cut_noise=0.1)
-    noisy = noisy._replace(cut=0.5 - LIMIT * 0.1)  # as large as noise may hide, of either
+    noisy = true._replace(clipped=0.4 - OVERSHOOT_SD * 0.1, clipped_noise=0.1, cut_noise=0.1)
+    noisy = noisy._replace(cut=0.5 - OVERSHOOT_SD * 0.1)  # as large as noise may hide, of either
     for fields in ({"axes": wider, "sigma": 1e-9}, {"interval": np.array([-1.5, 1.2])}):
         other = moved._replace(**fields)
         plain = two_sample(entry(true._replace(clipped=0.4)), entry(other))

@@ -39,7 +39,7 @@ from pipeline.ledger import (
     stream_status,
     writing,
 )
-from pipeline.mean import Observed
+from pipeline.mean import NoisyMoments
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP, budget_from
 from pipeline.publish import load_release, read_histories, settle_night
@@ -119,7 +119,7 @@ def test_documents_alone_give_the_history_to_the_last_bit() -> None:
         one, other = (
             latest_moments(s, h[:t]) for s, h in ((found.stream, found.nights), (stream, history))
         )
-        for name in Observed._fields:
+        for name in NoisyMoments._fields:
             assert np.array_equal(getattr(one, name), getattr(other, name))
     mine, theirs = window_mean(found.stream, found.nights, 3), window_mean(stream, history, 3)
     assert mine

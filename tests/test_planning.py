@@ -23,7 +23,7 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.ledger import init_ledger
 from pipeline.mean import AdaptivePlan, draw, release_plan
-from pipeline.mean.view import default_shares
+from pipeline.mean.rounds import default_shares
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.planning.curves import SURE, Curve, Ends, curve_of
 from pipeline.planning.meaning import MEASURED

@@ -9,13 +9,20 @@ import pytest
 from pipeline.descriptors import DESCRIPTORS, domain
 from pipeline.geometry import MANIFOLDS, flat_chart
 from pipeline.mean import Prior, default_prior
-from pipeline.mean.bins import AHEAD, STEADY, LineBins, ShellBins, line_bins, shell_bins
-from pipeline.mean.choice import choose_interval
-from pipeline.mean.frame import Frame, build_frame
-from pipeline.mean.prior import _shape as prior_shape
-from pipeline.mean.smoothing import Smoothed
-from pipeline.mean.survey import merge, surveyed
-from pipeline.mean.view import view
+from pipeline.mean.axes import Frame, build_frame
+from pipeline.mean.clip import choose_interval
+from pipeline.mean.histogram import (
+    LineBins,
+    ShellBins,
+    Smoothed,
+    line_bins,
+    merge,
+    shell_bins,
+    survey_posterior,
+)
+from pipeline.mean.public_model import _shape as prior_shape
+from pipeline.mean.records import survey_records
+from pipeline.mean.tuning import LINE_WEIGHT, STABLE_RATIO
 from tests.tuning.images import Class, images_of, records_of, some
 from tests.tuning.scales import shape_of
 
@@ -28,7 +35,7 @@ def expected(name: str) -> tuple[Prior, Frame, LineBins, ShellBins, float]:
     facts = domain("oct5", height=28, width=28, manifold=name)
     prior = default_prior(facts, space)
     frame = build_frame(prior.line, prior.shape)
-    start = float(prior.centre @ frame.into[:, 0])
+    start = float(prior.centre @ frame.to_axes[:, 0])
     line = line_bins(prior, prior.span, start)
     return prior, frame, line, shell_bins(prior, frame, facts.diameter), start
 
@@ -36,7 +43,7 @@ def expected(name: str) -> tuple[Prior, Frame, LineBins, ShellBins, float]:
 def test_far_shells_are_trusted_as_long_as_their_centre_is_near() -> None:
     """A centre that moves by 1 leaves what lies 2 and more away about where it was."""
     shells = ShellBins(np.array([0.5, 1.0, 2.0, 4.0]), np.ones(1), np.ones((5, 1)), 2)
-    assert STEADY == 2.0
+    assert STABLE_RATIO == 2.0
     assert shells.steady(0.0).tolist() == [True, True, True]
     assert shells.steady(0.9).tolist() == [False, True, True]  # begin at 1, 2 and 4
     assert shells.steady(1.5).tolist() == [False, False, True]
@@ -61,9 +68,11 @@ def test_the_line_reaches_as_far_as_the_survey_saw_records() -> None:
     beyond = np.zeros(len(shells.edges) + 1 - shells.far)
     beyond[0] = 1.0  # far from the prior's centre
     nobody = np.zeros(len(line.edges) + 1)
-    survey = surveyed(Smoothed(nobody, np.outer(nobody, nobody)), beyond, beyond, (line, shells))
+    survey = survey_posterior(
+        Smoothed(nobody, np.outer(nobody, nobody)), beyond, beyond, (line, shells)
+    )
     found = choose_interval(survey, (line, shells), frame, sigma=1e-6, radius=1.0)
-    reach = AHEAD * shells.edges[shells.far]
+    reach = LINE_WEIGHT * shells.edges[shells.far]
     assert found.low <= max(start - reach, prior.span[0]) + prior.step
     assert found.high >= min(start + reach, prior.span[1]) - prior.step
 
@@ -74,7 +83,7 @@ def test_most_tiles_are_near_where_the_prior_expects_them(name: str, descriptor:
     """No whole class is far, off the line: far records are counted as exceptions."""
     images = np.concatenate([some(images_of(Class("tiles", i), None), 100) for i in range(3)])
     records = records_of(images, descriptor=descriptor, manifold=name)
-    seen = view(records)
+    seen = survey_records(records)
     far = seen.counts[len(seen.counts) - (len(seen.bins[1].edges) + 1 - seen.bins[1].far) :]
     assert far.sum() <= 0.05 * len(images)
 

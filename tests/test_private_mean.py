@@ -20,13 +20,13 @@ from pipeline.mean import (
     admit,
     default_prior,
     draw,
+    feasible_set,
     mean,
     prepare,
     private_mean,
-    region,
 )
-from pipeline.mean.parts import parts_of
 from pipeline.mean.sensitivity import frechet_sensitivity
+from pipeline.mean.sums import parts_of
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.base import small
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
@@ -154,7 +154,7 @@ def test_a_domain_of_another_manifold_is_refused(own: str, other: str) -> None:
         lambda: mean(points, GDP(1.0), **args),
         lambda: admit(points, domain=facts, manifold=space),
         lambda: Records(space, facts, parts_of(points)),
-        lambda: region(facts, space),
+        lambda: feasible_set(facts, space),
         lambda: default_prior(facts, space),
         lambda: frechet_sensitivity(facts, 5, SinglePlan(), family, space),
         lambda: StreamMechanism(StreamPlan(GDP(1.0), 10), facts, space),

@@ -15,7 +15,7 @@ from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.descriptors.terms import terms_of
 from pipeline.geometry import MANIFOLDS, to_chart
-from pipeline.mean.observed import from_values
+from pipeline.mean.noisy_moments import from_values
 from pipeline.publish.readings import (
     WIDE,
     Mean,

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import FloatArray
-from pipeline.mean.clipping import mean_units
-from pipeline.mean.frame import Frame, build_frame
-from pipeline.mean.observed import Observed, of_clip
-from pipeline.mean.reshaping import REACH, reshaped
-from pipeline.mean.second_moment import FACTOR
-from pipeline.mean.spread import Spread
+from pipeline.mean.axes import Frame, build_frame
+from pipeline.mean.clip import Spread, mean_units
+from pipeline.mean.noisy_moments import NoisyMoments, clip_moments, reshape_axes
+from pipeline.mean.sums import FACTOR
+from pipeline.mean.tuning import VARIANCE_RATIO
 from tests.sample_means import clip_of
 
 D = 6
@@ -24,29 +23,29 @@ def frame_of(lines: int) -> Frame:
     return build_frame(line / np.linalg.norm(line) if lines else None, shape)
 
 
-def seen_in(frame: Frame, moment: FloatArray, sigma: float) -> Observed:
+def seen_in(frame: Frame, moment: FloatArray, sigma: float) -> NoisyMoments:
     """Return what a round saw whose mean is in the middle of the clip."""
     clip = clip_of(0.0, 2.0, 1.0)
     noised = np.zeros(D)
-    seen = of_clip(
+    seen = clip_moments(
         50,
         np.zeros(D),
         noised,
         clip,
         frame,
-        spot=1.0,
+        line_coordinate=1.0,
         spread=Spread(1.0, 1.0, *(0.0,) * 4),
         noises=(0.0, 0.0),
         reach=np.ones(3),
         sigma=sigma,
     )
-    assert np.allclose(seen.axes, mean_units(clip, frame)[:, None] * frame.back)
+    assert np.allclose(seen.axes, mean_units(clip, frame)[:, None] * frame.from_axes)
     return seen._replace(moment=moment)
 
 
 def usual(frame: Frame) -> FloatArray:
     """Return the covariance that records have for which the axes are made, (d, d), of trace ¼."""
-    rest = frame.back[frame.lines :]
+    rest = frame.from_axes[frame.lines :]
     out = np.zeros((D, D))
     out[frame.lines :, frame.lines :] = rest @ rest.T / (4.0 * np.sum(rest**2))
     return out
@@ -61,17 +60,17 @@ def test_without_noise_scales_are_the_fourth_root_of_the_covariance(lines: int) 
     half = np.linalg.cholesky(usual(frame)[lines:, lines:]) @ turn
     wide = np.zeros((D, D))
     wide[lines:, lines:] = (half * np.geomspace(0.4, 2.5, D - lines)) @ half.T
-    found = reshaped(frame, seen_in(frame, wide, 1e-12))
-    rest, old = found.back[lines:], frame.back[lines:]
+    found = reshape_axes(frame, seen_in(frame, wide, 1e-12))
+    rest, old = found.from_axes[lines:], frame.from_axes[lines:]
     squares = rest.T @ rest
     expected = old.T @ wide[lines:, lines:] @ old
     np.testing.assert_allclose(
         squares @ squares / np.sum(squares**2), expected / np.trace(expected), atol=1e-6
     )
-    np.testing.assert_allclose(found.into @ found.back, np.eye(D), atol=1e-9)
+    np.testing.assert_allclose(found.to_axes @ found.from_axes, np.eye(D), atol=1e-9)
     assert found.lines == lines
     if lines:
-        np.testing.assert_allclose(found.into[:, 0], frame.into[:, 0], atol=1e-12)
+        np.testing.assert_allclose(found.to_axes[:, 0], frame.to_axes[:, 0], atol=1e-12)
 
 
 @pytest.mark.parametrize("lines", [0, 1])
@@ -82,32 +81,32 @@ def test_what_may_be_noise_changes_nothing(lines: int) -> None:
     for _ in range(20):
         noise = rng.standard_normal((D, D)) * sigma / (2.0 * FACTOR)
         moment = usual(frame) - sigma**2 * np.eye(D) + (noise + noise.T) / 2.0
-        assert reshaped(frame, seen_in(frame, moment, sigma)) is frame
+        assert reshape_axes(frame, seen_in(frame, moment, sigma)) is frame
 
 
 def test_a_covered_region_leaves_the_axes() -> None:
     """There is no second moment to go by."""
     frame = frame_of(1)
     seen = seen_in(frame, usual(frame), 0.01)
-    assert reshaped(frame, seen._replace(moment=None)) is frame
+    assert reshape_axes(frame, seen._replace(moment=None)) is frame
 
 
 @pytest.mark.parametrize("lines", [0, 1])
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
 def test_no_noise_makes_an_axis_collapse(lines: int, size: float) -> None:
-    """Whatever is released, axes stay inverse to each other and change by `REACH`^¼ at most."""
+    """Whatever is released, axes stay inverse to each other, and change by 10^¼ at most."""
     frame = frame_of(lines)
     rng = np.random.default_rng(6)
     changed = 0
     for sigma in (1e-12, 1e-3, 1.0, 1e6):
         for _ in range(10):
             moment = size * rng.standard_normal((D, D))
-            found = reshaped(frame, seen_in(frame, moment + moment.T, sigma))
+            found = reshape_axes(frame, seen_in(frame, moment + moment.T, sigma))
             changed += found is not frame
-            np.testing.assert_allclose(found.into @ found.back, np.eye(D), atol=1e-6)
-            new, old = found.back[lines:], frame.back[lines:]
-            ratios = np.linalg.svd(new @ frame.into[:, lines:])[1]
-            assert ratios.max() / ratios.min() <= REACH**0.5 * (1.0 + 1e-6)
+            np.testing.assert_allclose(found.to_axes @ found.from_axes, np.eye(D), atol=1e-6)
+            new, old = found.from_axes[lines:], frame.from_axes[lines:]
+            ratios = np.linalg.svd(new @ frame.to_axes[:, lines:])[1]
+            assert ratios.max() / ratios.min() <= VARIANCE_RATIO**0.5 * (1.0 + 1e-6)
             assert np.sum(new**2) == pytest.approx(np.sum(old**2))
     assert changed
 
@@ -120,8 +119,8 @@ def test_the_noise_is_least_with_the_fourth_root() -> None:
 
     def price(shape: FloatArray) -> float:
         frame = build_frame(None, shape)
-        seen = frame.into.T @ (vectors * values) @ vectors.T @ frame.into
-        return float(np.sqrt(np.trace(seen) * np.sum(frame.back**2)))
+        seen = frame.to_axes.T @ (vectors * values) @ vectors.T @ frame.to_axes
+        return float(np.sqrt(np.trace(seen) * np.sum(frame.from_axes**2)))
 
     best = price((vectors * values**0.25) @ vectors.T)
     assert best == pytest.approx(np.sum(np.sqrt(values)))

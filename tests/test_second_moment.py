@@ -23,30 +23,34 @@ from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of
 from pipeline.geometry.linalg import unvecd, vecd
 from pipeline.inference import covariance
 from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, admit, prepare, rounds, sums
-from pipeline.mean.bins import LineBins, clipped_moments, line_bins, shell_bins
-from pipeline.mean.frame import build_frame
-from pipeline.mean.observed import LIMIT, Observed, as_values, from_values, of_clip
-from pipeline.mean.second_moment import (
-    FACTOR,
-    PER_WEIGHT,
-    paired_mean,
-    second_moment,
-    weights,
+from pipeline.mean.axes import build_frame
+from pipeline.mean.clip import spread
+from pipeline.mean.histogram import (
+    LineBins,
+    Smoothed,
+    clipped_moments,
+    line_bins,
+    shell_bins,
+    survey_posterior,
 )
-from pipeline.mean.smoothing import Smoothed
-from pipeline.mean.spread import spread
+from pipeline.mean.noisy_moments import NoisyMoments, as_values, clip_moments, from_values
+from pipeline.mean.sensitivity import vector_diameter
 from pipeline.mean.sums import (
+    FACTOR,
     NORM,
     PER_UNIT,
+    PER_WEIGHT,
     PRODUCTS,
     Clipping,
     clipped_mean,
     clipped_sum,
     clipped_totals,
+    paired_mean,
+    second_moment,
     sizes,
+    weights,
 )
-from pipeline.mean.survey import surveyed
-from pipeline.mean.vector_mean import vector_diameter
+from pipeline.mean.tuning import OVERSHOOT_SD
 from pipeline.privacy import GDP
 from tests.sample_means import clip_of, drawn
 
@@ -208,8 +212,8 @@ def test_what_a_round_releases_says_how_much_clipping_cuts(
     x = records.placed @ prior.line
     low, high = (float(one) for one in np.quantile(x, [0.3, 0.9]))
     clip = clip_of(low, high, 0.3)
-    monkeypatch.setattr(rounds, "choose", lambda *_, **__: clip)
-    still, loud = (drawn(paired, GDP(mu), 3).told[0].observed for mu in (1e7, 1.0))
+    monkeypatch.setattr(rounds, "choose_clip", lambda *_, **__: clip)
+    still, loud = (drawn(paired, GDP(mu), 3).statistics[0].observed for mu in (1e7, 1.0))
     assert still.overshoots is not None
     assert loud.overshoots is not None
     assert loud.reach is not None
@@ -222,7 +226,7 @@ def test_what_a_round_releases_says_how_much_clipping_cuts(
     np.testing.assert_allclose(loud.reach[1:], np.maximum(reach / units, 1.0)[1:], rtol=1e-9)
     assert reach[0] / units[0] <= loud.reach[0] * (1.0 + 1e-9) < 4.0 * reach[0] / units[0]
     more = loud.limits - np.maximum(loud.overshoots, 0.0)
-    assert (more <= LIMIT * loud.sigma / math.sqrt(NORM) * loud.reach * (1.0 + 1e-9)).all()
+    assert (more <= OVERSHOOT_SD * loud.sigma / math.sqrt(NORM) * loud.reach * (1.0 + 1e-9)).all()
     away = (loud.overshoots - still.overshoots) / (loud.sigma / math.sqrt(NORM) * loud.reach)
     assert (np.abs(away) < 5.0).all()
     assert np.abs(away).max() > 0.01
@@ -300,7 +304,7 @@ def test_the_mean_is_the_same_with_it_and_without(name: str) -> None:
         one, other = drawn(paired, GDP(mu), seed), drawn(alone, GDP(mu), seed)
         assert np.array_equal(one.outputs, other.outputs)
         assert one.steps == other.steps
-        seen, plain = one.told[0].observed, other.told[0].observed
+        seen, plain = one.statistics[0].observed, other.statistics[0].observed
         assert np.array_equal(seen.vector, plain.vector)
         assert plain.moment is None
 
@@ -310,7 +314,7 @@ def test_the_noise_of_the_second_moment_is_what_is_said() -> None:
     paired, _, _, _ = sample("spd-log-euclidean")
     # with so much noise all choices are the prior's, the same in every draw
     release = drawn(paired, GDP(1e-6), 3, size=300)
-    seen = [told.observed for told in release.told]
+    seen = [told.observed for told in release.statistics]
     same = [one for one in seen if one.moment is not None]
     assert len(same) == 300
     found = np.stack([vecd(one.moment) for one in same if one.moment is not None])
@@ -329,7 +333,7 @@ def test_without_noise_it_says_mean_and_covariance_of_the_records(name: str) -> 
     """Where nothing is clipped: base, offset and moment give back the records' own, to 1e-4."""
     paired, _, _, _ = sample(name)
     release = drawn(paired, GDP(1e9), 0)
-    seen = release.told[0].observed
+    seen = release.statistics[0].observed
     assert seen.moment is not None
     places = release.space.log(seen.base, paired.records.placed)
     mean = places.mean(axis=0)
@@ -345,11 +349,11 @@ def test_without_noise_it_says_mean_and_covariance_of_the_records(name: str) -> 
 
 def test_a_whole_region_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all of it is covered there is no clip to take a second moment in."""
-    monkeypatch.setattr(rounds, "choose", lambda *_, **__: clip_of(0.0, 1.0, 1.0, whole=True))
+    monkeypatch.setattr(rounds, "choose_clip", lambda *_, **__: clip_of(0.0, 1.0, 1.0, whole=True))
     paired, alone, _, _ = sample("hyperbolic")
     release = drawn(paired, GDP(0.1), 0)
     assert np.array_equal(release.outputs, drawn(alone, GDP(0.1), 0).outputs)
-    seen, span = release.told[0].observed, paired.records.span
+    seen, span = release.statistics[0].observed, paired.records.span
     assert seen.moment is None
     np.testing.assert_allclose(seen.noise, (seen.sigma * span) ** 2 * np.eye(3))
     np.testing.assert_allclose(seen.offset, seen.vector * span)
@@ -366,7 +370,7 @@ def test_it_is_read_back_from_json(name: str) -> None:
     again = from_values(json.loads(json.dumps(as_values(seen))))
     space = chart_of(manifold)
     assert space.check(again.base).shape == space.point_shape
-    for field in set(Observed._fields) - {"moment"}:
+    for field in set(NoisyMoments._fields) - {"moment"}:
         np.testing.assert_array_equal(getattr(again, field), getattr(seen, field))
     assert again.moment is not None
     assert seen.moment is not None
@@ -391,7 +395,7 @@ def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
     shells = np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     line, far = rng.dirichlet(np.ones(len(ends) - 1)), rng.dirichlet(np.ones(len(shells) - 1))
     clip, none = clip_of(float(low), float(high), radius), np.zeros(len(off.edges) + 1 - off.far)
-    survey = surveyed(Smoothed(line, np.zeros((len(line),) * 2)), none, none, (along, off))
+    survey = survey_posterior(Smoothed(line, np.zeros((len(line),) * 2)), none, none, (along, off))
     doubled = 2.0 * far  # which need not sum to 1
     found = spread(survey, doubled, (along, off), clip, frame, 0.01, moved=False)
     many = 10**6
@@ -425,7 +429,7 @@ def test_the_mean_is_moved_by_what_is_clipped_above_less_what_is_below() -> None
     inside = int(np.searchsorted(along.edges, along.start))
     variances[0], variances[-1], variances[inside] = 0.02**2, 0.01**2, 0.03**2
     given_sum = np.diag(variances) - np.outer(variances, variances) / variances.sum()
-    survey = surveyed(Smoothed(line, given_sum), more, more, (along, off))
+    survey = survey_posterior(Smoothed(line, given_sum), more, more, (along, off))
     found, whole = (
         spread(survey, shells, (along, off), clip, frame, 0.01, moved=moved)
         for moved in (True, False)
@@ -436,10 +440,16 @@ def test_the_mean_is_moved_by_what_is_clipped_above_less_what_is_below() -> None
     assert found.shift == pytest.approx(0.3 * above - 0.1 * below)
     assert whole.shift == 0.0
     known = {"noises": (0.0, 0.0), "reach": np.ones(3), "sigma": 0.1}
-    seen = of_clip(9, np.zeros(15), np.zeros(15), clip, frame, spot=1.0, spread=found, **known)
-    middle, _ = rounds.observe(np.zeros(15), clip, frame, spot=1.0, shift=found.shift, sigma=0.1)
+    seen = clip_moments(
+        9, np.zeros(15), np.zeros(15), clip, frame, line_coordinate=1.0, spread=found, **known
+    )
+    middle, _ = rounds.observe(
+        np.zeros(15), clip, frame, line_coordinate=1.0, shift=found.shift, sigma=0.1
+    )
     np.testing.assert_allclose(seen.offset, middle, atol=1e-12)  # regions and mean agree
-    assert seen.offset @ frame.into[:, 0] == pytest.approx((low + high) / 2.0 - 1.0 + found.shift)
+    assert seen.offset @ frame.to_axes[:, 0] == pytest.approx(
+        (low + high) / 2.0 - 1.0 + found.shift
+    )
     assert seen.shift == found.shift
 
 
@@ -450,7 +460,9 @@ def test_what_the_shift_adds_is_the_variance_of_where_records_lie() -> None:
     rng, noise = np.random.default_rng(11), 0.01
     shares = rng.dirichlet(np.ones(len(along.edges) + 1))
     none = np.zeros(len(off.edges) + 1 - off.far)
-    survey = surveyed(Smoothed(shares, noise**2 * np.eye(len(shares))), none, none, (along, off))
+    survey = survey_posterior(
+        Smoothed(shares, noise**2 * np.eye(len(shares))), none, none, (along, off)
+    )
     clip, shells = clip_of(along.start - 4.0, along.start + 3.0, 1.0), np.ones(len(off.edges) + 1)
     found = spread(survey, shells, (along, off), clip, frame, noise, moved=True)
     first, _, _ = clipped_moments(along.ends, clip.low, clip.high)
@@ -459,9 +471,13 @@ def test_what_the_shift_adds_is_the_variance_of_where_records_lie() -> None:
     before, after = (shares @ x**2 - (shares @ x) ** 2 for x in (first, places))
     assert found.added == pytest.approx(after - before)
     known = {"noises": (0.0, 0.0), "reach": np.ones(3), "sigma": 0.1}
-    seen = of_clip(9, np.zeros(15), np.zeros(138), clip, frame, spot=1.0, spread=found, **known)
+    seen = clip_moments(
+        9, np.zeros(15), np.zeros(138), clip, frame, line_coordinate=1.0, spread=found, **known
+    )
     more = covariance(seen) - covariance(seen._replace(added=0.0))
-    np.testing.assert_allclose(more, found.added * np.outer(frame.into[:, 0], frame.into[:, 0]))
+    np.testing.assert_allclose(
+        more, found.added * np.outer(frame.to_axes[:, 0], frame.to_axes[:, 0])
+    )
 
 
 def test_weights_are_those_of_vecd() -> None:

@@ -24,8 +24,7 @@ from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.linalg import vecd
 from pipeline.mean import rounds
-from pipeline.mean.choice import choose
-from pipeline.mean.clipping import mean_units
+from pipeline.mean.clip import choose_clip, mean_units
 from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noised
 from pipeline.privacy import GDP, ZCDP, PureDP
 from pipeline.results import read_rows, summarise
@@ -381,11 +380,11 @@ def test_an_epoch_expects_the_radius_of_the_clip_before(monkeypatch: pytest.Monk
     chosen: list[float] = []
 
     def spy(*values: Any, **named: Any) -> Any:
-        clip = choose(*values, **named)
+        clip = choose_clip(*values, **named)
         chosen.append(clip.radius)
         return clip
 
-    monkeypatch.setattr(rounds, "choose", spy)
+    monkeypatch.setattr(rounds, "choose_clip", spy)
     of = stream(budget=GDP(200.0))
     history, _ = run(of, nights((60, 3, 700)), Recorded())
     assert history[0].opened
@@ -409,7 +408,9 @@ def test_without_noise_the_sums_are_those_of_all_nights() -> None:
     vector = sums[: SPACE.dim] / 2.0**40 / found.n
     seen = vector * mean_units(clip, of.frame)
     seen[0] += (clip.low + clip.high) / 2.0 - of.spot(epochs[-1].centre)
-    np.testing.assert_allclose(found.offset, epochs[-1].centre + seen @ of.frame.back, atol=1e-9)
+    np.testing.assert_allclose(
+        found.offset, epochs[-1].centre + seen @ of.frame.from_axes, atol=1e-9
+    )
     whole = latest_moments(of, history)
     assert whole is not None
     assert whole.n == found.n
@@ -508,7 +509,7 @@ def test_streams_are_joined_by_precision() -> None:
     history, _ = run(of, nights((4, 3, 5)), Recorded())
     found = cumulative_mean(of, history)
     assert found is not None
-    other = replace(found, offset=of.region.inside(found.offset + 0.1), n=3 * found.n)
+    other = replace(found, offset=of.feasible_set.inside(found.offset + 0.1), n=3 * found.n)
     exact = 1e-12 * np.eye(SPACE.dim)
     sure = [replace(part, covariance=exact) for part in (found, other)]
     together = join_streams(of, *sure)

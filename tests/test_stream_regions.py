@@ -13,7 +13,7 @@ from pipeline.errors import ConfigError
 from pipeline.figures import number
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import clipping_bound, covariance, mean_certainty, region
-from pipeline.mean.observed import pooled_clipping
+from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.mean.pooling import pool
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP

@@ -33,7 +33,7 @@ ENDS: tuple[Sequence[float], ...] = (
 """Logarithms of eigenvalues: the two ends that what is replaced moves between, and all others.
 
 Beyond most clips, but not far beyond: the vectors of records farther away are shortened, and so
-move a mean by less (``mean/second_moment.py``).
+move a mean by less (``mean/sums.py``).
 """
 DESCRIPTOR, SIDE = "oct5", 28
 """What the records are descriptors of."""

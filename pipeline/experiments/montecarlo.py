@@ -19,7 +19,7 @@ from pipeline.errors import DomainError, UndefinedError
 from pipeline.experiments.persons import ClassData, budget_of, records_of
 from pipeline.geometry import Manifold
 from pipeline.geometry.manifold import Embedded
-from pipeline.mean import Domain, Drawn, Prepared, Records, SinglePlan, admit, draw, prepare
+from pipeline.mean import Domain, MeanDraw, Prepared, Records, SinglePlan, admit, draw, prepare
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
@@ -136,7 +136,7 @@ def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -
 
 def draw_cell(
     prepared: Prepared, cell: Cell, setting: Setting, *, rng: np.random.Generator, most: int = 1
-) -> Drawn:
+) -> MeanDraw:
     """Draw every repetition of one cell in one call; `most` records are of one person."""
     budget = budget_of(setting.config.budget(cell.value, cell.series), most, cell.series.records)
     size = setting.repetitions(cell.series)
@@ -191,7 +191,7 @@ def distance_name(series: SeriesConfig, manifold: Manifold) -> str:
     return manifold.metric
 
 
-def measure(records: Records, drawn: Drawn, series: SeriesConfig) -> NDArray[np.float64]:
+def measure(records: Records, drawn: MeanDraw, series: SeriesConfig) -> NDArray[np.float64]:
     """Return how far the outputs lie from the true mean, as the series measures it.
 
     Outputs of embedded mechanisms leave the manifold: their distance is that of matrices or vectors

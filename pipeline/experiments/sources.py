@@ -22,7 +22,7 @@ from pipeline.experiments.pictures import draw_outlines
 from pipeline.experiments.shapes import outlines, template
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Ball, Domain
-from pipeline.mean.domain import center_of
+from pipeline.mean.public_model import center_of
 from pipeline.mechanisms.radial import directions
 
 

@@ -21,7 +21,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of, to_chart
 from pipeline.inference.released import Released, common_coordinates, in_coordinates, raw_covariance
-from pipeline.mean.observed import noise_edge
+from pipeline.mean.noisy_moments import noise_edge
 
 RIDGE = 0.3
 """Ridge, over the edge of the noise: on PneumoniaMNIST and BreastMNIST; see ours-classify."""

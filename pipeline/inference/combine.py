@@ -12,7 +12,7 @@ nearer than the u_i; their regions are as wide as of these, as that of one relea
 
 **Heterogeneity**:
 Cochran's Q = Σ (u_i − m)ᵀ(V_i + Σ/n_i)⁻¹(u_i − m), V_i = S_i + B_i
-with `Observed.lost`, m their mean by precision, is χ² with d·(k − 1) degrees of
+with `NoisyMoments.lost`, m their mean by precision, is χ² with d·(k − 1) degrees of
 freedom where the k hospitals are of one population; as V_i is on the safe side, Q is smaller. Where
 it is too large there is no common mean. Hospitals whose noise is too wide for a region (`NOISY`) do
 not enter Q, as what clipping did to them is not known: with fewer than two others nothing is found
@@ -45,7 +45,7 @@ from pipeline.inference.released import (
     common_coordinates,
     covariance,
 )
-from pipeline.mean.observed import pooled_clipping
+from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.mean.pooling import Part, pool
 
 

@@ -3,7 +3,7 @@
 **Region.** An ellipsoid around the released mean: {x : uᵀW⁻¹u ≤ q}, u = log(centre, x). The error
 is noise, whose covariance S is known exactly, and what clipping does to the mean. That is at most
 the mean length that clipping cuts off, which each round releases with its mean (overshoots, see
-``mean/second_moment.py``): `Observed.bounds` takes it `LIMIT` deviations of its noise larger than
+``mean/sums.py``): `NoisyMoments.bounds` takes it `OVERSHOOT_SD` deviations of its noise larger than
 it was released. For the mean of the very records of the release W = S, and q is the quantile of a
 noncentral χ²_d: the largest for any bias within the bounds. For the mean of the population that
 they were drawn from, each by itself, S + Σ̂/n takes the place of S, Σ̂ the estimated covariance of
@@ -30,8 +30,8 @@ it, at 0.6 of its length, for nothing.
 **Ellipsoid of a known noise and of a bias of which only a bound is known.** The error of a
 mean is b + x, x ~ N(0, V), in the units of the vectors, in which a vector is its place v₀ along
 the line and v₁ off it. Clipping moves the mean by at most the mean length that it cuts off
-(`Observed.bounds`): |b₀| ≤ l, of both ends the longer, and ‖b₁‖ ≤ r, whichever way the records lie
-that are clipped.
+(`NoisyMoments.bounds`): |b₀| ≤ l, of both ends the longer, and ‖b₁‖ ≤ r, whichever way the records
+lie that are clipped.
 
 **Law.** With g = u₀/√V₀₀ and h = uᵀV⁻¹u − g², the region is {u : ω·g² + h ≤ q}, ω = 1 if V alone
 shapes it. For u = b + x, g and h are independent, g² ~ χ'²₁(b₀²/V₀₀) and
@@ -90,8 +90,8 @@ from pipeline.inference.released import (
     point_at,
     read_released,
 )
-from pipeline.mean import Observed, step_costs
-from pipeline.mean.observed import from_upper, pooled_clipping, upper
+from pipeline.mean import NoisyMoments, step_costs
+from pipeline.mean.noisy_moments import from_upper, pooled_clipping, upper
 from pipeline.mean.pooling import pool
 from pipeline.stream import Night, StreamMechanism, StreamPlan
 from pipeline.stream.epochs import part_moments
@@ -163,7 +163,7 @@ def _nodes() -> tuple[FloatArray, FloatArray]:
 
 
 def ellipsoid(
-    observed: Observed, scatter: FloatArray | None, level: float
+    observed: NoisyMoments, scatter: FloatArray | None, level: float
 ) -> tuple[FloatArray, ErrorLaw]:
     """Return W and the law of uᵀW⁻¹u, u the error of the mean, at worst.
 
@@ -348,12 +348,12 @@ def _night_region(row: Mapping[str, Any], target: str, level: float) -> Confiden
     )
 
 
-def is_offered(observed: Observed) -> bool:
+def is_offered(observed: NoisyMoments) -> bool:
     """Return whether the rule for offering a region is met."""
     return not region_refusal(observed)
 
 
-def region_refusal(observed: Observed) -> str:
+def region_refusal(observed: NoisyMoments) -> str:
     """Return why no region is offered, in words; "" where one is."""
     if observed.moment is None and observed.sigma > NOISY:
         return "no second moment: the noise covers the whole region, n·μ is too small"
@@ -368,10 +368,10 @@ def region_refusal(observed: Observed) -> str:
     return ""
 
 
-def clipping_bound(observed: Observed) -> float:
+def clipping_bound(observed: NoisyMoments) -> float:
     """Return how far clipping may have moved a mean at most, in distance."""
     along, off = observed.bounds
-    return math.hypot(along * observed.length, off * observed.worth)
+    return math.hypot(along * observed.length, off * observed.unit_length)
 
 
 class StreamError(NamedTuple):
@@ -379,7 +379,7 @@ class StreamError(NamedTuple):
 
     Attributes
     ----------
-    seen : tuple of Observed
+    seen : tuple of NoisyMoments
         What each part says of its own units, the opening first.
     sample : array, shape (d, d)
         Covariance of the error, against the mean of these very units.
@@ -387,7 +387,7 @@ class StreamError(NamedTuple):
         What comes to it against that of the population.
     """
 
-    seen: tuple[Observed, ...]
+    seen: tuple[NoisyMoments, ...]
     sample: FloatArray
     units: FloatArray
 
@@ -395,7 +395,7 @@ class StreamError(NamedTuple):
 def stream_error(
     stream: StreamMechanism,
     past: EpochHistory,
-    bias: Callable[[Sequence[Observed], Sequence[float]], FloatArray],
+    bias: Callable[[Sequence[NoisyMoments], Sequence[float]], FloatArray],
 ) -> StreamError | None:
     """Return how the mean of all units so far errs; None where the nights do not say.
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, chart_of, from_chart
 from pipeline.inference.released import Released, chart_jacobian, raw_covariance, read_released
-from pipeline.mean import Observed
-from pipeline.mean.observed import noisy_covariance
-from pipeline.mean.second_moment import FACTOR
+from pipeline.mean import NoisyMoments
+from pipeline.mean.noisy_moments import noisy_covariance
+from pipeline.mean.sums import FACTOR
 
 DRAWS, QUANTILE, LEAN = 200, 0.95, 0.5
 """Draws of the noise, the share of them below its norm, and the largest bound that is trusted."""
@@ -74,7 +74,7 @@ def principal_geodesics(released: Released) -> PrincipalGeodesics:
     return PrincipalGeodesics(found.manifold, found.point, directions, values, trusted)
 
 
-def noise_norm(observed: Observed, axes: FloatArray) -> float:
+def noise_norm(observed: NoisyMoments, axes: FloatArray) -> float:
     """Return the spectral norm that the noise of the covariance seldom exceeds, along `axes`.
 
     It is that of M and of v: E − v·εᵀ − ε·vᵀ − (ε·εᵀ − σ²·Id), drawn with a generator of a fixed

@@ -15,8 +15,8 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of
 from pipeline.geometry.covariances import covariances_of
-from pipeline.mean import Observed, Release
-from pipeline.mean.observed import from_values, noise_edge, noisy_covariance
+from pipeline.mean import NoisyMoments, Release
+from pipeline.mean.noisy_moments import from_values, noise_edge, noisy_covariance
 
 Released: TypeAlias = Release | Mapping[str, Any]
 """What `private_mean` returned first, or an entry of ``classes`` of a release's document; a region
@@ -31,7 +31,7 @@ class ReleasedClass(NamedTuple):
     manifold : Manifold
     point : array, shape (*space.point_shape)
         The private mean, as it was released.
-    observed : Observed
+    observed : NoisyMoments
         The same before it was shrunk, seen from a base in `space`.
     belief : array, shape (d, d)
         Covariance of the error of `point`, as the shrinkage predicts it.
@@ -39,7 +39,7 @@ class ReleasedClass(NamedTuple):
 
     manifold: Manifold
     point: NDArray[np.float64]
-    observed: Observed
+    observed: NoisyMoments
     belief: FloatArray
 
     @property
@@ -59,7 +59,7 @@ def read_released(released: Released) -> ReleasedClass:
     if isinstance(released, Release):
         if released.observed is None:
             raise ConfigError(_WITHOUT)
-        told = released.told[0]
+        told = released.statistics[0]
         return ReleasedClass(released.manifold, released.outputs[0], released.observed, told.belief)
     if not released.get("observed"):
         raise ConfigError(_WITHOUT)
@@ -173,18 +173,18 @@ def _class_coordinates(one: ReleasedClass, space: Manifold, base: Point) -> Clas
     return ClassCoordinates(one, space.log(base, one.point), unshrunk, own)
 
 
-def raw_covariance(observed: Observed) -> FloatArray:
+def raw_covariance(observed: NoisyMoments) -> FloatArray:
     """Return the covariance nearest to A, in coordinates at the base, (d, d)."""
     return in_coordinates(_nearest_semidefinite(noisy_covariance(observed)), observed)
 
 
-def covariance(observed: Observed) -> FloatArray:
+def covariance(observed: NoisyMoments) -> FloatArray:
     """Return the covariance of single records, in coordinates at the base, (d, d).
 
     With T what the histograms say, one variance along the line and one off it, and (w, u) the
     eigenpairs of A − T, it is T + Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ, made definite: what noise alone
     could be is taken for noise, and the rest is rid of what noise has added to it. It is that of
-    clipped records; along the line what moving their mean adds comes to it (`Observed.added`).
+    clipped records; along the line what moving their mean adds comes to it (`NoisyMoments.added`).
     """
     rough = np.full(len(observed.vector), observed.variance_rest)
     rough[: observed.lines] = observed.variance_line
@@ -195,7 +195,7 @@ def covariance(observed: Observed) -> FloatArray:
     return np.asarray(clipped + observed.added * observed.line)
 
 
-def in_coordinates(matrix: FloatArray, observed: Observed) -> FloatArray:
+def in_coordinates(matrix: FloatArray, observed: NoisyMoments) -> FloatArray:
     """Return a matrix in units of the vectors in coordinates at the base."""
     return np.asarray(observed.axes.T @ matrix @ observed.axes)
 

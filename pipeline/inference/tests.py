@@ -10,8 +10,8 @@ twice (Bonferroni). It holds for releases of different people.
 same, and only what it does to one and not to the other moves δ. Of two balls around one centre the
 narrower cuts off more: by the mean length between them, which is at most what the narrower cuts off
 in all, and at most the share that it cuts times the gap. Both are taken as large as their noise may
-hide (`LIMIT`). Of two intervals the same holds at either end, and what vectors are shortened by
-counts by as much as it differs; what the means were moved by along the line, to make it good, is
+hide (`OVERSHOOT_SD`). Of two intervals the same holds at either end, and what vectors are shortened
+by counts by as much as it differs; what the means were moved by along the line, to make it good, is
 known, and subtracted. If the centres lie Δ apart, off the line, the
 share p that is clipped goes along by no more than p·‖Δ‖, were all of it cut in the direction of Δ;
 as Δ is noise, of m directions in one, p·‖Δ‖/√m counts. B has the squares of these bounds, those off
@@ -53,8 +53,8 @@ from pipeline.inference.released import (
     covariance,
     read_released,
 )
-from pipeline.mean import Observed
-from pipeline.mean.observed import LIMIT
+from pipeline.mean import NoisyMoments
+from pipeline.mean.tuning import OVERSHOOT_SD
 from pipeline.stream import Night, StreamMechanism, covariance_of, window_between
 from pipeline.stream.epochs import epoch_moments
 from pipeline.stream.history import EpochHistory
@@ -190,10 +190,10 @@ def _clipping(manifold: Manifold, one: ClassCoordinates, other: ClassCoordinates
     moved = chart_of(manifold).log(first.base, second.base)
     moved = moved - moved @ first.line
     share = max(first.clipped, second.clipped) / math.sqrt(manifold.dim - first.lines)
-    narrow, wide = sorted((first, second), key=lambda seen: seen.worth)
-    gap = (wide.worth - narrow.worth) / 2.0
+    narrow, wide = sorted((first, second), key=lambda seen: seen.unit_length)
+    gap = (wide.unit_length - narrow.unit_length) / 2.0
     rest = _between_clips(narrow, 0, gap) + share * float(np.linalg.norm(moved))
-    rest += abs(first.shortened * first.worth - second.shortened * second.worth)
+    rest += abs(first.shortened * first.unit_length - second.shortened * second.unit_length)
     along = 0.0
     if first.lines:
         ends = first.interval - second.interval
@@ -208,16 +208,16 @@ def _clipping(manifold: Manifold, one: ClassCoordinates, other: ClassCoordinates
         known = second.shift - first.shift
         along = max(abs(known + x + y) for x in (0.0, float(below)) for y in (0.0, float(above)))
         along += abs(first.shortened * first.length - second.shortened * second.length)
-    return one.there(first.as_covariance(along / first.length, rest / first.worth))
+    return one.there(first.as_covariance(along / first.length, rest / first.unit_length))
 
 
-def _between_clips(narrow: Observed, place: int, gap: float) -> float:
+def _between_clips(narrow: NoisyMoments, place: int, gap: float) -> float:
     """Return the mean length, in distance, that a clip cuts off up to a wider one, at most."""
     share, noise = (
         (narrow.cut, narrow.cut_noise) if place else (narrow.clipped, narrow.clipped_noise)
     )
-    whole = float(narrow.limits[place]) * (narrow.length if place else narrow.worth)
-    return min(whole, min(share + LIMIT * noise, 1.0) * gap)
+    whole = float(narrow.limits[place]) * (narrow.length if place else narrow.unit_length)
+    return min(whole, min(share + OVERSHOOT_SD * noise, 1.0) * gap)
 
 
 class WindowTest(NamedTuple):
@@ -272,7 +272,7 @@ def window_test(
     whole = late.covariance + early.covariance - both - both.T
     whole = whole + covariance(seen) * (1.0 / late.n + 1.0 / early.n)
     delta = late.offset - early.offset
-    _, p = _two_tests(delta, whole, stream.frame.back[0] if stream.frame.lines else None)
+    _, p = _two_tests(delta, whole, stream.frame.from_axes[0] if stream.frame.lines else None)
     return WindowTest(last, since, *sizes, p)
 
 

@@ -37,8 +37,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, Point
-from pipeline.mean.parts import Parts
-from pipeline.mean.sums import Clipping, Sized, clipped_mean, sizes
+from pipeline.mean.sums import Clipping, Parts, Sized, clipped_mean, sizes
 
 TOLERANCE = 1e-7
 """τ: the norm of the gradient at which steps end."""

@@ -8,23 +8,20 @@ with hardened noise.
 """
 
 import math
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of, find_manifold
-from pipeline.mean.domain import Domain
-from pipeline.mean.parts import Chunks, parts_of
 from pipeline.mean.plan import AdaptivePlan, Plan, SinglePlan, choose_plan
-from pipeline.mean.records import Records, admit
-from pipeline.mean.release import NonPrivate, Release
+from pipeline.mean.public_model import Domain
+from pipeline.mean.records import Records, SurveyedRecords, admit, survey_records
+from pipeline.mean.release import MeanDraw, NonPrivate, Release
 from pipeline.mean.rounds import draw_rounds
 from pipeline.mean.single import Footpoints, draw_single, footpoints
-from pipeline.mean.view import View, default_shares, view
+from pipeline.mean.sums import Batches, parts_of
 from pipeline.mechanisms.noise import FloatNoise, Noise
 from pipeline.privacy import Budget
 
@@ -36,31 +33,16 @@ class Prepared(NamedTuple):
     ----------
     records : Records
     plan : Plan
-    around : Footpoints or None
+    footpoints : Footpoints or None
         Single plans with a private footpoint.
-    view : View or None
+    survey : SurveyedRecords or None
         Adaptive plans.
     """
 
     records: Records
     plan: Plan
-    around: Footpoints | None
-    view: View | None
-
-
-class Drawn(NamedTuple):
-    """A release, and what was computed beside it.
-
-    Attributes
-    ----------
-    release : Release
-        What may leave.
-    distance : array, shape (size,), or None
-        What may not: distances of the outputs to the mean where the points cannot tell.
-    """
-
-    release: Release
-    distance: FloatArray | None
+    footpoints: Footpoints | None
+    survey: SurveyedRecords | None
 
 
 def prepare(
@@ -76,14 +58,14 @@ def prepare(
         Chooses the subsamples of a footpoint; None where the plan has none.
     """
     if isinstance(plan, AdaptivePlan):
-        return Prepared(records, plan, None, view(records))
+        return Prepared(records, plan, None, survey_records(records))
     if plan.footpoint != "origin" and rng is None:
         raise ConfigError("a private footpoint is drawn with NumPy's noise; give a generator")
-    around = None if rng is None else footpoints(records, plan, size=size, rng=rng)
-    return Prepared(records, plan, around, None)
+    private = None if rng is None else footpoints(records, plan, size=size, rng=rng)
+    return Prepared(records, plan, private, None)
 
 
-def draw(prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1) -> Drawn:
+def draw(prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1) -> MeanDraw:
     """Draw `size` private means, each of which alone costs `budget`.
 
     Parameters
@@ -108,33 +90,15 @@ def draw(prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1) -> 
         raise ConfigError(f"size must be at least 1, found {size}; ask for one draw or more")
     records, plan = prepared.records, prepared.plan
     if isinstance(plan, SinglePlan):
-        return Drawn(
-            *draw_single(records, budget, plan, noise=noise, size=size, around=prepared.around)
+        return draw_single(
+            records, budget, plan, noise=noise, size=size, footpoints=prepared.footpoints
         )
-    started = time.perf_counter()
-    seen = prepared.view or view(records)
-    shares = plan.shares or default_shares(records.prior)
-    drawn = draw_rounds(
-        seen, budget, shares, moment=plan.moment, reshape=plan.reshape, noise=noise, size=size
-    )
-    release = Release(
-        outputs=drawn.points,
-        manifold=records.manifold,
-        space=records.space,
-        budget=budget,
-        steps=drawn.steps,
-        rhos=drawn.rhos,
-        expected_error=None,
-        predicted_error=drawn.predicted,
-        acceptance=1.0,
-        seconds=(time.perf_counter() - started) / size,
-        told=drawn.told,
-    )
-    return Drawn(release, None)
+    survey = prepared.survey or survey_records(records)
+    return MeanDraw(draw_rounds(survey, budget, plan, noise=noise, size=size), None)
 
 
 def mean(
-    points: NDArray[Any] | Chunks,
+    points: NDArray[Any] | Batches,
     budget: Budget,
     *,
     domain: Domain,
@@ -174,7 +138,7 @@ def mean(
 
 
 def private_mean(
-    points: NDArray[Any] | Chunks,
+    points: NDArray[Any] | Batches,
     budget: Budget,
     *,
     domain: Domain,
@@ -216,9 +180,9 @@ def private_mean(
     return release, NonPrivate(point, true.gradient_norm, error, records.n)
 
 
-def _space(manifold: Manifold | str, points: NDArray[Any] | Chunks) -> Manifold:
+def _space(manifold: Manifold | str, points: NDArray[Any] | Batches) -> Manifold:
     """Return the manifold that is meant; of a name, that of the first chunk's shape."""
     if not isinstance(manifold, str):
         return manifold
-    first = next(iter(points), np.empty(0)) if isinstance(points, Chunks) else points
+    first = next(iter(points), np.empty(0)) if isinstance(points, Batches) else points
     return find_manifold(manifold, first)

@@ -171,10 +171,10 @@ def _adaptive(shares: tuple[float, ...] | None, moment: bool = True) -> Adaptive
     return AdaptivePlan(None if shares is None else read_shares(shares), moment)
 
 
-RELEASED: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {"auto": _adaptive}
+RELEASE_PLANS: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {"auto": _adaptive}
 """Plans of several steps, made from the shares of their budget: by what a release names as its
 mechanism."""
-FOOTPOINTS: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {
+SERIES_PLANS: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {
     "adaptive": partial(_adaptive, moment=False),
 }
 """The same by what a series names as its footpoint: only the error of its means is kept."""
@@ -212,7 +212,7 @@ def shared_plan(
     ConfigError
         When shares are given to another footpoint, or the mechanism is not the exact Gaussian one.
     """
-    if footpoint not in FOOTPOINTS:
+    if footpoint not in SERIES_PLANS:
         if shares is not None:
             raise ConfigError(
                 f"shares divide an adaptive budget, found footpoint {footpoint}; "
@@ -224,7 +224,7 @@ def shared_plan(
             f"an adaptive footpoint needs mechanism ewg, drawn exactly, found {mechanism} "
             f"({sampler}); its guarantee composes Gaussian steps"
         )
-    return FOOTPOINTS[footpoint](shares)
+    return SERIES_PLANS[footpoint](shares)
 
 
 def release_plan(
@@ -239,9 +239,9 @@ def release_plan(
     ConfigError
         When shares are given to a plan that has none.
     """
-    if mechanism in RELEASED:
-        return RELEASED[mechanism](shares)
+    if mechanism in RELEASE_PLANS:
+        return RELEASE_PLANS[mechanism](shares)
     if shares is not None:
-        several = " or ".join(f'"{name}"' for name in RELEASED)
+        several = " or ".join(f'"{name}"' for name in RELEASE_PLANS)
         raise ConfigError(f"shares need mechanism = {several}, found {mechanism!r}")
     return SinglePlan(mechanism, statistic="barycentre", projected=hardened)

@@ -1,4 +1,12 @@
-"""Means of several parts put together by precision.
+"""Putting a noisy observation together with what was known before it.
+
+The observation u = θ + N(0, S) of the offset θ of the mean from the present centre meets the belief
+θ ~ N(0, τP), with P known and τ ≥ 1 found from u itself: the least τ for which u is no larger than
+expected, u'(τP + S)⁻¹u ≤ d. So a belief that was too sure is widened until it agrees with the data,
+as in the empirical Bayes form of the James-Stein estimator: an observation far beyond its noise is
+kept as it is, one that drowns in it hardly moves the centre. Post-processing throughout.
+
+Means of several parts put together by precision.
 
 Post-processing of released values. A stream puts its opening and its epochs together so, and
 `pipeline.inference` the releases of several hospitals.
@@ -8,8 +16,43 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from pipeline.arrays import FloatArray
+from pipeline.mean import tuning
+
+
+def posterior_update(
+    observed: FloatArray, noise: FloatArray, belief: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return E(θ | u) and Cov(θ | u).
+
+    Parameters
+    ----------
+    observed : array, shape (d,)
+        u.
+    noise, belief : array, shape (d, d)
+        S, positive definite, and P.
+    """
+    root = np.linalg.cholesky(noise)
+    inverse = np.linalg.inv(root)
+    values, vectors = np.linalg.eigh(inverse @ belief @ inverse.T)
+    ratio, seen = np.maximum(values, 0.0), vectors.T @ (inverse @ observed)
+    d = len(observed)
+
+    def surplus(log_tau: float) -> float:
+        return float(np.sum(seen**2 / (1.0 + np.exp(log_tau) * ratio))) - d
+
+    if surplus(0.0) > 0.0:
+        end = (
+            brentq(surplus, 0.0, tuning.LARGEST_LOG_SCALE, xtol=1e-6)
+            if surplus(tuning.LARGEST_LOG_SCALE) < 0.0
+            else tuning.LARGEST_LOG_SCALE
+        )
+        ratio = np.exp(end) * ratio
+    gain = ratio / (1.0 + ratio)
+    axes = root @ vectors
+    return np.asarray(axes @ (gain * seen)), np.asarray((axes * gain) @ axes.T)
 
 
 class Part(NamedTuple):

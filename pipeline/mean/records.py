@@ -1,6 +1,6 @@
 """The door: the records of one class, checked and put into their public region.
 
-Records come in one array or in chunks (`Chunks`), which are read, checked and put into the region
+Records come in one array or in chunks (`Batches`), which are read, checked and put into the region
 again in every pass: an adaptive mean, and a single one around the barycentre, hold one chunk at a
 time, and give the same bits for any chunks and any order. What looks at all records at once refuses
 chunks: K-norm gradients, footpoints from a subsample, outlines that are not aligned. Everything
@@ -28,13 +28,25 @@ least eigenvalue that is possible, ℓ the largest, u = 2⁻⁵³, k the order o
   (``barycentre.py``).
 
 What is left to fail follows from settings, n and released values, alike for neighbours.
+
+The records as the adaptive rounds see them: in the axes of the prior, counted in public bins.
+
+Nothing in here is private or may leave.
+
+One record a person: the mean of the images that a person has in a class.
+
+A person's record is a function of that person's images alone, rounding included, so that however
+many images there are, replacing all of them replaces one record.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import (
     FrechetMean,
@@ -42,12 +54,26 @@ from pipeline.geometry import (
     Point,
     frechet_mean,
     frechet_mean_of_parts,
+    to_chart,
 )
+from pipeline.mean.axes import Frame, build_frame, line_coordinate, to_frame
 from pipeline.mean.barycentre import Barycentre, barycentre
-from pipeline.mean.domain import Domain, center_of, check_domain
-from pipeline.mean.ground import centre_of, prior_of, region_of, space_of
-from pipeline.mean.parts import Chunks, Parts, parts_of
-from pipeline.mean.sums import UNIT, Clipping, clipped_mean, sizes
+from pipeline.mean.histogram import (
+    LineBins,
+    ShellBins,
+    histogram_bins,
+    survey_counts,
+)
+from pipeline.mean.public_model import (
+    Domain,
+    center_of,
+    centre_of,
+    check_domain,
+    feasible_set_of,
+    prior_of,
+    space_of,
+)
+from pipeline.mean.sums import UNIT, Batches, Clipping, Parts, Sized, clipped_mean, parts_of, sizes
 
 MEAN_TOLERANCE = 1e-9
 """Certificate τ of the Fréchet mean: the least gradient norm asked of `frechet_mean`."""
@@ -101,7 +127,7 @@ class Records:
         return self.parts.held
 
     space = cached_property(space_of)
-    region = cached_property(region_of)
+    feasible_set = cached_property(feasible_set_of)
     prior = cached_property(prior_of)
     centre = cached_property(centre_of)
 
@@ -128,8 +154,8 @@ class Records:
             self.n,
             self.space,
             centre=self.centre,
-            diameter=self.region.diameter,
-            condition=self.region.condition,
+            diameter=self.feasible_set.diameter,
+            condition=self.feasible_set.condition,
         )
 
     def _flat_mean(self) -> Barycentre:
@@ -139,7 +165,7 @@ class Records:
         round the result by at most 2uD + u‖c‖, looking at it from 0 or from a point of the region
         by uD.
         """
-        wide = self.region.diameter
+        wide = self.feasible_set.diameter
         to = Clipping(self.centre, np.full(self.space.dim, wide), 0, 0.0, 0.0, 0.0, wide)
         sized = self.parts.map(lambda part: (part, sizes(part, self.centre, 0)))
         point = self.centre + wide * clipped_mean(sized, self.n, to)
@@ -155,7 +181,7 @@ class Records:
         sets. The region holds the records as they were computed, so what came before needs no
         margin.
         """
-        return self.region.diameter + 2.0 * self.n * self.barycentre.rounding
+        return self.feasible_set.diameter + 2.0 * self.n * self.barycentre.rounding
 
     def check_rounding(self) -> None:
         """Raise `PrivacyError` unless the rounding of their barycentre has a bound.
@@ -185,7 +211,7 @@ class Records:
         return f"Records(n={self.n}, manifold={self.manifold.name!r})"
 
 
-def admit(points: Point | Chunks, *, domain: Domain, manifold: Manifold) -> Records:
+def admit(points: Point | Batches, *, domain: Domain, manifold: Manifold) -> Records:
     """Return the records of one class, each inside the domain's region.
 
     Parameters
@@ -209,7 +235,7 @@ def admit(points: Point | Chunks, *, domain: Domain, manifold: Manifold) -> Reco
         raise DomainError(
             f"a mean needs one record or more, found {given.n}; leave out empty classes"
         )
-    space, inside = given.space, given.region.inside
+    space, inside = given.space, given.feasible_set.inside
 
     def place(part: Point) -> Point:
         if space is not manifold and part.shape[1:] == space.point_shape:
@@ -229,3 +255,120 @@ def _checked(points: Point, manifold: Manifold) -> Point:
     if not np.isfinite(points).all():
         raise DomainError("records must be finite, found NaN or infinity; check the images")
     return points
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SurveyedRecords:
+    """What all repetitions, and all budgets, of an adaptive mean share.
+
+    Attributes
+    ----------
+    records : Records
+        Who is seen.
+    frame : Frame
+        The axes that the prior expects.
+    bins : (LineBins or None, ShellBins)
+        The histograms.
+    parts : Parts
+        The records in the axes, from the prior's centre; along the line from the origin.
+    counts : array
+        The survey, before noise.
+    """
+
+    records: Records
+    frame: Frame
+    bins: tuple[LineBins | None, ShellBins]
+    parts: Parts[FloatArray]
+    counts: NDArray[np.int64]
+
+    def around(self, point: Point, frame: Frame) -> tuple[Parts[Sized], FloatArray]:
+        """Return the records in some axes with ‖z − c‖, and c, where `point` is in the axes."""
+        records = self.records
+        if records.space.flat and frame is self.frame:
+            parts, centre = self.parts, (point - records.centre) @ frame.to_axes
+        else:
+            parts = records.parts.map(partial(to_frame, records.space, frame, point))
+            centre = np.zeros(records.space.dim)
+        return parts.map(lambda part: (part, sizes(part, centre, frame.lines))), centre
+
+    def steady(self, point: Point) -> NDArray[np.bool_]:
+        """Tell which far shells of the survey, around the prior's centre, hold around a point."""
+        moved = self.records.space.log(self.records.centre, point) @ self.frame.to_axes
+        return self.bins[1].steady(float(np.linalg.norm(moved[self.frame.lines :])))
+
+
+def survey_records(records: Records) -> SurveyedRecords:
+    """Return the records in the axes of their prior.
+
+    Raises
+    ------
+    PrivacyError
+        When the manifold is not a Hadamard manifold.
+    """
+    space, prior = records.space, records.prior
+    if not space.hadamard:
+        raise PrivacyError(
+            f"the adaptive mean is private on Hadamard manifolds, found {space.name}, which has "
+            "positive curvature; use a mechanism made for it"
+        )
+    records.check_rounding()  # the whole region may be covered
+    frame = build_frame(prior.line, prior.shape)
+    line, shells = histogram_bins(
+        space, prior, frame, records.centre, records.feasible_set.diameter
+    )
+    start = line_coordinate(space, frame, records.centre)
+    parts = records.parts.map(partial(to_frame, space, frame, records.centre))
+    counts = [survey_counts(part, start, frame, line, shells) for part in parts]
+    return SurveyedRecords(records, frame, (line, shells), parts, np.sum(counts, axis=0))
+
+
+def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> Point:
+    """Return one point a person, in the order in which they come.
+
+    On a flat manifold it is the mean of the images' coordinates, a point of the chart, (persons,
+    d): as a matrix it might be none that doubles hold (``records.py``). On another Hadamard
+    manifold it is their inductive mean in the given order, (persons, *point_shape), S_1 = x_1 and
+    S_t on the geodesic from S_{t−1} to x_t at 1/t of the way. Both lie in every convex set that
+    holds the images (Sturm 2003, for the latter). Whoever has one image is that image, to the last
+    bit.
+
+    Parameters
+    ----------
+    points : array, shape (n, *point_shape)
+        The images' points; those of a person one after another.
+    persons : array, shape (n,)
+        Whose each is.
+    manifold : Manifold
+
+    Raises
+    ------
+    DomainError
+        When somebody else's images come between those of a person, who would count twice; or a
+        person has several images on a manifold of positive curvature.
+
+    References
+    ----------
+    Sturm, "Probability measures on metric spaces of nonpositive curvature" (2003), section 4.
+    """
+    begins = np.flatnonzero(np.concatenate([[True], persons[1:] != persons[:-1]]))
+    if len(np.unique(persons[begins])) < len(begins):
+        raise DomainError(
+            "all images of a person must come one after another, found some between those of "
+            "another; sort points and persons by person"
+        )
+    counts = np.diff([*begins, len(points)])
+    if manifold.flat:
+        return np.add.reduceat(to_chart(manifold, points), begins, axis=0) / counts[:, np.newaxis]
+    found = np.array(points[begins])
+    if not (counts > 1).any():
+        return found
+    if not manifold.hadamard:
+        raise DomainError(
+            f"a person with several images has no record on {manifold.name}: no mean there is sure "
+            "to stay in the region; choose a manifold without positive curvature"
+        )
+    for step in range(2, int(counts.max()) + 1):
+        more = np.flatnonzero(counts >= step)
+        towards = manifold.log(found[more], points[begins[more] + step - 1])
+        found[more] = manifold.exp(found[more], towards / step)
+    return found

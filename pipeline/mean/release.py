@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
-from pipeline.mean.observed import Observed
+from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.privacy import Budget
 
 
@@ -20,7 +20,7 @@ class Step(NamedTuple):
     sigma: float
 
 
-class Told(NamedTuple):
+class ReleasedStatistics(NamedTuple):
     """What an adaptive mean released on its way: noised, or a function of what is.
 
     Attributes
@@ -30,14 +30,14 @@ class Told(NamedTuple):
         of √2·σ of their step.
     belief : array, shape (d, d)
         Covariance of the error of the mean, as it is predicted.
-    observed : Observed
+    observed : NoisyMoments
         The last round's mean before it was shrunk, and the second moment.
     """
 
     survey: FloatArray
     shells: FloatArray
     belief: FloatArray
-    observed: Observed
+    observed: NoisyMoments
 
 
 class Release(NamedTuple):
@@ -64,7 +64,7 @@ class Release(NamedTuple):
         Share of proposals the sampler kept.
     seconds : float
         Wall time of one draw, calibration included.
-    told : tuple of Told
+    statistics : tuple of ReleasedStatistics
         One for each draw of an adaptive plan; empty for a single one.
     """
 
@@ -78,7 +78,7 @@ class Release(NamedTuple):
     predicted_error: FloatArray | None
     acceptance: float
     seconds: float
-    told: tuple[Told, ...] = ()
+    statistics: tuple[ReleasedStatistics, ...] = ()
 
     @property
     def points(self) -> NDArray[Any]:
@@ -103,9 +103,9 @@ class Release(NamedTuple):
         return self.space.log(self.space.origin, self.outputs[0])
 
     @property
-    def observed(self) -> Observed | None:
+    def observed(self) -> NoisyMoments | None:
         """What the last round of the first mean saw, its base a point of `space`."""
-        return self.told[0].observed if self.told else None
+        return self.statistics[0].observed if self.statistics else None
 
     @property
     def sensitivity(self) -> float:
@@ -143,3 +143,18 @@ class NonPrivate(NamedTuple):
     def __repr__(self) -> str:
         """Show no value."""
         return f"NonPrivate(n={self.n}, …)"
+
+
+class MeanDraw(NamedTuple):
+    """A release, and what was computed beside it.
+
+    Attributes
+    ----------
+    release : Release
+        What may leave.
+    distance : array, shape (size,), or None
+        What may not: distances of the outputs to the mean where the points cannot tell.
+    """
+
+    release: Release
+    distance: FloatArray | None

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold, Point, frechet_mean
-from pipeline.mean.domain import center_of
 from pipeline.mean.plan import SinglePlan
+from pipeline.mean.public_model import center_of, feasible_set
 from pipeline.mean.records import MEAN_TOLERANCE, Records
-from pipeline.mean.region import region
-from pipeline.mean.release import Release, Step
+from pipeline.mean.release import MeanDraw, Release, Step
 from pipeline.mean.sensitivity import frechet_sensitivity, sensitivity
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Family, Mechanism
 from pipeline.mechanisms.noise import Noise
@@ -55,13 +54,6 @@ class Calibrated(NamedTuple):
     def __repr__(self) -> str:
         """Show no value of the records."""
         return f"Calibrated({self.mechanism!r}, …)"
-
-
-class SingleDraw(NamedTuple):
-    """A release, and its distances to the mean where the points cannot tell (not private)."""
-
-    release: Release
-    distance: FloatArray | None
 
 
 def footpoints(
@@ -111,8 +103,8 @@ def draw_single(
     *,
     noise: Noise,
     size: int,
-    around: Footpoints | None,
-) -> SingleDraw:
+    footpoints: Footpoints | None,
+) -> MeanDraw:
     """Draw `size` private means, each of which alone costs `budget`.
 
     **Privacy.** Replace-one adjacency, n public. A private footpoint and the mean are two releases
@@ -126,9 +118,9 @@ def draw_single(
     """
     started = time.perf_counter()
     rest, base, steps = budget, None, list[Step]()
-    if around is not None:
+    if footpoints is not None:
         share, rest = split(budget, (plan.footpoint_share, 1 - plan.footpoint_share))
-        base, step = _draw_footpoint(records, share, plan, around, noise, size)
+        base, step = _draw_footpoint(records, share, plan, footpoints, noise, size)
         steps.append(step)
     mechanism, space, statistic, pole = calibrate(records, rest, plan)
     family, base = MECHANISMS[plan.mechanism], pole if base is None else base
@@ -141,7 +133,7 @@ def draw_single(
     steps.append(Step("mean", rest, mechanism.sensitivity / plan.scale, sigma))
     outputs = drawn.points
     if plan.projected:
-        outputs = region(records.domain, space).inside(outputs)
+        outputs = feasible_set(records.domain, space).inside(outputs)
     distance = drawn.nonprivate_distance
     if space is not records.manifold and family.statistic == "mean":
         distance = space.dist(statistic, outputs)
@@ -157,7 +149,7 @@ def draw_single(
         acceptance=drawn.diagnostics.acceptance,
         seconds=(time.perf_counter() - started) / size,
     )
-    return SingleDraw(release, distance)
+    return MeanDraw(release, distance)
 
 
 def _statistic(records: Records, plan: SinglePlan, family: Family) -> tuple[Manifold, Point]:
@@ -193,7 +185,7 @@ def _draw_footpoint(
     records: Records,
     share: Budget,
     plan: SinglePlan,
-    around: Footpoints,
+    footpoints: Footpoints,
     noise: Noise,
     size: int,
 ) -> tuple[Point, Step]:
@@ -202,9 +194,9 @@ def _draw_footpoint(
         raise PrivacyError("a hardened release has a public footpoint; set footpoint = 'origin'")
     family = MECHANISMS[plan.footpoint_mechanism]
     rule = SinglePlan(plan.footpoint_mechanism, sensitivity=plan.sensitivity)
-    bound = frechet_sensitivity(records.domain, around.n, rule, family, records.manifold)
+    bound = frechet_sensitivity(records.domain, footpoints.n, rule, family, records.manifold)
     mechanism = family.calibrate(share, sensitivity=bound, manifold=records.space)
-    drawn = mechanism.sample(around.means, size=size, rng=noise.rng)
+    drawn = mechanism.sample(footpoints.means, size=size, rng=noise.rng)
     return drawn.points, Step("footpoint", share, bound, mechanism.sigma)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeline.geometry import Manifold
 from pipeline.mean import AdaptivePlan
-from pipeline.mean.view import default_shares
+from pipeline.mean.rounds import default_shares
 from pipeline.planning.curves import Curve, Ends, curve_of
 from pipeline.stream import StreamMechanism, StreamPlan, coefficients
 from pipeline.stream.plan import SERIES_SHARES

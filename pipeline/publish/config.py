@@ -17,7 +17,7 @@ from pipeline.geometry.covariances import covariances_of
 from pipeline.inference import check_opening
 from pipeline.ledger import clean_name, clean_run_key
 from pipeline.mean import Plan, release_plan
-from pipeline.mean.plan import RELEASED
+from pipeline.mean.plan import RELEASE_PLANS
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.mechanisms.noise import NOISES, Noise
 from pipeline.privacy import (
@@ -181,7 +181,7 @@ class ReleaseConfig(Record):
         spd = [name for name, kind in MANIFOLDS.items() if covariances_of(kind)]
         require_known("manifold", self.manifold, spd, "the README lists them")
         way = "`covdp mechanisms` lists them"
-        require_known("mechanism", self.mechanism, [*RELEASED, *MECHANISMS], way)
+        require_known("mechanism", self.mechanism, [*RELEASE_PLANS, *MECHANISMS], way)
         for name in self.plan.mechanisms:
             _check_mechanism(self, name)
         if self.stream is not None:
@@ -191,7 +191,7 @@ class ReleaseConfig(Record):
 
 def _check_stream(config: ReleaseConfig, stream: StreamConfig) -> None:
     """Refuse what no stream can be told."""
-    if config.mechanism not in RELEASED or config.shares is not None:
+    if config.mechanism not in RELEASE_PLANS or config.shares is not None:
         raise ConfigError(
             "a stream has a plan of its own, whose shares are fixed; leave mechanism and shares "
             "out, or leave [stream] out"

@@ -14,8 +14,8 @@ from pipeline.datasets import find_card, rendering_settings
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Account, Reservation
-from pipeline.mean import Chunks, Release, mean, person_records
-from pipeline.mean.observed import as_values
+from pipeline.mean import Batches, Release, mean, person_records
+from pipeline.mean.noisy_moments import as_values
 from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.transcript import cost_rows
@@ -172,7 +172,7 @@ def observed_values(drawn: Release) -> dict[str, Any] | None:
     """
     if drawn.observed is None:
         return None
-    told, space = drawn.told[0], drawn.space
+    told, space = drawn.statistics[0], drawn.space
     return {
         **as_values(drawn.observed),
         "base": space.log(space.origin, drawn.observed.base).tolist(),
@@ -182,7 +182,7 @@ def observed_values(drawn: Release) -> dict[str, Any] | None:
     }
 
 
-def private_part(points: Chunks, public: Public) -> dict[str, Any]:
+def private_part(points: Batches, public: Public) -> dict[str, Any]:
     """Return the private mean of one class and what it cost."""
     config = public.config
     drawn = mean(

@@ -92,7 +92,7 @@ class Settings(BaseModel):
 
 
 class Seen(BaseModel):
-    """What `Observed` is read from."""
+    """What `NoisyMoments` is read from."""
 
     n: Count
     base: Coordinates

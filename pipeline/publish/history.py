@@ -18,7 +18,7 @@ from pipeline.descriptors.terms import Term, terms_of
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS, Manifold, from_chart
 from pipeline.inference import WindowTest
-from pipeline.mean.frame import Frame
+from pipeline.mean.axes import Frame
 from pipeline.publish.night_means import night_means, window_means
 from pipeline.publish.readings import Mean, Reading, axes_of, mean_of, read_terms
 

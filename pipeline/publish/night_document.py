@@ -92,7 +92,7 @@ def _window(found: ClassHistory, nights: int) -> dict[str, Any] | None:
     seen = window_mean(found.stream, found.nights, nights)
     if seen is None:
         return None
-    into = found.stream.frame.into
+    into = found.stream.frame.to_axes
     return {
         "nights": nights,
         "first": seen.first,

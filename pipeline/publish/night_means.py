@@ -14,8 +14,8 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import OutputError
 from pipeline.geometry import Manifold
 from pipeline.inference import WindowTest, stream_error, window_test
-from pipeline.mean import Observed
-from pipeline.mean.frame import Frame
+from pipeline.mean import NoisyMoments
+from pipeline.mean.axes import Frame
 from pipeline.publish.readings import CLIPPED, Mean, mean_of, of_bias, stated_bias
 from pipeline.publish.transcript import ClassHistory, read_estimate, read_histories
 from pipeline.stream import WINDOWS, StreamMechanism
@@ -83,7 +83,7 @@ def night_means(
         return known
     return {
         night: tuple(
-            NightMean(row["n"], mean_of(row, axes, manifold), np.zeros_like(axes.into))
+            NightMean(row["n"], mean_of(row, axes, manifold), np.zeros_like(axes.to_axes))
             for row in documents[night - 1]["classes"]
         )
         for night in nights
@@ -147,7 +147,7 @@ def class_mean(
     return NightMean(estimate.n, Mean(estimate.offset, estimate.covariance + bias), bias)
 
 
-def stated_biases(parts: Sequence[Observed], shares: Sequence[float]) -> FloatArray:
+def stated_biases(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:
     """Return what clipping is predicted to do to a mean of parts, each by itself."""
     both = [share**2 * stated_bias(one) for one, share in zip(parts, shares, strict=True)]
     return np.asarray(np.sum(both, axis=0))
@@ -159,7 +159,7 @@ def _bias(stream: StreamMechanism, past: EpochHistory) -> FloatArray:
     shares /= max(float(shares.sum()), 1.0)
     biases = [(part.epoch.clip.bias_line, part.epoch.clip.bias_rest) for part in past.segments]
     line, rest = shares @ np.array(biases).reshape(-1, 2)
-    return of_bias(line, rest, stream.frame.back, stream.frame.lines)
+    return of_bias(line, rest, stream.frame.from_axes, stream.frame.lines)
 
 
 def _until(found: ClassHistory, past: EpochHistory, night: int) -> EpochHistory:

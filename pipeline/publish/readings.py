@@ -19,8 +19,8 @@ from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, chart_of, from_chart
 from pipeline.inference import point_at
 from pipeline.mean import default_prior
-from pipeline.mean.frame import Frame, build_frame
-from pipeline.mean.observed import Observed, from_values
+from pipeline.mean.axes import Frame, build_frame
+from pipeline.mean.noisy_moments import NoisyMoments, from_values
 
 WIDE = 1.6448536269514722
 """Standard deviations on each side of a band that holds 9 of 10."""
@@ -176,14 +176,14 @@ def mean_of(row: Mapping[str, Any], axes: Frame, manifold: Manifold) -> Mean:
     return Mean(point, _stated(seen), point_at(manifold, seen.base))
 
 
-def _stated(seen: Observed) -> FloatArray | None:
+def _stated(seen: NoisyMoments) -> FloatArray | None:
     """Return the covariance of noise and bias; None where too many records are clipped."""
     if seen.clipped > CLIPPED:
         return None
     return np.asarray(seen.noise + stated_bias(seen))
 
 
-def stated_bias(seen: Observed) -> FloatArray:
+def stated_bias(seen: NoisyMoments) -> FloatArray:
     """Return what clipping may do to the mean of a class, as a covariance; see `of_bias`."""
     return of_bias(seen.bias_line, seen.bias_rest, seen.axes, seen.lines)
 
@@ -209,12 +209,12 @@ def _predicted(row: Mapping[str, Any], axes: Frame) -> FloatArray | None:
     One draw of noise is alike in all directions. Of an adaptive mean `ALONG` of the square is given
     to the line of contrast; the rest, all of it, has the public shape of the noise off the line.
     """
-    error, dim = row["predicted_error"], len(axes.into)
+    error, dim = row["predicted_error"], len(axes.to_axes)
     if error is None:
         return None
     if len(row["costs"]) == 1:
         return np.asarray(np.eye(dim) * error**2 / dim)
-    line, rest = axes.into[:, : axes.lines], axes.back[axes.lines :]
+    line, rest = axes.to_axes[:, : axes.lines], axes.from_axes[axes.lines :]
     shape = rest.T @ rest
     return np.asarray(error**2 * (ALONG * line @ line.T + shape / np.trace(shape)))
 

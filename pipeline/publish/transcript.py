@@ -19,8 +19,8 @@ from pipeline.descriptors import DescriptorDomain, domain
 from pipeline.errors import OutputError
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.mean import Step, step_costs
-from pipeline.mean.choice import Clip
-from pipeline.mean.observed import as_values, from_values
+from pipeline.mean.clip import Clip
+from pipeline.mean.noisy_moments import as_values, from_values
 from pipeline.privacy import budget_from
 from pipeline.stream import (
     CumulativeMean,
@@ -150,7 +150,7 @@ def check_drawn(document: Mapping[str, Any], stream: StreamMechanism) -> None:
 
 def stands_on(stream: StreamMechanism) -> dict[str, Any]:
     """Return the axes of a stream, rows (d, d), and its centre, (d,), as JSON values."""
-    return {"axes": stream.frame.back.tolist(), "centre": stream.centre.tolist()}
+    return {"axes": stream.frame.from_axes.tolist(), "centre": stream.centre.tolist()}
 
 
 def costs_of(stream: StreamMechanism, night: Night) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.figures import letter, number
-from pipeline.mean.plan import FOOTPOINTS
+from pipeline.mean.plan import SERIES_PLANS
 from pipeline.report.methods import Said, listed, word, words
 from pipeline.report.methods_of_release import Settings, dataset, described, metric, splits
 
@@ -83,7 +83,7 @@ def _alike(guarantees: Mapping[str, str]) -> str:
 
 
 def _adaptive(series: Sequence[Settings]) -> str:
-    found = any(one.get("footpoint") in FOOTPOINTS for one in series)
+    found = any(one.get("footpoint") in SERIES_PLANS for one in series)
     return word("sentence", "adaptive") if found else ""
 
 
@@ -164,7 +164,7 @@ def _series(given: Settings, told: Settings, guarantees: Mapping[str, str]) -> s
 
 
 def _parts(one: Settings, told: Settings) -> Iterator[str]:
-    adaptive = one["footpoint"] in FOOTPOINTS
+    adaptive = one["footpoint"] in SERIES_PLANS
     yield word("mechanism", "auto" if adaptive else one["mechanism"])
     if told["composition"]:  # nothing is drawn, around no point
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.figures import letter, listing, number
-from pipeline.mean.plan import RELEASED
+from pipeline.mean.plan import RELEASE_PLANS
 from pipeline.privacy import budget_from, for_group_as_written, main_parameter, repeat
 from pipeline.privacy.rounding import digits_up
 from pipeline.privacy.statement import equivalent
@@ -39,13 +39,13 @@ def of_release(settings: Settings, rows: Sequence[Mapping[str, Any]] = ()) -> Sa
         "metric": metric([settings["manifold"]]),
         "unit": _unit(settings),
         "mechanism": _mechanism(settings),
-        "adaptive": word("sentence", "adaptive") if settings["mechanism"] in RELEASED else "",
+        "adaptive": word("sentence", "adaptive") if settings["mechanism"] in RELEASE_PLANS else "",
         "noise": word("noise", settings["noise"]),
         "stream": _stream(settings, unit),
         "waiting": f"no mean is released yet of {listing(waiting)}" if waiting else "",
         "privacy": _privacy(settings, unit, sum(sizes.values())),
     }
-    if settings["mechanism"] in RELEASED and not settings.get("stream"):
+    if settings["mechanism"] in RELEASE_PLANS and not settings.get("stream"):
         said["moment"] = word("sentence", "moment")
     drawn = ("mechanism", "adaptive", "noise", "moment")
     left_out = drawn if waiting and len(waiting) == len(rows) else ()
@@ -128,7 +128,7 @@ def _unit(settings: Settings) -> str:
 def _mechanism(settings: Settings) -> str:
     name, shares = settings["mechanism"], settings.get("shares")
     spent = ""
-    if name in RELEASED and not settings.get("stream"):
+    if name in RELEASE_PLANS and not settings.get("stream"):
         spent = ", the budget shared by a public rule"
         if shares:
             spent = f", with shares {listed(shares)} of the budget"

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.mean import Observed
-from pipeline.mean.choice import choose, choose_interval
-from pipeline.mean.clipping import reaches
-from pipeline.mean.observed import of_clip
-from pipeline.mean.rounds import EXPECTED, ROOT
-from pipeline.mean.spread import spread
-from pipeline.mean.survey import merge, read_survey
+from pipeline.mean import NoisyMoments
+from pipeline.mean.clip import choose_clip, choose_interval, reaches, spread
+from pipeline.mean.histogram import merge, read_survey
+from pipeline.mean.noisy_moments import clip_moments
+from pipeline.mean.rounds import SQRT2
+from pipeline.mean.tuning import FIRST_RADIUS
 from pipeline.stream.estimates import _cumulative_mean, sum_of
 from pipeline.stream.history import (
     Epoch,
@@ -66,21 +65,21 @@ def _begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
     nights = max(1, min(left, round(more / found.n * len(history))))
     sigma, radius = stream.noise_of_sum(stream.steps[2].sigma, nights) / more, _radius(stream, past)
     interval = choose_interval(survey, stream.bins, stream.frame, sigma=sigma, radius=radius)
-    clip = choose(
+    clip = choose_clip(
         interval,
         survey,
-        merge(shells, survey.far, own / ROOT, spread / ROOT, _stable_shells(stream, around)),
+        merge(shells, survey.far, own / SQRT2, spread / SQRT2, _stable_shells(stream, around)),
         stream.bins,
         stream.frame,
         sigma=sigma,
-        diameter=stream.region.diameter,
+        diameter=stream.feasible_set.diameter,
         curvature=0.0,
         doubt=0.0,  # what curvature makes of it is nothing here
     )
     return Epoch(len(history) + 1, found.offset, clip)
 
 
-def latest_moments(stream: StreamMechanism, history: Sequence[Night]) -> Observed | None:
+def latest_moments(stream: StreamMechanism, history: Sequence[Night]) -> NoisyMoments | None:
     """Return what the last epoch says of its units, nothing shrunk: mean and second moment.
 
     Before an epoch has units it is what the opening said of those held back; None before that.
@@ -91,7 +90,7 @@ def latest_moments(stream: StreamMechanism, history: Sequence[Night]) -> Observe
     return epoch_moments(stream, past, past.segments[-1])
 
 
-def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[Observed | None, ...]:
+def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMoments | None, ...]:
     """Return what each part of the mean of all units so far says of its own; see `pooled_parts`.
 
     None of an opening that an older version drew; empty before the opening.
@@ -102,23 +101,23 @@ def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[Observed 
     return past.opened.observed, *epochs
 
 
-def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights) -> Observed:
+def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights) -> NoisyMoments:
     """Return what one epoch says of its units, of which there are some, nothing shrunk."""
     clip = last.epoch.clip
     shares, noise = _survey(stream, past)
     shells, own = _shares(stream, last.shells, last.n, stream.steps[1].sigma)
     survey = read_survey(shares, noise, stream.bins)
     steady = _stable_shells(stream, last.epoch.centre)
-    filled = merge(shells, survey.far, own / ROOT, noise / ROOT, steady)
+    filled = merge(shells, survey.far, own / SQRT2, noise / SQRT2, steady)
     rows = last.w if last.moments is None else np.hstack([last.w, last.moments])
     bins, frame = stream.bins, stream.frame
-    return of_clip(
+    return clip_moments(
         last.n,
         last.epoch.centre,
         sum_of(stream, rows) / last.n,
         clip,
         frame,
-        spot=stream.spot(last.epoch.centre),
+        line_coordinate=stream.spot(last.epoch.centre),
         spread=spread(survey, filled, bins, clip, frame, noise, moved=False),
         sigma=stream.noise_of_sum(stream.steps[2].sigma, len(rows)) / last.n,
         noises=(own, noise),
@@ -154,8 +153,8 @@ def _radius(stream: StreamMechanism, past: EpochHistory) -> float:
     assert past.opened is not None
     seen, frame = past.opened.observed, stream.frame
     if seen is None or seen.moment is None:  # an older version, or the whole region
-        return EXPECTED * stream.prior.least
-    return float((seen.axes @ frame.into)[-1, -1]) / 2.0
+        return FIRST_RADIUS * stream.prior.least
+    return float((seen.axes @ frame.to_axes)[-1, -1]) / 2.0
 
 
 def _stable_shells(stream: StreamMechanism, centre: FloatArray) -> NDArray[np.bool_]:
@@ -166,5 +165,5 @@ def _stable_shells(stream: StreamMechanism, centre: FloatArray) -> NDArray[np.bo
 
 def _shares(stream: StreamMechanism, released: FloatArray, n: int, sigma: float) -> NoisyShares:
     """Return the shares of n units that a series of counts over √2 says."""
-    noise = stream.noise_of_sum(sigma, len(released)) * ROOT / n
-    return NoisyShares(sum_of(stream, released) * ROOT / n, noise)
+    noise = stream.noise_of_sum(sigma, len(released)) * SQRT2 / n
+    return NoisyShares(sum_of(stream, released) * SQRT2 / n, noise)

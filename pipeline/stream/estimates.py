@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
-from pipeline.mean.clipping import mean_units
+from pipeline.mean.clip import mean_units
 from pipeline.mean.pooling import Part, pool
 from pipeline.mean.rounds import observe
 from pipeline.stream.factorisation import sum_row
@@ -176,7 +176,7 @@ def window_between(
             row[:end] = sum_row(start + 1, end, stream.plan.horizon)
         scale = mean_units(segment.epoch.clip, frame)
         many = float(segment.units[start:end].sum())
-        total += (row @ segment.w * scale) @ frame.back + many * _middle(stream, segment)
+        total += (row @ segment.w * scale) @ frame.from_axes + many * _middle(stream, segment)
         covariance += float(row @ row) * _noise(stream, segment)
         n += many
         rows.append(row)
@@ -210,7 +210,7 @@ def sum_of(stream: StreamMechanism, released: FloatArray) -> FloatArray:
 def _noise(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
     """Return the covariance of the noise of one w of an epoch, in the chart."""
     scale = stream.steps[2].sigma * mean_units(segment.epoch.clip, stream.frame)
-    return np.asarray((stream.frame.back.T * scale**2) @ stream.frame.back)
+    return np.asarray((stream.frame.from_axes.T * scale**2) @ stream.frame.from_axes)
 
 
 def _middle(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
@@ -218,7 +218,7 @@ def _middle(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
     epoch, frame = segment.epoch, stream.frame
     found = np.zeros(stream.space.dim)
     found[: frame.lines] = (epoch.clip.low + epoch.clip.high) / 2.0 - stream.spot(epoch.centre)
-    return np.asarray(epoch.centre + found @ frame.back)
+    return np.asarray(epoch.centre + found @ frame.from_axes)
 
 
 def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
@@ -228,7 +228,9 @@ def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
     sigma = stream.noise_of_sum(stream.steps[2].sigma, len(segment.w)) / segment.n
     spot = stream.spot(epoch.centre)
     frame = stream.frame
-    found, covariance = observe(vector, epoch.clip, frame, spot=spot, shift=0.0, sigma=sigma)
+    found, covariance = observe(
+        vector, epoch.clip, frame, line_coordinate=spot, shift=0.0, sigma=sigma
+    )
     return Part(segment.n, epoch.centre + found, covariance)
 
 
@@ -237,4 +239,4 @@ def _pool(
 ) -> CumulativeMean:
     """Return the mean of the units of all parts, by precision, inside the region; see `pool`."""
     found, n = pool(parts, spread), sum(part.n for part in parts)
-    return CumulativeMean(space, stream.region.inside(found.mean), found.of_units, n, spread)
+    return CumulativeMean(space, stream.feasible_set.inside(found.mean), found.of_units, n, spread)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.mean import Observed
-from pipeline.mean.choice import Clip
-from pipeline.mean.rounds import ROOT
-from pipeline.mean.second_moment import pairs
+from pipeline.mean import NoisyMoments
+from pipeline.mean.clip import Clip
+from pipeline.mean.rounds import SQRT2
+from pipeline.mean.sums import pairs
 from pipeline.stream.factorisation import LIMBS, WEIGHT_UNIT, Limbs, weighted, weighted_sums
 
 
@@ -35,7 +35,7 @@ class OpeningRelease:
         Covariance of its error, as predicted.
     survey, shells : NoisyShares
         What it found in the bins, about the origin and about the last centre but one.
-    observed : Observed or None
+    observed : NoisyMoments or None
         The mean before it was shrunk, and the second moment; None of older versions.
     """
 
@@ -43,7 +43,7 @@ class OpeningRelease:
     belief: FloatArray
     survey: NoisyShares
     shells: NoisyShares
-    observed: Observed | None = None
+    observed: NoisyMoments | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Night:
         On the first night of one.
     survey, shells, w, moment : array or None
         Weighted sums of all nights of their series, noised: counts over √2 in the bins, clipped
-        vectors, and overshoots and products as in ``mean/second_moment.py``. None before that.
+        vectors, and overshoots and products as in ``mean/sums.py``. None before that.
     rhos : tuple of float
         ρ-zCDP that the source of noise certifies for the steps of the opening; on a later night,
         for each series, for all that a unit pays in it; NaN where it does not.
@@ -123,7 +123,7 @@ class PrivateSums:
         """What the last night's noise is added to: weighted survey, shells, and means as pairs."""
         d, sums = self.held.shape[1], weighted_sums(self.means)
         both = pairs(sums[:d], sums[d:], WEIGHT_UNIT)
-        return weighted(self.survey, ROOT), weighted(self.shells, ROOT), both
+        return weighted(self.survey, SQRT2), weighted(self.shells, SQRT2), both
 
     def __repr__(self) -> str:
         """Show no value."""

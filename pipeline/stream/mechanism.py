@@ -10,16 +10,13 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold, Point
 from pipeline.mean import AdaptivePlan, Domain, Step, admit
-from pipeline.mean.bins import LineBins, ShellBins
-from pipeline.mean.choice import Clip
-from pipeline.mean.clipping import survey_counts
-from pipeline.mean.domain import check_domain
-from pipeline.mean.frame import Frame, build_frame
-from pipeline.mean.ground import centre_of, prior_of, region_of, space_of
-from pipeline.mean.parts import AtOnce
+from pipeline.mean.axes import Frame, build_frame, line_coordinate, to_frame
+from pipeline.mean.clip import Clip
+from pipeline.mean.histogram import LineBins, ShellBins, histogram_bins, survey_counts
+from pipeline.mean.public_model import centre_of, check_domain, feasible_set_of, prior_of, space_of
 from pipeline.mean.records import Records
-from pipeline.mean.rounds import ALONG
-from pipeline.mean.view import bins_of, place, see
+from pipeline.mean.sums import InMemory
+from pipeline.mean.tuning import PRIOR_SD_LINE
 from pipeline.stream.factorisation import sum_row
 from pipeline.stream.plan import OPENING_SHARES, OPENING_SHARES_NO_LINE, StreamPlan
 
@@ -63,7 +60,7 @@ class StreamMechanism:
         )
 
     space = cached_property(space_of)
-    region = cached_property(region_of)
+    feasible_set = cached_property(feasible_set_of)
     prior = cached_property(prior_of)
     centre = cached_property(centre_of)
 
@@ -75,7 +72,9 @@ class StreamMechanism:
     @cached_property
     def bins(self) -> tuple[LineBins | None, ShellBins]:
         """The bins of survey and shells."""
-        return bins_of(self.space, self.prior, self.frame, self.centre, self.region.diameter)
+        return histogram_bins(
+            self.space, self.prior, self.frame, self.centre, self.feasible_set.diameter
+        )
 
     @cached_property
     def lengths(self) -> tuple[int, int]:
@@ -93,7 +92,7 @@ class StreamMechanism:
 
     def spot(self, point: Point) -> float:
         """Return the place of a point on the line."""
-        return place(self.space, self.frame, point)
+        return line_coordinate(self.space, self.frame, point)
 
     def placed(self, points: Point) -> FloatArray:
         """Return records as coordinates inside the region, (m, d); there may be none.
@@ -109,15 +108,15 @@ class StreamMechanism:
 
     def records(self, placed: FloatArray) -> Records:
         """Return what `placed` gave as records of a mean."""
-        return Records(self.manifold, self.domain, AtOnce(len(placed), placed))
+        return Records(self.manifold, self.domain, InMemory(len(placed), placed))
 
     def seen(self, placed: FloatArray) -> FloatArray:
         """Return coordinates in the axes, (m, d), along the line from the origin."""
-        return see(self.space, self.frame, self.centre, placed)
+        return to_frame(self.space, self.frame, self.centre, placed)
 
     def in_axes(self, point: Point) -> FloatArray:
         """Return a centre in the axes, from where they start."""
-        return np.asarray((point - self.centre) @ self.frame.into)
+        return np.asarray((point - self.centre) @ self.frame.to_axes)
 
     def spread(self, clip: Clip | None) -> FloatArray:
         """Return a covariance that records may have, (d, d), for weighing parts of a mean.
@@ -127,10 +126,10 @@ class StreamMechanism:
         """
         frame = self.frame
         if clip is None:
-            return frame.belief((ALONG * self.prior.step) ** 2, self.prior.doubt**2)
+            return frame.prior_cov((PRIOR_SD_LINE * self.prior.step) ** 2, self.prior.doubt**2)
         scales = np.full(self.space.dim, (clip.radius / 2.0) ** 2 / frame.others)
         scales[: frame.lines] = ((clip.high - clip.low) / 4.0) ** 2
-        return np.asarray((frame.back.T * scales) @ frame.back)
+        return np.asarray((frame.from_axes.T * scales) @ frame.from_axes)
 
     def noise_of_sum(self, sigma: float, nights: int) -> float:
         """Return the noise σ‖c‖_t of the sum of t nights."""

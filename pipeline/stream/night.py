@@ -18,8 +18,9 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Point
 from pipeline.mean import draw, prepare
-from pipeline.mean.clipping import clipping, shell_counts, sizes_within, survey_counts
-from pipeline.mean.rounds import ROOT
+from pipeline.mean.clip import clipping, sizes_within
+from pipeline.mean.histogram import shell_counts, survey_counts
+from pipeline.mean.rounds import SQRT2
 from pipeline.mean.sums import clipped_totals, sizes
 from pipeline.mechanisms.noise import Noise
 from pipeline.stream.epochs import begin_epoch, epoch_due
@@ -189,8 +190,8 @@ def _opening_release(
     """Return the opening, and what it certifies; the order of the units held is not in it."""
     prepared = prepare(stream.records(held), stream.opening, rng=None)
     release = draw(prepared, stream.plan.budget, noise=noise).release
-    told = release.told[0]
-    survey, shells = (release.steps[step].sigma * ROOT for step in (0, -2))
+    told = release.statistics[0]
+    survey, shells = (release.steps[step].sigma * SQRT2 for step in (0, -2))
     opened = OpeningRelease(
         release.outputs[0],
         told.belief,

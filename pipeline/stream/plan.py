@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pipeline.errors import ConfigError
 from pipeline.mean.plan import Shares
 from pipeline.mean.release import Step
+from pipeline.mean.sensitivity import gaussian_steps, vector_diameter
 from pipeline.mean.sums import UNIT
-from pipeline.mean.vector_mean import gaussian_steps, vector_diameter
 from pipeline.privacy import Budget, gaussian_sigma
 from pipeline.stream.factorisation import column_norm
 
@@ -33,7 +33,7 @@ class StreamPlan:
     A unit is in the opening, which spends the whole budget on it once (``mean/rounds.py``), or on
     one later night j, in three vectors of a set of diameter Δ₁ (`vector_diameter`): its bin of the
     survey, its shell, and its clipped coordinates paired with their products
-    (``mean/second_moment.py``). Which sets they are was decided by what was released before night
+    (``mean/sums.py``). Which sets they are was decided by what was released before night
     j. Replacing it moves the weighted sum of night t ≥ j by at most c_{t−j}·Δ₁ and no other, and
     the opening not at all. A night is a Gaussian mechanism given those before it, so by adaptive
     composition a series of nights is (Σ c²_{t−j})^½·Δ₁/σ-GDP, and half the square of that in zCDP,

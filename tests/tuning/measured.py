@@ -14,9 +14,9 @@ import numpy as np
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.geometry.linalg import vecd
-from pipeline.mean import CovarianceDomain, Records, choice, prior, rounds, smoothing
-from pipeline.mean.clipping import shell_counts
-from pipeline.mean.view import View, view
+from pipeline.mean import CovarianceDomain, Records, tuning
+from pipeline.mean.histogram import shell_counts
+from pipeline.mean.records import SurveyedRecords, survey_records
 from tests.tuning.images import Class, colour_tiles, images_of, records_of
 
 FILLED = 0.01
@@ -118,29 +118,32 @@ def _place(known: dict[str, list[Records]]) -> list[Measured]:
     """Return how far the means of classes lie from the prior's centre: along the line, off it."""
 
     def squares(records: Records) -> FloatArray:
-        seen, usual = view(records), records.prior
+        seen, usual = survey_records(records), records.prior
         off = records.frechet.point - records.centre
-        along = off @ seen.frame.into[:, :1]
-        off = off - along @ seen.frame.into[:, :1].T
-        wide = usual.doubt / prior.DOUBT
-        rest = off @ np.linalg.solve(seen.frame.belief(1.0, wide**2), off) / seen.frame.others
+        along = off @ seen.frame.to_axes[:, :1]
+        off = off - along @ seen.frame.to_axes[:, :1].T
+        wide = usual.doubt / tuning.PRIOR_SD_RADIAL
+        rest = off @ np.linalg.solve(seen.frame.prior_cov(1.0, wide**2), off) / seen.frame.others
         return np.array([float(along[0] / usual.step) ** 2, rest])
 
     found = {name: np.sqrt(values) for name, values in _by_set(known, squares).items()}
     return [
         Measured(title, value, {name: float(values[i]) for name, values in found.items()})
         for i, (title, value) in enumerate(
-            [("rounds.ALONG", rounds.ALONG), ("prior.DOUBT", prior.DOUBT)]
+            [
+                ("PRIOR_SD_LINE", tuning.PRIOR_SD_LINE),
+                ("PRIOR_SD_RADIAL", tuning.PRIOR_SD_RADIAL),
+            ]
         )
     ]
 
 
 def _transitions(
-    chain: smoothing.Chain, histogram: Callable[[View], FloatArray], records: Records
+    chain: tuning.HmmPrior, histogram: Callable[[SurveyedRecords], FloatArray], records: Records
 ) -> FloatArray:
     """Return whether the first is filled; rises, first and again, and drops; bins before each."""
-    filled = histogram(view(records)) >= FILLED
-    first, filled = filled[0], filled[1:] if chain.apart else filled
+    filled = histogram(survey_records(records)) >= FILLED
+    first, filled = filled[0], filled[1:] if chain.separate_first else filled
     before, after = filled[:-1], filled[1:]
     some = np.maximum.accumulate(before)  # a bin up to this one is filled
     fresh, over = ~some, some & ~before
@@ -149,14 +152,14 @@ def _transitions(
     return np.array([first, *rises, *bins], dtype=float)
 
 
-def _shells(seen: View) -> FloatArray:
+def _shells(seen: SurveyedRecords) -> FloatArray:
     """Return the shares in shells around the mean of the class."""
-    away = (seen.records.placed - seen.records.frechet.point) @ seen.frame.into
+    away = (seen.records.placed - seen.records.frechet.point) @ seen.frame.to_axes
     size = np.linalg.norm(away[:, seen.frame.lines :], axis=1)
     return shell_counts(size, seen.bins[1]) / seen.records.n
 
 
-def _line(seen: View) -> FloatArray:
+def _line(seen: SurveyedRecords) -> FloatArray:
     """Return the shares along the line."""
     along = seen.bins[0]
     assert along is not None
@@ -167,8 +170,8 @@ def _chains(known: dict[str, list[Records]]) -> list[Measured]:
     """Return how often histograms without noise begin filled, rise, rise again and drop."""
     out = []
     for title, chain, histogram in [
-        ("LINE", smoothing.LINE, _line),
-        ("SHELLS", smoothing.SHELLS, _shells),
+        ("LINE_PRIOR", tuning.LINE_PRIOR, _line),
+        ("SHELL_PRIOR", tuning.SHELL_PRIOR, _shells),
     ]:
         found = _by_set(known, partial(_transitions, chain, histogram))
         rates = {
@@ -176,11 +179,11 @@ def _chains(known: dict[str, list[Records]]) -> list[Measured]:
         }
         out += [
             Measured(
-                f"smoothing.{title} {field}",
+                f"{title} {field}",
                 getattr(chain, field),
                 {name: float(values[i]) for name, values in rates.items()},
             )
-            for i, field in enumerate(("first", "rise", "again", "drop"))
+            for i, field in enumerate(("first", "p_fill", "p_refill", "p_empty"))
         ]
     return out
 
@@ -198,4 +201,6 @@ def _curvature() -> Measured:
     y /= np.linalg.norm(vecd(y), axis=-1)[:, None, None]
     bracket = x @ y - y @ x
     average = np.sum(bracket**2, axis=(-1, -2)).mean() / 4.0
-    return Measured("choice.TYPICAL", choice.TYPICAL, {"random planes": float(average / 0.5)})
+    return Measured(
+        "CURVATURE_FRACTION", tuning.CURVATURE_FRACTION, {"random planes": float(average / 0.5)}
+    )

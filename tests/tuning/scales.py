@@ -2,8 +2,8 @@
 
     python -m tests.tuning --scales
 
-writes `SCALES` of `pipeline.mean.prior`. Of each set of tiles comes the covariance off the line,
-around the mean; tiles farther out than `FARTHEST` medians count as if they were there. The sets
+writes `SCALES` of `pipeline.mean.public_model`. Of each set of tiles comes the covariance off the
+line, around the mean; tiles farther out than `FARTHEST` medians count as if they were there. Sets
 are averaged in shape, and in size, so that faint pictures count as much as others; a `RIDGE` keeps
 directions open in which no tile varies.
 """
@@ -21,7 +21,7 @@ from pipeline.files import atomic_path
 from pipeline.geometry import MANIFOLDS, Point, find_manifold
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mean import admit
-from pipeline.mean.prior import SCALES, scales_name
+from pipeline.mean.public_model import SCALES, scales_name
 from pipeline.planning.pictures import DEEP, SIDE, reference_points
 
 ETA = 1e-6

@@ -1,8 +1,8 @@
 """The axes that records are seen in: the line, and the rest scaled to the shape of the prior.
 
-Coordinates u ∈ R^d at any base (``manifold.log``) become y = u·into: y₀ = ⟨e, u⟩ along the line,
-if there is one, and m = d − 1 (or d) scaled coordinates z of the rest, so that ‖z‖ is about the
-same for records that are equally unusual.
+Coordinates u ∈ R^d at any base (``manifold.log``) become y = u·A (`Frame.to_axes`): y₀ = ⟨e, u⟩
+along the line, if there is one, and m = d − 1 (or d) scaled coordinates z of the rest, so that ‖z‖
+is about the same for records that are equally unusual.
 """
 
 import math
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import FloatArray
+from pipeline.geometry import Manifold, Point
+from pipeline.threads import compiled
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,11 +21,11 @@ class Frame:
 
     Attributes
     ----------
-    into, back : array, shape (d, d)
-        y = u @ into, u = y @ back.
+    to_axes, from_axes : array, shape (d, d)
+        y = u @ to_axes, u = y @ from_axes.
     lines : {0, 1}
         Number of leading coordinates of y that are the line.
-    worth : float
+    unit_length : float
         Distance of a record with ‖z‖ = 1, in the root mean square over records as the prior
         expects them.
     narrowest, widest : float
@@ -32,10 +34,10 @@ class Frame:
         Orthonormal columns, the line first.
     """
 
-    into: FloatArray
-    back: FloatArray
+    to_axes: FloatArray
+    from_axes: FloatArray
     lines: int
-    worth: float
+    unit_length: float
     narrowest: float
     widest: float
     basis: FloatArray
@@ -43,22 +45,22 @@ class Frame:
     @property
     def others(self) -> int:
         """m, the number of scaled coordinates."""
-        return len(self.into) - self.lines
+        return len(self.to_axes) - self.lines
 
     def isotropic(self, line: float, rest: float) -> FloatArray:
         """Return the covariance of u with variance `line` along the line, `rest` in all others."""
-        axis = self.into[:, : self.lines]
-        return np.asarray(rest * np.eye(len(self.into)) + (line - rest) * axis @ axis.T)
+        axis = self.to_axes[:, : self.lines]
+        return np.asarray(rest * np.eye(len(self.to_axes)) + (line - rest) * axis @ axis.T)
 
     def off_line(self, covariance: FloatArray) -> float:
         """Return the root mean square size, off the line, of u with this covariance."""
-        axis = self.into[:, : self.lines]
+        axis = self.to_axes[:, : self.lines]
         return math.sqrt(max(0.0, np.trace(covariance) - np.trace(axis.T @ covariance @ axis)))
 
-    def belief(self, line: float, rest: float) -> FloatArray:
+    def prior_cov(self, line: float, rest: float) -> FloatArray:
         """Return the covariance with `line` along the line, and off it `rest` times scale⁴."""
-        axis = self.into[:, : self.lines]
-        shape = self.back[self.lines :].T @ self.back[self.lines :]
+        axis = self.to_axes[:, : self.lines]
+        shape = self.from_axes[self.lines :].T @ self.from_axes[self.lines :]
         return np.asarray(rest * shape @ shape + line * axis @ axis.T)
 
 
@@ -90,10 +92,40 @@ def scaled(basis: FloatArray, lines: int, shape: FloatArray) -> Frame:
     rest = basis[:, lines:]
     shape = rest.T @ shape @ rest
     shape *= math.sqrt((d - lines) / np.sum(shape**2))
-    into, back = basis.copy(), basis.T.copy()
-    into[:, lines:] = rest @ np.linalg.inv(shape)
-    back[lines:] = shape @ rest.T
+    to_axes, from_axes = basis.copy(), basis.T.copy()
+    to_axes[:, lines:] = rest @ np.linalg.inv(shape)
+    from_axes[lines:] = shape @ rest.T
     squares = np.linalg.eigvalsh(shape) ** 2
-    worth = math.sqrt(np.sum(squares**2) / np.sum(squares))
+    unit_length = math.sqrt(np.sum(squares**2) / np.sum(squares))
     narrowest, widest = math.sqrt(squares.min()), math.sqrt(squares.max())
-    return Frame(into, back, lines, worth, narrowest, widest, basis)
+    return Frame(to_axes, from_axes, lines, unit_length, narrowest, widest, basis)
+
+
+def to_frame(space: Manifold, frame: Frame, base: Point, points: Point) -> FloatArray:
+    """Return points in the axes of the frame at `base`, (n, d), along the line from the origin.
+
+    Each by itself, in one order of operations: what is made of a record is the same to the last bit
+    whatever the others are.
+    """
+    seen = matmul_in_order(np.ascontiguousarray(space.log(base, points)), frame.to_axes)
+    if frame.lines:
+        seen[:, 0] += line_coordinate(space, frame, base)
+    return seen
+
+
+def line_coordinate(space: Manifold, frame: Frame, point: Point) -> float:
+    """Return ⟨e, log(origin, point)⟩, where on the line a point is; 0 without a line."""
+    if not frame.lines:
+        return 0.0
+    return float(space.log(space.origin, point) @ frame.to_axes[:, 0])
+
+
+@compiled
+def matmul_in_order(vectors: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return vectors @ matrix, (n, d); a library's may depend on n in its last bits."""
+    out = np.zeros(vectors.shape)
+    for n in range(len(vectors)):
+        for i in range(len(matrix)):
+            for j in range(len(matrix)):
+                out[n, j] += vectors[n, i] * matrix[i, j]
+    return out

@@ -1,4 +1,10 @@
-"""What the last round saw, before it was shrunk: all that regions, tests and classifiers read."""
+"""What the last round saw, before it was shrunk: all that regions, tests and classifiers read.
+
+The axes of the next round: as wide as the second moment found the records in each direction.
+
+The second moment of a round costs nothing (``sums.py``), so the axes that the next one
+clips in may follow it. They are a function of released values.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,25 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point
-from pipeline.mean.choice import Clip
-from pipeline.mean.clipping import mean_units
-from pipeline.mean.frame import Frame
-from pipeline.mean.second_moment import FACTOR, OVERSHOOT, second_moment
-from pipeline.mean.spread import Spread
-
-LIMIT = 1.0
-"""Standard deviations above a mean overshoot that it may have, as regions and tests take it.
-
-By itself that would be too little once in six; regions hold all the same in 9 of 10, as theirs is
-the worst direction and there is noise besides. ``covdp reproduce ours-regions`` measures it.
-"""
+from pipeline.mean import tuning
+from pipeline.mean.axes import Frame, scaled
+from pipeline.mean.clip import Clip, Spread, mean_units
+from pipeline.mean.sums import FACTOR, OVERSHOOT, second_moment
 
 
-class Observed(NamedTuple):
+class NoisyMoments(NamedTuple):
     """What the last round saw of the records, nothing shrunk: noised, or a function of what is.
 
     A record lies at u = log(base, record) = middle + v @ axes, v its vector; one that is clipped
@@ -45,7 +44,7 @@ class Observed(NamedTuple):
         Mean of v·vᵀ, noised; None where the whole region is covered, or it was not asked for.
     sigma : float
         Noise of each coordinate of `vector`. That of `moment` is σ/λ on the diagonal, λ just below
-        √2 (``second_moment.py``), and by another √2 less off it.
+        √2 (``sums.py``), and by another √2 less off it.
     gain : float
         Newton's step off the line, 1 on a flat manifold.
     lines : {0, 1}
@@ -114,20 +113,20 @@ class Observed(NamedTuple):
     def limits(self) -> FloatArray:
         """The largest mean overshoots that are reckoned with, (1 + 2·lines,), as `overshoots`.
 
-        No prior is in them: where noise hides rare records, it does so by `LIMIT` of its deviations
-        and no more, wherever they lie. Infinite where none were released.
+        No prior is in them: where noise hides rare records, it does so by `OVERSHOOT_SD` of its
+        deviations and no more, wherever they lie. Infinite where none were released.
         """
         if self.overshoots is None or self.reach is None:
             return np.full(1 + 2 * self.lines, math.inf)
         noise = self.reach * self.sigma / OVERSHOOT
-        return np.asarray(np.maximum(self.overshoots + LIMIT * noise, 0.0))
+        return np.asarray(np.maximum(self.overshoots + tuning.OVERSHOOT_SD * noise, 0.0))
 
     @property
     def shortened(self) -> float:
         """By how much vectors are shortened in the mean at most, to leave room for overshoots.
 
         A vector of length ½ or less is shortened by the square of its overshoots over their reach
-        at most, so by less than their sum: 1 − t² of it leaves room (``second_moment.py``).
+        at most, so by less than their sum: 1 − t² of it leaves room (``sums.py``).
         """
         return 0.0 if self.reach is None else 0.5 * float(np.sum(self.limits / self.reach))
 
@@ -146,7 +145,7 @@ class Observed(NamedTuple):
             below, above = self.limits[1:].tolist()
             moved = self.shift / self.length
             along = max(above - moved, below + moved) + self.shortened
-        return along, radial + self.shortened + self.bend / self.worth
+        return along, radial + self.shortened + self.bend / self.unit_length
 
     @property
     def length(self) -> float:
@@ -154,8 +153,8 @@ class Observed(NamedTuple):
         return float(np.linalg.norm(self.axes[0])) if self.lines else 1.0
 
     @property
-    def worth(self) -> float:
-        """The distance of one unit off the line, as `Frame.worth`."""
+    def unit_length(self) -> float:
+        """The distance of one unit off the line, as `Frame.unit_length`."""
         others = self.axes[self.lines :]
         scales = np.linalg.eigvalsh(others @ others.T)
         return math.sqrt(float(np.sum(scales**2) / np.sum(scales)))
@@ -174,7 +173,7 @@ class Observed(NamedTuple):
     @property
     def predicted(self) -> FloatArray:
         """The covariance of noise and of what clipping is predicted to do, (d, d): for weights."""
-        bias = self.as_covariance(self.bias_line / self.length, self.bias_rest / self.worth)
+        bias = self.as_covariance(self.bias_line / self.length, self.bias_rest / self.unit_length)
         return np.asarray(self.noise + bias)
 
     def as_covariance(self, along: float, off: float) -> FloatArray:
@@ -184,7 +183,7 @@ class Observed(NamedTuple):
         return np.asarray((self.axes.T * squares) @ self.axes)
 
 
-def pooled_clipping(parts: Sequence[Observed], shares: Sequence[float]) -> FloatArray:
+def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:
     """Return what clipping may do to a mean of means with these shares, as a covariance (d, d).
 
     Rare images may be alike in all parts, so lengths add up, and their noise as variances do.
@@ -198,26 +197,28 @@ def pooled_clipping(parts: Sequence[Observed], shares: Sequence[float]) -> Float
     for one, share in known:
         assert one.overshoots is not None
         assert one.reach is not None
-        units = share * np.array([one.worth, one.length, one.length])[: len(lengths)]
+        units = share * np.array([one.unit_length, one.length, one.length])[: len(lengths)]
         lengths += units * one.overshoots
         noises += (units * one.reach * one.sigma / OVERSHOOT) ** 2
         shortened = 0.5 * share * float(np.sum(one.limits / one.reach))
         short_line, short_off = (
             short_line + one.length * shortened,
-            short_off + one.worth * shortened,
+            short_off + one.unit_length * shortened,
         )
         moved, bent = moved + share * one.shift, bent + share * one.bend
-    limits = np.maximum(lengths + LIMIT * np.sqrt(noises), 0.0)
+    limits = np.maximum(lengths + tuning.OVERSHOOT_SD * np.sqrt(noises), 0.0)
     along, off = 0.0, float(limits[0]) + bent + short_off
     if first.lines:
         along = max(float(limits[2]) - moved, float(limits[1]) + moved) + short_line
-    return first.as_covariance(along / first.length, off / first.worth)
+    return first.as_covariance(along / first.length, off / first.unit_length)
 
 
-def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float) -> Observed:
+def region_moments(
+    n: int, base: Point, vector: FloatArray, span: float, sigma: float
+) -> NoisyMoments:
     """Return what a noised mean of the whole region says; `span` is what one unit is."""
     d = len(vector)
-    return Observed(
+    return NoisyMoments(
         n=n,
         base=base,
         middle=np.zeros(d),
@@ -244,41 +245,41 @@ def of_whole(n: int, base: Point, vector: FloatArray, span: float, sigma: float)
     )
 
 
-def of_clip(
+def clip_moments(
     n: int,
     base: Point,
     noised: FloatArray,
     clip: Clip,
     frame: Frame,
     *,
-    spot: float,
+    line_coordinate: float,
     spread: Spread,
     sigma: float,
     noises: tuple[float, float],
     reach: FloatArray,
-) -> Observed:
+) -> NoisyMoments:
     """Return what a noised mean of vectors, or of triples, says.
 
     Parameters
     ----------
-    spot : float
+    line_coordinate : float
         Where the base lies on the line.
     noises : (float, float)
         Standard deviation of a share off the line, and along it.
     reach : array, shape (3,)
-        As in `clipping.reaches`.
+        As in `clip.reaches`.
     """
-    d, lines = len(frame.into), frame.lines
+    d, lines = len(frame.to_axes), frame.lines
     units, paired, many = mean_units(clip, frame), len(noised) > d, 1 + 2 * lines
     lengths = np.append(reach[0] / units[-1], reach[1:] / units[0])[:many]
-    middle = (clip.low + clip.high) / 2.0 + spread.shift - spot
-    off = (clip.gain * units * noised[:d])[lines:] @ frame.back[lines:]
+    middle = (clip.low + clip.high) / 2.0 + spread.shift - line_coordinate
+    off = (clip.gain * units * noised[:d])[lines:] @ frame.from_axes[lines:]
     bent = clip.bend * float(np.linalg.norm(off))
-    return Observed(
+    return NoisyMoments(
         n=n,
         base=base,
-        middle=middle * frame.back[:lines].sum(axis=0),
-        axes=units[:, np.newaxis] * frame.back,
+        middle=middle * frame.from_axes[:lines].sum(axis=0),
+        axes=units[:, np.newaxis] * frame.from_axes,
         vector=noised[:d],
         moment=second_moment(noised[d + many :]) if paired else None,
         sigma=sigma,
@@ -301,7 +302,7 @@ def of_clip(
     )
 
 
-def noisy_covariance(observed: Observed) -> FloatArray:
+def noisy_covariance(observed: NoisyMoments) -> FloatArray:
     """Return A = M − v·vᵀ + σ²·Id, (d, d), in units of the vectors: unbiased, not definite.
 
     v and M are released with noise, so v·vᵀ is on average too large by σ²·Id.
@@ -320,7 +321,7 @@ def noisy_covariance(observed: Observed) -> FloatArray:
     return np.asarray(observed.moment - np.outer(v, v) + observed.sigma**2 * np.eye(d))
 
 
-def noise_edge(observed: Observed) -> float:
+def noise_edge(observed: NoisyMoments) -> float:
     """Return 2τ, where the spectrum of the noise of A ends.
 
     The noise is symmetric, of standard deviation s = σ/λ on the diagonal and s/√2 off it: its
@@ -329,7 +330,7 @@ def noise_edge(observed: Observed) -> float:
     return math.sqrt(2.0 * len(observed.vector)) * observed.sigma / FACTOR
 
 
-def as_values(observed: Observed) -> dict[str, Any]:
+def as_values(observed: NoisyMoments) -> dict[str, Any]:
     """Return it as JSON values; of the moment the upper triangle, row by row."""
     values = observed._asdict()
     if observed.moment is not None:
@@ -340,16 +341,16 @@ def as_values(observed: Observed) -> dict[str, Any]:
     }
 
 
-def from_values(values: Mapping[str, Any]) -> Observed:
+def from_values(values: Mapping[str, Any]) -> NoisyMoments:
     """Return what `as_values` wrote."""
     found: dict[str, Any] = {
         name: np.array(value, dtype=np.float64) if isinstance(value, list) else value
         for name, value in values.items()
-        if name in Observed._fields
+        if name in NoisyMoments._fields
     }
     if found["moment"] is not None:
         found["moment"] = from_upper(found["moment"], len(found["vector"]))
-    return Observed(**found)
+    return NoisyMoments(**found)
 
 
 def upper(matrix: FloatArray) -> FloatArray:
@@ -362,3 +363,29 @@ def from_upper(values: FloatArray, d: int) -> FloatArray:
     found = np.zeros((d, d))
     found[np.triu_indices(d)] = values
     return np.asarray(found + np.triu(found, 1).T)
+
+
+def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
+    """Return the axes for the records that were seen in `frame`.
+
+    In the axes' own units, where the noise of the covariance is the same in all directions, records
+    as the axes expect them have the covariance T ∝ scale², of the trace that was seen. Of what was
+    seen beyond it, A − T with eigenpairs (w, u), Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ is kept, 2τ the edge
+    of the noise. So the less is seen, the less the axes change.
+    """
+    if observed.moment is None:
+        return frame
+    lines, rest, edge = frame.lines, frame.from_axes[frame.lines :], noise_edge(observed)
+    seen = noisy_covariance(observed)[lines:, lines:]
+    usual = rest @ rest.T * (np.trace(seen) / np.sum(rest**2))
+    values, vectors = np.linalg.eigh(seen - usual)
+    if np.trace(seen) <= 0.0 or np.abs(values).max() <= edge:
+        return frame
+    kept = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
+    ratios, axes = eigh(usual + (vectors * kept) @ vectors.T, usual, check_finite=False)
+    root = rest.T @ usual @ axes
+    squares, directions = np.linalg.eigh(
+        (root * np.clip(ratios, 1.0 / tuning.VARIANCE_RATIO, tuning.VARIANCE_RATIO)) @ root.T
+    )
+    shape = (directions * np.maximum(squares, 0.0) ** 0.25) @ directions.T
+    return scaled(frame.basis, lines, shape)

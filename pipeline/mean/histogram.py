@@ -1,0 +1,441 @@
+"""The fixed public bins: where along the line, how far off it, and what clipping there would cost.
+
+A record falls into one bin of each histogram. ``over`` tables say by how much the records of a bin
+reach beyond each possible cut on average. The constants were set by hand: ``python -m
+tests.tuning`` tries others on public images.
+
+What a noisy histogram says: the posterior mean of each bin's share of the records.
+
+The prior is a chain along the bins. A bin is empty or holds a share on a geometric ladder of
+levels. At first bins are empty; each fills the next with probability `rise`. From a filled one the
+next is empty with probability `drop`, else filled, with levels that are the more likely the nearer:
+so a tail that thins out is thought to go on where noise hides it, and one that ends at a stroke to
+have ended. Once they are empty again they stay so, except with a small probability `again`: records
+of one class lie together. The noise is Gaussian of known scale, so the posterior is exact (forward
+and backward sums), and so is how shares err together: a tail that is hidden is hidden in several
+bins. At last the shares are made to sum to 1, as they must, by moving each by its covariance with
+the sum. All of it is post-processing. The constants were set by hand: ``python -m tests.tuning``
+tries others on public images.
+
+What the survey says of the records, and what is left of it when the centre has moved.
+
+Post-processing throughout.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+
+from pipeline.arrays import FloatArray
+from pipeline.geometry import Manifold, Point
+from pipeline.mean import tuning
+from pipeline.mean.axes import Frame, line_coordinate
+from pipeline.mean.public_model import Prior
+from pipeline.mean.sums import sizes
+from pipeline.threads import compiled
+
+
+@dataclass(frozen=True, eq=False)
+class LineBins:
+    """Bins along the line.
+
+    Attributes
+    ----------
+    ends : array, shape (b + 1,)
+        Where the b bins begin and end.
+    cuts : array, shape (c,)
+        Ends that an interval may have.
+    below, above : array, shape (b, c)
+        Mean length by which records of a bin reach below or above each cut.
+    start : float
+        Place of the prior's centre.
+    """
+
+    ends: FloatArray
+    cuts: FloatArray
+    below: FloatArray
+    above: FloatArray
+    start: float
+
+    @property
+    def edges(self) -> FloatArray:
+        """Inner edges of the bins, (b − 1,)."""
+        return self.ends[1:-1]
+
+
+@dataclass(frozen=True, eq=False)
+class ShellBins:
+    """Bins of distance off the line, in scaled coordinates: [0, edges[0]), …, [edges[-1], ∞).
+
+    Attributes
+    ----------
+    edges : array, shape (b − 1,)
+        Inner edges of the b bins.
+    cuts : array, shape (c,)
+        Radii that a ball may have.
+    above : array, shape (b, c)
+        Mean length by which records of a bin reach beyond each radius.
+    far : int
+        Index of the first bin of far records.
+    """
+
+    edges: FloatArray
+    cuts: FloatArray
+    above: FloatArray
+    far: int
+
+    def steady(self, moved: float) -> NDArray[np.bool_]:
+        """Tell for each far shell whether it holds about the same when its centre has moved."""
+        return np.asarray(self.edges[self.far - 1 :] >= tuning.STABLE_RATIO * moved)
+
+
+def clipped_moments(ends: FloatArray, low: float, high: float) -> tuple[FloatArray, ...]:
+    """Return E x, E x² and the share inside, for x clipped to [low, high], in bins between ends."""
+    cut = np.minimum(np.maximum(ends, low), high)
+    begin, end = cut[:-1], cut[1:]
+    length = np.diff(ends)
+    inside = (end - begin) / length
+    below = np.minimum(np.maximum((low - ends[:-1]) / length, 0.0), 1.0)
+    above = np.minimum(np.maximum((ends[1:] - high) / length, 0.0), 1.0)
+    first = inside * (begin + end) / 2.0 + below * low + above * high
+    second = inside * (begin**2 + begin * end + end**2) / 3.0 + below * low**2 + above * high**2
+    return first, second, inside
+
+
+def _reach(ends: FloatArray, cuts: FloatArray) -> FloatArray:
+    """Return E max(x − cut, 0), (b, c), for x uniform between neighbouring `ends`, (b + 1,)."""
+    beyond = np.maximum(ends[:, None] - cuts, 0.0) ** 2 / 2.0
+    return np.asarray(np.diff(beyond, axis=0) / np.diff(ends)[:, None])
+
+
+def line_bins(prior: Prior, span: tuple[float, float], start: float) -> LineBins:
+    """Return the bins of the part of the line that the region can reach.
+
+    Parameters
+    ----------
+    prior : Prior
+        With a line.
+    span : (float, float)
+        Its ends.
+    start : float
+        Place of the prior's centre on it.
+
+    Notes
+    -----
+    Within a bin records are taken as uniform; in the wide bins outside of the expected part they
+    are taken to be at its outer end, so that no cut is thought to hold them all unless it does.
+    """
+    step = prior.step
+    middle = start + step * np.arange(-tuning.STEPS_BELOW, tuning.STEPS_ABOVE + 1)
+    growing = step * np.cumsum(tuning.LINE_RATIO ** np.arange(1, 60))
+    lower, upper = middle[0] - growing[::-1], middle[-1] + growing
+    lower, upper = lower[lower > span[0] + step / 2], upper[upper < span[1] - step / 2]
+    middle = middle[(middle > span[0]) & (middle < span[1])]
+    edges = np.concatenate([lower, middle, upper])
+    ends = np.concatenate([[span[0]], edges, [span[1]]])
+    cuts = np.arange(span[0], span[1] + step / tuning.CUTS_PER_STEP, step / tuning.CUTS_PER_STEP)
+    below, above = _reach(-ends[::-1], -cuts)[::-1], _reach(ends, cuts)
+    first, last = len(lower) + 1, len(upper) + 1
+    below[:first] = np.maximum(cuts - ends[:first, None], 0.0)
+    above[-last:] = np.maximum(ends[-last:, None] - cuts, 0.0)
+    return LineBins(ends, cuts, below, above, start)
+
+
+def shell_bins(prior: Prior, frame: Frame, diameter: float) -> ShellBins:
+    """Return geometric shells from `prior.least` to the farthest place a record can have."""
+    least, most = prior.least, diameter / frame.narrowest
+    count = max(2, math.ceil(math.log(most / least) / math.log(tuning.SHELL_RATIO)))
+    ends = np.append(0.0, least * np.power(tuning.SHELL_RATIO, np.arange(count + 1.0)))
+    fine = math.ceil(math.log(ends[-1] / least) / math.log(tuning.RADIUS_RATIO))
+    cuts = least * np.power(tuning.RADIUS_RATIO, np.arange(fine + 1.0))
+    far = min(int(np.searchsorted(ends, tuning.FAR_RATIO * least)), count)
+    return ShellBins(ends[1:-1], cuts, _reach(ends, cuts), far)
+
+
+class Smoothed(NamedTuple):
+    """What a noisy histogram says.
+
+    Attributes
+    ----------
+    shares : array, shape (b,)
+        Posterior mean of each bin's share of the records, at least 0.
+    covariance : array, shape (b, b)
+        Of the shares, given the histogram and that they sum to 1.
+    """
+
+    shares: FloatArray
+    covariance: FloatArray
+
+
+def smooth(counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior) -> Smoothed:
+    """Return the posterior of the shares.
+
+    Parameters
+    ----------
+    counts : array, shape (b,)
+        Noisy shares of the records.
+    noise : array, shape (b,)
+        Standard deviation of the noise of each.
+    chain : Chain
+        The prior.
+    """
+    mean, covariance = estimate(counts, noise, chain)
+    each = covariance.sum(axis=1)
+    whole = max(float(each.sum()), 1e-300)
+    missing = min(
+        max(1.0 - mean.sum(), -tuning.SUM_CORRECTION_SD * math.sqrt(whole)),
+        tuning.SUM_CORRECTION_SD * math.sqrt(whole),
+    )
+    covariance -= np.outer(each, each) / whole
+    return Smoothed(np.maximum(mean + missing * each / whole, 0.0), covariance)
+
+
+def estimate(
+    counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior
+) -> tuple[FloatArray, FloatArray]:
+    """Return posterior mean and covariance of some of the shares: their sum is unknown."""
+    levels = _levels(tuning.LOWEST_LEVEL * float(noise.min()), tuning.LEVEL_RATIO)
+    known = levels, _moves(len(levels) - 2, chain)
+    if not chain.separate_first or len(counts) == 1:
+        return posterior(counts, noise, *known, chain.first)
+    alone = posterior(counts[:1], noise[:1], *known, chain.first)
+    others = posterior(counts[1:], noise[1:], *known, chain.p_fill)
+    return np.append(alone[0], others[0]), block_diag(alone[1], others[1])
+
+
+def posterior(
+    counts: FloatArray, noise: FloatArray, levels: FloatArray, moves: FloatArray, first: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the posterior mean and covariance of the shares, (b,) and (b, b); see `_levels`."""
+    spread, own = noise[:, None] ** 2, (tuning.LEVEL_SD * levels) ** 2
+    fit = -0.5 * ((counts[:, None] - levels) ** 2 / (spread + own) + np.log(spread + own))
+    fit = np.exp(np.maximum(fit - fit.max(axis=1, keepdims=True), -600.0))
+    start = np.full(len(levels), first / (len(levels) - 2))
+    start[0], start[-1] = 1.0 - first, 0.0
+    weights, ahead = np.empty_like(fit), np.empty_like(fit)
+    forward_backward(fit, moves, start, weights, ahead)
+    weights *= ahead
+    weights /= weights.sum(axis=1, keepdims=True)
+    gain = own / (own + spread)
+    share = levels + gain * (counts[:, None] - levels)
+    mean = (weights * share).sum(axis=1)
+    away = share - mean[:, None]
+    covariance = np.diag((weights * (away**2 + gain * spread)).sum(axis=1))
+    pairwise_covariances(weights, away, moves, fit * ahead, covariance)
+    return mean, covariance
+
+
+@lru_cache(maxsize=64)
+def _levels(least: float, ratio: float) -> FloatArray:
+    """Return the level of each state: 0 so far, the rungs from `least` up to 1, 0 once more."""
+    rungs = max(1, math.ceil(-math.log(least) / math.log(ratio)))
+    return np.concatenate([[0.0], least * ratio ** np.arange(rungs), [0.0]])
+
+
+@lru_cache(maxsize=64)
+def _moves(rungs: int, chain: tuning.HmmPrior) -> FloatArray:
+    """Return the transition probabilities between the states, (rungs + 2, rungs + 2)."""
+    steps, filled = np.arange(rungs), slice(1, -1)
+    kin = np.exp(-chain.level_decay * np.abs(steps[:, None] - steps))
+    moves = np.zeros((rungs + 2, rungs + 2))
+    moves[0, 0], moves[0, filled] = 1.0 - chain.p_fill, chain.p_fill / rungs
+    moves[filled, filled] = (1.0 - chain.p_empty) * kin / kin.sum(axis=1, keepdims=True)
+    moves[filled, -1] = chain.p_empty
+    moves[-1, -1], moves[-1, filled] = 1.0 - chain.p_refill, chain.p_refill / rungs
+    return moves
+
+
+@compiled
+def forward_backward(
+    fit: FloatArray, moves: FloatArray, first: FloatArray, behind: FloatArray, ahead: FloatArray
+) -> None:
+    """Write how likely each state is given the bins up to its own, and those after it, (b, s)."""
+    bins, states = fit.shape
+    for s in range(states):
+        behind[0, s], ahead[bins - 1, s] = first[s] * fit[0, s], 1.0
+    for j in range(1, bins):
+        for s in range(states):
+            behind[j, s] = 0.0
+        for t in range(states):
+            for s in range(states):
+                behind[j, s] += behind[j - 1, t] * moves[t, s]
+        whole = 0.0
+        for s in range(states):
+            behind[j, s] *= fit[j, s]
+            whole += behind[j, s]
+        for s in range(states):
+            behind[j, s] /= whole
+    for j in range(bins - 1, 0, -1):
+        best = 0.0
+        for s in range(states):
+            total = 0.0
+            for t in range(states):
+                total += moves[s, t] * (ahead[j, t] * fit[j, t])
+            ahead[j - 1, s], best = total, max(best, total)
+        for s in range(states):
+            ahead[j - 1, s] /= best
+
+
+@compiled
+def pairwise_covariances(
+    weights: FloatArray,
+    away: FloatArray,
+    moves: FloatArray,
+    onwards: FloatArray,
+    covariance: FloatArray,
+) -> None:
+    """Write the covariances of two bins, off the diagonal; `away` are their states' from the mean.
+
+    From a state of one bin the next one's are as likely as `moves` times `onwards`, what is seen
+    from there on: so the mean of a later bin follows, step by step back, given each state.
+    """
+    bins, states = away.shape
+    for j in range(1, bins):
+        later = away[j].copy()
+        for i in range(j - 1, -1, -1):
+            seen, total = later * onwards[i + 1], 0.0
+            for s in range(states):
+                chance = 0.0
+                later[s] = 0.0
+                for t in range(states):
+                    later[s] += moves[s, t] * seen[t]
+                    chance += moves[s, t] * onwards[i + 1, t]
+                later[s] /= max(chance, 1e-300)
+                total += weights[i, s] * away[i, s] * later[s]
+            covariance[i, j] = covariance[j, i] = total
+
+
+SQRT2 = math.sqrt(2.0)
+
+
+class SurveyPosterior(NamedTuple):
+    """What the survey says of the records, seen from the prior's centre.
+
+    Attributes
+    ----------
+    line : Smoothed, or None without a line
+        Shares along it.
+    beyond : array
+        Smoothed shares in the far shells.
+    far : array
+        The latter as they were released.
+    below, above : array, shape (c,)
+        Mean length by which records reach below, and above, each cut of the line; one 0 without.
+    """
+
+    line: Smoothed | None
+    beyond: FloatArray
+    far: FloatArray
+    below: FloatArray
+    above: FloatArray
+
+    @property
+    def shares(self) -> FloatArray | None:
+        """The shares along the line."""
+        return None if self.line is None else self.line.shares
+
+
+def read_survey(
+    shares: FloatArray, spread: float, bins: tuple[LineBins | None, ShellBins]
+) -> SurveyPosterior:
+    """Return what the survey says; `spread` is the standard deviation of the noise of a share."""
+    along, off = bins
+    many = len(shares) - (len(off.edges) + 1 - off.far)
+    line = (
+        smooth(shares[:many], np.full(many, spread), tuning.LINE_PRIOR)
+        if along is not None
+        else None
+    )
+    far = shares[many:]
+    chain = tuning.SHELL_PRIOR._replace(first=tuning.SHELL_PRIOR.p_fill)
+    beyond = np.maximum(estimate(far, np.full(len(far), spread), chain)[0], 0.0)
+    return survey_posterior(line, beyond / max(1.0, float(beyond.sum())), far, bins)
+
+
+def survey_posterior(
+    line: Smoothed | None,
+    beyond: FloatArray,
+    far: FloatArray,
+    bins: tuple[LineBins | None, ShellBins],
+) -> SurveyPosterior:
+    """Return these shares, and by how much records reach beyond the cuts of the line."""
+    along, off = bins
+    if along is None or line is None:
+        return SurveyPosterior(line, beyond, far, *(np.zeros(1),) * 2)
+    cuts, ends = along.cuts, np.append(off.edges, off.cuts[-1])[off.far :, None]
+    low = np.maximum(along.start - tuning.LINE_WEIGHT * ends, cuts[0])
+    high = np.minimum(along.start + tuning.LINE_WEIGHT * ends, cuts[-1])
+    far_below = beyond @ np.maximum(cuts - low, 0.0)
+    far_above = beyond @ np.maximum(high - cuts, 0.0)
+    below, above = line.shares @ along.below + far_below, line.shares @ along.above + far_above
+    return SurveyPosterior(line, beyond, far, below, above)
+
+
+def merge(
+    shells: FloatArray, far: FloatArray, own: float, survey: float, steady: NDArray[np.bool_]
+) -> FloatArray:
+    """Return the smoothed shells; the far ones were counted twice, by the survey as well.
+
+    The two counts are weighted by their precision, unless the centre has moved too far since the
+    survey, or the later one found records that were not far from the prior's centre.
+
+    Parameters
+    ----------
+    own, survey : float
+        The noise of either over √2.
+    steady : array of bool
+        Which far shells the survey still tells of.
+    """
+    noise = np.full(len(shells), own * SQRT2)
+    merged, late = shells.copy(), shells[-len(far) :]
+    new = late - far > tuning.DISAGREEMENT_SD * SQRT2 * math.hypot(own, survey)
+    weight = np.where(steady & ~new, own**2 / (own**2 + survey**2), 0.0)
+    merged[-len(far) :] = late + weight * (far - late)
+    noise[-len(far) :] *= np.sqrt(1.0 - weight)
+    return smooth(merged, noise, tuning.SHELL_PRIOR).shares
+
+
+def histogram_bins(
+    space: Manifold, prior: Prior, frame: Frame, centre: Point, diameter: float
+) -> tuple[LineBins | None, ShellBins]:
+    """Return the bins of both histograms, for records expected around `centre`: all public."""
+    start = line_coordinate(space, frame, centre)
+    line = line_bins(prior, prior.span, start) if frame.lines else None
+    return line, shell_bins(prior, frame, diameter)
+
+
+def survey_counts(
+    seen: FloatArray, start: float, frame: Frame, line: LineBins | None, shells: ShellBins
+) -> NDArray[np.int64]:
+    """Return the number of records in each bin of the line, or in each far shell if they are far.
+
+    The shell of a far record tells how far it lies both off the line and along it, by the larger
+    of ‖z‖ and |x − start|/`LINE_WEIGHT`.
+
+    Parameters
+    ----------
+    seen : array, shape (n, d)
+        Records in the axes of the frame, seen from the prior's centre; the line is absolute.
+    start : float
+        x of the prior's centre.
+    """
+    edges = np.empty(0) if line is None else line.edges
+    spot = np.searchsorted(edges, seen[:, 0]) if frame.lines else np.zeros(len(seen), np.int64)
+    size = sizes(seen, np.zeros(seen.shape[1]), frame.lines)
+    ahead = np.abs(seen[:, 0] - start) / tuning.LINE_WEIGHT if frame.lines else 0.0
+    shell = np.searchsorted(shells.edges, np.maximum(size, ahead))
+    off_line = np.searchsorted(shells.edges, size) >= shells.far
+    bins = np.where(off_line, len(edges) + 1 + shell - shells.far, spot)
+    total = len(edges) + 1 + len(shells.edges) + 1 - shells.far
+    return np.bincount(bins, minlength=total)
+
+
+def shell_counts(size: FloatArray, shells: ShellBins) -> NDArray[np.int64]:
+    """Return the number of records in each shell, by their size, (n,)."""
+    found = np.searchsorted(shells.edges, size)
+    return np.bincount(found, minlength=len(shells.edges) + 1)

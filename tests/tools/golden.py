@@ -279,15 +279,10 @@ def run_all(folder: Path) -> Digests:
     config.write_text(RELEASE.format(population="persons", dataset="card.toml", budget=2.0))
     publish("release persons", config, "monday")
 
-    config = folder / "stream.toml"
-    (folder / "ward-card.toml").write_text(CARD.replace('"ward"', '"nightly"'))
-    text = RELEASE.format(population="stream", dataset="ward-card.toml", budget=20.0)
-    config.write_text(
-        f"{text}smallest_class = 1\n[stream]\nhorizon = 40\nopening = {20 * (PER_NIGHT + 1)}\n"
-    )
-    for night in range(NIGHTS):
-        write_images(folder / "nightly", range(PER_NIGHT * night, PER_NIGHT * (night + 1)))
-        document = publish(f"night {night + 1}", config, f"2026-03-{night + 1:02d}")
+    config = write_stream(folder)
+    for night in range(1, NIGHTS + 1):
+        add_night(folder, night)
+        document = publish(f"night {night}", config, f"2026-03-{night:02d}")
     documents.append(document)
 
     found["compare"] = of_document(several("compare", *documents[:2]))
@@ -299,6 +294,21 @@ def run_all(folder: Path) -> Digests:
         for plan in ("auto", "single"):
             found[f"private_mean {manifold} {plan}"] = of_document(mean_of_tiles(manifold, plan))
     return found
+
+
+def write_stream(folder: Path) -> Path:
+    """Write the config and the card of a stream, and return the config."""
+    (folder / "nightly.toml").write_text(CARD.replace('"ward"', '"nightly"'))
+    text = RELEASE.format(population="stream", dataset="nightly.toml", budget=20.0)
+    stream = f"[stream]\nhorizon = 40\nopening = {20 * (PER_NIGHT + 1)}\n"
+    config = folder / "stream.toml"
+    config.write_text(f"{text}smallest_class = 1\n{stream}")
+    return config
+
+
+def add_night(folder: Path, night: int) -> None:
+    """Add the images of a night, from 1 on, to those of the stream."""
+    write_images(folder / "nightly", range(PER_NIGHT * (night - 1), PER_NIGHT * night))
 
 
 def _series(number: int, keys: dict[str, Any]) -> str:

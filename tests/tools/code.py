@@ -1,0 +1,103 @@
+"""The source code as data: lines of code, names of classes, and who imports whom."""
+
+import ast
+import io
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("pipeline", "flows")
+NO_CODE = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}  # fmt: skip
+DEFINITIONS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def files(*folders: str) -> list[Path]:
+    """Return the Python files in folders of the repository, in order."""
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def lines_of_code(path: Path) -> int:
+    """Return how many lines have a token outside comments and docstrings."""
+    docstrings = [
+        range(first.lineno, (first.end_lineno or 0) + 1)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, DEFINITIONS) and ast.get_docstring(node, clean=False) is not None
+        for first in node.body[:1]
+    ]
+    lines = set[int]()
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+    for token in tokens:
+        first, last = token.start[0], token.end[0]
+        text = token.type == tokenize.STRING
+        if token.type in NO_CODE or (text and any(first in span for span in docstrings)):
+            continue
+        lines.update(range(first, last + 1))
+    return len(lines)
+
+
+def classes_named_twice(paths: Iterable[Path]) -> dict[str, list[str]]:
+    """Return each class name that stands in several places, with the places."""
+    places = defaultdict[str, list[str]](list)
+    for path in paths:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    return {name: places[name] for name in sorted(places) if len(places[name]) > 1}
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name of a file's module."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(path: Path, modules: Mapping[str, Path]) -> set[str]:
+    """Return which of `modules` a file imports: in functions and under ``TYPE_CHECKING`` too.
+
+    A name of a package's face counts as the package, a submodule as itself.
+    """
+    names = set[str]()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                names.add(inner if inner in modules else node.module)
+    return names & modules.keys()
+
+
+def import_circles(paths: Iterable[Path]) -> list[list[str]]:
+    """Return the sets of modules that import each other, in however many steps."""
+    modules = {module_name(path): path for path in paths}
+    uses = {name: imported(path, modules) for name, path in modules.items()}
+    reached = {name: reachable(name, uses) for name in modules}
+    circles = {
+        frozenset(other for other in reached[name] if name in reached[other])
+        for name in modules
+        if name in reached[name]
+    }
+    return sorted(sorted(circle) for circle in circles)
+
+
+def reachable(start: str, uses: Mapping[str, set[str]]) -> set[str]:
+    """Return what is imported from `start` on; itself only if it is in a circle."""
+    found, waiting = set[str](), [start]
+    while waiting:
+        fresh = uses[waiting.pop()] - found
+        found |= fresh
+        waiting += fresh
+    return found

@@ -13,12 +13,11 @@ from sample_dicom import item, write_dicom, write_segmentation
 
 from pipeline.datasets import (
     ImageSource,
-    dicom_header,
-    dicom_regions,
     find_card,
     open_dataset,
     sift,
 )
+from pipeline.datasets.dicom import masks as mask_files
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
 from pipeline.store import check, fill, find_place, make_plan, plan, take
@@ -362,7 +361,7 @@ def test_a_long_segmentation_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
         of = [(uid(label, 0), number + 1) for number in range(count)]
         write_segmentation(tmp_path / f"ward/masks/{label}", drawn(len(label), count), of)
     headers, groups = list[Path](), list[str]()
-    read, items = dicom_regions.read_header, dicom_header.items
+    read, items = mask_files.read_header, headers.items
 
     def read_header(stream: Any, file: Path) -> Any:
         headers.append(file)
@@ -372,8 +371,8 @@ def test_a_long_segmentation_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
         groups.append(keyword)
         return items(elements, keyword)
 
-    monkeypatch.setattr(dicom_regions, "read_header", read_header)
-    monkeypatch.setattr(dicom_header, "items", items_of)
+    monkeypatch.setattr(mask_files, "read_header", read_header)
+    monkeypatch.setattr(headers, "items", items_of)
     source = ward(tmp_path)
     np.testing.assert_array_equal(regions(source, 1), [*drawn(4, count), *drawn(3, count)])
     assert check(source, tmp_path / "ward") == []

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from sample_dicom import item, write_dicom
 
-from pipeline.datasets import ImageSource, find_card, nifti_format, open_dataset, sift
+from pipeline.datasets import ImageSource, collect_faults, find_card, nifti_format, open_dataset
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
 from pipeline.store import check, fill, find_place, make_plan, take
@@ -430,7 +430,7 @@ def test_a_link_out_of_the_root_is_no_mask(
     mask.symlink_to(outside)
     with pytest.raises(DatasetError, match="is a link that leads out of the data root"):
         ward(root, NIFTI)
-    assert len(sift(find_card(root / "ward.toml"), root / "ward").faults) == COUNT
+    assert len(collect_faults(find_card(root / "ward.toml"), root / "ward").faults) == COUNT
 
 
 @pytest.mark.parametrize(

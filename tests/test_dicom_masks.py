@@ -13,10 +13,11 @@ from sample_dicom import item, write_dicom, write_segmentation
 
 from pipeline.datasets import (
     ImageSource,
+    collect_faults,
     find_card,
     open_dataset,
-    sift,
 )
+from pipeline.datasets.dicom import header as header_file
 from pipeline.datasets.dicom import masks as mask_files
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
@@ -291,8 +292,8 @@ def test_a_bad_segmentation_is_one_line(root: Path, elements: dict[str, Any], re
     with pytest.raises(DatasetError, match=f"masks/ill/bad.*{reason}") as caught:
         ward(root)
     assert "\n" not in str(caught.value)
-    faults = sift(find_card(root / "ward.toml"), root / "ward").faults
-    assert list(faults) == [str(root / "ward/masks/ill/bad")]
+    faults = collect_faults(find_card(root / "ward.toml"), root / "ward").faults
+    assert [fault.file for fault in faults] == [str(root / "ward/masks/ill/bad")]
     (root / "ward/out.txt").write_text("masks/ill/bad\n")
     np.testing.assert_array_equal(regions(ward(root, 'exclude = "out.txt"\n')), WHOLE)
 
@@ -361,7 +362,7 @@ def test_a_long_segmentation_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
         of = [(uid(label, 0), number + 1) for number in range(count)]
         write_segmentation(tmp_path / f"ward/masks/{label}", drawn(len(label), count), of)
     headers, groups = list[Path](), list[str]()
-    read, items = mask_files.read_header, headers.items
+    read, items = mask_files.read_header, header_file.items
 
     def read_header(stream: Any, file: Path) -> Any:
         headers.append(file)
@@ -372,7 +373,7 @@ def test_a_long_segmentation_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
         return items(elements, keyword)
 
     monkeypatch.setattr(mask_files, "read_header", read_header)
-    monkeypatch.setattr(headers, "items", items_of)
+    monkeypatch.setattr(header_file, "items", items_of)
     source = ward(tmp_path)
     np.testing.assert_array_equal(regions(source, 1), [*drawn(4, count), *drawn(3, count)])
     assert check(source, tmp_path / "ward") == []

@@ -259,7 +259,7 @@ def test_what_nobody_foresaw_is_one_line_and_70(
     assert line.startswith("covdp: failed in a way that was not foreseen: ")
     assert line.endswith("please report it")
     shown = {
-        "place": "pipeline/datasets/drafts.py, line " in line,
+        "place": "pipeline/datasets/draft.py, line " in line,
         "file": f"over {tmp_path}" in line,
         "words": "benengeli" in captured.err,
         "traceback": "Traceback" in captured.err,

@@ -503,7 +503,7 @@ def test_names_take_less_than_their_letters(tmp_path: Path) -> None:
         (tmp_path / "cat" / f"{number:09}.png").touch()
 
     def listed() -> Any:
-        files = find_files(tmp_path, fill("{class}/*.png", {"class": "cat"}), tmp_path)
+        files = find_files(tmp_path, fill("{class}/*.png", {"class": "cat"}), tmp_path, [])
         return packed(found.path for found in files)
 
     names, (kept, peak) = listed(), memory(listed)
@@ -529,7 +529,7 @@ def test_a_flat_folder_is_listed_in_runs(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "cat/500").mkdir()
 
     def listed() -> list[str]:
-        found = find_files(tmp_path, fill("{class}/*", {"class": "cat"}), tmp_path)
+        found = find_files(tmp_path, fill("{class}/*", {"class": "cat"}), tmp_path, [])
         return [each.relative for each in found]
 
     whole = listed()
@@ -541,10 +541,10 @@ def test_a_flat_folder_is_listed_in_runs(tmp_path: Path, monkeypatch: pytest.Mon
     for number in range(12_000):
         (tmp_path / "many" / f"{number:09}.png").touch()
     many, peaks = fill("{class}/*", {"class": "many"}), []
-    assert sum(1 for _ in find_files(tmp_path, many, tmp_path)) == 12_000
+    assert sum(1 for _ in find_files(tmp_path, many, tmp_path, [])) == 12_000
     for run in (12_000, 256):
         monkeypatch.setattr(listing, "RUN", run + 1)
-        peaks.append(memory(lambda: sum(1 for _ in find_files(tmp_path, many, tmp_path)))[1])
+        peaks.append(memory(lambda: sum(1 for _ in find_files(tmp_path, many, tmp_path, [])))[1])
     assert peaks[1] < 0.6 * peaks[0]
 
 

@@ -18,6 +18,7 @@ from sample_nights import Ward as NightWard
 
 from pipeline.datasets import ImageSource, open_dataset
 from pipeline.datasets.cards import LocalFilesCard
+from pipeline.datasets.listing import Faults
 from pipeline.datasets.readers import InMemory
 from pipeline.datasets.registry import KINDS, DatasetKind
 from pipeline.datasets.source import opaque, split_codes
@@ -58,7 +59,7 @@ def pictures(n: int, seed: int = 0) -> Any:
 ALBUM = {"images": pictures(len(WHO)), "labels": LABELS, "who": WHO}
 
 
-def open_album(card: AlbumCard, path: Path) -> ImageSource:
+def open_album(card: AlbumCard, path: Path, faults: Faults) -> ImageSource:
     """Open the images in `ALBUM`."""
     n = len(ALBUM["images"])
     people = ALBUM["who"] if card.unit == "person" and card.obeys else None
@@ -71,13 +72,7 @@ def open_album(card: AlbumCard, path: Path) -> ImageSource:
 @pytest.fixture
 def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a card of persons, a config and a ledger of μ = 1, and register the kind."""
-    kind = DatasetKind(
-        AlbumCard,
-        lambda card, root, size, asking: root,
-        lambda *_: True,
-        open_album,
-        lambda card, ours: "in memory",
-    )
+    kind = DatasetKind(AlbumCard, open_album, lambda card, root, size, obtain: root)
     monkeypatch.setitem(KINDS, "album", kind)
     (tmp_path / "ward.toml").write_text(
         'kind = "album"\nchannels = 1\nclasses = ["well", "ill"]\nunit = "person"\n'

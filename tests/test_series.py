@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from sample_dicom import item, write_dicom
 
-from pipeline.datasets import ImageSource, find_card, open_dataset, sift
+from pipeline.datasets import ImageSource, collect_faults, find_card, open_dataset
 from pipeline.descriptors import describe, domain
 from pipeline.errors import DatasetError
 from pipeline.ledger import init_ledger
@@ -190,7 +190,7 @@ def test_volumes_have_one_size_and_slices_in_number(root: Path) -> None:
     write_series(root / "ward/ill/scout", voxels(4, depth=1))
     write_series(root / "ward/ill/wide", np.zeros((5, 6, 8), np.uint8))
     (file,) = (root / "ward/ill/scout").iterdir()
-    found = sift(find_card(root / "ward.toml"), root / "ward") if ward(root) else None
+    found = collect_faults(find_card(root / "ward.toml"), root / "ward") if ward(root) else None
     assert found is not None
     assert found.source is not None
     assert named(found.faults, root / "ward") == []

@@ -98,10 +98,10 @@ def test_every_failure_over_images_is_withheld(
     """Whatever kind of exception opening or reading raises, its words go nowhere."""
     real = registry.KINDS["folder"]
 
-    def open_badly(card: Any, path: Path) -> Any:
+    def open_badly(card: Any, path: Path, faults: Any) -> Any:
         if when == "opening":
             raise failure
-        source = real.open(card, path)
+        source = real.open(card, path, faults)
         return replace(source, read=InOneStream(read_badly, ()))
 
     def read_badly(rows: Any, size: int) -> Iterator[Any]:

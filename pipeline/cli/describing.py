@@ -100,7 +100,7 @@ def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> No
     """List what cannot be used, and write the list that a card can name; then say what is left."""
     from rich.text import Text
 
-    from pipeline.datasets import fetch, find_card, sift
+    from pipeline.datasets import collect_faults, fetch, find_card
     from pipeline.datasets.listing import read_exclusions
     from pipeline.errors import one_line, printable
     from pipeline.store import check, listed, named
@@ -109,7 +109,7 @@ def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> No
     path = fetch(card, root, progress=False)
     folder = path if path.is_dir() else path.parent
     place.prepare()
-    found = sift(card, path)
+    found = collect_faults(card, path)
     faults = named(found.faults, folder)
     if found.source is not None:
         before = {fault.file for fault in faults}

@@ -16,9 +16,11 @@ A reader's order: ``cards`` (what every card may say), ``registry`` (names, kind
 
 from pipeline.datasets.cards import Card, classes_per_person, may_be_empty, rendering_settings
 from pipeline.datasets.download import data_root
+from pipeline.datasets.listing import Fault
 from pipeline.datasets.registry import (
     DATASETS,
     beside,
+    collect_faults,
     fetch,
     find_card,
     load_card,
@@ -26,17 +28,18 @@ from pipeline.datasets.registry import (
     open_fetched,
     origin,
     overview,
-    sift,
 )
 from pipeline.datasets.source import ImageSource, Splits
 
 __all__ = [
     "DATASETS",
     "Card",
+    "Fault",
     "ImageSource",
     "Splits",
     "beside",
     "classes_per_person",
+    "collect_faults",
     "data_root",
     "fetch",
     "find_card",
@@ -47,5 +50,4 @@ __all__ = [
     "origin",
     "overview",
     "rendering_settings",
-    "sift",
 ]

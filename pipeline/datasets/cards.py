@@ -5,6 +5,7 @@ has the keys of all kinds, `LocalFilesCard` those of one's own files; a kind add
 file that reads it.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import (
@@ -94,6 +95,7 @@ class Card(Record):
     """
 
     volumetric: ClassVar[bool] = False
+    stored_as: ClassVar[str] = "files"
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     title: str = ""
@@ -114,6 +116,18 @@ class Card(Record):
     def sizes(self) -> tuple[int, ...]:
         """The sizes that may be asked for, the default first; empty when the file decides."""
         return (self.size,) if self.size else ()
+
+    def place(self, root: Path, size: int | None) -> Path:
+        """Return where the files of a size lie."""
+        return root / (self.path or self.name)
+
+    def on_disk(self, root: Path, size: int | None) -> bool:
+        """Tell whether they are there, as far as this user can see; by names, not by digests."""
+        return os.access(self.place(root, size), os.F_OK)
+
+    def origin(self, *, ours: bool) -> str:
+        """Say where the images come from, and what was checked of them; of `ours` in ``data/``."""
+        return f"{self.stored_as} of your own, no digest to check"
 
     _sparse: bool = PrivateAttr(False)
 

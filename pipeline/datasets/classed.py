@@ -14,15 +14,15 @@ from pipeline.arrays import LabelArray, counting
 from pipeline.datasets.cards import FORMATS, goes_down, require_classes
 from pipeline.datasets.listing import (
     Entry,
+    Fault,
+    Faults,
     Paths,
-    Sift,
     find_files,
     follower,
     is_excluded,
     joined,
     packed,
     read_exclusions,
-    tell,
 )
 from pipeline.datasets.patterns import Pattern, check_masks, check_pattern, fill, mask_of
 from pipeline.datasets.source import SPLITS, split_codes
@@ -128,7 +128,7 @@ def sort_files(
     path: Path,
     suffixes: Sequence[str],
     asked: Sequence[str],
-    sift: Sift | None = None,
+    faults: Faults,
 ) -> ClassedFiles:
     """Return the files of each split and class, in the order of their paths.
 
@@ -142,8 +142,8 @@ def sort_files(
         How names of files end that are read, in lower case.
     asked : sequence of str
         The formats of such files, for errors.
-    sift : Sift, optional
-        Told of files that cannot be used, which are left out; the first is raised otherwise.
+    faults : Faults
+        To which files go that cannot be used.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def sort_files(
         an image.
     """
     listing = _Listing(
-        path, root_of(card, path), read_exclusions(card.exclude, path), tuple(suffixes), sift
+        path, root_of(card, path), read_exclusions(card.exclude, path), tuple(suffixes), faults
     )
     splits = SPLITS if "{split}" in card.pattern else SPLITS[:1]
     groups = [
@@ -163,15 +163,19 @@ def sort_files(
     labels = np.arange(len(card.classes), dtype=counting(len(card.classes)))
     label_of = np.tile(labels, len(splits))
     for label, group in zip(label_of.tolist(), groups, strict=True):
-        if group.passed:
-            raise DatasetError(_passed(path, card.classes[label], len(group.passed), asked))
+        error = DatasetError(_passed(path, card.classes[label], len(group.passed), asked))
+        faults += [
+            Fault(entry.path, ImageError(OTHER), raised=error) for entry in group.passed[::-1]
+        ]
     _check_classes(card, path, np.bincount(label_of, many), asked)
     names = joined([group.names for group in groups])
     masks = joined([group.masks for group in groups]) if card.beside else None
     apart = f"make '{card.pattern}' tell them apart"
-    check_once(names, f"lies in two classes or splits, or a link repeats it; {apart}", sift)
+    check_once(names, f"lies in two classes or splits, or a link repeats it; {apart}", faults)
     if masks and not card.shared:
-        check_once(masks, f"is the mask of two images; make '{card.beside}' tell them apart", sift)
+        check_once(
+            masks, f"is the mask of two images; make '{card.beside}' tell them apart", faults
+        )
     split_of = np.concatenate([split_codes(split, len(card.classes)) for split in splits])
     people = [person for group in groups for person in group.people]
     dates = [day for group in groups for day in group.dates]
@@ -207,7 +211,7 @@ class _Listing(NamedTuple):
     root: Path
     skip: frozenset[str]
     suffixes: tuple[str, ...]
-    sift: Sift | None
+    faults: Faults
 
 
 def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _FileGroup:
@@ -223,7 +227,7 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _File
                 whose = pattern.read(found.relative, found.path)
                 beside = follow(f"{listing.path}/{masks[found]}") if masks else ""
             except ImageError as error:
-                tell(listing.sift, found.path, error)
+                listing.faults.append(Fault(found.path, error))
                 continue
             if "{person}" in card.pattern:
                 group.people.append(whose.person)
@@ -243,20 +247,17 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _File
         group.passed = [found for found in group.passed if found.relative not in taken]
     group.names = packed(read(images))
     group.masks = packed(kept)
-    if listing.sift is not None:
-        while group.passed:
-            listing.sift(group.passed.pop().path, OTHER, True)
     return group
 
 
 def _usable(listing: _Listing, pattern: Pattern, group: _FileGroup) -> Iterator[Entry]:
     """Yield the files that a card reads, and count in `group` those that it does not."""
-    path, root, skip, suffixes, sift = listing
-    for found in find_files(path, pattern, root, sift):
+    path, root, skip, suffixes, faults = listing
+    for found in find_files(path, pattern, root, faults):
         if is_excluded(skip, found.relative, found.path, path):
             group.left_out += 1
         elif found.fault is not None:
-            tell(sift, found.path, found.fault)
+            faults.append(Fault(found.path, found.fault))
         elif found.relative.lower().endswith(suffixes):
             yield found
         elif found.folder or may_be_image(found.relative):
@@ -294,7 +295,7 @@ def _check_classes(
     )
 
 
-def check_once(names: Paths, way: str, sift: Sift | None = None) -> None:
+def check_once(names: Paths, way: str, faults: Faults) -> None:
     """Raise unless every file is there once; `way` says of one that is not what to do."""
     marks = np.fromiter(map(hash, names), np.int64, len(names))
     marks.sort()  # in place, as there may be many
@@ -303,5 +304,5 @@ def check_once(names: Paths, way: str, sift: Sift | None = None) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            tell(sift, name, DatasetError(f"{name} {way}"))
+            faults.append(Fault(name, DatasetError(f"{name} {way}")))
         seen.add(name)

@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline.datasets.cards import LARGEST_DOWNLOAD
 from pipeline.datasets.listing import require_inside
@@ -155,12 +155,8 @@ def data_root(root: Path | str | None = None) -> Path:
     return Path(chosen).expanduser() if chosen else home()
 
 
-class Asking(NamedTuple):
-    """How a server is asked: see `obtain`."""
-
-    progress: bool = True
-    attempts: int = 3
-    pause: float = 0.5
+Obtain: TypeAlias = Callable[..., Path]
+"""``obtain(url, target, md5, most=…)``: `obtain`, told already how a server is asked."""
 
 
 def find_own(name: str, target: Path, root: Path) -> Path:

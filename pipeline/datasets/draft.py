@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from pipeline.datasets.cards import FORMATS
-from pipeline.datasets.listing import DEEPEST, open_regular, require_inside, too_deep
+from pipeline.datasets.listing import DEEPEST, Faults, open_regular, require_inside, too_deep
 from pipeline.datasets.nifti_format import read_volume
 from pipeline.datasets.patterns import mask_of, stem_of
 from pipeline.datasets.pictures import DEEP, check_one, opened
@@ -830,7 +830,10 @@ def _of_table(path: Path, root: Path) -> Draft:
         columns["split"] = None
     classes: list[str] = []
     if label := columns["class"]:
-        classes = sorted({said["class"] for _, said in read_columns(path, {"class": label})})
+        bad_rows: Faults = []
+        classes = sorted({x["class"] for _, x in read_columns(path, {"class": label}, bad_rows)})
+        for fault in bad_rows:
+            raise fault.error
     if not label or len(classes) > FEW:
         doubts.append(f"which column is the class, out of {', '.join(names)}; name it in columns")
     images = [row[names.index(files[0])] for row in rows]

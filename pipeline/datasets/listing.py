@@ -1,7 +1,7 @@
 """Listing: the files of a folder that a pattern names, in order, links followed, none passed by.
 
 Nothing outside the data root is read, and nothing but regular files. Files that cannot be used are
-reported one by one where the first would be raised; a card may leave files out by a list.
+left out and added to a list of faults; a card may leave files out by a list of its own.
 """
 
 import itertools
@@ -21,23 +21,36 @@ from pipeline import files
 from pipeline.datasets.patterns import Pattern
 from pipeline.errors import DatasetError, ImageError
 
-Sift: TypeAlias = Callable[[str, str, bool], None]
-"""``sift(file, reason, listed)``: told of a file, or of a row of a table, that cannot be used, and
-whether a list of exclusions can name it."""
+
+class Fault(NamedTuple):
+    """A file, or a row of a table, that cannot be used and is left out.
+
+    Attributes
+    ----------
+    file : str
+        Which.
+    error : DatasetError
+        Why.
+    listed : bool
+        Whether a list of exclusions can name it.
+    raised : DatasetError, optional
+        What is raised in place of the error, where it says the same of several files.
+    """
+
+    file: str
+    error: DatasetError
+    listed: bool = True
+    raised: DatasetError | None = None
 
 
-def tell(sift: Sift | None, file: str, error: DatasetError, *, listed: bool = True) -> None:
-    """Tell of a fault, after which the caller leaves the file out; raise it if nobody is told."""
-    if sift is None:
-        raise error
-    sift(file, str(error), listed)
+Faults: TypeAlias = list[Fault]
+"""What was at fault so far: to it a function adds what it leaves out."""
 
 
-def none_left(faults: Mapping[str, DatasetError], sift: Sift | None) -> DatasetError:
-    """Return what to raise where no file can be used: what the first says, all of them told."""
-    for file, fault in faults.items() if sift else ():
-        tell(sift, file, fault)
-    return next(iter(faults.values()), ImageError("there is no image"))
+def no_usable_file(errors: Mapping[str, DatasetError], faults: Faults) -> DatasetError:
+    """Return what to raise where no file can be used: what the first says."""
+    faults += [Fault(file, error) for file, error in errors.items()]
+    return next(iter(errors.values()), ImageError("there is no image"))
 
 
 def require_inside(path: Path, root: Path, name: str) -> Path:
@@ -210,9 +223,7 @@ def joined(parts: Sequence[Paths]) -> Paths:
     return Paths(tuple(block for part in parts for block in part.blocks), np.concatenate(ends))
 
 
-def find_files(
-    folder: Path, pattern: Pattern, root: Path, sift: Sift | None = None
-) -> Iterator[Entry]:
+def find_files(folder: Path, pattern: Pattern, root: Path, faults: Faults) -> Iterator[Entry]:
     """Yield what `pattern` names in `folder`, ordered by path; hidden files are left out.
 
     A link to a file or, where the pattern names it, to a folder is followed, inside the data root
@@ -221,12 +232,12 @@ def find_files(
     Raises
     ------
     ImageError
-        When a folder on the way cannot be listed, or leads out of the data root by a link; told to
-        `sift` instead if there is one.
+        When the folder leads out of the data root by a link. To `faults` go folders on the way that
+        cannot be listed, or lead there.
     """
     inside = os.path.realpath(root)
     start = _followed(str(folder), inside)
-    search = _Search(pattern, inside, sift)
+    search = _Search(pattern, inside, faults)
     for found in _below(start, "", _closed({0}, pattern), search):
         if not found.relative.rpartition("/")[2].startswith("."):
             yield found
@@ -254,7 +265,7 @@ class _Search(NamedTuple):
 
     pattern: Pattern
     root: str
-    sift: Sift | None
+    faults: Faults
 
 
 def _below(folder: str, relative: str, places: frozenset[int], search: _Search) -> Iterator[Entry]:
@@ -262,11 +273,11 @@ def _below(folder: str, relative: str, places: frozenset[int], search: _Search) 
 
     `places` are the parts of the pattern that a name in it may be.
     """
-    pattern, root, sift = search
+    pattern, root, faults = search
     try:
         names, odd = _listed(folder, places, pattern)
     except ImageError as error:
-        tell(sift, folder, error, listed=False)
+        faults.append(Fault(folder, error, listed=False))
         return
     last = len(pattern.parts)
     for name in names:
@@ -280,12 +291,12 @@ def _below(folder: str, relative: str, places: frozenset[int], search: _Search) 
                 if last in after:
                     yield Entry(relative + name, path, False, error)
                 else:
-                    tell(sift, path, error, listed=False)
+                    faults.append(Fault(path, error, listed=False))
                 continue
         within = name in odd and os.path.isdir(path)  # noqa: PTH112
         if within and after - {last}:
             if relative.count("/") >= DEEPEST:
-                tell(sift, path, too_deep(folder), listed=False)
+                faults.append(Fault(path, too_deep(folder), listed=False))
                 continue
             yield from _below(path, f"{relative}{name}/", after, search)
         elif last in after:

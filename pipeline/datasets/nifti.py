@@ -17,7 +17,7 @@ from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Frames, LocalFilesCard, check_slices, chosen_frames, depth_facts
 from pipeline.datasets.classed import ClassedFiles, check_card, sort_files
 from pipeline.datasets.intensities import Window, to_uint8
-from pipeline.datasets.listing import Sift, none_left
+from pipeline.datasets.listing import Faults, no_usable_file
 from pipeline.datasets.nifti_format import (
     Volume,
     each_plane,
@@ -49,6 +49,7 @@ class NiftiCard(LocalFilesCard):
     """
 
     volumetric: ClassVar[bool] = True
+    stored_as: ClassVar[str] = "NIfTI files"
 
     masks: str | None = None
     pattern: str = "{class}/*"
@@ -79,7 +80,7 @@ def check_cuts(card: LocalFilesCard, axis: int | None) -> None:
         raise ValueError(f"NIfTI has 1 channel here, found channels = {card.channels}")
 
 
-def open_nifti(card: NiftiCard, path: Path, sift: Sift | None = None) -> ImageSource:
+def open_nifti(card: NiftiCard, path: Path, faults: Faults) -> ImageSource:
     """Open a folder of NIfTI files: list them and read the header of each.
 
     Images are ordered by class, path and slice. A file that is not as the card says, cannot be
@@ -91,17 +92,17 @@ def open_nifti(card: NiftiCard, path: Path, sift: Sift | None = None) -> ImageSo
     DatasetError
         When a class has no file, or no file can be used, as the first says.
     """
-    files = sort_files(card, path, (".nii", ".nii.gz"), ("NIfTI",), sift)
-    return open_nifti_files(card, files, path, sift)
+    files = sort_files(card, path, (".nii", ".nii.gz"), ("NIfTI",), faults)
+    return open_nifti_files(card, files, path, faults)
 
 
 def open_nifti_files(
-    card: NiftiCard, files: ClassedFiles, path: Path, sift: Sift | None = None
+    card: NiftiCard, files: ClassedFiles, path: Path, faults: Faults
 ) -> ImageSource:
     """Open some files, as `open_nifti`."""
     if card.frames == "masked" and files.masks is None:
         raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
-    frames, first = _look_at_all(card, files, sift)
+    frames, first = _look_at_all(card, files, faults)
     sides = (card.size, card.size) if card.size else _sides(card, first)
     if card.slices:
         sides = (*sides[:2], card.slices[1])
@@ -136,12 +137,12 @@ def open_nifti_files(
 
 
 def _look_at_all(
-    card: NiftiCard, files: ClassedFiles, sift: Sift | None
+    card: NiftiCard, files: ClassedFiles, faults: Faults
 ) -> tuple[list[Sequence[int]], Volume]:
     """Return which slices are read of each file, and the first that can be used; raise if none."""
     frames: list[Sequence[int]] = []
     good: list[Volume] = []
-    faults: dict[str, ImageError] = {}
+    errors: dict[str, ImageError] = {}
     for index, name in enumerate(files.names):
         try:
             volume = read_volume(Path(name))
@@ -150,9 +151,9 @@ def _look_at_all(
             good = good or [volume]
         except ImageError as error:
             frames.append((0,))  # asked for it, the file says why
-            faults[name] = error
+            errors[name] = error
     if not good:
-        raise none_left(faults, sift)
+        raise no_usable_file(errors, faults)
     return frames, good[0]
 
 

@@ -31,8 +31,8 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import LARGEST_DOWNLOAD, Card
-from pipeline.datasets.download import Asking, find_own, obtain, present
-from pipeline.datasets.listing import open_regular
+from pipeline.datasets.download import Obtain, find_own
+from pipeline.datasets.listing import Faults, open_regular
 from pipeline.datasets.readers import InOneStream, Rows, regroup
 from pipeline.datasets.source import (
     SPLITS,
@@ -249,6 +249,14 @@ class NpzCard(Card):
         """Whether the files are the user's own."""
         return self.local
 
+    def origin(self, *, ours: bool) -> str:
+        """Say where the images come from."""
+        if self.local:
+            return super().origin(ours=ours)
+        if not ours:
+            return "files from the addresses in your card, compared with its digests"
+        return "official files, digest checked"
+
     @check(mode="after")
     def _keys_fit(self) -> Self:
         if self.local == bool(self.files):
@@ -262,31 +270,17 @@ class NpzCard(Card):
         return self
 
 
-def fetch_npz(card: NpzCard, root: Path, size: int | None, asking: Asking) -> Path:
+def fetch_npz(card: NpzCard, root: Path, size: int | None, obtain: Obtain) -> Path:
     """Return the file of a size, downloaded unless it is the user's own."""
     target = card.place(root, size)
     for file in card.files:
         if file.size == size:
             most = card.most_bytes(file.size)
-            return obtain(file.url, target, file.md5, most=most, **asking._asdict())
+            return obtain(file.url, target, file.md5, most=most)
     return find_own(card.name, target, root)
 
 
-def has_npz(card: NpzCard, root: Path, size: int | None) -> bool:
-    """Tell whether the file of a size is on disk."""
-    return present(card.place(root, size))
-
-
-def origin_of_npz(card: NpzCard, ours: bool) -> str:
-    """Say where the images come from."""
-    if card.local:
-        return "files of your own, no digest to check"
-    if not ours:
-        return "files from the addresses in your card, compared with its digests"
-    return "official files, digest checked"
-
-
-def open_npz(card: NpzCard, path: Path) -> ImageSource:
+def open_npz(card: NpzCard, path: Path, faults: Faults) -> ImageSource:
     """Open a ``.npz``: read all labels and the images' headers, no image.
 
     Raises

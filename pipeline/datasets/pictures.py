@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,8 @@ from pydantic import model_validator as check
 from pipeline.arrays import ImageArray, counting
 from pipeline.datasets.cards import FORMATS, MASKS, Format, LocalFilesCard
 from pipeline.datasets.classed import ClassedFiles, check_card, check_person, sort_files
-from pipeline.datasets.download import Asking, find_own, present
 from pipeline.datasets.intensities import Window, to_uint8
-from pipeline.datasets.listing import Sift, none_left, open_regular
+from pipeline.datasets.listing import Faults, no_usable_file, open_regular
 from pipeline.datasets.readers import FileNames, InFiles, Rows
 from pipeline.datasets.source import ImageSource, check_extent
 from pipeline.errors import ImageError
@@ -270,11 +269,9 @@ class Pictures(NamedTuple):
     masks: InFiles | None
 
 
-def from_files(
-    card: PictureCard, files: ClassedFiles, path: Path, sift: Sift | None = None
-) -> ImageSource:
+def from_files(card: PictureCard, files: ClassedFiles, path: Path, faults: Faults) -> ImageSource:
     """Return the dataset of some files, each one image."""
-    pictures = open_pictures(card, files.names, str(path), files.masks, sift)
+    pictures = open_pictures(card, files.names, str(path), files.masks, faults)
     return ImageSource(
         card,
         pictures.shape,
@@ -294,8 +291,8 @@ def open_pictures(
     card: PictureCard,
     names: FileNames,
     where: str,
-    masks: FileNames | None = None,
-    sift: Sift | None = None,
+    masks: FileNames | None,
+    faults: Faults,
 ) -> Pictures:
     """Return the reader of some files, each one image.
 
@@ -313,7 +310,7 @@ def open_pictures(
     if card.size:
         sides = card.size, card.size
     else:
-        sides, first = _first(card, names, sift)
+        sides, first = _first(card, names, faults)
         check = partial(_check_sides, sides, Path(first).name)
     shape = sides + ((3,) if card.channels == 3 else ())
     check_extent(shape, where)
@@ -328,18 +325,18 @@ def open_pictures(
     return Pictures(shape, read, facts, inside)
 
 
-def _first(card: PictureCard, names: FileNames, sift: Sift | None) -> tuple[tuple[int, int], str]:
+def _first(card: PictureCard, names: FileNames, faults: Faults) -> tuple[tuple[int, int], str]:
     """Return height and width of the first image that has them, and its name.
 
     One before it that cannot be read is refused when it is its turn.
     """
-    faults: dict[str, ImageError] = {}
+    errors: dict[str, ImageError] = {}
     for index in range(len(names)):
         try:
             return extent(Path(names[index]), card), names[index]
         except ImageError as error:
-            faults[names[index]] = error
-    raise none_left(faults, sift)
+            errors[names[index]] = error
+    raise no_usable_file(errors, faults)
 
 
 def _check_sides(wanted: tuple[int, int], first: str, sides: tuple[int, int], file: Path) -> None:
@@ -378,6 +375,7 @@ class FolderCard(PictureCard):
         without its end.
     """
 
+    stored_as: ClassVar[str] = "a folder"
     pattern: str = "{class}/*"
     masks: str | None = None
 
@@ -393,17 +391,7 @@ class FolderCard(PictureCard):
         return self
 
 
-def fetch_folder(card: LocalFilesCard, root: Path, size: int | None, asking: Asking) -> Path:
-    """Return the folder, which is always the user's own."""
-    return find_own(card.name, root / (card.path or card.name), root)
-
-
-def has_folder(card: LocalFilesCard, root: Path, size: int | None) -> bool:
-    """Tell whether the folder is there."""
-    return present(root / (card.path or card.name))
-
-
-def open_folder(card: FolderCard, path: Path, sift: Sift | None = None) -> ImageSource:
+def open_folder(card: FolderCard, path: Path, faults: Faults) -> ImageSource:
     """Open a folder: list the images of each class; what they hold is seen when they are read.
 
     Gray is Rec. 601 luma, as Pillow computes it. Images are ordered by class, then by path.
@@ -416,4 +404,4 @@ def open_folder(card: FolderCard, path: Path, sift: Sift | None = None) -> Image
         card does not name.
     """
     suffixes = tuple(end for kind in card.formats for end in FORMATS[kind])
-    return from_files(card, sort_files(card, path, suffixes, card.formats, sift), path, sift)
+    return from_files(card, sort_files(card, path, suffixes, card.formats, faults), path, faults)

@@ -3,29 +3,29 @@
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.datasets.cards import Card, read_card
 from pipeline.datasets.dicom.card import DicomCard
 from pipeline.datasets.dicom.open import open_dicom
-from pipeline.datasets.download import Asking, data_root
-from pipeline.datasets.listing import Sift
+from pipeline.datasets.download import Obtain, data_root, find_own, obtain
+from pipeline.datasets.listing import Fault, Faults
 from pipeline.datasets.nifti import NiftiCard, open_nifti
-from pipeline.datasets.npz import NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz
-from pipeline.datasets.pictures import FolderCard, fetch_folder, has_folder, open_folder
+from pipeline.datasets.npz import NpzCard, fetch_npz, open_npz
+from pipeline.datasets.pictures import FolderCard, open_folder
 from pipeline.datasets.source import ImageSource, opaque
-from pipeline.datasets.table import TableCard, fetch_table, has_table, open_table
-from pipeline.datasets.tiles import TilesCard, fetch_tiles, has_tiles, open_tiles
-from pipeline.datasets.torchvision import (
-    VisionCard,
-    fetch_vision,
-    has_vision,
-    open_vision,
-    origin_of_vision,
-)
+from pipeline.datasets.table import TableCard, open_table
+from pipeline.datasets.tiles import TilesCard, open_tiles
+from pipeline.datasets.torchvision import VisionCard, fetch_vision, open_vision
 from pipeline.errors import DatasetError, require_known
 from pipeline.files import resource
+
+
+def fetch_own(card: Card, root: Path, size: int | None, obtain: Obtain) -> Path:
+    """Return where a dataset of the user's own lies, which is not downloaded."""
+    return find_own(card.name, card.place(root, size), root)
 
 
 @dataclass(frozen=True)
@@ -35,70 +35,30 @@ class DatasetKind:
     Attributes
     ----------
     card : type of Card
-        The keys that its cards have besides those of all.
-    fetch : callable
-        ``fetch(card, root, size, asking)``: where a dataset lies, got first if it is not there.
-    present : callable
-        ``present(card, root, size)``: whether it is there, by a look at names.
+        What its cards say, and where its files lie.
     open : callable
-        ``open(card, path)``: the images of what `fetch` returned.
-    origin : callable
-        ``origin(card, ours)``: one line on where the images come from, and what was checked of
-        them; `ours` for a card of ``data/``.
-    sift : callable, optional
-        ``sift(card, path, told)``: as `open`, of what can be used; of all else `told` is told.
+        ``open(card, path, faults)``: the images of what `fetch` returned; what cannot be used of
+        them is left out, and added to `faults`.
+    fetch : callable
+        ``fetch(card, root, size, obtain)``: where a dataset lies, got by `obtain` first if it is
+        not there.
     """
 
     card: type[Card]
-    fetch: Callable[[Any, Path, int | None, Asking], Path]
-    present: Callable[[Any, Path, int | None], bool]
-    open: Callable[[Any, Path], ImageSource]
-    origin: Callable[[Any, bool], str]
-    sift: Callable[[Any, Path, Sift], ImageSource] | None = None
+    open: Callable[[Any, Path, Faults], ImageSource]
+    fetch: Callable[[Any, Path, int | None, Obtain], Path] = fetch_own
 
 
 KINDS: dict[str, DatasetKind] = {
     "tiles": DatasetKind(
-        TilesCard,
-        fetch_tiles,
-        has_tiles,
-        open_tiles,
-        lambda card, ours: "shipped with scikit-image, cut on the fly",
+        TilesCard, open_tiles, lambda card, root, size, obtain: card.place(root, size)
     ),
-    "npz": DatasetKind(NpzCard, fetch_npz, has_npz, open_npz, origin_of_npz),
-    "folder": DatasetKind(
-        FolderCard,
-        fetch_folder,
-        has_folder,
-        open_folder,
-        lambda card, ours: "a folder of your own, no digest to check",
-        open_folder,
-    ),
-    "table": DatasetKind(
-        TableCard,
-        fetch_table,
-        has_table,
-        open_table,
-        lambda card, ours: "files of your own that a table lists, no digest to check",
-        open_table,
-    ),
-    "dicom": DatasetKind(
-        DicomCard,
-        fetch_folder,
-        has_folder,
-        open_dicom,
-        lambda card, ours: "DICOM files of your own, no digest to check",
-        open_dicom,
-    ),
-    "nifti": DatasetKind(
-        NiftiCard,
-        fetch_folder,
-        has_folder,
-        open_nifti,
-        lambda card, ours: "NIfTI files of your own, no digest to check",
-        open_nifti,
-    ),
-    "torchvision": DatasetKind(VisionCard, fetch_vision, has_vision, open_vision, origin_of_vision),
+    "npz": DatasetKind(NpzCard, open_npz, fetch_npz),
+    "folder": DatasetKind(FolderCard, open_folder),
+    "table": DatasetKind(TableCard, open_table),
+    "dicom": DatasetKind(DicomCard, open_dicom),
+    "nifti": DatasetKind(NiftiCard, open_nifti),
+    "torchvision": DatasetKind(VisionCard, open_vision, fetch_vision),
 }
 """What ``kind`` of a card may be."""
 
@@ -116,7 +76,7 @@ DATASETS: dict[str, Card] = {
 
 def origin(card: Card) -> str:
     """Say how the images of a card came here, and which files were compared with a digest."""
-    return KINDS[card.kind].origin(card, DATASETS.get(card.name) == card)
+    return card.origin(ours=DATASETS.get(card.name) == card)
 
 
 class DatasetRow(NamedTuple):
@@ -199,8 +159,8 @@ def fetch(
         When the size is not offered, a file of one's own is missing, a digest is wrong or the
         download fails, naming the URL, the target and the way out.
     """
-    asking = Asking(progress, attempts, pause)
-    return KINDS[card.kind].fetch(card, data_root(root), _size(card, size), asking)
+    download = partial(obtain, progress=progress, attempts=attempts, pause=pause)
+    return KINDS[card.kind].fetch(card, data_root(root), _size(card, size), download)
 
 
 def open_dataset(
@@ -225,39 +185,50 @@ def open_fetched(card: Card, path: Path, key: bytes | None = None) -> ImageSourc
     """Open a dataset where `fetch` said it lies; from here on the files may be at fault.
 
     Who is whose is kept as digests under `key`, a random one when left out.
+
+    Raises
+    ------
+    DatasetError
+        What was at fault first.
     """
-    source = KINDS[card.kind].open(card, path)
+    result = collect_faults(card, path)
+    for fault in result.faults:
+        raise fault.raised or fault.error
+    source = result.source
+    assert source is not None
     if source.people is None:
         return source
     return replace(source, people=opaque(source.people, key or secrets.token_bytes(32)))
 
 
 class OpenResult(NamedTuple):
-    """The images that can be listed, or why there are none; and what cannot be, all of it.
-
-    `faults` are files and rows of tables: the reason, and whether a list of exclusions can name it.
-    """
+    """The images that can be listed, or why there are none; and what cannot be, all of it."""
 
     source: ImageSource | None
-    faults: dict[str, tuple[str, bool]]
+    faults: tuple[Fault, ...]
     error: DatasetError | None
 
 
-def sift(card: Card, path: Path) -> OpenResult:
-    """Open a dataset where `fetch` said it lies, whatever some of its files are."""
-    faults: dict[str, tuple[str, bool]] = {}
+def collect_faults(card: Card, path: Path) -> OpenResult:
+    """Open a dataset where `fetch` said it lies, whatever some of its files are.
 
-    def told(file: str, reason: str, listed: bool) -> None:
-        faults.setdefault(file, (reason, listed))
-
-    open_sifting = KINDS[card.kind].sift
+    Raises
+    ------
+    DatasetError
+        When it cannot be opened, and no file is at fault.
+    """
+    faults: Faults = []
+    source, error = None, None
     try:
-        source = open_sifting(card, path, told) if open_sifting else open_fetched(card, path)
-    except DatasetError as error:
+        source = KINDS[card.kind].open(card, path, faults)
+    except DatasetError as caught:
         if not faults:
             raise
-        return OpenResult(None, faults, error)
-    return OpenResult(source, faults, None)
+        error = caught
+    first = dict[str, Fault]()  # of several about one file
+    for fault in faults:
+        first.setdefault(fault.file, fault)
+    return OpenResult(source, tuple(first.values()), error)
 
 
 def overview(root: Path | str | None = None) -> tuple[DatasetRow, ...]:
@@ -287,8 +258,6 @@ def _size(card: Card, size: int | None) -> int | None:
 
 def _on_disk(card: Card, root: Path) -> str:
     """Return "yes" or "no", or which of several sizes are on disk."""
-    present = KINDS[card.kind].present
     if len(card.sizes) > 1:
-        found = [size for size in card.sizes if present(card, root, size)]
-        return ", ".join(map(str, found)) or "no"
-    return "yes" if present(card, root, _size(card, None)) else "no"
+        return ", ".join(str(size) for size in card.sizes if card.on_disk(root, size)) or "no"
+    return "yes" if card.on_disk(root, _size(card, None)) else "no"

@@ -22,16 +22,15 @@ from pipeline.datasets.cards import Format, Frames, LocalFilesCard, may_be_empty
 from pipeline.datasets.classed import ClassedFiles, check_once
 from pipeline.datasets.dicom.card import DicomCard, check_keys
 from pipeline.datasets.dicom.open import open_dicom_files
-from pipeline.datasets.download import Asking, find_own, present
 from pipeline.datasets.listing import (
-    Sift,
+    Fault,
+    Faults,
     check_exclusions,
     follower,
     is_excluded,
     open_regular,
     packed,
     read_exclusions,
-    tell,
 )
 from pipeline.datasets.nifti import NiftiCard, check_cuts, open_nifti_files
 from pipeline.datasets.pictures import PictureCard, from_files
@@ -66,7 +65,7 @@ def read_head(path: Path, count: int) -> tuple[list[str], list[list[str]]]:
 
 
 def read_columns(
-    path: Path, columns: Mapping[Any, str], sift: Sift | None = None
+    path: Path, columns: Mapping[Any, str], faults: Faults
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield where each row is, and its values by the names in `columns`, without blanks around.
 
@@ -78,22 +77,22 @@ def read_columns(
         The file: Parquet if its name ends in ``.parquet``, else CSV in UTF-8 with a line of names.
     columns : mapping
         From the names of the values to those of the file's columns.
-    sift : Sift, optional
-        Told of rows that lack a value; the first is raised otherwise.
+    faults : Faults
+        To which rows go that lack a value.
 
     Raises
     ------
     DatasetError
         When the file cannot be read, has no such column or has it twice, or a row lacks a value.
     """
-    rows = _parquet if path.suffix.lower() == ".parquet" else partial(_csv, sift=sift)
+    rows = _parquet if path.suffix.lower() == ".parquet" else partial(_csv, faults=faults)
     with _readable(path) as stream:
         for where, row in rows(stream, path, list(columns.values())):
             values = dict(zip(columns, map(_text, row), strict=True))
             try:
                 whole = _full(values, columns, where) if any(values.values()) else None
             except ImageError as error:
-                tell(sift, where, error, listed=False)
+                faults.append(Fault(where, error, listed=False))
                 continue
             if whole is not None:
                 yield where, whole
@@ -115,7 +114,7 @@ def _readable(path: Path) -> Iterator[BinaryIO]:
 
 
 def _csv(
-    stream: BinaryIO, path: Path, columns: list[str], sift: Sift | None = None
+    stream: BinaryIO, path: Path, columns: list[str], faults: Faults
 ) -> Iterator[tuple[str, list[Any]]]:
     """Yield the rows of a CSV file; one with more or fewer values than names is refused."""
     with TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
@@ -131,7 +130,7 @@ def _csv(
                     f"{where}: a row must have {len(names)} values, found {len(line)}; put values "
                     "with commas in double quotes"
                 )
-                tell(sift, where, error, listed=False)
+                faults.append(Fault(where, error, listed=False))
                 continue
             yield where, [line[place] for place in places]
 
@@ -223,6 +222,14 @@ class TableCard(PictureCard):
         """Where the table lies, from the data root."""
         return self.path or f"{self.name}.csv"
 
+    def place(self, root: Path, size: int | None) -> Path:
+        """Return where the table lies."""
+        return root / self.file
+
+    def origin(self, *, ours: bool) -> str:
+        """Say where the images come from."""
+        return "files of your own that a table lists, no digest to check"
+
     @property
     def masked(self) -> bool:
         """Whether the table names masks."""
@@ -248,17 +255,7 @@ class TableCard(PictureCard):
         return self
 
 
-def fetch_table(card: TableCard, root: Path, size: int | None, asking: Asking) -> Path:
-    """Return the table, which is always the user's own."""
-    return find_own(card.name, root / card.file, root)
-
-
-def has_table(card: TableCard, root: Path, size: int | None) -> bool:
-    """Tell whether the table is there."""
-    return present(root / card.file)
-
-
-def open_table(card: TableCard, path: Path, sift: Sift | None = None) -> ImageSource:
+def open_table(card: TableCard, path: Path, faults: Faults) -> ImageSource:
     """Open a table: read its rows; what the images hold is seen when they are read.
 
     Images come in the order of the rows. Their paths, and those of masks, are relative to the
@@ -272,14 +269,14 @@ def open_table(card: TableCard, path: Path, sift: Sift | None = None) -> ImageSo
         a row lacks one, or two rows name one image.
     """
     rows = _Rows(np.zeros((len(SPLITS), len(card.classes)), np.int64))
-    names = packed(_read(card, path, rows, sift))
+    names = packed(_read(card, path, rows, faults))
     counts = np.bincount(rows.labels, minlength=len(card.classes))
     require_classes(
         card,
         counts.tolist(),
         lambda name: f"{path}: class '{name}' has no row; correct classes or columns in the card",
     )
-    check_once(names, "is in two rows, or a link repeats it; take one out", sift)
+    check_once(names, "is in two rows, or a link repeats it; take one out", faults)
     masks = packed(rows.masks) if card.masked else None
     files = ClassedFiles(
         names,
@@ -291,12 +288,12 @@ def open_table(card: TableCard, path: Path, sift: Sift | None = None) -> ImageSo
         masks,
     )
     if card.other is None:
-        return from_files(card, files, path, sift)
+        return from_files(card, files, path, faults)
     kind = OTHERS[card.other]
     said = card.model_fields_set & (kind.card.model_fields.keys() - {"kind", "path", "formats"})
     same = kind.card(**{key: getattr(card, key) for key in said} | {"kind": "", "name": card.name})
     same = may_be_empty(same) if card.sparse else same
-    return replace(kind.open(same, files, path, sift), card=card)
+    return replace(kind.open(same, files, path, faults), card=card)
 
 
 def _check_dicom(card: TableCard) -> None:
@@ -311,16 +308,14 @@ class _Other(NamedTuple):
 
     card: type[LocalFilesCard]
     check: Callable[[TableCard], None]
-    open: Callable[[Any, ClassedFiles, Path, Sift | None], ImageSource]
+    open: Callable[[Any, ClassedFiles, Path, Faults], ImageSource]
 
 
 OTHERS = {
     "DICOM": _Other(
         DicomCard,
         _check_dicom,
-        lambda card, files, path, sift: open_dicom_files(
-            card, files, path, others=False, sift=sift
-        ),
+        partial(open_dicom_files, others=False),
     ),
     "NIfTI": _Other(NiftiCard, lambda card: check_cuts(card, card.axis), open_nifti_files),
 }
@@ -339,21 +334,21 @@ class _Rows:
     masks: list[str] = field(default_factory=list)
 
 
-def _read(card: TableCard, path: Path, rows: _Rows, sift: Sift | None) -> Iterator[str]:
+def _read(card: TableCard, path: Path, rows: _Rows, faults: Faults) -> Iterator[str]:
     """Yield where the image of each row is, and note in `rows` what else is said of it."""
     skip, named = read_exclusions(card.exclude, path.parent, there=False), set[str]()
     depth = len(Path(card.file).parts)
     follow = follower(path.parents[depth - 1])
     labels = {name: label for label, name in enumerate(card.classes)}
     splits = {name: code for code, name in enumerate(SPLITS)}
-    for where, said in read_columns(path, card.columns, sift):
+    for where, said in read_columns(path, card.columns, faults):
         relative = str(PurePosixPath(said["path"]))
         named.add(relative) if relative in skip else None
         try:
             image = follow(_joined(path, said["path"], where))
         except ImageError as error:
             if relative not in skip:
-                tell(sift, where, error, listed=False)
+                faults.append(Fault(where, error, listed=False))
             continue
         if is_excluded(skip, relative, image, path.parent):
             if said["class"] in labels:
@@ -366,7 +361,7 @@ def _read(card: TableCard, path: Path, rows: _Rows, sift: Sift | None) -> Iterat
             day = _day(said["date"], where) if "date" in said else None
             mask = follow(_joined(path, said["mask"], where)) if "mask" in said else None
         except ImageError as error:
-            tell(sift, image, error)
+            faults.append(Fault(image, error))
             continue
         rows.labels.append(label)
         rows.splits.append(split)

@@ -13,7 +13,7 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
-from pipeline.datasets.download import Asking
+from pipeline.datasets.listing import Faults
 from pipeline.datasets.readers import InMemory
 from pipeline.datasets.source import ImageSource, split_codes
 from pipeline.errors import DatasetError
@@ -33,19 +33,17 @@ class TilesCard(Card):
         """False: everybody has them."""
         return False
 
+    def place(self, root: Path, size: int | None) -> Path:
+        """Return the folder of the pictures."""
+        return pictures_folder()
+
+    def origin(self, *, ours: bool) -> str:
+        """Say where the images come from."""
+        return "shipped with scikit-image, cut on the fly"
+
     @check(mode="after")
     def _keys_fit(self) -> Self:
         return no_path(self)
-
-
-def fetch_tiles(card: TilesCard, root: Path, size: int | None, asking: Asking) -> Path:
-    """Return the folder of the pictures, which need no fetching."""
-    return pictures_folder()
-
-
-def has_tiles(card: TilesCard, root: Path, size: int | None) -> bool:
-    """Tell whether the pictures are there."""
-    return pictures_folder().exists()
 
 
 def pictures_folder() -> Path:
@@ -56,7 +54,7 @@ def pictures_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "data"
 
 
-def open_tiles(card: TilesCard, path: Path) -> ImageSource:
+def open_tiles(card: TilesCard, path: Path, faults: Faults) -> ImageSource:
     """Cut the pictures in `path` into square tiles, one class a picture, all in split train."""
     unknown = set(card.classes) - set(PICTURES)
     if unknown or not card.size:

@@ -25,8 +25,8 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
-from pipeline.datasets.download import Asking, obtain, present, verify
-from pipeline.datasets.listing import open_regular, require_inside
+from pipeline.datasets.download import Obtain, present, verify
+from pipeline.datasets.listing import Faults, open_regular, require_inside
 from pipeline.datasets.readers import InMemory
 from pipeline.datasets.source import ImageSource, check_labels, check_shape, split_codes
 from pipeline.errors import CovdpError, DatasetError
@@ -133,6 +133,16 @@ class VisionCard(Card):
         """Whether the files are the user's own."""
         return self.local
 
+    def on_disk(self, root: Path, size: int | None) -> bool:
+        """Tell whether files of the dataset are there; known without torch."""
+        return any(root.glob(MARKERS[str(self.torchvision)]))
+
+    def origin(self, *, ours: bool) -> str:
+        """Say where the images come from."""
+        if self.local:
+            return super().origin(ours=ours)
+        return "official files, compared with the digests that torchvision publishes of them"
+
     @check(mode="after")
     def _keys_fit(self) -> Self:
         if not self.torchvision:
@@ -187,19 +197,7 @@ def torchvision_files(card: VisionCard) -> TorchvisionFiles:
     return TorchvisionFiles(unpacked, archives, tuple(dataset.mirrors))
 
 
-def has_vision(card: VisionCard, root: Path, size: int | None) -> bool:
-    """Tell whether files of the dataset are on disk; known without torch."""
-    return any(root.glob(MARKERS[str(card.torchvision)]))
-
-
-def origin_of_vision(card: VisionCard, ours: bool) -> str:
-    """Say where the images come from."""
-    if card.local:
-        return "files of your own, no digest to check"
-    return "official files, compared with the digests that torchvision publishes of them"
-
-
-def fetch_vision(card: VisionCard, root: Path, size: int | None, asking: Asking) -> Path:
+def fetch_vision(card: VisionCard, root: Path, size: int | None, obtain: Obtain) -> Path:
     """Return `root` once it holds the dataset, unpacked or as archives, with the right digests.
 
     Raises
@@ -222,22 +220,22 @@ def fetch_vision(card: VisionCard, root: Path, size: int | None, asking: Asking)
             "or name the data root with --data-root or COVDP_DATA"
         )
     for name, md5 in files.archives.items():
-        _obtain(files.mirrors, root / name, md5, asking)
+        _from_mirrors(obtain, files.mirrors, root / name, md5)
     return root
 
 
-def _obtain(mirrors: tuple[str, ...], target: Path, md5: str, asking: Asking) -> None:
+def _from_mirrors(obtain: Obtain, mirrors: tuple[str, ...], target: Path, md5: str) -> None:
     """Download one archive from the first mirror that gives it."""
     for mirror in mirrors:
         try:
-            obtain(mirror + target.name, target, md5, most=LARGEST_ARCHIVE, **asking._asdict())
+            obtain(mirror + target.name, target, md5, most=LARGEST_ARCHIVE)
             return
         except DatasetError:
             if mirror == mirrors[-1]:
                 raise
 
 
-def open_vision(card: VisionCard, path: Path) -> ImageSource:
+def open_vision(card: VisionCard, path: Path, faults: Faults) -> ImageSource:
     """Open a dataset that lies under `path`; splits are train and test.
 
     Raises

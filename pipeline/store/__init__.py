@@ -12,14 +12,14 @@ A reader's order: ``plan`` (which images go into which shard, and what a shard i
 file), ``fill`` (the pass), ``stored`` (reading back), ``check`` (what cannot be used).
 """
 
-from pipeline.store.check import Fault, check, listed, named
+from pipeline.store.check import FileFault, check, listed, named
 from pipeline.store.fill import Filled, HandOut, Made, fill, take
 from pipeline.store.place import Place, find_place, lease, private_stores
 from pipeline.store.plan import Plan, make_plan
 from pipeline.store.stored import Form, StoredImages, StoredRecords
 
 __all__ = [
-    "Fault",
+    "FileFault",
     "Filled",
     "Form",
     "HandOut",

@@ -4,13 +4,13 @@ For the terminal of whoever keeps the images: it names files, so a release never
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.datasets import ImageSource, Splits
+from pipeline.datasets import Fault, ImageSource, Splits
 from pipeline.errors import DatasetError
 from pipeline.progress import counted
 
@@ -18,7 +18,7 @@ SIZE = 256
 """Images that are read at a time where they are not in files of their own."""
 
 
-class Fault(NamedTuple):
+class FileFault(NamedTuple):
     """A file that cannot be used: its path in the folder of the images, and the reason.
 
     `listed` is whether a list of exclusions can name it: of a row of a table, say, it cannot.
@@ -29,15 +29,14 @@ class Fault(NamedTuple):
     listed: bool = True
 
 
-def named(faults: Mapping[str, tuple[str, bool]], folder: Path) -> list[Fault]:
+def named(faults: Iterable[Fault], folder: Path) -> list[FileFault]:
     """Return the faults that were found when files were listed, in the order of their paths."""
     return sorted(
-        Fault(_relative(name, folder), _plain(reason, name), listed)
-        for name, (reason, listed) in faults.items()
+        FileFault(_relative(x.file, folder), _plain(str(x.error), x.file), x.listed) for x in faults
     )
 
 
-def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[Fault]:
+def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[FileFault]:
     """Return all files of some splits that cannot be used, in the order of their paths.
 
     Parameters
@@ -61,21 +60,21 @@ def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[Faul
                 for name in files_of(row) if reason is not None else ():
                     found.setdefault(_relative(name, folder), _plain(str(reason), name))
                 tick(count / len(readers))
-    return [Fault(*item) for item in sorted(found.items())]
+    return [FileFault(*item) for item in sorted(found.items())]
 
 
-def _whole(source: ImageSource, file: Path, splits: Splits) -> list[Fault]:
+def _whole(source: ImageSource, file: Path, splits: Splits) -> list[FileFault]:
     """Return the fault of images that lie in one file or in memory, if there is one."""
     with counted("checking", len(source.select(splits).rows), "images") as tick:
         try:
             for images in source.chunks(splits, size=SIZE):
                 tick(len(images))
         except DatasetError as error:
-            return [Fault(file.name, _plain(str(error), str(file)))]
+            return [FileFault(file.name, _plain(str(error), str(file)))]
     return []
 
 
-def listed(faults: list[Fault], before: Iterable[str]) -> bytes:
+def listed(faults: list[FileFault], before: Iterable[str]) -> bytes:
     """Return the lines of a list of exclusions, with what was left out before."""
     paths = sorted({*before, *(fault.file for fault in faults if fault.listed)})
     return "".join(f"{path}\n" for path in paths).encode(errors="surrogateescape")

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from pydantic import PositiveInt
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets import Card, ImageSource
-from pipeline.datasets.download import Asking, find_own, present
-from pipeline.datasets.listing import open_regular
+from pipeline.datasets.listing import Faults, open_regular
 from pipeline.datasets.readers import InOneStream, Rows
 from pipeline.datasets.registry import DatasetKind
 from pipeline.datasets.source import split_codes
@@ -20,6 +20,7 @@ from pipeline.errors import DatasetError
 class RawCard(Card):
     """What a card of kind ``raw`` says: how high and wide its images are, in pixels."""
 
+    stored_as: ClassVar[str] = "raw bytes"
     height: PositiveInt
     width: PositiveInt
 
@@ -29,17 +30,7 @@ class RawCard(Card):
         return (self.height, self.width, 3)[: 2 + (self.channels == 3)]
 
 
-def fetch(card: RawCard, root: Path, size: int | None, asking: Asking) -> Path:
-    """Return the folder, which is the user's own."""
-    return find_own(card.name, root / (card.path or card.name), root)
-
-
-def has(card: RawCard, root: Path, size: int | None) -> bool:
-    """Tell whether the folder is there."""
-    return present(root / (card.path or card.name))
-
-
-def open_raw(card: RawCard, path: Path) -> ImageSource:
+def open_raw(card: RawCard, path: Path, faults: Faults) -> ImageSource:
     """Open ``CLASS.raw`` of each class; all images are in split train."""
     pixels = int(np.prod(card.shape))
     sizes = [(path / f"{name}.raw").stat().st_size for name in card.classes]
@@ -65,4 +56,4 @@ def read(card: RawCard, path: Path, rows: Rows, size: int) -> Iterator[ImageArra
         yield images[rows[start : start + size]]
 
 
-RAW = DatasetKind(RawCard, fetch, has, open_raw, lambda card, ours: "raw bytes of your own")
+RAW = DatasetKind(RawCard, open_raw)

@@ -50,6 +50,7 @@ class DicomCard(LocalFilesCard):
     mixed: Literal["refuse", "accept"] = "refuse"
 
     volumetric: ClassVar[bool] = True
+    stored_as: ClassVar[str] = "DICOM files"
 
     masks: str | None = None
     segments: Segments | None = None

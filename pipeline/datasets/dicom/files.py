@@ -20,7 +20,7 @@ from pipeline.datasets.dicom.geometry import FrameId, Planes, read_frame_id, rea
 from pipeline.datasets.dicom.header import Header, kept_header, read_header, text
 from pipeline.datasets.dicom.pixels import WAY, check_frames, read_frames, scaling
 from pipeline.datasets.intensities import Window, to_uint8
-from pipeline.datasets.listing import Sift, none_left, open_regular
+from pipeline.datasets.listing import Faults, no_usable_file, open_regular
 from pipeline.datasets.pictures import fitted
 from pipeline.datasets.readers import Rows
 from pipeline.errors import ImageError, MismatchError
@@ -61,24 +61,24 @@ class Reference(NamedTuple):
 
 
 def scan_headers(
-    scan_header: Callable[[Path], HeaderSummary | None], files: ClassedFiles, sift: Sift | None
+    scan_header: Callable[[Path], HeaderSummary | None], files: ClassedFiles, faults: Faults
 ) -> tuple[list[int], list[HeaderSummary]]:
     """Return which files are images, and what their headers say; raise when none can be used."""
     kept: list[int] = []
     seen: list[HeaderSummary] = []
-    faults: dict[str, ImageError] = {}
+    errors: dict[str, ImageError] = {}
     for index, name in enumerate(files.names):
         try:
             one = scan_header(Path(name))
         except ImageError as error:
             nobody = f"\\{index}"  # no PatientID begins so: not taken for another's
             one = HeaderSummary((FAULTY,), (0, 0), "", nobody, None)
-            faults[name] = error
+            errors[name] = error
         if one is not None:
             kept.append(index)
             seen.append(one)
-    if faults and all(one.frames[0] == FAULTY for one in seen):
-        raise none_left(faults, sift)
+    if errors and all(one.frames[0] == FAULTY for one in seen):
+        raise no_usable_file(errors, faults)
     return kept, seen
 
 

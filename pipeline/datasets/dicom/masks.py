@@ -37,14 +37,14 @@ from pipeline.datasets.dicom.header import (
 from pipeline.datasets.dicom.pixels import places
 from pipeline.datasets.dicom.series import Records
 from pipeline.datasets.listing import (
+    Fault,
+    Faults,
     Paths,
-    Sift,
     find_files,
     is_excluded,
     joined,
     packed,
     read_exclusions,
-    tell,
 )
 from pipeline.datasets.nifti_format import (
     VOXEL_TOLERANCE,
@@ -451,19 +451,19 @@ class SegmentationIndex(NamedTuple):
 
 
 def segmentation_masks(
-    card: DicomCard, path: Path, seen: Sequence[HeaderSummary], sift: Sift | None
+    card: DicomCard, path: Path, seen: Sequence[HeaderSummary], faults: Faults
 ) -> MaskSource:
     """Return the masks at the card's `masks`; files there that are no segmentations are passed by.
 
     Raises
     ------
     ImageError
-        When there is none, or one cannot be read (told to `sift` instead if there is one).
+        When there is none. One that cannot be read goes to `faults`.
     """
     assert card.masks is not None
     known = Counter((frame_id.uid, frame_id.frame) for one in seen for frame_id in one.frame_ids)
     skip, found = read_exclusions(card.exclude, path), SegmentationIndex([], [], {}, known)
-    for one in find_files(path, fill(card.masks, {}), root_of(card, path), sift):
+    for one in find_files(path, fill(card.masks, {}), root_of(card, path), faults):
         if one.folder or is_excluded(skip, one.relative, one.path, path):
             continue
         try:
@@ -471,7 +471,7 @@ def segmentation_masks(
                 raise one.fault
             regions = read_regions(Path(one.path), card.segments)
         except ImageError as error:
-            tell(sift, one.path, error)
+            faults.append(Fault(one.path, error))
             continue
         if regions is not None:
             for place, frame_id in enumerate(regions.frame_ids):

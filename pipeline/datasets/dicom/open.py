@@ -32,14 +32,14 @@ from pipeline.datasets.dicom.masks import (
     sidecar_masks,
 )
 from pipeline.datasets.dicom.series import Records, build_volumes
-from pipeline.datasets.listing import Sift
+from pipeline.datasets.listing import Faults
 from pipeline.datasets.pictures import CROPPED
 from pipeline.datasets.readers import InFiles
 from pipeline.datasets.source import ImageSource, check_extent, check_volume
 from pipeline.errors import DatasetError
 
 
-def open_dicom(card: DicomCard, path: Path, sift: Sift | None = None) -> ImageSource:
+def open_dicom(card: DicomCard, path: Path, faults: Faults) -> ImageSource:
     """Open a folder of DICOM files: list them and read the header of each.
 
     Files that are not DICOM are passed by, if their names do not end as those of images do, and so
@@ -51,16 +51,18 @@ def open_dicom(card: DicomCard, path: Path, sift: Sift | None = None) -> ImageSo
     DatasetError
         When a class has no image, or no file can be used, as the first says.
     """
-    return open_dicom_files(card, sort_files(card, path, ("",), ("DICOM",), sift), path, sift=sift)
+    return open_dicom_files(
+        card, sort_files(card, path, ("",), ("DICOM",), faults), path, faults=faults
+    )
 
 
 def open_dicom_files(
     card: DicomCard,
     files: ClassedFiles,
     path: Path,
+    faults: Faults,
     *,
     others: bool = True,
-    sift: Sift | None = None,
 ) -> ImageSource:
     """Open some files, as `open_dicom`; whether there may be others than DICOM among them."""
     if card.frames == "masked" and files.masks is None and not card.objects:
@@ -68,9 +70,9 @@ def open_dicom_files(
     named = files.people is None and card.unit == "person"
     with_ids = card.objects is not None or any(map(is_nifti, files.masks or ()))
     indices, summaries = scan_headers(
-        partial(scan_header, card, named, others, with_ids), files, sift
+        partial(scan_header, card, named, others, with_ids), files, faults
     )
-    masks = segmentation_masks(card, path, summaries, sift) if card.objects else None
+    masks = segmentation_masks(card, path, summaries, faults) if card.objects else None
     if files.masks is not None:
         masks = sidecar_masks(files)
     if masks and card.frames == "masked":
@@ -85,7 +87,7 @@ def open_dicom_files(
         days[indices] = [one.day for one in summaries]
     files = replace(files, people=people, dates=days)
     found = (build_volumes if card.volumes else _frames)(
-        card, named, files, indices, summaries, sift
+        card, named, files, indices, summaries, faults
     )
     if card.volumes:
         check_volume(found.shape, str(path), card.window)
@@ -114,7 +116,7 @@ def _frames(
     files: ClassedFiles,
     indices: list[int],
     summaries: list[HeaderSummary],
-    sift: Sift | None,
+    faults: Faults,
 ) -> Records:
     """Return every frame that is read as an image."""
     good = next(place for place, one in enumerate(summaries) if one.frames[0] != FAULTY)

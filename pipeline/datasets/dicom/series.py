@@ -18,7 +18,7 @@ from pipeline.datasets.dicom.card import DicomCard
 from pipeline.datasets.dicom.files import FAULTY, HeaderSummary, Reference, decode
 from pipeline.datasets.dicom.geometry import WAY, slice_order
 from pipeline.datasets.intensities import to_uint8
-from pipeline.datasets.listing import Sift, none_left
+from pipeline.datasets.listing import Faults, no_usable_file
 from pipeline.datasets.readers import InFiles, InStacks, Rows
 from pipeline.errors import ImageError
 
@@ -51,7 +51,7 @@ def build_volumes(
     files: ClassedFiles,
     kept: list[int],
     seen: list[HeaderSummary],
-    sift: Sift | None,
+    faults: Faults,
 ) -> Records:
     """Return every series as a volume.
 
@@ -66,7 +66,7 @@ def build_volumes(
             key = str(Path(name).parent), one.planes.series
         series.setdefault(key, []).append(place)
     volumes: list[Slices] = []
-    faults: dict[str, ImageError] = {}
+    errors: dict[str, ImageError] = {}
     first: Reference | None = None
     most = 1
     for places in series.values():
@@ -80,11 +80,11 @@ def build_volumes(
             if first is not None and slices[0][1] != FAULTY:
                 _check_number(card, first, most, name, len(slices))
         except ImageError as error:
-            faults[name], slices = error, [(kept[place], FAULTY) for place in places]
+            errors[name], slices = error, [(kept[place], FAULTY) for place in places]
         volumes.append(slices)
     if first is None:
-        raise none_left(faults, sift)
-    told = {name: str(error) for name, error in faults.items()}
+        raise no_usable_file(errors, faults)
+    told = {name: str(error) for name, error in errors.items()}
     file, frame = np.array([slice_ for slices in volumes for slice_ in slices], np.int64).T
     starts = np.cumsum([0, *map(len, volumes)])
     slices_of = InFiles(partial(_decode, card, named, first, told), files.names, file, frame)

@@ -332,8 +332,7 @@ def _night_region(row: Mapping[str, Any], target: str, level: float) -> Confiden
     certainty = row["certainty"]
     if certainty is None:
         raise ConfigError(
-            "this night says no region: before the opening of its class nothing is released, and "
-            "documents of older versions do not say how certain their means are"
+            "this night has no region: before the opening of its class nothing is released"
         )
     coordinates = np.array(row["coordinates"], dtype=np.float64)
     manifold = manifold_of(certainty, len(coordinates))
@@ -402,9 +401,9 @@ def stream_error(
     `bias` is what clipping may do to a mean of parts with some shares, as a covariance.
     """
     pooled = mean_parts(stream, past)
-    seen = tuple(one for one in part_moments(stream, past) if one is not None)
+    seen = part_moments(stream, past)
     wide = [one for one in seen if one.moment is not None]
-    if pooled is None or len(seen) < len(pooled[0]) or not wide:
+    if pooled is None or not wide:
         return None
     parts, spread = pooled
     gains, n = pool(parts, spread).gains, sum(part.n for part in parts)

@@ -54,7 +54,7 @@ def read_released(released: Released) -> ReleasedClass:
     Raises
     ------
     ConfigError
-        When it has no adaptive mean, or is of a version that kept only the mean.
+        When it has no adaptive mean.
     """
     if isinstance(released, Release):
         if released.observed is None:

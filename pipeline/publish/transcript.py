@@ -239,7 +239,7 @@ def _before(row: Mapping[str, Any], stream: StreamMechanism) -> CumulativeMean |
 def opened_row(opened: OpeningRelease) -> dict[str, Any]:
     """Return an opening as JSON values; `read_opened` reads them back."""
     return {
-        "observed": None if opened.observed is None else as_values(opened.observed),
+        "observed": as_values(opened.observed),
         "offset": opened.offset.tolist(),
         "belief": opened.belief.tolist(),
         "survey": {"values": opened.survey.values.tolist(), "noise": opened.survey.noise},
@@ -253,8 +253,8 @@ def read_opened(row: Mapping[str, Any]) -> OpeningRelease:
         NoisyShares(np.array(row[name]["values"]), row[name]["noise"])
         for name in ("survey", "shells")
     )
-    seen = from_values(row["observed"]) if row.get("observed") else None
-    return OpeningRelease(np.array(row["offset"]), np.array(row["belief"]), survey, shells, seen)
+    mean, belief = np.array(row["offset"]), np.array(row["belief"])
+    return OpeningRelease(mean, belief, survey, shells, from_values(row["observed"]))
 
 
 def epoch_row(epoch: Epoch) -> dict[str, Any]:

@@ -90,10 +90,10 @@ def latest_moments(stream: StreamMechanism, history: Sequence[Night]) -> NoisyMo
     return epoch_moments(stream, past, past.segments[-1])
 
 
-def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMoments | None, ...]:
+def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMoments, ...]:
     """Return what each part of the mean of all units so far says of its own; see `pooled_parts`.
 
-    None of an opening that an older version drew; empty before the opening.
+    Empty before the opening.
     """
     if past.opened is None:
         return ()
@@ -109,7 +109,7 @@ def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights
     survey = read_survey(shares, noise, stream.bins)
     steady = _stable_shells(stream, last.epoch.centre)
     filled = merge(shells, survey.far, own / SQRT2, noise / SQRT2, steady)
-    rows = last.w if last.moments is None else np.hstack([last.w, last.moments])
+    rows = np.hstack([last.w, last.moments])
     bins, frame = stream.bins, stream.frame
     return clip_moments(
         last.n,
@@ -152,7 +152,7 @@ def _radius(stream: StreamMechanism, past: EpochHistory) -> float:
         return past.segments[-1].epoch.clip.radius
     assert past.opened is not None
     seen, frame = past.opened.observed, stream.frame
-    if seen is None or seen.moment is None:  # an older version, or the whole region
+    if seen.moment is None:  # the clip was the whole region
         return FIRST_RADIUS * stream.prior.least
     return float((seen.axes @ frame.to_axes)[-1, -1]) / 2.0
 

@@ -35,15 +35,15 @@ class OpeningRelease:
         Covariance of its error, as predicted.
     survey, shells : NoisyShares
         What it found in the bins, about the origin and about the last centre but one.
-    observed : NoisyMoments or None
-        The mean before it was shrunk, and the second moment; None of older versions.
+    observed : NoisyMoments
+        The mean before it was shrunk, and the second moment.
     """
 
     offset: FloatArray
     belief: FloatArray
     survey: NoisyShares
     shells: NoisyShares
-    observed: NoisyMoments | None = None
+    observed: NoisyMoments
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,15 +147,15 @@ class EpochNights:
         Units of each night.
     shells, w : array, shapes (t, b), (t, d)
         What they released.
-    moments : array, shape (t, e + d(d + 1)/2), or None
-        The same of overshoots and products; None when a night was released by an older version.
+    moments : array, shape (t, e + d(d + 1)/2)
+        The same of overshoots and products.
     """
 
     epoch: Epoch
     units: FloatArray
     shells: FloatArray
     w: FloatArray
-    moments: FloatArray | None
+    moments: FloatArray
 
     @property
     def n(self) -> int:
@@ -164,9 +164,8 @@ class EpochNights:
 
     def until(self, nights: int) -> "EpochNights":
         """Return its first nights."""
-        moments = None if self.moments is None else self.moments[:nights]
-        series = self.units[:nights], self.shells[:nights], self.w[:nights]
-        return EpochNights(self.epoch, *series, moments)
+        series = (self.units, self.shells, self.w, self.moments)
+        return EpochNights(self.epoch, *(values[:nights] for values in series))
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,12 +211,12 @@ def _parts_of(history: tuple[Night, ...]) -> EpochHistory:
 
 
 def _segment(nights: Sequence[Night]) -> EpochNights:
-    epoch, moments = nights[0].epoch, [night.moment for night in nights]
+    epoch = nights[0].epoch
     assert epoch is not None
     return EpochNights(
         epoch,
         np.array([night.units for night in nights], dtype=np.float64),
         np.array([night.shells for night in nights]),
         np.array([night.w for night in nights]),
-        np.array(moments) if all(one is not None for one in moments) else None,
+        np.array([night.moment for night in nights]),
     )

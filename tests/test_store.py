@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -706,20 +708,29 @@ def test_a_killed_worker_costs_its_shard_only(
 def test_a_run_reads_its_images_from_a_store_that_goes_with_it(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One pass describes all classes; bound, records and table come from it, none stays behind."""
+    """One opening and one pass for all steps; bound, records and table come from it, none stays."""
     monkeypatch.setenv("COVDP_STORE", str(ward / "stores"))
     (ward / "ward.toml").write_text(NPZ + "public = true\n")
     config = load_experiments(MAIN, dataset=str(ward / "ward.toml"))[0]
     config = config.model_copy(update={"budgets": (1.0,), "repetitions": 2})
     run = Run(config, ward, ward / "out")
-    described = list[int]()
+    described, wanted = list[int](), SimpleNamespace(open_dataset=open_dataset, fill=fill)
 
     def counting(images: ImageArray, *options: object) -> object:
         described.append(len(images))
         return describe(images, *options)
 
     monkeypatch.setattr(FILL, "describe", counting)
+    calls = list[str]()
+    for name in ("open_dataset", "fill"):
+
+        def counted(*args: Any, name: str = name, **options: Any) -> Any:
+            calls.append(name)
+            return getattr(wanted, name)(*args, **options)
+
+        monkeypatch.setattr(f"pipeline.experiments.run.{name}", counted)
     table = run_experiment(run)
+    assert sorted(calls) == ["fill", "open_dataset"]  # its shards are digested by `fill`
     assert sum(described) == 300
     assert set(read_rows(table)["n"]) == {100}
     assert sorted(path.name for path in (run.folder / "samples").iterdir()) == [

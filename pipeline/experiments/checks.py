@@ -7,10 +7,10 @@ from pipeline.errors import ConfigError, require_known
 from pipeline.experiments.changes import CHANGES, RARE
 from pipeline.experiments.classifiers import CLASSIFIERS
 from pipeline.experiments.comparisons import OTHER, SAME
-from pipeline.experiments.images import require_public
 from pipeline.experiments.kinds import WITHOUT, WORK
 from pipeline.experiments.patches import FORMS
 from pipeline.experiments.persons import UNITS
+from pipeline.experiments.run import require_public
 from pipeline.experiments.sources import SOURCES, build_manifold
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.config import SeriesConfig
-from pipeline.experiments.images import described, image_setting, open_images
+from pipeline.experiments.images import described, image_setting
 from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream_seed
 from pipeline.experiments.persons import ClassData, records_of
 from pipeline.experiments.run import Run
@@ -58,7 +58,7 @@ class Classes(NamedTuple):
 
 def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
     """Return the records of all classes of a run; `label` is that of the first."""
-    setting, source = image_setting(run), open_images(run)
+    setting, source = image_setting(run), run.images
 
     def records(splits: Sequence[str] | None) -> tuple[Point, ...]:
         chosen = None if splits is None else tuple(splits)

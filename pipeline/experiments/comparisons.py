@@ -14,7 +14,7 @@ import numpy as np
 from pipeline.config import SeriesConfig
 from pipeline.descriptors import describe
 from pipeline.experiments.changes import CHANGES, rare_images
-from pipeline.experiments.images import described, image_setting, open_images
+from pipeline.experiments.images import described, image_setting
 from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream_seed
 from pipeline.experiments.persons import ClassData, records_of
 from pipeline.experiments.run import Run
@@ -49,7 +49,7 @@ def changed(series: SeriesConfig) -> tuple[str, float]:
 def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
     """Return a class and all that it is compared with, as records in the chart."""
     setting = image_setting(run)
-    name = open_images(run).classes[label]
+    name = run.images.classes[label]
 
     def records(label: int, change: Callable[..., Any] | None = None) -> Point:
         mine = ClassData(label, name, *described(run, label, run.config.splits, change))
@@ -68,7 +68,7 @@ def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
         others[kind, amount] = records(
             label, lambda images, w=work, a=amount, r=rng: w(images, a, r)
         )
-    rare, shape = dict[str, Point](), open_images(run).shape
+    rare, shape = dict[str, Point](), run.images.shape
     for kind in dict.fromkeys(series.rare for series in run.config.mechanisms):
         if kind != SAME:
             rng = np.random.default_rng(stream_seed(run.config, f"{label}/{kind}"))

@@ -10,37 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets import Card, ImageSource, find_card, open_dataset
+from pipeline.datasets import ImageSource
 from pipeline.datasets.source import Splits
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe, domain_of, require
-from pipeline.errors import ConfigError
 from pipeline.experiments.montecarlo import Setting
 from pipeline.experiments.run import Run
 from pipeline.figures import montage
 from pipeline.files import atomic_path, make_folder
 from pipeline.geometry import MANIFOLDS, Point
 from pipeline.results import write_bound
-from pipeline.store import StoredImages, fill, make_plan
 
 SAMPLES = 24
 AMONG = 4096
 """Images in the montage of a class, and how many of its first they are taken from."""
-
-
-def open_images(run: Run) -> ImageSource:
-    """Open the images of a run; they are fetched and checked first if they must be."""
-    require_public(find_card(run.config.dataset))
-    return open_dataset(run.config.dataset, run.root, size=run.config.size)
-
-
-def require_public(card: Card) -> None:
-    """Refuse images that nobody has declared public: what a run writes tells of them."""
-    if not card.public:
-        raise ConfigError(
-            f"a run writes sample pictures of {card.name}, its true means and the errors against "
-            "them, so its card must say public = true, if that is so; images that must not leak "
-            "are for `covdp release`, which does not need it"
-        )
 
 
 def fetch_images(run: Run) -> None:
@@ -51,14 +33,13 @@ def fetch_images(run: Run) -> None:
     DatasetError
         When they cannot be had, or a class has none in the chosen splits.
     """
-    source = open_images(run)
     for label in run.labels:
-        source.chunks(run.config.splits, label)
+        run.images.chunks(run.config.splits, label)
 
 
 def public_domain(run: Run) -> DescriptorDomain:
     """Return the bound on the descriptors: a function of the config and of the images' size."""
-    config, source = run.config, open_images(run)
+    config, source = run.config, run.images
     return domain_of(
         config.descriptor,
         source.shape,
@@ -74,17 +55,6 @@ def image_setting(run: Run) -> Setting:
     return Setting(run.config, public_domain(run), MANIFOLDS[run.config.manifold](k=k))
 
 
-def stored_images(run: Run) -> StoredImages:
-    """Return the descriptors of the images of a run; those that are not in its store are made."""
-    return _stored(run, open_images(run))
-
-
-def _stored(run: Run, source: ImageSource) -> StoredImages:
-    config = run.config
-    plan = make_plan(source, config.splits, descriptor=config.descriptor, eta=config.eta)
-    return fill(plan, run.store).stored
-
-
 def class_images(run: Run, label: int) -> tuple[str, Point, NDArray[np.int64] | None]:
     """Return the name of a class, its descriptors, and whose each is if persons are told apart."""
     return classes_of_images(run, (label,))[0]
@@ -93,14 +63,14 @@ def class_images(run: Run, label: int) -> tuple[str, Point, NDArray[np.int64] | 
 def classes_of_images(
     run: Run, labels: Sequence[int]
 ) -> list[tuple[str, Point, NDArray[np.int64] | None]]:
-    """Return some classes as `class_images` does, the images opened once."""
-    source = open_images(run)
-    stored, persons, found = _stored(run, source), source.unit == "person", []
+    """Return some classes as `class_images` does."""
+    classes = []
     for label in labels:
-        chunks = list(stored.chunks(label))
+        chunks = list(run.stored.chunks(label))
         points, units = (np.concatenate([chunk[i] for chunk in chunks]) for i in range(2))
-        found.append((source.classes[label], points, units if persons else None))
-    return found
+        persons = units if run.images.unit == "person" else None
+        classes.append((run.images.classes[label], points, persons))
+    return classes
 
 
 def described(
@@ -116,7 +86,7 @@ def described(
     change : callable, optional
         What is done to the images first.
     """
-    source, config = open_images(run), run.config
+    source, config = run.images, run.config
     chosen = source.select(splits, label)
     size = min(AMONG, len(chosen.rows))
     masks = repeat(None) if source.masks is None else source.masks(chosen.rows, size)
@@ -134,9 +104,9 @@ def describe_classes(run: Run) -> None:
     Montages go to ``samples/<label>.png`` in the folder of the run. A volume is shown by the
     slice in the middle of its depth.
     """
-    stored_images(run)
-    source, samples = open_images(run), make_folder(run.folder / "samples")
-    for label, images in _samples(source, run).items():
+    _ = run.stored  # all shards are made
+    samples = make_folder(run.folder / "samples")
+    for label, images in _samples(run.images, run).items():
         with atomic_path(samples / f"{label}.png") as temporary:
             temporary.write_bytes(montage(images, columns=8))
 
@@ -172,7 +142,7 @@ def verify_bound(run: Run) -> None:
     DomainError
         When a descriptor lies outside: nothing may be drawn from a wrong sensitivity.
     """
-    stored, known = stored_images(run), public_domain(run)
-    bounds = [stored.verify(label, known) for label in run.labels]
+    domain = public_domain(run)
+    bounds = [run.stored.verify(label, domain) for label in run.labels]
     write_bound(run.folder / "bound.parquet", bounds)
     require(bounds)

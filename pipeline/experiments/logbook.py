@@ -14,7 +14,6 @@ from pipeline.datasets import Card, find_card, origin
 from pipeline.datasets.source import Selection
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import DatasetError
-from pipeline.experiments.images import open_images
 from pipeline.experiments.kinds import drawn_labels
 from pipeline.experiments.montecarlo import all_cells, distance_name, stream_seed
 from pipeline.experiments.promises import guarantees, persons_of, statement, unit
@@ -44,7 +43,7 @@ def write_log(run: Run, started: datetime, seconds: Steps) -> Path:
         sizes = [(class_title(config, label), config.simulated[label][2]) for label in run.labels]
         counts = tuple(ClassCount(label, *size) for label, size in enumerate(sizes))
         return _write(run, note, counts, started, seconds)
-    source = open_images(run)
+    source = run.images
     n = source.units(config.splits)
     counts = tuple(ClassCount(label, source.classes[label], n[label]) for label in run.labels)
     note = _note(source.card, origin(source.card))

@@ -1,17 +1,23 @@
-"""One run: an experiment on a dataset, where its images lie and where its results go."""
+"""One run: an experiment on a dataset, its images, opened and described once, and its results."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pipeline.config import ExperimentConfig
-from pipeline.datasets import find_card
-from pipeline.store import Place, find_place, private_stores
+from pipeline.datasets import Card, ImageSource, find_card, open_dataset
+from pipeline.errors import ConfigError
+from pipeline.store import Place, StoredImages, fill, find_place, make_plan, private_stores
 
 
 @dataclass(frozen=True)
 class Run:
     """What every step of a run is given.
+
+    The steps of a run share one object, so that its images are opened once, and described and
+    digested once. A step in another process gets the settings alone.
 
     Attributes
     ----------
@@ -62,3 +68,29 @@ class Run:
         """Where the descriptors of the images stand while the run works."""
         key = hashlib.sha256(str(self.folder.resolve()).encode(errors="surrogateescape"))
         return find_place(private_stores() / key.hexdigest()[:16])
+
+    @cached_property
+    def images(self) -> ImageSource:
+        """The images, opened; they are fetched and checked first if they must be."""
+        require_public(find_card(self.config.dataset))
+        return open_dataset(self.config.dataset, self.root, size=self.config.size)
+
+    @cached_property
+    def stored(self) -> StoredImages:
+        """The descriptors of the images; those that are not in the store are made."""
+        config = self.config
+        plan = make_plan(self.images, config.splits, descriptor=config.descriptor, eta=config.eta)
+        return fill(plan, self.store).stored
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def require_public(card: Card) -> None:
+    """Refuse images that nobody has declared public: what a run writes tells of them."""
+    if not card.public:
+        raise ConfigError(
+            f"a run writes sample pictures of {card.name}, its true means and the errors against "
+            "them, so its card must say public = true, if that is so; images that must not leak "
+            "are for `covdp release`, which does not need it"
+        )

@@ -11,6 +11,7 @@ A run that was interrupted goes on where it stopped; one that is complete draws 
 import hashlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,6 @@ from pipeline.experiments.composition import fill_table
 from pipeline.experiments.images import (
     describe_classes,
     fetch_images,
-    stored_images,
     verify_bound,
 )
 from pipeline.experiments.kinds import WORK, drawn_labels, read_class
@@ -95,6 +95,7 @@ def run_experiment(
     raise their error.
     """
     started, seconds = datetime.now(UTC), list[tuple[str, float]]()
+    run = replace(run)  # what an earlier one opened and stored is no longer there
     for step in steps_of(run):
         before = time.perf_counter()
         try:
@@ -151,7 +152,7 @@ def row_writer(run: Run) -> RowWriter:
     config = run.config
     known = {"config": config.model_dump_json(), "version": __version__}
     if config.on_images:
-        records = hashlib.sha256(stored_images(run).fingerprint.encode())
+        records = hashlib.sha256(run.stored.fingerprint.encode())
         known["records"] = records.hexdigest()
     cells = [cell.key for cell in all_cells(config, drawn_labels(run))]
     return RowWriter(run.table, cells, known)

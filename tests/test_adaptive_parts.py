@@ -14,8 +14,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 
 from pipeline.arrays import FloatArray
-from pipeline.descriptors import describe, domain
-from pipeline.descriptors.bounds import DescriptorDomain
+from pipeline.descriptors import DescriptorDomain, describe, domain
 from pipeline.errors import PrivacyError
 from pipeline.geometry import (
     MANIFOLDS,

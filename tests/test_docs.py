@@ -19,6 +19,12 @@ from pipeline.privacy import DEFINITIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [
+    ROOT / "README.md",
+    *sorted(ROOT.glob("[!.]*/README.md")),
+    *ROOT.glob("pipeline/*/README.md"),
+]
+PAGES += [ROOT / ".github" / "CONTRIBUTING.md"]
 
 
 @pytest.mark.parametrize(
@@ -26,18 +32,31 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
     [DATASETS, DESCRIPTORS, MANIFOLDS, MECHANISMS, DEFINITIONS, EXPERIMENTS],
     ids=["datasets", "descriptors", "manifolds", "mechanisms", "definitions", "experiments"],
 )
-def test_readme_names_every_member(registry: dict[str, object]) -> None:
-    """Each registry's members stand in the README, in code type."""
-    assert [name for name in registry if f"`{name}`" not in README] == []
+def test_a_page_names_every_member(registry: dict[str, object]) -> None:
+    """Each registry's members stand in the page of the package, in code type."""
+    page = (ROOT / "pipeline" / "README.md").read_text(encoding="utf-8")
+    assert [name for name in registry if f"`{name}`" not in page] == []
 
 
-def test_readme_commands_exist() -> None:
-    """Every `make` target and `covdp` command of the README exists."""
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    """The README has at most 1,300 words, and a link to each other page."""
+    assert len(README.split()) <= 1300
+    for page in PAGES[1:]:
+        assert f"]({page.relative_to(ROOT)})" in README, page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_of_pages_exist(page: Path) -> None:
+    """Every `make` target and `covdp` command of a page exists."""
     from pipeline.cli.commands import app
 
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"`make ([a-z]+)", README)) <= targets
-    assert set(re.findall(r"\bcovdp ([a-z]+)", README)) <= set(app)
+    text = page.read_text(encoding="utf-8")
+    assert set(re.findall(r"`make ([a-z]+)", text)) <= targets
+    blocks = "".join(re.findall(r"```\n(.*?)```", text, flags=re.S))
+    commands = re.findall(r"`covdp ([a-z]+)", text)
+    commands += re.findall(r"^covdp ([a-z]+)", blocks, flags=re.M)
+    assert set(commands) <= set(app)
 
 
 def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,10 +77,11 @@ def test_importing_the_package_is_quick() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_readme_pictures_and_links_exist() -> None:
-    """Every local file that the README shows or links is in the repository."""
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pictures_and_links_of_pages_exist(page: Path) -> None:
+    """Every local file that a page shows or links is in the repository."""
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
 
 
 def test_every_test_states_its_property() -> None:

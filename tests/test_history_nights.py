@@ -10,8 +10,7 @@ from sample_history import CLASSES, draw_nights
 from test_history import marks, tables, words
 
 from pipeline.datasets import open_dataset
-from pipeline.descriptors import DESCRIPTORS, describe, domain
-from pipeline.descriptors.terms import terms_of
+from pipeline.descriptors import DESCRIPTORS, describe, domain, terms_of
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import stream_error
 from pipeline.mechanisms.noise import FloatNoise

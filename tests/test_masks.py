@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from references import REFERENCES, whole_volume_features
 from sample_manifolds import SPD
 
 from pipeline.descriptors import DESCRIPTORS, describe, domain, require, verify
+from pipeline.descriptors.volumes import integer_features
 from pipeline.errors import DatasetError, ImageError
 from pipeline.experiments.images import public_domain
 from pipeline.experiments.registry import MAIN, load_experiments
@@ -52,7 +52,7 @@ def test_oracle_over_a_mask(name):
     images, masks = sample(name, 40, np.random.default_rng(1))
     found = describe(images, name, ETA, masks)
     for matrix, image, mask in zip(found, images, masks, strict=True):
-        phi = REFERENCES[name](image)[:, mask.ravel()]
+        phi = DESCRIPTORS[name].reference(image)[:, mask.ravel()]
         wanted = np.cov(phi, bias=True) + ETA * np.eye(len(phi))
         scale = DESCRIPTORS[name].norm_bound
         np.testing.assert_allclose(matrix, wanted, rtol=1e-12, atol=3e-15 * scale)
@@ -66,7 +66,7 @@ def test_masked_vol7_is_exact(seed, side, width):
     volume = rng.choice(np.array([0, 1, 254, 255], np.uint8), (1, side, 5, width))
     mask = rng.random(volume.shape) < rng.choice([0.02, 0.5, 0.98])
     mask[0, 0, 0, 0] = True
-    phi = whole_volume_features(volume[0])[:, mask.ravel()]
+    phi = integer_features(volume[0])[:, mask.ravel()]
     n, units = phi.shape[1], (1, 16, 16, 16, 512, 512, 512)
     wanted = np.empty((7, 7))
     for a, b in product(range(7), repeat=2):
@@ -94,7 +94,7 @@ def test_wide_volumes_have_masks_too():
     mask = rng.random(volume.shape) < 0.3
     found = describe(volume, "vol7", ETA, mask)
     for matrix, one, inside in zip(found, volume, mask, strict=True):
-        phi = REFERENCES["vol7"](one)[:, inside.ravel()]
+        phi = DESCRIPTORS["vol7"].reference(one)[:, inside.ravel()]
         wanted = np.cov(phi, bias=True) + ETA * np.eye(7)
         np.testing.assert_allclose(matrix, wanted, rtol=1e-12, atol=1e-9)
 

@@ -12,8 +12,7 @@ import pytest
 from sample_history import draw_release
 
 from pipeline.arrays import FloatArray
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.descriptors.terms import terms_of
+from pipeline.descriptors import DESCRIPTORS, terms_of
 from pipeline.geometry import MANIFOLDS, to_chart
 from pipeline.mean.noisy_moments import from_values
 from pipeline.publish.readings import (

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
-from references import volume_kernels, whole_volume_features
 
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import (
@@ -22,7 +21,8 @@ from pipeline.descriptors import (
     require_made_for,
     verify,
 )
-from pipeline.descriptors.registry import check_sides
+from pipeline.descriptors.base import check_sides
+from pipeline.descriptors.volumes import derivative_kernels, integer_features
 from pipeline.errors import ConfigError, DatasetError, MismatchError
 from pipeline.experiments.registry import MAIN, load_experiments
 from pipeline.experiments.run import Run
@@ -43,7 +43,7 @@ def exact_vol7(volume, inside=None):
 
     Where the numerator leaves 53 bits and yet fits int64 it is rounded before it is divided.
     """
-    phi = whole_volume_features(volume)
+    phi = integer_features(volume)
     if inside is not None:
         phi = phi[:, inside.ravel() != 0]
     n, wide = phi.shape[1], volume.size > DESCRIPTORS["vol7"].widest
@@ -89,7 +89,7 @@ def test_vol7_above_the_int64_limit():
     """A volume half board, half flat, whose variances do not fit int64 times |S|², is exact."""
     volume = np.zeros((8, 60, 120), np.uint8)
     volume[..., :60] = 255 * (np.arange(60) % 4 < 2)
-    phi = whole_volume_features(volume)[4]
+    phi = integer_features(volume)[4]
     assert volume.size * int(phi @ phi) - int(phi.sum()) ** 2 > 2**63
     np.testing.assert_array_equal(describe(volume[None], "vol7")[0], exact_vol7(volume))
 
@@ -98,14 +98,14 @@ def test_limit_of_int64_lies_between_forms():
     """The forms above have volumes on both sides of the limit, one board at its largest moments."""
     assert 3 * 70 * 90 < 28**3 < DESCRIPTORS["vol7"].widest < 36**3
     board = 255 * (np.arange(36) % 4 < 2) * np.ones((36, 36, 36))
-    phi = whole_volume_features(board.astype(np.uint8))
+    phi = integer_features(board.astype(np.uint8))
     assert phi[4].max() == 2 * DESCRIPTORS["vol7"].reach
     assert (board.size * 65280) ** 2 > 2**63
 
 
 def test_gain_is_one():
     """Positive and negative weights of each kernel sum to its unit: derivatives stay in ±255."""
-    for cube, unit in zip(volume_kernels(), UNITS[1:], strict=True):
+    for cube, unit in zip(derivative_kernels(), UNITS[1:], strict=True):
         assert cube[cube > 0].sum() == -cube[cube < 0].sum() == unit
 
 

@@ -1,10 +1,11 @@
 """Descriptors: images in, symmetric positive definite matrices and a proven bound on them out.
 
-Read `registry` (what there is), `describe` (images to matrices), `bounds` (how far apart two of
-them can be, and whether that holds on these data), `terms` (what they say to a reader of
-images); `kernels` and `volumes` are the engine room.
+Read `base` (what a descriptor is), `images`, `volumes` and `registry` (what there is), `describe`
+(images to matrices), `bounds` (how far apart two of them can be, and whether that holds on these
+data), `terms` (what they say to a reader of images); `kernels` is the engine room.
 """
 
+from pipeline.descriptors.base import Descriptor
 from pipeline.descriptors.bounds import (
     Bound,
     DescriptorDomain,
@@ -15,19 +16,23 @@ from pipeline.descriptors.bounds import (
     verify,
 )
 from pipeline.descriptors.describe import describe
-from pipeline.descriptors.registry import DESCRIPTORS, Descriptor, made_for, require_made_for
+from pipeline.descriptors.registry import DESCRIPTORS, find_descriptor, made_for, require_made_for
+from pipeline.descriptors.terms import Term, terms_of
 
 __all__ = [
     "DESCRIPTORS",
     "Bound",
     "Descriptor",
     "DescriptorDomain",
+    "Term",
     "describe",
     "domain",
     "domain_of",
+    "find_descriptor",
     "made_for",
     "merge_bounds",
     "require",
     "require_made_for",
+    "terms_of",
     "verify",
 ]

@@ -8,13 +8,8 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, ImageArray, check_images
 from pipeline.descriptors import kernels
-from pipeline.descriptors.registry import (
-    DESCRIPTORS,
-    Descriptor,
-    check_eta,
-    check_sides,
-    find_descriptor,
-)
+from pipeline.descriptors.base import Descriptor, check_eta, check_sides
+from pipeline.descriptors.registry import DESCRIPTORS, find_descriptor
 from pipeline.errors import DatasetError, ImageError
 from pipeline.threads import side_by_side
 

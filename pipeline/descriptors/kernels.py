@@ -14,8 +14,23 @@ into vector instructions. No feature image ever reaches main memory. Every image
 thread in one order that depends on its size alone: the result cannot depend on chunks or threads.
 
 All that they call is in this one file because numba's cache notices changes of a function's own
-file only: a helper changed elsewhere would leave stale machine code behind. The kernel of volumes,
-`volumes`, shares nothing with it.
+file only: a helper changed elsewhere would leave stale machine code behind.
+
+**Volumes.** x runs along the width, y along the height, z along the depth. Each derivative is a
+product of three filters of one axis each:
+
+    16·Ix = [1, 0, −1] along x, [1, 2, 1] along y and z                     Iy, Iz likewise
+    512·Ixx = [1, 0, −2, 0, 1] along x, [1, 4, 6, 4, 1] along y and z       Iyy, Izz likewise
+
+Along z a ring of five padded slices of a strip goes with it. Values as they are stored, in kernel
+units; [1, 4, 6, 4, 1] is of I − 128:
+
+    along z   [1, 2, 1] ≤ 1020   [1, 0, −1] ±255   [1, 4, 6, 4, 1] ±2048   [1, 0, −2, 0, 1] ±510
+    then y    16·Ix ±2048   16·Iy, 16·Iz ±1020   512·Ixx −32768..32512   512·Iyy, 512·Izz ±8160
+    then x    16·Ix, 16·Iy, 16·Iz ±4080
+
+so int16 holds all of them. |512·Ixx| up to 130560 does not fit: it is kept as two digits, whose
+products are put together at the end.
 """
 
 from typing import Any
@@ -30,6 +45,13 @@ BLOCK = 128
 """Pixels whose products are summed before the sum is widened: int32 holds BLOCK · 4095²."""
 STRIP = 4096
 """Pixels of a strip, about: a strip and its features stay in the first-level cache."""
+SLICE_STRIP = 1100
+"""Voxels of a slice of a strip, about: longer ones leave the first-level cache, and shorter ones
+filter more rows twice. Strips of 28×28 have all rows, strips of 64×64 a quarter."""
+DIGIT = 32
+"""A second derivative of a volume is DIGIT · (high + 2040) + low."""
+ROWS = 11
+"""Rows of products of `vol7`: inside, I, three first derivatives, high digits, low digits."""
 
 IntArray = NDArray[Any]
 Views = tuple[IntArray, IntArray, IntArray, IntArray, IntArray]
@@ -45,9 +67,9 @@ def mirror(index: int, size: int) -> int:
 
 
 @compiled
-def strip_of(height: int, width: int) -> tuple[int, int, int]:
-    """Return rows, pixels (four of padding a row) and blocks of a strip."""
-    rows = min(height, max(1, STRIP // (width + 4)))
+def strip_of(height: int, width: int, pixels: int) -> tuple[int, int, int]:
+    """Return rows, pixels (four of padding a row) and blocks of a strip of about `pixels`."""
+    rows = min(height, max(1, pixels // (width + 4)))
     size = rows * (width + 4)
     return rows, size, -(-size // BLOCK)
 
@@ -174,7 +196,7 @@ def oct5_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
     """
     n, height, width, _ = images.shape
     gray = images.reshape(n, height, width)
-    step, size, blocks = strip_of(height, width)
+    step, size, blocks = strip_of(height, width, STRIP)
     flat = np.zeros((step + 4) * (width + 4) + 4, np.int16)
     plane = flat[: (step + 4) * (width + 4)].reshape(step + 4, width + 4)
     views = five_rows(flat, width)
@@ -210,7 +232,7 @@ def grid_moments(images: ImageArray, masks: ImageArray, moments: FloatArray) -> 
     the luminance are rounded. Gray images, (n, h, w, 1), and colour images, (n, h, w, 3).
     """
     n, height, width, channels = images.shape
-    step, size, blocks = strip_of(height, width)
+    step, size, blocks = strip_of(height, width, STRIP)
     flat = np.zeros((step + 4) * (width + 4) + 4, np.int32)
     plane = flat[: (step + 4) * (width + 4)].reshape(step + 4, width + 4)
     views = five_rows(flat, width)
@@ -283,6 +305,137 @@ def angle(ix: float, iy: float) -> float:
     found = x + x * (z * (p - 6.485021904942025371773e1) / (q + 1.945506571482613964425e2))
     found = found + np.pi / 4 if near else found
     return np.pi / 2 - found if ix > iy else found
+
+
+@compiled
+def filter_depth(ring: ImageArray, z: int, depth: int, out: IntArray) -> None:
+    """Filter five slices along z: [1, 2, 1], [1, 0, −1], [1, 4, 6, 4, 1], [1, 0, −2, 0, 1]."""
+    r, c, a, b = ring, z % 5, mirror(z - 2, depth) % 5, mirror(z - 1, depth) % 5
+    d, e = mirror(z + 1, depth) % 5, mirror(z + 2, depth) % 5
+    for x in range(out.shape[1]):
+        out[0, x] = r[b, x] + 2 * r[c, x] + r[d, x]
+        out[1, x] = r[b, x] - r[d, x]
+        out[2, x] = r[a, x] + 4 * r[b, x] + 6 * r[c, x] + 4 * r[d, x] + r[e, x] - 2048
+        out[3, x] = r[a, x] - 2 * r[c, x] + r[e, x]
+
+
+@compiled
+def filter_rows(deep: tuple[Views, Views, Views, Views], out: IntArray) -> None:
+    """Filter along y what `filter_depth` wrote: what Ix, Iy, Iz, Ixx, Iyy, Izz want of y and z."""
+    (_, b, c, d, _), (_, p, q, r, _) = deep[0], deep[1]
+    for x in range(out.shape[1]):
+        out[0, x] = b[x] + 2 * c[x] + d[x]
+        out[1, x] = b[x] - d[x]
+        out[2, x] = p[x] + 2 * q[x] + r[x]
+    (a, b, c, d, e), (p, q, r, s, t) = deep[2], deep[3]
+    for x in range(out.shape[1]):
+        out[3, x] = a[x] + 4 * b[x] + 6 * c[x] + 4 * d[x] + e[x]
+        out[4, x] = a[x] - 2 * c[x] + e[x]
+        out[5, x] = p[x] + 4 * q[x] + 6 * r[x] + 4 * s[x] + t[x]
+
+
+@compiled
+def first_features(middle: ImageArray, f: IntArray, phi: IntArray, size: int) -> None:
+    """Write I, 16|Ix|, 16|Iy|, 16|Iz|, centred at mid-range, into rows 1 to 4 of `phi`.
+
+    All are 0 where ``phi[0]``, 1 inside, is. They are made of what `filter_rows` wrote.
+    """
+    for x in range(size):
+        inside = phi[0, x]
+        phi[1, x] = (middle[x] - 128) * inside
+        phi[2, x] = (abs(np.int16(f[0, x + 1] - f[0, x + 3])) - 2040) * inside
+        phi[3, x] = (abs(np.int16(f[1, x + 1] + 2 * f[1, x + 2] + f[1, x + 3])) - 2040) * inside
+        phi[4, x] = (abs(np.int16(f[2, x + 1] + 2 * f[2, x + 2] + f[2, x + 3])) - 2040) * inside
+
+
+@compiled
+def absolute_digits(high: np.int16, low: np.int16, inside: np.int16) -> tuple[np.int16, np.int16]:
+    """Return |v|, v = 32·high + low with 0 ≤ low < 32, as such digits, the first centred.
+
+    Both take the sign of v, that of high: where v < 0, |v| = 32·(−high) + (−low). From |v| ≤ 130560
+    follows −4080 ≤ high ≤ 4080, so that all are within ±2040.
+    """
+    sign = np.int16(high >> 15)
+    first, second = np.int16(np.int16(high ^ sign) - sign), np.int16(np.int16(low ^ sign) - sign)
+    return (first - 2040) * inside, second * inside
+
+
+@compiled
+def second_features(f: IntArray, phi: IntArray, size: int) -> None:
+    """Write 512·|Ixx|, |Iyy|, |Izz| as digits, the high ones into rows 5 to 7, as `first_features`.
+
+    The digits of 512·Ixx are made of those of what it is a sum of. Of the others 512·I = 4·inner +
+    outer, where int16 holds both and ⌊512·I/4⌋ = inner + ⌊outer/4⌋, which is within ±32640.
+    """
+    for x in range(size):
+        high = np.int16((f[3, x] >> 5) - 2 * (f[3, x + 2] >> 5) + (f[3, x + 4] >> 5))
+        low = np.int16((f[3, x] & 31) - 2 * (f[3, x + 2] & 31) + (f[3, x + 4] & 31))
+        high = np.int16(high + (low >> 5))
+        phi[5, x], phi[8, x] = absolute_digits(high, np.int16(low & 31), phi[0, x])
+    for a in range(4, 6):
+        for x in range(size):
+            inner = np.int16(f[a, x + 1] + f[a, x + 2] + f[a, x + 3])
+            outer = np.int16(f[a, x] + 2 * f[a, x + 2] + f[a, x + 4])
+            high = np.int16(np.int16(inner + (outer >> 2)) >> 3)
+            low = np.int16((4 * inner + outer) & 31)
+            phi[a + 2, x], phi[a + 5, x] = absolute_digits(high, low, phi[0, x])
+
+
+@compiled
+def join_digits(sums: IntArray, moments: IntArray) -> None:
+    """Add sums of products of digits to the moments of features, second derivatives 32·high + low.
+
+    The sums are set back to 0.
+    """
+    for a in range(1, 8):
+        for b in range(a + 1):
+            left, right = DIGIT if a >= 5 else 1, DIGIT if b >= 5 else 1
+            total = left * right * sums[a, b]
+            if a >= 5:
+                total += right * sums[a + 3, b]
+            if b >= 5:
+                total += left * sums[b + 3, a] + sums[a + 3, b + 3]
+            moments[a, b] += total
+    sums[:] = 0
+
+
+@compiled
+def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> None:
+    """Add the exact moments of (1, I, 16|Ix|, |Iy|, |Iz|, 512|Ixx|, |Iyy|, |Izz|), each centred.
+
+    Centred at 128, 2040 and 65280, which changes no covariance: every feature within ±65280, and
+    every digit within ±2040, as `add_exact` wants.
+    """
+    n, depth, height, width, _ = images.shape
+    volumes = images.reshape(n, depth, height, width)
+    step, size, blocks = strip_of(height, width, SLICE_STRIP)
+    planes = np.zeros((5, step + 5, width + 4), np.uint8)
+    ring = planes.reshape(5, (step + 5) * (width + 4))
+    deep, filtered = np.zeros((4, ring.shape[1]), np.int16), np.zeros((6, size + 4), np.int16)
+    under = (
+        *(five_rows(deep[0], width), five_rows(deep[1], width)),
+        *(five_rows(deep[2], width), five_rows(deep[3], width)),
+    )
+    rows = np.zeros((ROWS, blocks, BLOCK), np.int16)
+    phi, sums = rows.reshape(ROWS, blocks * BLOCK), np.zeros((ROWS, ROWS), np.int64)
+    everywhere = np.zeros((0, 0), np.uint8)
+    for i in range(n):
+        for top in range(0, height, step):
+            mark_pixels(phi[0], everywhere, min(step, height - top), width)
+            for z in range(-2, depth):
+                if z + 2 < depth:
+                    load_gray(volumes[i, z + 2], top, planes[(z + 2) % 5, : step + 4])
+                if z < 0:
+                    continue
+                if len(masks):
+                    inside = masks[i, z, top : top + step]
+                    mark_pixels(phi[0], inside, len(inside), width)
+                filter_depth(ring, z, depth, deep)
+                filter_rows(under, filtered)
+                first_features(ring[z % 5, 2 * (width + 4) + 2 :], filtered, phi, size)
+                second_features(filtered, phi, size)
+                add_exact(rows, sums)
+        join_digits(sums, moments[i])
 
 
 @compiled

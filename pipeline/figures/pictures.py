@@ -10,16 +10,6 @@ from pipeline.arrays import FloatArray, ImageArray, check_images
 from pipeline.figures.axes import broken
 from pipeline.figures.style import INK, Figure, alt, finish, listing, number
 
-WORDS = {
-    **dict.fromkeys(("x", "y"), "place in the image"),
-    "I": "gray level",
-    **dict.fromkeys(("R", "G", "B"), "red, green, blue"),
-    **dict.fromkeys(("|Ix|", "|Iy|"), "change of brightness to the right, downwards"),
-    "|Iz|": "the same from slice to slice",
-    **dict.fromkeys(("|Ixx|", "|Iyy|", "|Izz|"), "change of that change"),
-    **dict.fromkeys(("magnitude", "angle"), "of the steepest change"),
-}
-"""What a feature of pixels is."""
 _DARK = "luminance(scale('color', datum.value)) < 0.179"
 """Vega: whether white stands out more than black from a cell (equal contrast at √0.0525 − 0.05)."""
 ACROSS = 6
@@ -108,11 +98,15 @@ def _drawn(
 
 def _explained(features: Sequence[str]) -> str:
     """Say what the features are, those that are alike together."""
-    told: dict[str, list[str]] = {}
+    from pipeline.descriptors import DESCRIPTORS  # loads compiled code
+
+    kinds = DESCRIPTORS.values()
+    meanings = {k: v for kind in kinds for k, v in zip(kind.features, kind.meanings, strict=True)}
+    groups: dict[str, list[str]] = {}
     for name in features:
-        told.setdefault(WORDS.get(name, ""), []).append(name)
-    known = (f"{', '.join(names)}: {words}" for words, names in told.items() if words)
-    return "".join(f"{text}. " for text in known).rstrip()
+        groups.setdefault(meanings.get(name, ""), []).append(name)
+    lines = (f"{', '.join(names)}: {words}" for words, names in groups.items() if words)
+    return "".join(f"{line}. " for line in lines).rstrip()
 
 
 def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figure | None:

@@ -56,8 +56,8 @@ hash lets anyone confirm a guess of the data. Digests are not private either: tw
 that nothing changed in between. They stay in the ledger: no message, row or result shows one.
 
 **Backups.** A copy that was put back would give back what was spent since. A marker outside the
-database holds the last row that was kept (``marker.py``), and a ledger that is behind it is refused
-until someone confirms.
+database holds the last row that was kept (``journal.py``), and a ledger that is behind it is
+refused until someone confirms.
 
 Not covered: whoever can write to the database can forge it, since the key is in it, and a marker
 that is restored with its ledger. SQLite's locks need a local disk; several machines need

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.descriptors.bounds import DescriptorDomain
-from pipeline.descriptors.registry import find_descriptor
+from pipeline.descriptors import DescriptorDomain, find_descriptor
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Plan, Prepared, SinglePlan, admit, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise

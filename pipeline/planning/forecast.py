@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipeline.datasets import Card, find_card
-from pipeline.descriptors import DESCRIPTORS, domain_of, require_made_for
-from pipeline.descriptors.bounds import DescriptorDomain
+from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, domain_of, require_made_for
 from pipeline.errors import ConfigError, require_known
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS

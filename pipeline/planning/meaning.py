@@ -1,6 +1,6 @@
 """What the numbers of a forecast mean, and where it was measured how true they are."""
 
-from pipeline.descriptors.registry import Descriptor
+from pipeline.descriptors import Descriptor
 from pipeline.planning.nights import STREAMED
 from pipeline.publish import ReleaseConfig
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.datasets.tiles import PICTURES, cut, opened, pictures_folder
-from pipeline.descriptors import describe
-from pipeline.descriptors.registry import Descriptor
+from pipeline.descriptors import Descriptor, describe
 
 SIDE, DEEP = 28, 16
 """Pixels along a side of a tile, and of a volume; larger ones give the same errors within a few

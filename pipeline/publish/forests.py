@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from scipy.special import ndtri
 
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.descriptors.terms import Term, terms_of
+from pipeline.descriptors import DESCRIPTORS, Term, terms_of
 from pipeline.geometry import Manifold
 from pipeline.inference import ConfidenceRegion, covariance, read_released
 from pipeline.publish.readings import Mean, Reading, of_bias, read_differences, read_terms

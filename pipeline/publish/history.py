@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from pipeline.arrays import FloatArray
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.descriptors.terms import Term, terms_of
+from pipeline.descriptors import DESCRIPTORS, Term, terms_of
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS, Manifold, from_chart
 from pipeline.inference import WindowTest

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.descriptors import domain
-from pipeline.descriptors.terms import Term
+from pipeline.descriptors import Term, domain
 from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, chart_of, from_chart
 from pipeline.inference import point_at

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.descriptors.terms import Term
+from pipeline.descriptors import Term
 from pipeline.figures import javascript, letter
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.privacy import budget_from, main_parameter, repeat

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.descriptors.terms import Term
+from pipeline.descriptors import DESCRIPTORS, Term
 from pipeline.figures import Figure, Scale, comparison, digits, letter, matrices, number, timeline
 from pipeline.inference import ALPHA, WindowTest, holm, region
 from pipeline.privacy.rounding import digits_down, digits_up

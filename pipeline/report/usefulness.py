@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.descriptors.terms import terms_of
+from pipeline.descriptors import DESCRIPTORS, terms_of
 from pipeline.figures import Figure, accuracies, digits, letter, matrices, number
 from pipeline.report.runs import FinishedRun
 from pipeline.results import Table, summarise, unique

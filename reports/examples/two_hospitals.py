@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import pipeline as covdp
-from pipeline.descriptors.terms import terms_of
+from pipeline.descriptors import terms_of
 from pipeline.figures import comparison
 from pipeline.inference import combine, region, two_sample
 from pipeline.publish.readings import Mean, read_terms

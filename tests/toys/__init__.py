@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from references import REFERENCES
-
 from pipeline.datasets.registry import KINDS
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.experiments.kinds import WORK
@@ -17,7 +15,7 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
 from pipeline.report.content import CONTENT
 from toys.dataset_kind import RAW
-from toys.descriptor import EDGE2, edge2_features
+from toys.descriptor import EDGE2
 from toys.experiment_kind import HALVES
 from toys.manifold import Cylinder, Decibel
 from toys.mechanism import HUBER
@@ -31,7 +29,6 @@ TOYS: tuple[tuple[dict[str, Any], str, Any], ...] = (
     (KINDS, "raw", RAW),
     (WORK, "halves", HALVES),
     (CONTENT, "quiet_classes", quiet_classes),
-    (REFERENCES, "edge2", edge2_features),
 )
 """Registry, name and member."""
 

@@ -28,10 +28,12 @@ def edge2_features(image: ImageArray) -> FloatArray:
 EDGE2 = Descriptor(
     name="edge2",
     features=("I", "|step|"),
+    meanings=("gray level", "change to the next column"),
     channels=1,
     ranges=(255.0, 255.0),  # levels are 0 to 255, and so is the size of a difference of two
     norm_bound=2 * 255.0**2,
     units=lambda height, width: (1, 1),
     kernel=edge2_moments,
+    reference=edge2_features,
     exact=True,
 )

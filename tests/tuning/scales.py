@@ -14,9 +14,7 @@ import math
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.descriptors.bounds import domain_of
-from pipeline.descriptors.registry import Descriptor
+from pipeline.descriptors import DESCRIPTORS, Descriptor, domain_of
 from pipeline.files import atomic_path
 from pipeline.geometry import MANIFOLDS, Point, find_manifold
 from pipeline.geometry.covariances import covariances_of

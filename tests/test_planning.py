@@ -71,7 +71,11 @@ def planned(ward: Path, capsys: pytest.CaptureFixture[str], *tokens: str) -> Any
 
 
 def test_realised_errors_of_other_images_lie_in_the_range(samples: Path) -> None:
-    """Of classes that no range was set on, at least 9 in 10 cells err as was foreseen."""
+    """Of classes that no range was set on, at least 9 in 10 cells err as was foreseen.
+
+    A range is one to two numbers: how far apart they are is bounded in every cell, by the metric
+    and by whether n·μ is large enough for a radius to be found.
+    """
     found = []
     for label in (3, 8):
         images = gray(images_of(Class(str(CARDS / "pathmnist-sample.toml"), label), samples))
@@ -84,7 +88,10 @@ def test_realised_errors_of_other_images_lie_in_the_range(samples: Path) -> None
     assert len(found) == 30
     assert np.mean([cell.holds for cell in found]) >= 0.9
     assert np.mean([cell.within for cell in found]) >= 0.95
-    assert np.median([cell.high / cell.low for cell in found]) < 9.0
+    for cell in found:
+        large, flat = cell.n * cell.mu >= 60.0, cell.manifold == "spd-log-euclidean"
+        most = (6.0 if large else 12.0) if flat else (16.0 if large else 24.0)
+        assert cell.high / cell.low < most
 
 
 def test_noise_alone_is_foreseen_within_a_tenth() -> None:

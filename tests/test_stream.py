@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from pipeline.audit.transcript import data_sets
+from pipeline.audit.attacks import ENDS
 from pipeline.config import NightsConfig
 from pipeline.descriptors import domain
 from pipeline.errors import ConfigError, PrivacyError
@@ -227,8 +227,8 @@ SIZES = (4, 3, 0, 5, 2, 3, *(1,) * 34)
 
 def ends() -> tuple[Any, Any]:
     """Two records at opposite ends of the line and of the ball."""
-    left, right = data_sets()
-    return left[0], right[0]
+    left, right = (np.diag(np.exp(end)) for end in ENDS)
+    return left, right
 
 
 @pytest.mark.parametrize("budget", [GDP(MU), ZCDP(MU**2 / 2)])

@@ -19,24 +19,22 @@ but for the adaptive mean, which is audited from the records on.
 **What is exact.** A private mean of several steps, or of many nights, is audited by its transcript.
 There counts show little: a thousand transcripts would let noise of 0.7 times its scale pass. But a
 transcript can be replayed on both data sets, and says exactly what its steps cost: the largest μ²
-stands beside the bound (``replay.py``). Other data sets, and paths that were not drawn, may cost
-more, as in any audit.
+stands beside the bound (``replay.py``). The dearest transcript is replayed on many more data sets,
+which differ by a record at the edges of its clips: there a sound mean costs all but a thousandth of
+its budget. Other data sets, and paths that were not drawn, may cost more, as in any audit.
 
     covdp audit --mechanism ewg --trials 100000
 
 Read in this order: ``bounds.py`` (from counts to bounds), ``replay.py`` (from transcripts to what
-they cost), ``transcript.py`` (the adaptive mean's pair and score; those of a mechanism stand in its
-own file), ``persons.py`` (the same where all images of a person are replaced), ``nights.py`` (a
-stream of nights), ``overlaps.py`` (nights that overlap), ``cases.py`` (what is audited),
-``trials.py``, ``broken_nights.py`` and ``controls.py`` (what is broken on purpose, which it must
-catch), ``command.py``.
+they cost), ``attacks.py`` (neighbouring data sets of the adaptive mean, of persons and of streams;
+those of a mechanism stand in its own file), ``cases.py`` (what is audited), ``controls.py`` (what
+is broken on purpose, which it must catch), ``trials.py``.
 """
 
 from pipeline.audit.bounds import Claim, claims
 from pipeline.audit.cases import Case, all_cases
-from pipeline.audit.command import AuditRun, run_audit
 from pipeline.audit.controls import CONTROLS
-from pipeline.audit.trials import AuditFinding, audit
+from pipeline.audit.trials import AuditFinding, AuditRun, audit, run_audit
 
 __all__ = [
     "CONTROLS",

@@ -1,7 +1,6 @@
 """What is audited: every mechanism, on every manifold, under every definition it is proven for.
 
-In: the registry of mechanisms. Out: `Case` records, and how their transcripts are
-replayed.
+In: the registry of mechanisms. Out: `Case` records.
 
 The manifolds are small on purpose. In d dimensions the loss of spherical noise comes close to its
 bound only on outputs that lie beyond the statistic in one direction, and their share falls quickly
@@ -14,19 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pipeline.audit.nights import (
+from pipeline.audit.attacks import (
     OPENING,
+    AdaptiveTranscripts,
+    PersonTranscripts,
     StreamTranscripts,
-    Transcript,
-    deciding,
-    stream_transcripts,
+    overlapping,
+    replays,
+    transcripts,
 )
-from pipeline.audit.nights import Replay as NightReplay
-from pipeline.audit.nights import replay as replay_nights
-from pipeline.audit.overlaps import overlapping
-from pipeline.audit.persons import PersonTranscripts, person_transcripts
-from pipeline.audit.replay import Replay, Steps
-from pipeline.audit.transcript import Transcripts, replays, transcripts
+from pipeline.audit.replay import Steps
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Mechanism
@@ -73,17 +69,11 @@ ADAPTIVE_SHARE = 0.01
 """A transcript is a thousand times the work of a draw: it gets this share of the draws."""
 
 
-class Subject(NamedTuple):
-    """How a case is calibrated and attacked.
-
-    Inputs and score, the share of the draws, and, of transcripts, how they are replayed on both
-    inputs: they may be of a mechanism that is broken.
-    """
+class AuditPlan(NamedTuple):
+    """How a case of transcripts is calibrated, and its share of the draws."""
 
     calibrate: Callable[["Case"], Mechanism]
-    neighbours: Callable[[Mechanism], Neighbours]
-    share: float = 1.0
-    replays: Callable[[Any, Any, Any], Replay] | None = None
+    share: float = ADAPTIVE_SHARE
 
 
 @dataclass(frozen=True)
@@ -131,48 +121,39 @@ class Case:
 
     def size(self, trials: int) -> int:
         """Return how many of `trials` draws this case gets."""
-        share = self._subject.share if self.chain is None else CHAIN_SHARE
-        return round(share * trials)
+        if self.replayed:
+            return round(PLANS[self.mechanism].share * trials)
+        return trials if self.chain is None else round(CHAIN_SHARE * trials)
 
     def neighbours(self, mechanism: Mechanism) -> Neighbours:
         """Return the two inputs and the score, for the calibrated mechanism."""
-        return (self.attack or self._subject.neighbours)(mechanism)
+        sound = transcripts if self.replayed else MECHANISMS[self.mechanism].neighbours
+        return (self.attack or sound)(mechanism)
 
     @property
     def replayed(self) -> bool:
         """Whether its draws are transcripts, which can be replayed."""
-        return self._subject.replays is not None
+        return self.mechanism in PLANS
 
     def steps(
         self, drawn: Mechanism, pair: Neighbours, released: Sequence[Points]
     ) -> list[list[Steps]]:
-        """Return the transcripts of `drawn` from either input, replayed; nothing of others."""
-        if self._subject.replays is None:
-            return []
-        replay = self._subject.replays(drawn, pair.left, pair.right)
+        """Return the transcripts of `drawn` from either input, replayed."""
+        replay = replays(drawn, pair.left, pair.right)
         return [[replay(transcript) for transcript in law] for law in released]
 
     def calibrate(self) -> Mechanism:
         """Return the mechanism, calibrated as anybody would."""
-        return self._subject.calibrate(self)
-
-    @property
-    def _subject(self) -> Subject:
-        if self.mechanism in PLANS:
-            return PLANS[self.mechanism]
-        return Subject(_calibrate, MECHANISMS[self.mechanism].neighbours)
-
-
-def _calibrate(case: Case) -> Mechanism:
-    """Return a mechanism of the registry."""
-    knobs: dict[str, Any] = {}
-    if math.isfinite(case.radius):
-        knobs["radius"] = case.radius
-    if case.chain is not None:
-        knobs |= {"sampler": "chain", "chain": case.chain}
-    return MECHANISMS[case.mechanism].calibrate(
-        case.budget, sensitivity=case.sensitivity, manifold=case.manifold, **knobs
-    )
+        if self.replayed:
+            return PLANS[self.mechanism].calibrate(self)
+        knobs: dict[str, Any] = {}
+        if math.isfinite(self.radius):
+            knobs["radius"] = self.radius
+        if self.chain is not None:
+            knobs |= {"sampler": "chain", "chain": self.chain}
+        return MECHANISMS[self.mechanism].calibrate(
+            self.budget, sensitivity=self.sensitivity, manifold=self.manifold, **knobs
+        )
 
 
 OVERLAPPING = "stream, overlapping"
@@ -189,49 +170,23 @@ person; and the share of the draws. The nights of one stream are begun at once, 
 which holds its unit back."""
 
 
-def _stream(sizes: tuple[int, ...], place: int, person: bool, share: float) -> Subject:
-    """Return a stream as a subject of audits."""
+def _stream(sizes: tuple[int, ...], place: int, person: bool, share: float) -> AuditPlan:
+    """Return a stream as a plan that is audited."""
 
     def calibrate(case: Case) -> StreamTranscripts:
         rests = overlapping(len(sizes)) if case.mechanism == OVERLAPPING else ()
         return StreamTranscripts(case.budget, case.manifold, sizes, place, person, rests=rests)
 
-    return Subject(calibrate, stream_transcripts, share, _stream_replays)
-
-
-def _stream_replays(mechanism: StreamTranscripts, left: Any, right: Any) -> Replay:
-    """Return what replays the nights of a stream."""
-    sides = [mechanism.begun(nights) for nights in (left, right)]
-    found: dict[bytes, list[NightReplay]] = {}
-
-    def replay(transcript: Transcript) -> Steps:
-        known = deciding(transcript, mechanism.place)
-        if known not in found:
-            found[known] = [replay_nights(side, transcript) for side in sides]
-        one, other = found[known]
-        sigmas = list(zip(one.sigmas, other.sigmas, strict=True))
-        return Steps(transcript.told, one.asked, other.asked, sigmas)
-
-    return replay
+    return AuditPlan(calibrate, share)
 
 
 PLANS = {
-    "adaptive": Subject(
-        lambda case: Transcripts(case.budget, case.manifold), transcripts, ADAPTIVE_SHARE, replays
+    "adaptive": AuditPlan(lambda case: AdaptiveTranscripts(case.budget, case.manifold)),
+    "persons": AuditPlan(lambda case: PersonTranscripts(case.budget, case.manifold)),
+    "persons in 2 classes": AuditPlan(
+        lambda case: PersonTranscripts(case.budget, case.manifold, classes_per_person=2)
     ),
-    "persons": Subject(
-        lambda case: PersonTranscripts(case.budget, case.manifold, 1),
-        person_transcripts,
-        ADAPTIVE_SHARE,
-        replays,
-    ),
-    "persons in 2 classes": Subject(
-        lambda case: PersonTranscripts(case.budget, case.manifold, 2),
-        person_transcripts,
-        ADAPTIVE_SHARE,
-        replays,
-    ),
-    **{name: _stream(*told) for name, told in STREAMS.items()},
+    **{name: _stream(*stream) for name, stream in STREAMS.items()},
 }
 """Plans that are audited by their transcripts, beside the mechanisms."""
 
@@ -272,16 +227,21 @@ def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = N
 
 
 ADAPTIVE_CASES = tuple(
-    Case("adaptive", MANIFOLDS[space](k=5), BUDGETS[kind], Transcripts.sensitivity)
+    Case("adaptive", MANIFOLDS[space](k=5), BUDGETS[kind], AdaptiveTranscripts.sensitivity)
     for space, kind in ADAPTIVE
 )
 PERSON_CASES = (
-    Case("persons", MANIFOLDS["spd-log-euclidean"](k=5), BUDGETS["gdp"], Transcripts.sensitivity),
+    Case(
+        "persons",
+        MANIFOLDS["spd-log-euclidean"](k=5),
+        BUDGETS["gdp"],
+        AdaptiveTranscripts.sensitivity,
+    ),
     Case(
         "persons in 2 classes",
         MANIFOLDS["spd-affine-invariant"](k=5),
         BUDGETS["gdp"],
-        Transcripts.sensitivity,
+        AdaptiveTranscripts.sensitivity,
     ),
 )
 STREAM_CASES = {

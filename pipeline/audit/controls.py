@@ -1,27 +1,28 @@
 """Mechanisms broken on purpose: an audit that does not catch them is worth nothing.
 
-Each entry of `CONTROLS` is a case whose neighbours, score and claim are those of the sound
-mechanism, and whose draws are not.
+Each entry of `CONTROLS` is a case whose claim is that of the sound mechanism, and whose draws are
+not. Neighbours and score are those of the sound mechanism, too, or of an attacker who knows the
+fault.
 """
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 from scipy.special import ndtr
 
-from pipeline.audit.broken_nights import (
-    Smaller,
-    noise_of_one_night,
-    of_centres,
-    of_differences,
-    of_units_opened_again,
-    of_units_that_come_again,
-    opened_again,
-    peeking,
-    same_noise,
-    unit_again,
+from pipeline.arrays import FloatArray
+from pipeline.audit.attacks import (
+    NEAR_ENDS,
+    NightsTranscript,
+    ReadyStream,
+    StreamTranscripts,
+    replays,
+    transcripts,
+    vector_sum,
 )
 from pipeline.audit.cases import (
     ADAPTIVE_CASES,
@@ -32,23 +33,54 @@ from pipeline.audit.cases import (
     STREAM_CASES,
     Case,
 )
-from pipeline.audit.persons import NEAR, images_as_records, person_transcripts
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
-from pipeline.mechanisms.base import Points, small
+from pipeline.mechanisms.base import Neighbours, Points, small
+from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.privacy import ApproxDP, Budget, PureDP
+from pipeline.stream import column_norm
+from pipeline.stream.epochs import begin_epoch
+
+
+@dataclass(frozen=True)
+class SmallerNoise:
+    """Noise with `scale` times the σ that was asked for."""
+
+    rng: np.random.Generator
+    scale: float
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add less noise than asked."""
+        return FloatNoise(self.rng)(vector, self.scale * sigma, sensitivity)
+
+
+@dataclass(frozen=True)
+class RepeatedNoise:
+    """Noise that is drawn once, and used again for every vector of the same length."""
+
+    rng: np.random.Generator
+    drawn: dict[int, FloatArray] = field(default_factory=dict)
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add the noise of the night before."""
+        fresh = FloatNoise(self.rng)(np.zeros(len(vector)), sigma, sensitivity).vector
+        return Noised(vector + self.drawn.setdefault(len(vector), fresh), math.nan)
+
+
+def broken(case: Case, **faults: Any) -> Mechanism:
+    """Return the mechanism of a case with some of its fields replaced."""
+    honest: Any = case.calibrate()
+    return cast(Mechanism, replace(honest, **faults))
 
 
 def half_noise(case: Case) -> Mechanism:
     """Return the mechanism with σ/2 in place of σ."""
-    honest: Any = case.calibrate()
-    return cast(Mechanism, replace(honest, sigma=honest.sigma / 2.0))
+    return broken(case, sigma=case.calibrate().sigma / 2.0)
 
 
 def less_noise(case: Case, *, scale: float) -> Mechanism:
     """Return transcripts whose source gives `scale` times the σ that it is asked for."""
-    honest: Any = case.calibrate()
-    return cast(Mechanism, replace(honest, noise=partial(Smaller, scale=scale)))
+    return broken(case, noise=partial(SmallerNoise, scale=scale))
 
 
 def half_sensitivity(case: Case) -> Mechanism:
@@ -81,9 +113,7 @@ def misprinted_sigma(budget: ApproxDP, sensitivity: float) -> float:
 
 def misprint(case: Case) -> Mechanism:
     """Return the Gaussian mechanism with the scale of the misprinted condition."""
-    honest: Any = case.calibrate()
-    sigma = misprinted_sigma(cast(ApproxDP, case.budget), case.sensitivity)
-    return cast(Mechanism, replace(honest, sigma=sigma))
+    return broken(case, sigma=misprinted_sigma(cast(ApproxDP, case.budget), case.sensitivity))
 
 
 def short_chain(case: Case) -> Mechanism:
@@ -102,7 +132,7 @@ def short_chain(case: Case) -> Mechanism:
 class ProductLaplace:
     """Independent Laplace noise of scale σ = Δ/ε in each coordinate, Δ the L2 sensitivity.
 
-    Private at this scale only if Δ bounded the L1 norm of the move, which is up to √d times as
+    PrivateSums at this scale only if Δ bounded the L1 norm of the move, which is up to √d times as
     large; the noise is ε√d-DP.
     """
 
@@ -130,6 +160,61 @@ def product_noise(case: Case) -> Mechanism:
     """Return `ProductLaplace` with the scale of the spherical mechanism."""
     honest = case.calibrate()
     return ProductLaplace(honest.budget, honest.sensitivity, honest.manifold, honest.sigma)
+
+
+def one_night_noise(case: Case) -> Mechanism:
+    """Return the stream with noise for a horizon of one night."""
+    honest = cast(StreamTranscripts, case.calibrate())
+    return less_noise(case, scale=1.0 / column_norm(len(honest.sizes)))
+
+
+def opened_again(honest: Any) -> Any:
+    """Return the stream whose nights overlap, each going on from what it read after the first.
+
+    So each of them opens the units that the first has held back.
+    """
+    return replace(honest, rests=tuple(min(place, 1) for place in range(len(honest.sizes))))
+
+
+NightsScore: TypeAlias = Callable[[NightsTranscript, tuple[ReadyStream, ReadyStream], Any], float]
+"""Transcript, both data sets, and the transcript replayed on them → score."""
+
+
+def _scored(mechanism: Any, score: NightsScore) -> Neighbours:
+    """Return both data sets of a stream, and another score of transcripts."""
+    pair = transcripts(mechanism)
+    replay = replays(mechanism, pair.left, pair.right)
+    sides = mechanism.ready(pair.left), mechanism.ready(pair.right)
+    return pair._replace(
+        score=lambda drawn: np.array([score(row, sides, replay(row)) for row in drawn])
+    )
+
+
+def last_difference(mechanism: Mechanism) -> Neighbours:
+    """Score the last night less the one before, which has no noise where both have the same."""
+
+    def score(transcript: NightsTranscript, sides: Any, steps: Any) -> float:
+        y, a, b = (part[-1] - part[-4] for part in steps[:3])
+        return float(np.sum((2.0 * y - a - b) * (a - b)))
+
+    return _scored(mechanism, score)
+
+
+def last_centre(mechanism: Mechanism) -> Neighbours:
+    """Score the published centre of the last epoch: how far it is from what released values say."""
+
+    def score(transcript: NightsTranscript, sides: Any, steps: Any) -> float:
+        history = transcript.history
+        at = max(place for place, night in enumerate(history) if night.epoch)
+        epoch = history[at].epoch
+        assert epoch is not None
+        moved = epoch.centre - begin_epoch(sides[0].stream, history[:at]).centre
+        a, b = (  # the first night is known
+            vector_sum(side.sums(history)[at - 2], len(moved)) for side in sides
+        )
+        return float(np.sum((2.0 * moved - a - b) * (a - b)))
+
+    return _scored(mechanism, score)
 
 
 def _case(name: str, space: str, kind: str) -> Case:
@@ -166,37 +251,37 @@ CONTROLS: tuple[Case, ...] = (
     replace(
         PERSON_CASES[0],
         fault="noise for one image of a person",
-        broken=lambda case: images_as_records(case.calibrate()),
-        attack=partial(person_transcripts, places=NEAR),
+        broken=partial(broken, whole=False),
+        attack=partial(transcripts, ends=NEAR_ENDS),
     ),
     replace(
         STREAM_CASES["stream, first night"],
         fault="column norm of one night",
-        broken=lambda case: noise_of_one_night(case.calibrate()),
+        broken=one_night_noise,
     ),
     replace(
         STREAM_CASES["stream, last night"],
         fault="noise used twice",
-        broken=lambda case: same_noise(case.calibrate()),
-        attack=of_differences,
+        broken=partial(broken, noise=RepeatedNoise),
+        attack=last_difference,
     ),
     replace(
         STREAM_CASES[OVERLAPPING],
         fault="units held back are opened again",
         broken=lambda case: opened_again(case.calibrate()),
-        attack=of_units_opened_again,
+        attack=lambda mechanism: transcripts(opened_again(mechanism)),
     ),
     replace(
         STREAM_CASES["stream, two epochs"],
         fault="a unit in two epochs",
-        broken=lambda case: unit_again(case.calibrate()),
-        attack=of_units_that_come_again,
+        broken=partial(broken, again=True),
+        attack=lambda mechanism: transcripts(replace(cast(Any, mechanism), again=True)),
     ),
     replace(
         STREAM_CASES["stream, two epochs"],
         fault="epochs chosen from sums without noise",
-        broken=lambda case: peeking(case.calibrate()),
-        attack=of_centres,
+        broken=partial(broken, peek=True),
+        attack=last_centre,
     ),
     Case(
         "rl",

@@ -53,7 +53,7 @@ class Cost(NamedTuple):
     Attributes
     ----------
     squared_mu : float
-        The largest Σ‖a − b‖²/σ² of all transcripts.
+        The largest Σ‖a − b‖²/σ² of all transcripts, on all pairs of data sets that were tried.
     sigma : float
         σ of the last step: as asked, or what the draws show it to be at most where that is less.
     """
@@ -83,16 +83,18 @@ def squared_mu(steps: Steps) -> FloatArray:
     )
 
 
-def cost(left: Sequence[Steps], right: Sequence[Steps], *, alpha: float) -> Cost:
+def cost(
+    left: Sequence[Steps], right: Sequence[Steps], *, alpha: float, others: Sequence[Steps] = ()
+) -> Cost:
     """Return what transcripts of the left and of the right data set cost, all of as many steps.
 
     With noise of the σ that was asked for it is exact, except with probability `alpha`: then it is
-    too large.
+    too large. What they cost on `others`, further pairs of data sets, counts as well: any
+    transcript may come of any data set.
     """
-    both = [*left, *right]
     limits = _noise_limits(left, right, alpha)
-    largest = max(float(np.sum(squared_mu(steps) / limits)) for steps in both)
-    return Cost(largest, both[0].sigmas[-1][0] * math.sqrt(limits[-1]))
+    largest = max(float(np.sum(squared_mu(steps) / limits)) for steps in (*left, *right, *others))
+    return Cost(largest, left[0].sigmas[-1][0] * math.sqrt(limits[-1]))
 
 
 def _noise_limits(left: Sequence[Steps], right: Sequence[Steps], alpha: float) -> FloatArray:

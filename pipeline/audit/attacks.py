@@ -1,0 +1,561 @@
+"""How transcripts are attacked: the adaptive mean, persons in two classes, and streams of nights.
+
+In: what is released, drawn as its transcripts: all noised vectors in order, which tell more than
+the result. Out: two neighbouring data sets, and a score. On either data set the law of a step,
+given the steps before, is normal around the vector that this data set gives when those steps are
+replayed: the log-likelihood ratio of a transcript is exact (``replay.py``).
+
+One unit is replaced: a record, all images of a person, or a unit of one night. It moves between two
+ends (`ENDS`), on opposite sides of all others.
+"""
+
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
+from pipeline.audit.replay import Replay, Steps, log_ratio, squared_mu
+from pipeline.datasets import Card, ImageSource
+from pipeline.datasets.readers import InMemory
+from pipeline.datasets.source import split_codes
+from pipeline.descriptors import domain
+from pipeline.geometry import Manifold, to_chart
+from pipeline.ledger import (
+    NightReservation,
+    StreamStatus,
+    commit_night,
+    init_ledger,
+    open_stream,
+    reserve_night,
+    stream_status,
+)
+from pipeline.mean import AdaptivePlan, Prepared, admit, draw, person_records, prepare
+from pipeline.mean.sums import PER_UNIT
+from pipeline.mechanisms import Diagnostics, Draws
+from pipeline.mechanisms.base import Neighbours, Points
+from pipeline.mechanisms.noise import FloatNoise, Noise, Noised
+from pipeline.privacy import GDP, Budget, split
+from pipeline.stream import (
+    Night,
+    PrivateSums,
+    StreamMechanism,
+    StreamPlan,
+    draw_night,
+    empty_state,
+)
+from pipeline.stream.epochs import epoch_due
+from pipeline.stream.factorisation import from_limbs
+from pipeline.stream.history import split_epochs
+from pipeline.stream.night import add_placed
+
+RECORDS = 4
+"""Size n of the data sets; one of the records is replaced."""
+OTHERS = (7.0, 5.0, 5.0, 4.0, 4.0)
+"""Logarithms of the eigenvalues of all records that stay."""
+End: TypeAlias = Sequence[float]
+"""Logarithms of the eigenvalues of what is replaced."""
+ENDS: tuple[End, End] = ((9.1, 7.4, 7.4, 7.0, 1.6), (-5.5, -6.3, -6.3, -6.7, 1.6))
+"""The two ends: on opposite sides of the other records, along Id and off it, at different
+distances. So what moves between them changes its bin in each histogram, and is clipped on opposite
+sides. They lie beyond most clips, but not far beyond: the vectors of records farther away are
+shortened, and so move a mean by less (``mean/sums.py``)."""
+NEAR_ENDS: tuple[End, End] = ((10.0, 7.0, 5.0, 2.0, 0.0), (6.0, 6.0, 6.0, 6.0, 6.0))
+"""Ends inside of most clips, which are close around the others. They move a mean by less, but in
+more of the releases: where many images move it, more is shown by that."""
+SEARCH = 200
+"""Ends that are tried for the dearest transcript."""
+DESCRIPTOR, SIDE = "oct5", 28
+"""What the records are descriptors of."""
+IMAGES = 5
+"""Images of a person; the one who takes the place of another has three more."""
+OPENING = 2
+"""Units of the first night, which a stream opens with."""
+
+
+@dataclass
+class RecordedNoise:
+    """A source of noise that keeps what it gave."""
+
+    source: Noise
+    vectors: list[FloatArray] = field(default_factory=list)
+
+    @property
+    def rng(self) -> np.random.Generator | None:
+        """The generator of the source."""
+        return self.source.rng
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add noise and keep the result."""
+        noised = self.source(vector, sigma, sensitivity)
+        self.vectors.append(noised.vector)
+        return noised
+
+
+@dataclass
+class ReplayedNoise:
+    """No noise: a transcript is given back step by step, and what was asked is kept.
+
+    Vectors of a step may differ in length from draw to draw, as the last carries second moments or
+    not. That is decided by what was released before, so a replay has the same; unless the mechanism
+    is broken: then what both have counts.
+    """
+
+    transcript: Sequence[FloatArray]
+    rng: None = None
+    vectors: list[FloatArray] = field(default_factory=list)
+    sigmas: list[float] = field(default_factory=list)
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Return the next part of the transcript."""
+        released = self.transcript[len(self.vectors)]
+        both = min(len(released), len(vector))
+        self.vectors.append(np.append(vector[:both], released[both:]))
+        self.sigmas.append(sigma)
+        return Noised(np.append(released[:both], vector[both:]), math.nan)
+
+
+def replays(mechanism: Any, left: Any, right: Any) -> Replay:
+    """Return what replays transcripts on two data sets, each once."""
+    sides = [mechanism.ready(data) for data in (left, right)]
+    replayed: dict[bytes, list[ReplayedNoise]] = {}
+
+    def replay(transcript: Any) -> Steps:
+        key = mechanism.deciding(transcript)
+        if key not in replayed:
+            replayed[key] = [mechanism.replay(side, transcript) for side in sides]
+        one, other = replayed[key]
+        sigmas = list(zip(one.sigmas, other.sigmas, strict=True))
+        return Steps(mechanism.vectors(transcript), one.vectors, other.vectors, sigmas)
+
+    return replay
+
+
+def transcripts(mechanism: Any, ends: tuple[End, End] = ENDS) -> Neighbours:
+    """Return two data sets, and the log-likelihood ratio of transcripts, for a mechanism."""
+    left, right = (mechanism.data_set(end, more=bool(i)) for i, end in enumerate(ends))
+    replay = replays(mechanism, left, right)
+    return Neighbours(left, right, None, lambda y: np.array([log_ratio(replay(row)) for row in y]))
+
+
+def edges(mechanism: Any, transcript: Any) -> Steps:
+    """Return a transcript replayed on the data sets, of many that are tried, that it costs most on.
+
+    Clips differ from transcript to transcript, and a unit moves a mean most between opposite edges
+    of the clip: so either end goes, in turns, to where it costs more, by random steps.
+    """
+    rng, size = np.random.default_rng(0), 2.0
+    vectors = mechanism.vectors(transcript)
+
+    def replayed(end: FloatArray, more: bool) -> ReplayedNoise:
+        ready = mechanism.ready(mechanism.data_set(end, more=more))
+        return cast(ReplayedNoise, mechanism.replay(ready, transcript))
+
+    def steps(sides: Sequence[ReplayedNoise]) -> Steps:
+        one, other = sides
+        return Steps(
+            vectors, one.vectors, other.vectors, list(zip(one.sigmas, other.sigmas, strict=True))
+        )
+
+    ends = [np.array(end) for end in ENDS]
+    sides = [replayed(end, bool(i)) for i, end in enumerate(ends)]
+    most = squared_mu(steps(sides)).sum()
+    for trial in range(SEARCH):
+        i = trial % 2
+        end = ends[i] + size * rng.standard_normal(len(ends[i]))
+        tried = sides.copy()
+        tried[i] = replayed(end, bool(i))
+        cost = squared_mu(steps(tried)).sum()
+        size = max(0.93 * size, 0.02)
+        if cost > most:
+            ends[i], sides, most, size = end, tried, cost, min(1.6 * size, 3.0)
+    return steps(sides)
+
+
+# --- the adaptive mean --------------------------------------------------------------------------
+
+
+def rows(vectors: Sequence[FloatArray], size: int) -> NDArray[np.object_]:
+    """Return the vectors of `size` draws, one after the other, as an array of one tuple a draw."""
+    steps = len(vectors) // size
+    out = np.empty(size, dtype=object)
+    for row in range(size):
+        out[row] = tuple(vectors[row * steps : (row + 1) * steps])
+    return out
+
+
+@dataclass(frozen=True)
+class AdaptiveTranscripts:
+    """The adaptive mean of `RECORDS` descriptors, drawn as its transcripts: a `Mechanism`.
+
+    Attributes
+    ----------
+    budget, manifold
+        As for any mechanism.
+    noise : callable
+        The source of noise of a generator.
+    """
+
+    budget: Budget
+    manifold: Manifold
+    noise: Callable[[np.random.Generator], Noise] = FloatNoise
+    sensitivity: ClassVar[float] = 1.0 / RECORDS
+    law: ClassVar[str] = "mean of vectors from a set of diameter 1, plus N(0, σ²·Id), step by step"
+
+    @property
+    def class_budget(self) -> Budget:
+        """What one class may cost."""
+        return self.budget
+
+    @property
+    def sigma(self) -> float:
+        """Noise that the last step of a draw asks for, which does not depend on the records."""
+        ready, noise = self.ready(self.data_set(ENDS[0])), FloatNoise(np.random.default_rng(0))
+        return draw(ready[-1], self.class_budget, noise=noise).release.sigma
+
+    def data_set(self, end: End, *, more: bool = False) -> Any:
+        """Return the records, one of which lies at `end`."""
+        return np.stack([np.diag(np.exp(log)) for log in (end, *[OTHERS] * (RECORDS - 1))])
+
+    def classes(self, data: Any) -> list[Points]:
+        """Return the records of each class of a data set."""
+        return [data]
+
+    def ready(self, data: Any) -> list[Prepared]:
+        """Return the records of each class, prepared for draws of their adaptive mean."""
+        known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
+        admitted = (admit(x, domain=known, manifold=self.manifold) for x in self.classes(data))
+        return [prepare(records, AdaptivePlan(), rng=None) for records in admitted]
+
+    def sample(
+        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
+    ) -> Draws:
+        """Return `size` transcripts of a data set: the vectors of each, first class first."""
+        drawn: list[tuple[FloatArray, ...]] = [()] * size
+        for ready in self.ready(center):
+            noise = RecordedNoise(self.noise(rng))
+            draw(ready, self.class_budget, noise=noise, size=size)
+            drawn = [(*a, *b) for a, b in zip(drawn, rows(noise.vectors, size), strict=True)]
+        return Draws(rows([vector for row in drawn for vector in row], size), Diagnostics())
+
+    def replay(self, ready: list[Prepared], transcript: Sequence[FloatArray]) -> ReplayedNoise:
+        """Return what the steps of a transcript release without noise, and σ of each."""
+        noise = ReplayedNoise(transcript)
+        for prepared in ready:
+            draw(prepared, self.class_budget, noise=noise)
+        return noise
+
+    def vectors(self, transcript: Sequence[FloatArray]) -> Sequence[FloatArray]:
+        """Return the transcript, which is its vectors."""
+        return transcript
+
+    def deciding(self, transcript: Sequence[FloatArray]) -> bytes:
+        """Return the bytes of all vectors."""
+        return b"".join(map(np.ndarray.tobytes, transcript))
+
+    def expected_error(self) -> float | None:
+        """Return None: not needed here."""
+        return None
+
+
+# --- persons ------------------------------------------------------------------------------------
+
+CARD = Card(name="persons", kind="none", channels=1, classes=("first", "second"))
+
+
+class Album(NamedTuple):
+    """Images of persons: their descriptors, their classes, whose they are."""
+
+    points: Points
+    labels: NDArray[np.int64]
+    people: NDArray[np.bytes_]
+
+
+@dataclass(frozen=True)
+class PersonTranscripts(AdaptiveTranscripts):
+    """The adaptive means of two classes of persons, formed as a release forms them.
+
+    All images of one person, who is in both classes, are replaced by another number of them. The
+    budget is for a person, in all classes they may be in.
+
+    Attributes
+    ----------
+    classes_per_person : int
+        In how many classes a person may be.
+    whole : bool
+        Whether one record is a person; an image only where that is broken on purpose.
+    """
+
+    classes_per_person: int = 1
+    whole: bool = True
+    law: ClassVar[str] = "for each class as of the adaptive mean, a person being one record"
+
+    @property
+    def class_budget(self) -> Budget:
+        """What one class may cost, so that all of a person's cost the budget."""
+        return split(self.budget, [1.0 / self.classes_per_person] * self.classes_per_person)[0]
+
+    def data_set(self, end: End, *, more: bool = False) -> Album:
+        """Return the album in which one person has images at `end` in both classes.
+
+        All others have `IMAGES` in one class.
+        """
+        logs: list[End] = []
+        labels: list[int] = []
+        people: list[bytes] = []
+        own = IMAGES + 3 * more
+        for label in range(len(CARD.classes)):
+            logs += [end] * own + [OTHERS] * (IMAGES * (RECORDS - 1))
+            people += [b"one"] * own
+            for number in range(RECORDS - 1):
+                people += [f"{label}-{number}".encode()] * IMAGES
+            labels += [label] * (len(logs) - len(labels))
+        points = np.stack([np.diag(np.exp(log)) for log in logs])
+        return Album(points, np.array(labels), np.array(people))
+
+    def classes(self, data: Album) -> list[Points]:
+        """Return the records of each class, persons unless not `whole`."""
+        count = len(data.labels)
+        source = ImageSource(
+            CARD,
+            (1, 1),
+            data.labels,
+            split_codes("train", count),
+            InMemory(np.zeros((count, 1, 1), np.uint8)),
+            people=data.people,
+            classes_per_person=self.classes_per_person,
+        )
+        chosen = [source.select(label=label) for label in range(len(CARD.classes))]
+        return [
+            person_records(data.points[c.rows], c.units, self.manifold)
+            if self.whole
+            else data.points[c.rows]
+            for c in chosen
+        ]
+
+
+# --- streams ------------------------------------------------------------------------------------
+
+
+class NightsTranscript(NamedTuple):
+    """What became known: every night as it was published, and all its noised vectors in order."""
+
+    history: tuple[Night, ...]
+    vectors: tuple[FloatArray, ...]
+
+
+class ReadyStream(NamedTuple):
+    """What a data set's transcripts have in common: nights that are known, and the sums then.
+
+    `placed` are the units of all nights as `StreamMechanism.placed` gives them, `rests` from how
+    many nights each goes on.
+    """
+
+    stream: StreamMechanism
+    placed: list[FloatArray]
+    known: list[Night]
+    private: PrivateSums
+    rests: tuple[int, ...]
+
+    def sums(self, history: Sequence[Night]) -> list[PrivateSums]:
+        """Return the sums of every night that is drawn, each after those of a history."""
+        states = {len(self.known): self.private}
+        for place in range(len(self.known), len(history)):
+            rest = self.rests[place]
+            states[place + 1] = add_placed(
+                self.stream, history[:rest], states[rest], self.placed[place]
+            )
+        return list(states.values())[1:]
+
+
+@dataclass(frozen=True)
+class StreamTranscripts:
+    """A stream of one class over all nights of its horizon, drawn as its transcripts.
+
+    Drawn by the code that releases a night.
+
+    Attributes
+    ----------
+    budget, manifold
+        As for any mechanism; the budget is what a unit pays for all nights.
+    sizes : tuple of int
+        Units of each night, the first of which opens the stream; as many nights as its horizon.
+    place : int
+        Index of the night whose first unit is replaced. If that is not the first, the opening is
+        the same on both data sets, and all transcripts go on from one.
+    person : bool
+        Whether a unit is a person, who is replaced with all images.
+    noise : callable
+        The source of noise of a generator.
+    rests : tuple of int
+        From how many nights each goes on; from all before it where that is left out.
+    again : bool
+        Broken on purpose: the unit comes again on every later night.
+    peek : bool
+        Broken on purpose: sums without noise move the centre of an epoch.
+    """
+
+    budget: Budget
+    manifold: Manifold
+    sizes: tuple[int, ...]
+    place: int
+    person: bool = False
+    noise: Callable[[np.random.Generator], Noise] = FloatNoise
+    rests: tuple[int, ...] = ()
+    again: bool = False
+    peek: bool = False
+    sensitivity: ClassVar[float] = 1.0
+    law: ClassVar[str] = "Σ c_{t−j}·x_j + N(0, σ²·Id) on night t, x_j the sum of night j"
+
+    @cached_property
+    def stream(self) -> StreamMechanism:
+        """What is released of the one class."""
+        known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
+        plan = StreamPlan(self.budget, len(self.sizes), opening=1.0)
+        return StreamMechanism(replace(plan, opening=OPENING * plan.mu), known, self.manifold)
+
+    @property
+    def sigma(self) -> float:
+        """Noise of the clipped vectors of every night."""
+        return self.stream.steps[2].sigma
+
+    def data_set(self, end: End, *, more: bool = False) -> list[Points]:
+        """Return the records of every night, the first at `place` being the one at `end`."""
+        one, other = (np.diag(np.exp(np.asarray(log, float))) for log in (end, OTHERS))
+        if self.person:
+            images = IMAGES + 3 * more
+            own = person_records(np.stack([one] * images), np.full(images, b"one"), self.manifold)
+        else:
+            own = to_chart(self.manifold, one[None])
+        others = to_chart(self.manifold, other[None])
+        nights = [np.repeat(others, size, axis=0) for size in self.sizes]
+        for night in range(self.place, len(nights) if self.again else self.place + 1):
+            nights[night] = np.concatenate([own, nights[night][1:]])
+        return nights
+
+    def sample(
+        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
+    ) -> Draws:
+        """Return `size` transcripts of the nights `center`, as objects."""
+        stream, placed, known, start, rests = self.ready(cast(list[Points], center))
+        drawn, sums = np.empty(size, dtype=object), dict[tuple[Any, ...], PrivateSums]()
+        for row in range(size):
+            noise, history, states = (
+                RecordedNoise(self.noise(rng)),
+                list(known),
+                {len(known): start},
+            )
+            for place in range(len(known), len(placed)):
+                past, private, units = history[: rests[place]], states[rests[place]], placed[place]
+                key = place, *_clip_key(past)
+                if key not in sums:
+                    sums[key] = add_placed(stream, past, private, units)
+                states[place + 1] = sums[key]
+                night = draw_night(stream, past, sums[key], len(units), noise=noise)
+                if self.peek and night.epoch is not None:
+                    centre = night.epoch.centre + vector_sum(private, self.manifold.dim)
+                    night = replace(night, epoch=replace(night.epoch, centre=centre))
+                history.append(night)
+            drawn[row] = NightsTranscript(tuple(history), tuple(noise.vectors))
+        return Draws(drawn, Diagnostics())
+
+    def ready(self, data: Sequence[Points]) -> ReadyStream:
+        """Return what is the same on both data sets: an opening, or nothing."""
+        stream, private = self.stream, empty_state(self.manifold.dim)
+        placed = [stream.placed(points) for points in data]
+        rests = self.rests or tuple(range(len(placed)))
+        if self.place == 0:
+            return ReadyStream(stream, placed, [], private, rests)
+        private = add_placed(stream, [], private, placed[0])
+        noise = FloatNoise(np.random.default_rng(0))
+        opening = draw_night(stream, [], private, len(placed[0]), noise=noise)
+        return ReadyStream(stream, placed, [opening], private, rests)
+
+    def replay(self, ready: ReadyStream, transcript: NightsTranscript) -> ReplayedNoise:
+        """Return what the nights give, each after those that the transcript published."""
+        noise, history, begun = (
+            ReplayedNoise(transcript.vectors),
+            transcript.history,
+            len(ready.known),
+        )
+        for place, private in enumerate(ready.sums(history), start=begun):
+            past, count = history[: ready.rests[place]], len(ready.placed[place])
+            draw_night(ready.stream, past, private, count, noise=noise)
+        return noise
+
+    def vectors(self, transcript: NightsTranscript) -> Sequence[FloatArray]:
+        """Return the noised vectors of all nights."""
+        return transcript.vectors
+
+    def deciding(self, transcript: NightsTranscript) -> bytes:
+        """Return what decides the sums of a replay: nights of the same epochs, opened alike."""
+        opened = b"" if self.place else b"".join(map(np.ndarray.tobytes, transcript.vectors))
+        epochs = (night.epoch.centre.tobytes() for night in transcript.history if night.epoch)
+        return opened + b"".join(epochs)
+
+    def expected_error(self) -> float | None:
+        """Return None: not needed here."""
+        return None
+
+
+def vector_sum(private: PrivateSums, dim: int) -> FloatArray:
+    """Return the sum of the clipped vectors of an epoch, without noise: what nobody may see."""
+    total = np.zeros(dim)
+    for row in private.means:
+        total += np.array(from_limbs(row[:dim]), dtype=np.float64) / PER_UNIT
+    return total
+
+
+def _clip_key(history: Sequence[Night]) -> tuple[Any, ...]:
+    """Return what decides where the units of the next night are clipped, and so the sums then."""
+    past = split_epochs(history)
+    released = [past.opened.offset] if past.opened else []
+    released += [part.epoch.centre for part in past.segments]
+    if epoch_due(history, past):
+        released += [night.w for night in history if night.w is not None]
+    return (len(history), *map(np.ndarray.tobytes, released))
+
+
+@cache
+def overlapping(count: int) -> tuple[int, ...]:
+    """Return from how many nights each of `count` nights goes on, all but the first begun at once.
+
+    That is all that an overlap may change of a transcript. A ledger of its own says it, in a folder
+    that goes. Each night has read how far the stream is before any other of them was reserved; one
+    that is told that another came between reads again.
+    """
+    population, name = "audit", "nights"
+    days = [f"2000-01-{1 + number:02d}" for number in range(count)]
+    rests = list[int]()
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = init_ledger(Path(folder) / "ledger.sqlite")
+        ledger.set_budget(population, GDP(1.0))
+        stream = open_stream(ledger, population, name, "{}", horizon=count, cost=GDP(1.0))
+
+        def read(day: str) -> StreamStatus:
+            now = stream_status(ledger, population, name, day)
+            assert now is not None
+            return now
+
+        def settle(day: str, now: StreamStatus) -> None:
+            units = [day.encode()]
+            while (
+                held := reserve_night(
+                    ledger, stream, day, units=units, labels=["0"], version=now.version
+                )
+            ) is None:
+                now = read(day)
+            assert isinstance(held, NightReservation)
+            commit_night(ledger, held, b"{}")
+            rests.append(len(now.digests))
+
+        settle(days[0], read(days[0]))
+        for day, now in [(day, read(day)) for day in days[1:]]:
+            settle(day, now)
+    return tuple(rests)

@@ -69,7 +69,7 @@ shortened, and so move a mean by less (``mean/sums.py``)."""
 NEAR_ENDS: tuple[End, End] = ((10.0, 7.0, 5.0, 2.0, 0.0), (6.0, 6.0, 6.0, 6.0, 6.0))
 """Ends inside of most clips, which are close around the others. They move a mean by less, but in
 more of the releases: where many images move it, more is shown by that."""
-SEARCH = 200
+SEARCH = 300
 """Ends that are tried for the dearest transcript."""
 DESCRIPTOR, SIDE = "oct5", 28
 """What the records are descriptors of."""

@@ -219,47 +219,17 @@ def test_a_table_is_named_itself(tmp_path: Path) -> None:
     assert "a card knows train, val, test" in draft.open[0]
 
 
-@pytest.mark.parametrize(
-    ("image", "mask", "pattern", "masks"),
-    [
-        ("{c}/P1-{n}.png", "masks/{c}/P1-{n}.png", "{class}/*", "masks/{class}/*.png"),
-        ("{c}/{n}.png", "{c}/{n}_mask.bmp", "{class}/*", "{class}/*_mask.bmp"),
-        ("{c}/images/{n}.png", "{c}/Masks/{n}.png", "{class}/**/*", "{class}/Masks/*.png"),
-        ("im/{c}/{n}.png", "seg/{c}/{n}-seg.tif", "im/{class}/*", "seg/{class}/*-seg.tif"),
-        ("test/{c}/{n}.png", "roi/test/{c}/{n}.png", "test/{class}/*", "roi/test/{class}/*.png"),
-    ],
-)
-def test_masks_beside_images_are_drafted(
-    tmp_path: Path, image: str, mask: str, pattern: str, masks: str
-) -> None:
-    """Masks in the words they are usually called by, one an image, are a guess that opens."""
+@pytest.mark.parametrize("mask", ["masks/{c}/{n}.png", "{c}/{n}_mask.bmp", "seg/{c}/{n}-seg.tif"])
+def test_masks_beside_images_are_told(tmp_path: Path, mask: str) -> None:
+    """Files in the words that masks are usually called by are no images, and no class."""
     for label in ("a [x]", "b"):
         for number in (1, 2):
-            save(tmp_path / "ward" / image.format(c=label, n=number))
-            save(tmp_path / "ward" / mask.format(c=label, n=number))
-    keys, draft, source = drafted(tmp_path / "ward")
-    assert (keys["pattern"], keys["masks"]) == (pattern, masks)
-    assert "masks is a guess: 4 file(s)" in draft.open[0]
-    assert source.masks is not None
-    assert source.counts() == (2, 2)
-    assert len(next(source.masks(np.arange(4), 4))) == 4
-
-
-def test_masks_that_do_not_fit_are_told(tmp_path: Path) -> None:
-    """Images without a mask, masks of other sizes, and a class that is called so."""
-    for label in ("a", "b"):
-        for number in (1, 2):
             save(tmp_path / f"ward/{label}/{number}.png")
-            save(tmp_path / f"ward/{label}/{number}_mask.png", (5, 5))
-            save(tmp_path / f"faces/{('mask', 'bare')[label == 'b']}/{number}{label}.png")
-    keys, draft, _ = drafted(tmp_path / "ward")
-    assert "masks" not in keys
-    assert "4 file(s) look like masks, of other sizes than the images" in draft.open[0]
-    (tmp_path / "ward/b/2_mask.png").unlink()
-    _, draft, _ = drafted(tmp_path / "ward")
-    assert "and 1 image(s) have none at '{class}/*_mask.png', as b/2.png" in draft.open[0]
-    keys, draft, _ = drafted(tmp_path / "faces")
-    assert (keys["classes"], draft.open) == (["bare", "mask"], ())
+            save(tmp_path / "ward" / mask.format(c=label, n=number))
+    draft = draft_card(tmp_path / "ward")
+    keys = tomllib.loads(draft.card)
+    assert (keys["classes"], "masks" in keys) == (["a [x]", "b"], False)
+    assert "4 file(s) look like masks; say where they lie by masks" in draft.open[0]
 
 
 @pytest.mark.parametrize(
@@ -306,44 +276,15 @@ def ward_of_series(folder: Path, depths: tuple[int, ...] = (3, 4)) -> None:
             )
 
 
-@pytest.mark.parametrize(
-    ("place", "region", "masks"),
-    [
-        ("masks/{c}/{p}/{n}.png", (), "masks/{class}/**/*.png"),
-        ("{c}/{p}/{n}_mask.png", (), "{class}/**/*_mask.png"),
-        ("masks/{c}/{p}.nii.gz", (4, 3), "masks/{class}/**.nii.gz"),
-        ("{c}/{p}/region.nii", (4, 3), "{class}/**/region.nii"),
-        ("masks/{c}/{p}/{n}.nii", (1, 1), "masks/{class}/**/*.nii"),
-    ],
-)
-def test_masks_beside_dicom_are_drafted(
-    tmp_path: Path, place: str, region: tuple[int, ...], masks: str
-) -> None:
-    """Pictures and NIfTI that lie as their images do are a guess that opens, by any layout."""
+def test_series_are_drafted(tmp_path: Path) -> None:
+    """How many slices series have is told, and that each may be a volume."""
     ward_of_series(tmp_path / "ward")
-    for image in sorted((tmp_path / "ward").rglob("*.dcm")):
-        label, person = image.parts[-3:-1]
-        mask = tmp_path / "ward" / place.format(c=label, p=person, n=image.stem)
-        if not region:
-            save(mask)
-            continue
-        lies = np.diag([-1.0, -1.0, 1.0, 1.0])
-        depth = int(person[1]) if region[0] > 1 else 1
-        lies[2, 3] = 0 if region[0] > 1 else int(image.stem)
-        mask.parent.mkdir(parents=True, exist_ok=True)
-        nibabel.save(nibabel.Nifti1Image(np.ones((5, 6, depth), np.uint8), lies), mask)
-    keys, draft, source = drafted(tmp_path / "ward")
-    assert (keys["kind"], keys["pattern"], keys["masks"]) == ("dicom", "{class}/**/*", masks)
-    assert "masks is a guess" in draft.open[0]
-    assert source.masks is not None
-    assert len(np.concatenate([*source.masks(np.arange(14), 5)])) == 14
+    _, draft, _ = drafted(tmp_path / "ward")
     assert "\n# volumes = true  # whole volumes" in draft.card
     assert "\n# slices = [3, 4]  # with it" in draft.card
-    assert "volumes have 3 to 4 slices: with volumes = true" in draft.open[1]
+    assert "volumes have 3 to 4 slices: with volumes = true" in draft.open[0]
     volumes = drafted(tmp_path / "ward", "volumes = true\nslices = [3, 4]\n")[2]
     assert (volumes.shape, volumes.counts()) == ((4, 6, 5), (2, 2))
-    assert volumes.masks is not None
-    assert sum(map(len, volumes.masks(np.arange(4), 1))) == 4
 
 
 def test_segmentations_are_drafted(tmp_path: Path) -> None:
@@ -374,18 +315,11 @@ def test_segmentations_are_drafted(tmp_path: Path) -> None:
 
 
 def test_what_beside_dicom_is_no_mask(tmp_path: Path) -> None:
-    """Pictures of other sizes, NIfTI that lies elsewhere, and pictures of no image are told."""
+    """Pictures beside DICOM are told."""
     ward_of_series(tmp_path / "ward", (3,))
     save(tmp_path / "ward/a/P3/report.png")
     _, draft, _ = drafted(tmp_path / "ward", 'exclude = "out.txt"\n', out="a/P3/report.png")
     assert "1 picture(s) beside 6 DICOM file(s) are not of this card" in draft.open[0]
-    (tmp_path / "ward/a/P3/report.png").unlink()
-    for label in "ab":
-        for number in range(3):
-            save(tmp_path / f"ward/masks/{label}/P3/{number}.png", (6, 6))
-    keys, draft, _ = drafted(tmp_path / "ward")
-    assert "masks" not in keys
-    assert "look like masks, of other sizes than the images, or lying elsewhere" in draft.open[0]
 
 
 def test_slices_of_nifti_are_drafted(tmp_path: Path) -> None:

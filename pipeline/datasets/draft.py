@@ -10,16 +10,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.datasets.cards import FORMATS
 from pipeline.datasets.listing import DEEPEST, Faults, open_regular, require_inside, too_deep
 from pipeline.datasets.nifti_format import read_volume
-from pipeline.datasets.patterns import mask_of, stem_of
+from pipeline.datasets.patterns import stem_of
 from pipeline.datasets.pictures import DEEP, check_one, opened
 from pipeline.datasets.source import SPLITS
 from pipeline.datasets.table import read_columns, read_head
@@ -311,9 +310,6 @@ FOLDERS = frozenset(
 
 _ENDS = re.compile(r"[-_. ](mask|seg|segmentation|roi)([-_. ]?[0-9]+)?$", re.IGNORECASE)
 
-TRIED = 20
-"""Pairs of image and mask whose sizes are compared."""
-
 
 class Sorted(NamedTuple):
     """Paths of images, and of what looks like masks of them."""
@@ -333,120 +329,6 @@ def sort_masks(names: Sequence[str]) -> Sorted:
 def _is_mask(name: str) -> bool:
     *folders, file = name.lower().split("/")
     return bool(FOLDERS & set(folders) or _ENDS.search(stem_of(file)))
-
-
-class MaskDraft(NamedTuple):
-    """Where the mask of each image lies, if every image has one, and what is to be told of it."""
-
-    masks: str | None
-    doubt: str
-
-
-def draft_masks(
-    found: Sorted,
-    layout: PathLayout,
-    above: str,
-    alike: Callable[[str, str], bool],
-    *,
-    shared: bool = False,
-) -> MaskDraft | None:
-    """Return where the masks of images lie, None where what looks like masks is of no image.
-
-    Parameters
-    ----------
-    found : Sorted
-        Paths of images and masks.
-    layout : Layout
-        How those of the images are read.
-    above : str
-        What stands before a path in the pattern's folder, "" or "FOLDER/".
-    alike : callable
-        Whether an image and a mask, by their paths, have one size, and lie in one place.
-    shared : bool
-        Whether one mask may be of all images in a folder.
-    """
-    images = _read_images(found.images, layout, above)
-    there, many = {above + mask for mask in found.masks}, len(found.masks)
-    for mask in found.masks:
-        for pattern in _patterns(above + mask, images, shared=shared):
-            pairs = {name: mask_of(pattern, above + name, images[name]) for name in images}
-            missing = [name for name, wanted in pairs.items() if wanted not in there]
-            if len(missing) == len(images):
-                continue
-            if missing:
-                return MaskDraft(
-                    None,
-                    f"{many} file(s) look like masks, and {len(missing)} image(s) have none at "
-                    f"'{pattern}', as {missing[0]}; masks in a card needs one of each image",
-                )
-            tried = list(pairs.items())[:: max(1, len(pairs) // TRIED)]
-            if all(alike(name, wanted.removeprefix(above)) for name, wanted in tried):
-                return MaskDraft(pattern, f"masks is a guess: {many} file(s) are taken for masks")
-            other = "of other sizes than the images" + shared * ", or lying elsewhere"
-            return MaskDraft(None, f"{many} file(s) look like masks, {other}")
-    return None
-
-
-Named: TypeAlias = Mapping[str, str]
-"""What the path of an image says: class, split, person, and the folders of ``**``."""
-
-
-def _read_images(names: Sequence[str], layout: PathLayout, above: str) -> dict[str, Named]:
-    """Return what the paths of images say, of those that the layout reads."""
-    read, found = _reading(layout), dict[str, Named]()
-    for name in names:
-        if match := read(above + name):
-            said = {key: text or "" for key, text in match.groupdict().items()}
-            below = said.pop("below", None)
-            found[name] = said if below is None else said | {"**": below}
-    return found
-
-
-def _patterns(mask: str, images: Mapping[str, Named], *, shared: bool) -> Iterator[str]:
-    """Yield how the path of a mask may follow from those of images, likely ways first."""
-    end = mask.removeprefix(stem_of(mask))
-    seen = set()
-    for image, names in images.items():
-        stem, found = stem_of(image.rpartition("/")[2]), []
-        if stem in mask.rpartition("/")[2]:
-            found.append(_pattern(mask, stem, names))
-        if shared and names.get("**") and end.lower().startswith(".nii"):
-            found.append(_with_names(mask.removesuffix(end), names) + end)
-        for pattern in found:
-            stars = pattern.replace("**", "").count("*")
-            if pattern not in seen and (stars == 1 or ("**" in pattern and not stars)):
-                yield pattern
-            seen.add(pattern)
-
-
-def _pattern(mask: str, stem: str, names: Named) -> str:
-    """Return the path of a mask with what of it names its image in braces, or as ``*``."""
-    folder, between, file = mask.rpartition("/")
-    before, _, after = file.partition(stem)
-    return f"{_with_names(folder, names)}{between}{before}*{after}"
-
-
-def _with_names(path: str, names: Named) -> str:
-    """Return a path with what of it an image's path says in braces, or as ``**``."""
-    for name, text in sorted(names.items(), key=lambda item: -len(item[1])):
-        token = name if name == "**" else "{" + name + "}"
-        whole = rf"(?<![^/]){re.escape(text)}(?![^/])"
-        path = re.sub(whole, token, path, count=1) if text else path
-    return path
-
-
-def _reading(layout: PathLayout) -> Callable[[str], re.Match[str] | None]:
-    """Return what reads class, split and person from the path of an image."""
-    known = {
-        "{class}": "(?P<class>" + "|".join(map(re.escape, layout.classes)) + ")",
-        "{split}": "(?P<split>" + "|".join(SPLITS) + ")",
-        "{person}": "(?P<person>[^/]+?)",
-        "**/": "(?:(?P<below>.*)/)?",
-        "*": "[^/]*",
-    }
-    tokens = re.findall(r"\{[a-z]+\}|\*\*/|\*|\[.\]|.", layout.pattern, re.DOTALL)
-    text = "".join(known.get(token) or re.escape(token.strip("[]") or token) for token in tokens)
-    return re.compile(text, re.DOTALL).fullmatch
 
 
 class CardPart(NamedTuple):
@@ -730,21 +612,18 @@ def _of_folder(
     kind: str, path: Path, root: Path, scanned: Mapping[str, list[str]], others: Sequence[str]
 ) -> Draft:
     """Draft a card of a folder of files of one kind, beside which `others` lie."""
-    names, objects, trait = scanned[kind], list[str](), TRAITS[kind]
-    if trait.signed:
-        names, objects = sort_segmentations(path, names)
-    beside = [] if objects else [x for one in others for x in scanned[one]]
-    found = Sorted([*names], beside) if trait.signed else sort_masks(names)
+    trait = TRAITS[kind]
+    found = sort_segmentations(path, scanned[kind]) if trait.signed else sort_masks(scanned[kind])
+    names = found.images
     # of what says whose it is a guess from paths would take a patient of two series for two
-    layout = read_layout(found.images, path.name, persons=not trait.signed)
-    above = f"{path.name}/" if layout.from_above else ""
-    alike = partial(_alike, kind, path)
-    masks = draft_masks(found, layout, above, alike, shared=trait.signed)
-    names = found.images if masks else names
-    if found.masks and not masks and not trait.signed:  # a class may be called so
-        layout = read_layout(names, path.name)
-    doubts = [masks.doubt] if masks else []
-    doubts += _left_out(kind, () if masks and trait.signed else others, scanned)
+    layout = read_layout(names, path.name, persons=not trait.signed)
+    doubts = []
+    if found.masks and not trait.signed:
+        doubts.append(
+            f"{len(found.masks)} file(s) look like masks; say where they lie by masks in the card, "
+            "so that none is taken for an image"
+        )
+    doubts += _left_out(kind, others, scanned)
     base = path.parent if layout.from_above else path
     require_inside(base, root, str(base))
     doubts += layout.open
@@ -755,12 +634,11 @@ def _of_folder(
         "pattern": layout.pattern,
         "unit": "person" if trait.signed or trait.deep or layout.person else None,
         "formats": None if trait.format else trait.formats(names),
-        "masks": masks and masks.masks,
         "axis": 2 if trait.deep else None,
     }
     doubts += ([SLICES] if layout.person else [SLICES, ALONE]) if trait.deep else []
     looks, faults = summarise_files(kind, path, names)
-    drafted = [*_of_looks(kind, path, names, objects, looks)]
+    drafted = [*_of_looks(kind, path, found, looks)]
     for one in drafted:
         keys |= one.keys
         doubts += one.open
@@ -774,39 +652,21 @@ def _left_out(kind: str, others: Sequence[str], scanned: Mapping[str, list[str]]
     own = f"{len(scanned[kind])} {TRAITS[kind].word}"
     return [
         f"{len(scanned[other])} {TRAITS[other].word} beside {own} are not of this card; move them "
-        "away, or leave them out by a narrower pattern"
+        "away, leave them out by a narrower pattern, or name them by masks if they are masks"
         for other in others
     ]
 
 
 def _of_looks(
-    kind: str,
-    path: Path,
-    names: Sequence[str],
-    objects: Sequence[str],
-    looks: Sequence[FileSummary],
+    kind: str, path: Path, found: Sorted, looks: Sequence[FileSummary]
 ) -> Iterator[CardPart]:
     """Yield what images say of their segmentations, and of volumes that they may be."""
-    if objects and looks:
-        yield draft_segmentations(path, objects, looks)
+    if TRAITS[kind].signed and found.masks and looks:
+        yield draft_segmentations(path, found.masks, looks)
     if TRAITS[kind].signed and looks:
-        yield draft_slices(looks, names)
+        yield draft_slices(looks, found.images)
     if TRAITS[kind].deep and looks:
         yield of_depths([look.sides[2] for look in looks], "in place of axis, ")
-
-
-def _alike(kind: str, folder: Path, image: str, mask: str) -> bool:
-    """Return whether an image and its mask have one size; what cannot be read has none."""
-    if TRAITS[kind].signed:
-        from pipeline.datasets.dicom.files import read_frame_id_of
-        from pipeline.datasets.dicom.masks import fits
-
-        try:
-            return fits(folder / mask, *read_frame_id_of(folder / image))
-        except ImageError:
-            return False
-    looks, _ = summarise_files(kind, folder, [image, mask])
-    return len(looks) == 2 and looks[0].sides == looks[1].sides
 
 
 def _of_table(path: Path, root: Path) -> Draft:

@@ -6,13 +6,14 @@ claim any number of rows, and a few megabytes of a zip unpack to gigabytes. So t
 header stands in must have exactly the bytes that it claims; the archive must have the compressed
 bytes that the member claims; and deflate expands at most 1032 times.
 
-Python's own reader of zips reads; inflating, which is most of the work, is done by ISA-L, in half
-the time of zlib, and so is the CRC, in a quarter.
+Python's own reader of zips lists the members; inflating, which is most of the work, is done by
+ISA-L, in half the time of zlib, and so is the CRC, in a quarter.
 """
 
 import io
 import itertools
 import math
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -21,7 +22,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Self, cast
-from zipfile import ZipExtFile
 
 import numpy as np
 from isal import isal_zlib
@@ -66,57 +66,95 @@ _READERS = {
 
 
 class Array(NamedTuple):
-    """What the header of one array says, and where its content starts."""
+    """What the header of one array says."""
 
     shape: tuple[int, ...]
     fortran: bool
     dtype: np.dtype[Any]
-    start: int
+
+
+class Member:
+    """The content of one member of a zip, unpacked as it is read; at its end its CRC is compared.
+
+    Attributes
+    ----------
+    left : int
+        Bytes that are still to come.
+    """
+
+    def __init__(self, file: BinaryIO, info: zipfile.ZipInfo) -> None:
+        file.seek(info.header_offset)
+        head = file.read(30)
+        if not head.startswith(b"PK\x03\x04"):
+            raise zipfile.BadZipFile(f"{info.filename} does not begin where the list says")
+        file.seek(sum(struct.unpack("<HH", head[26:])), io.SEEK_CUR)  # its name, and what follows
+        self.file, self.info = file, info
+        self.left, self.packed, self.crc = info.file_size, info.compress_size, 0
+        deflated = info.compress_type == zipfile.ZIP_DEFLATED
+        # as zlib's, without a header
+        self.inflater = isal_zlib.decompressobj(-zlib.MAX_WBITS) if deflated else None
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes, none at the end alone."""
+        size, piece = min(size, self.left), b""
+        while size and not piece:
+            packed = self.inflater.unconsumed_tail if self.inflater else b""
+            if not packed:
+                packed = self.file.read(min(PIECE if self.inflater else size, self.packed))
+                self.packed -= len(packed)
+            piece = self.inflater.decompress(packed, size) if self.inflater else packed
+            if not packed and not piece:
+                raise EOFError(f"{self.info.filename} ends early")
+        self.left -= len(piece)
+        self.crc = isal_zlib.crc32(piece, self.crc)
+        if not self.left and self.crc != self.info.CRC:
+            raise zipfile.BadZipFile(f"Bad CRC-32 for {self.info.filename}")
+        return piece
+
+    def fill(self, content: NDArray[Any]) -> None:
+        """Read as much as an array has room for, in pieces."""
+        filled, room = 0, content.reshape(-1).view(np.uint8)
+        while filled < len(room):
+            piece = self.read(min(PIECE, len(room) - filled))
+            if not piece:
+                raise EOFError(f"{self.info.filename} ends early")
+            room[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
+            filled += len(piece)
 
 
 @dataclass(frozen=True)
 class Members:
     """The arrays of an open file of `size` bytes, by name."""
 
+    file: BinaryIO
     archive: zipfile.ZipFile
     size: int
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the arrays; a member of another kind, or in a folder, has its whole name."""
-        found = (info.filename for info in self.archive.infolist())
-        return tuple(n.removesuffix(".npy") if "/" not in n else n for n in found)
+        names = (info.filename for info in self.archive.infolist())
+        return tuple(n.removesuffix(".npy") if "/" not in n else n for n in names)
 
     def header(self, name: str) -> Array:
         """Return what the header of an array says, once the file can hold it."""
-        with self.opened(name) as (found, _):
-            return found
+        return self.open(name)[0]
 
     def read(self, name: str) -> NDArray[Any]:
-        """Return an array, whole."""
-        with self.opened(name) as (found, stream):
-            content = stream.read(self._info(name).file_size)
-            if stream.read(1) or len(content) != found.dtype.itemsize * math.prod(found.shape):
-                raise EOFError(f"{name} has another length than its header says")
-        flat: NDArray[Any] = np.frombuffer(content, found.dtype)
-        return flat.reshape(found.shape, order="F" if found.fortran else "C")
+        """Return an array, all of it."""
+        header, member = self.open(name)
+        flat = np.empty(math.prod(header.shape), header.dtype)
+        member.fill(flat)
+        return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
-    @contextmanager
-    def opened(self, name: str) -> Iterator[tuple[Array, zipfile.ZipExtFile]]:
+    def open(self, name: str) -> tuple[Array, Member]:
         """Open an array at its content, its header checked against the file."""
         info = self._info(name)
-        with cast(zipfile.ZipExtFile, self.archive.open(info)) as stream:
-            if info.compress_type == zipfile.ZIP_DEFLATED:
-                inflater = isal_zlib.decompressobj(-zlib.MAX_WBITS)  # as zlib's, without a header
-                stream._decompressor = inflater  # type: ignore[attr-defined]
-            stream._update_crc = partial(_update_crc, stream)  # type: ignore[attr-defined]
-            found = _header(stream, name)
-            claimed = found.dtype.itemsize * math.prod(found.shape)
-            if info.file_size - found.start != claimed:
-                raise EOFError(
-                    f"{name} has {info.file_size - found.start} bytes for shape {found.shape}"
-                )
-            yield found, stream
+        member = Member(self.file, info)
+        header = _header(member, name)
+        if member.left != header.dtype.itemsize * math.prod(header.shape):
+            raise EOFError(f"{name} has {member.left} bytes for shape {header.shape}")
+        return header, member
 
     def _info(self, name: str) -> zipfile.ZipInfo:
         """Return the entry of an array if the file can hold what it claims."""
@@ -141,10 +179,8 @@ def open_members(path: Path) -> Iterator[Members]:
     try:
         with open_regular(path.resolve()) as stream:
             size = stream.seek(0, io.SEEK_END)
-            sipped = _Sipped(stream)
-            with zipfile.ZipFile(cast(BinaryIO, sipped)) as archive:
-                sipped.most = PIECE
-                yield Members(archive, size)
+            with zipfile.ZipFile(cast(BinaryIO, _Sipped(stream))) as archive:
+                yield Members(stream, archive, size)
     except CovdpError:
         raise
     except Exception as error:  # the readers raise whatever they stumble over
@@ -155,39 +191,31 @@ def open_members(path: Path) -> Iterator[Members]:
         ) from error
 
 
-def _update_crc(stream: Any, content: bytes) -> None:
-    """Do as the reader of zips does itself: take what was read into its CRC, compare at the end."""
-    stream._running_crc = isal_zlib.crc32(content, stream._running_crc)
-    if stream._eof and stream._running_crc != stream._expected_crc:
-        raise zipfile.BadZipFile(f"Bad CRC-32 for {stream.name}")
-
-
-def _header(stream: zipfile.ZipExtFile, name: str) -> Array:
+def _header(member: Member, name: str) -> Array:
     """Return the header at the start of a ``.npy`` stream, of up to `LONGEST_HEADER` bytes."""
-    version = np.lib.format.read_magic(stream)
+    version = np.lib.format.read_magic(cast(BinaryIO, member))
     if version not in _READERS:
         raise ValueError(f"{name} has .npy version {version}, not 1.0 or 2.0")
     width, reader = _READERS[version]
-    length = stream.read(width)
+    length = member.read(width)
     if (longest := int.from_bytes(length, "little")) > LONGEST_HEADER:
         raise ValueError(f"{name} has a header of {longest} bytes")
-    shape, fortran, dtype = reader(io.BytesIO(length + stream.read(longest)))
+    shape, fortran, dtype = reader(io.BytesIO(length + member.read(longest)))
     if not all(type(side) is int and side >= 0 for side in shape):
         raise ValueError(f"{name} has the shape {shape}")
     if dtype.hasobject:
         raise ValueError(f"{name} holds Python objects, which are never opened")
-    return Array(shape, fortran and len(shape) > 1, dtype, stream.tell())
+    return Array(shape, fortran and len(shape) > 1, dtype)
 
 
 @dataclass
 class _Sipped:
-    """A file that gives at most `most` bytes at a time: few while the list of members is read."""
+    """A file that gives at most `DIRECTORY` bytes at a time while its members are listed."""
 
     stream: BinaryIO
-    most: int = DIRECTORY
 
     def read(self, size: int = -1) -> bytes:
-        return self.stream.read(min(size, self.most) if size >= 0 else self.most)
+        return self.stream.read(min(size, DIRECTORY) if size >= 0 else DIRECTORY)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
@@ -329,28 +357,18 @@ def _blocks(
 ) -> Iterator[ImageArray]:
     """Yield the wanted rows of each block of the member; `first` is the first that it has."""
     step = max(1, BLOCK // math.prod(shape))
-    with open_members(path) as members, members.opened(f"{split}_images") as (found, stream):
-        if found.shape[1:] != shape:
+    with open_members(path) as members:
+        header, member = members.open(f"{split}_images")
+        if header.shape[1:] != shape:
             raise EOFError(f"{split}_images changed while it was read")
-        total = found.shape[0]
+        total = header.shape[0]
         for start in range(0, total, step):
             block = np.empty((min(step, total - start), *shape), np.uint8)
-            _fill(block.data.cast("B"), stream, f"{split}_images")
+            member.fill(block)
             ends = np.array((start, start + len(block)), np.int64) + first
             low, high = np.searchsorted(rows, ends.astype(rows.dtype))
             whole = high - low == len(block)
             yield block if whole else block[rows[low:high] - (first + start)]
-
-
-def _fill(content: memoryview, stream: ZipExtFile, name: str) -> None:
-    """Read as much as there is room for, in pieces: a zip joins long reads at twice the cost."""
-    filled = 0
-    while filled < len(content):
-        piece = stream.read1(min(PIECE, len(content) - filled))
-        if not piece:
-            raise EOFError(f"{name} ends early")
-        content[filled : filled + len(piece)] = piece
-        filled += len(piece)
 
 
 def _splits(members: Members, path: Path) -> list[str]:

@@ -108,15 +108,6 @@ def scan_header(
         return seen._replace(planes=read_planes(header, frames), window=window)
 
 
-def read_frame_id_of(file: Path) -> tuple[tuple[int, int], FrameId]:
-    """Return height and width of the images of a file, and what the first is known by."""
-    with readable(file) as stream:
-        header = read_header(stream, file)
-        if header is None:
-            raise ImageError(f"{file} is no DICOM file; leave it out by a narrower pattern")
-        return (header.rows, header.columns), read_frame_id(header, 0)
-
-
 def _one_window(card: DicomCard, header: Header, frames: Sequence[int]) -> Window:
     """Return the window of all frames of a file, which are slices of one volume."""
     if card.window != "header":

@@ -563,16 +563,6 @@ class _Pose(NamedTuple):
     inverse: NDArray[np.float64]
 
 
-def fits(mask: Path, sides: tuple[int, int], frame_id: FrameId) -> bool:
-    """Return whether a file is a mask of an image of some height and width, known by its mark."""
-    try:
-        if not is_nifti(mask.name):
-            return read_mask(mask, sides).shape == sides
-        return not isinstance(_placed(_pose(mask), sides, frame_id), str)
-    except ImageError:
-        return False
-
-
 Poses: TypeAlias = dict[str, tuple[int, _Pose | str]]
 """For a file the first image that it is the mask of, and where it lies or why it cannot be used."""
 

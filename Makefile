@@ -56,8 +56,8 @@ tests: export PYTHONDONTWRITEBYTECODE :=
 tests: export OPENBLAS_NUM_THREADS := 1
 tests: export NUMBA_NUM_THREADS := 1
 tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL first
-	@$(BIN)/python -m tests.components
-	@$(BIN)/python -m tests.once
+	@$(BIN)/python -m tests.tools.components
+	@$(BIN)/python -m tests.tools.once
 	@$(BIN)/python -m pytest --numprocesses 4 --dist worksteal  # of two cores: two of four wait
 
 oldest:  ## The quick part of the suite with the oldest dependencies that are supported
@@ -68,10 +68,10 @@ oldest:  ## The quick part of the suite with the oldest dependencies that are su
 	@$(OLDEST)/bin/python -m pytest --quiet $(QUICK)
 
 bench: $(VENV)/.dev  ## Ours against peers, side by side in one run
-	@$(BIN)/python -m tests.benchmarks
+	@$(BIN)/python -m tests.tools.benchmarks
 
 mutants: $(VENV)/.dev  ## Break the release path line by line; every break must fail a test (ten minutes)
-	@$(BIN)/python -m tests.mutants
+	@$(BIN)/python -m tests.tools.mutants
 
 format: $(VENV)/.dev  ## Put code in order
 	@$(BIN)/ruff check --quiet --fix .

@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 import prefect.main  # noqa: F401  (see below)
 import pytest
-from components import NO_OFFICIAL, NO_SAMPLES, NO_VOLUMES, SAMPLES, VOLUMES, images
 from filelock import FileLock
-from once import pytest_collection  # noqa: F401  (a hook)
 from remembered import FOLLOWS, remembered
-from skips import (  # noqa: F401  (hooks)
+
+from flows.attached import start_attached
+from pipeline.mean import rounds
+from tests.tools.components import NO_OFFICIAL, NO_SAMPLES, NO_VOLUMES, SAMPLES, VOLUMES, images
+from tests.tools.once import pytest_collection  # noqa: F401  (a hook)
+from tests.tools.skips import (  # noqa: F401  (hooks)
     pytest_make_collect_report,
     pytest_runtest_makereport,
     pytest_sessionfinish,
 )
-
-from flows.attached import start_attached
-from pipeline.mean import rounds
 
 # Prefect configures logging when it is first imported, which shuts the handlers that exist; absl's,
 # which comes with dp_accounting, would then close the stream pytest has put in place of stderr.

@@ -32,9 +32,9 @@ from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise, Noise
 from pipeline.privacy import GDP
 from tests.sample_means import adaptive, drawn
-from tests.tuning.factors import published
-from tests.tuning.images import Class, colour_tiles, records_of, some
-from tests.tuning.images import images_of as tuned
+from tests.tools.tuning.factors import published
+from tests.tools.tuning.images import Class, colour_tiles, records_of, some
+from tests.tools.tuning.images import images_of as tuned
 
 pytestmark = pytest.mark.slow
 

@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from components import NO_CHROMIUM, chromium
 from sample_runs import SERIES, write_sample
 
 from pipeline.report import build_report
 from pipeline.results import read_rows, write_rows
+from tests.tools.components import NO_CHROMIUM, chromium
 
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 

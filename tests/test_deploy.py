@@ -1,6 +1,7 @@
 """What starts `covdp serve` elsewhere: the Dockerfile, the compose file, the systemd unit.
 
-``python -m tests.container`` does the Dockerfile's steps; here is what needs no root and no time.
+``python -m tests.tools.container`` does the Dockerfile's steps; here is what needs neither root nor
+time.
 """
 
 import configparser
@@ -11,11 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
-from container import instructions
 
 from pipeline.cli import main
 from pipeline.cli.commands import app
 from pipeline.cli.releases import serve
+from tests.tools.container import instructions
 
 ROOT = Path(__file__).resolve().parents[1]
 STEPS = instructions((ROOT / "Dockerfile").read_text(encoding="utf-8"))

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from postgres import new_address
 
 from pipeline.errors import BudgetError, LedgerError, PrivacyError
 from pipeline.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
@@ -36,6 +35,7 @@ from pipeline.privacy import (
     epsilon_of,
     fits,
 )
+from tests.tools.postgres import new_address
 
 QUERY = '{"descriptor": "oct5", "mechanism": "ewg"}'
 IMAGES = bytes(range(256)) * 7

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgres import new_address
 
 from pipeline.errors import LedgerError
 from pipeline.ledger import (
@@ -30,6 +29,7 @@ from pipeline.ledger import (
     open_ledger,
 )
 from pipeline.privacy import GDP, compose, fits
+from tests.tools.postgres import new_address
 
 COST = GDP(0.3)
 EIGHT = 8

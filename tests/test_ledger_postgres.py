@@ -10,13 +10,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from postgres import PASSWORD, direct, new_address, server
 
 from pipeline.errors import LedgerError
 from pipeline.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
 from pipeline.ledger.database import LOCK, connect, locate
 from pipeline.ledger.records import budget_fields, now
 from pipeline.privacy import GDP
+from tests.tools.postgres import PASSWORD, direct, new_address, server
 
 COST = GDP(0.3)
 TAKE = f"SELECT pg_advisory_xact_lock({LOCK})".encode()

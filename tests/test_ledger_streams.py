@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from postgres import new_address
 from sample_nights import reserve
 from test_ledger_faults import in_child, kill_at
 
@@ -35,6 +34,7 @@ from pipeline.ledger import (
 from pipeline.ledger.claims import add_claims, find_claims, sum_of, unit_digest
 from pipeline.ledger.transaction import transaction
 from pipeline.privacy import GDP, ZCDP, Budget
+from tests.tools.postgres import new_address
 
 HORIZON = 50
 EIGHT = 8

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import Tree, UnbrokenError, Verdict, judge, judge_all
-from tests.mutants.listed import Mutant, faults, read_mutants
+from tests.tools.mutants.__main__ import Tree, UnbrokenError, Verdict, judge, judge_all
+from tests.tools.mutants.listed import Mutant, faults, read_mutants
 
 CODE = "def noise(sigma):\n    return sigma\n"
 KILLERS = ("test_code.py",)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from postgres import direct, new_address
 from sample_nights import CONFIG, Ward, reserve, tonight
 from test_nights import next_sums
 
@@ -25,6 +24,7 @@ from pipeline.privacy import GDP
 from pipeline.publish import read_histories
 from pipeline.publish.sums import sums_folder
 from pipeline.stream import window_mean
+from tests.tools.postgres import direct, new_address
 
 
 @pytest.mark.slow

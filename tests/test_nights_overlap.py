@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from postgres import new_address
 from sample_nights import CONFIG, STREAM, Ward
 
 from pipeline.datasets import find_card, open_fetched
@@ -37,6 +36,7 @@ from pipeline.publish.arrivals import arrivals
 from pipeline.publish.earlier import public_of
 from pipeline.store import fill, find_place, make_plan
 from pipeline.stream import Night, add_units, draw_night, empty_state
+from tests.tools.postgres import new_address
 
 settling = sys.modules["pipeline.publish.night"]
 reserving = sys.modules["pipeline.ledger.streams"]

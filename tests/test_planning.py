@@ -31,8 +31,8 @@ from pipeline.planning.needed import least_budget
 from pipeline.planning.nights import Arrivals, marks, opening_night, stream_curves
 from pipeline.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
 from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
-from tests.tuning.images import CARDS, Class, gray, images_of, records_of
-from tests.tuning.ranges import cells
+from tests.tools.tuning.images import CARDS, Class, gray, images_of, records_of
+from tests.tools.tuning.ranges import cells
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = """\

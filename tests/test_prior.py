@@ -23,8 +23,8 @@ from pipeline.mean.histogram import (
 from pipeline.mean.public_model import _shape as prior_shape
 from pipeline.mean.records import survey_records
 from pipeline.mean.tuning import LINE_WEIGHT, STABLE_RATIO
-from tests.tuning.images import Class, images_of, records_of, some
-from tests.tuning.scales import shape_of
+from tests.tools.tuning.images import Class, images_of, records_of, some
+from tests.tools.tuning.scales import shape_of
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 

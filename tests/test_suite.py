@@ -5,13 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import components
 import pytest
+
+from tests.tools import components
 
 TESTS = Path(__file__).parent
 SUITE = """
 import pytest
-from components import NO_CHROMIUM, NO_OFFICIAL
+from tests.tools.components import NO_CHROMIUM, NO_OFFICIAL
 
 @pytest.fixture(scope="session")
 def browser():
@@ -51,8 +52,18 @@ def test_skips_are_said_last_or_fail(
     (tmp_path / "test_it.py").write_text(SUITE)
     kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "skips", "--rootdir", tmp_path, *options, tmp_path],
-        env={**kept, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}", **variables},
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "tests.tools.skips",
+            "--rootdir",
+            tmp_path,
+            *options,
+            tmp_path,
+        ],
+        env={**kept, "PYTHONPATH": str(TESTS.parent), **variables},
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import toys
 from scipy import integrate, special, stats
 
 from pipeline.audit import all_cases, audit
@@ -34,6 +33,7 @@ from pipeline.publish import load_release, settle
 from pipeline.report.page import build_section
 from pipeline.report.runs import load_runs
 from pipeline.results import read_rows
+from tests.tools import toys
 
 TESTS = Path(__file__).parent
 LAWS = (
@@ -108,7 +108,17 @@ def test_all_laws_run_over_the_toys() -> None:
     names = [name for _, name, _ in toys.TOYS]
     chosen = [name for name in names if name not in ("raw", "halves", "quiet_classes")]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "toys", "-p", "no:cacheprovider", "-q", "-rA"]
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "tests.tools.toys",
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "-rA",
+        ]
         + [
             "-k",
             f"({' or '.join(sorted(set(chosen)))}) and not parts",
@@ -116,7 +126,7 @@ def test_all_laws_run_over_the_toys() -> None:
             "tests/test_toys.py",
         ]
         + [str(TESTS / f"test_{name}.py") for name in LAWS],
-        env={**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}"},
+        env={**os.environ, "PYTHONPATH": str(TESTS.parent)},
         cwd=TESTS.parent,
         capture_output=True,
         text=True,
@@ -238,10 +248,10 @@ def test_the_guide_shows_the_toy_as_it_is() -> None:
     """CONTRIBUTING.md holds the toy mechanism's code, and its links lead to files."""
     guide = (TESTS.parent / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```python\n(.*?)```", guide, flags=re.S)
-    assert (TESTS / "toys" / "mechanism.py").read_text(encoding="utf-8").endswith(shown)
+    assert (TESTS / "tools" / "toys" / "mechanism.py").read_text(encoding="utf-8").endswith(shown)
     assert "class WrappedHuber" in shown
     links = re.findall(r"\]\(([^)#:]+)\)", guide)
-    toy_files = {path.name for path in (TESTS / "toys").glob("[!_]*.py")}
+    toy_files = {path.name for path in (TESTS / "tools" / "toys").glob("[!_]*.py")}
     assert toy_files == {Path(link).name for link in links if "/toys/" in link}
     assert all((TESTS.parent / ".github" / link).is_file() for link in links)
 

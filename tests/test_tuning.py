@@ -21,10 +21,10 @@ from pipeline.mean import (
     tuning,
 )
 from pipeline.privacy import GDP
-from tests.tuning.factors import published
-from tests.tuning.flatness import Effect, Paired, Tried, relative
-from tests.tuning.images import Class, images_of, records_of, some
-from tests.tuning.numbers import NUMBERS, Number, changed, trying
+from tests.tools.tuning.factors import published
+from tests.tools.tuning.flatness import Effect, Paired, Tried, relative
+from tests.tools.tuning.images import Class, images_of, records_of, some
+from tests.tools.tuning.numbers import NUMBERS, Number, changed, trying
 
 NO_TRIAL = {"FARTHEST_RATIO", "LARGEST_LOG_SCALE", "OVERSHOOT_SD"}
 """Numbers that no mean depends on: how far rare images lie, a scale beyond all that noise asks for,

@@ -2,7 +2,7 @@
 
 A record falls into one bin of each histogram. ``over`` tables say by how much the records of a bin
 reach beyond each possible cut on average. The constants were set by hand: ``python -m
-tests.tuning`` tries others on public images.
+tests.tools.tuning`` tries others on public images.
 
 What a noisy histogram says: the posterior mean of each bin's share of the records.
 
@@ -14,8 +14,8 @@ have ended. Once they are empty again they stay so, except with a small probabil
 of one class lie together. The noise is Gaussian of known scale, so the posterior is exact (forward
 and backward sums), and so is how shares err together: a tail that is hidden is hidden in several
 bins. At last the shares are made to sum to 1, as they must, by moving each by its covariance with
-the sum. All of it is post-processing. The constants were set by hand: ``python -m tests.tuning``
-tries others on public images.
+the sum. All of it is post-processing. The constants were set by hand:
+``python -m tests.tools.tuning`` tries others on public images.
 
 What the survey says of the records, and what is left of it when the centre has moved.
 

@@ -12,7 +12,7 @@ What is publicly expected of the records: where, and how wide in which direction
 None of it is read from the records, and none of it is assumed: a wrong prior costs accuracy at
 small n·μ, never privacy. The figures for images, here and in a descriptor's `typical` and
 `correlations`, were set by hand after looking at public ones: photographs and `tiles` of
-scikit-image, and MedMNIST. ``python -m tests.tuning`` prints beside each what `tiles`,
+scikit-image, and MedMNIST. ``python -m tests.tools.tuning`` prints beside each what `tiles`,
 PneumoniaMNIST and BreastMNIST say, or what another value would cost on them. They are coarse facts
 on all of them: contrast varies by orders of magnitude between pictures and moves log R along Id
 (each feature scales with it), while the ratios of the features' variances hardly vary; gradients
@@ -227,7 +227,7 @@ def _beside(chosen: NDArray[np.bool_], manifold: Manifold) -> NDArray[np.bool_]:
 SCALES = Path(__file__).with_name("scales.json")
 """`Prior.shape` of descriptors, by name and metric, upper triangles row by row.
 
-As ``python -m tests.tuning --scales`` makes them of pictures of scikit-image.
+As ``python -m tests.tools.tuning --scales`` makes them of pictures of scikit-image.
 """
 
 

@@ -22,8 +22,8 @@ from pipeline.privacy import GDP
 WIDENED = (0.7, 1.4)
 """How far a range reaches beyond the least and the largest error of the pictures.
 
-By hand, so that it holds all of `tiles`, PneumoniaMNIST and BreastMNIST; ``python -m tests.tuning
---ranges`` measures how often it holds the errors of other sets.
+By hand, so that it holds all of `tiles`, PneumoniaMNIST and BreastMNIST;
+``python -m tests.tools.tuning --ranges`` measures how often it holds the errors of other sets.
 """
 SURE = (0.9, 1.1)
 """The same for one draw of noise, which does not depend on how the records lie."""

@@ -20,7 +20,7 @@ MEASURED = {
     3: "The volumes that it is made from are put together from tiles, and it was measured on the "
     "masks of AdrenalMNIST3D alone, which were looked at before: it held 60 of 60 errors.",
 }
-"""By the dimensions of images: what ``python -m tests.tuning --ranges`` finds."""
+"""By the dimensions of images: what ``python -m tests.tools.tuning --ranges`` finds."""
 PERSONS = "Errors of persons were not measured: their records lie closer than those of images."
 RADIUS = (
     "radius: within which 95 of 100 releases lie, where the error is in the range. All are "

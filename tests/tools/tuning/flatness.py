@@ -21,8 +21,8 @@ from pipeline.arrays import FloatArray
 from pipeline.mean import AdaptivePlan, Ball, Domain, Records, admit, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.privacy import GDP
-from tests.tuning.images import Class, images_of, records_of, some
-from tests.tuning.numbers import NUMBERS, Number, trying
+from tests.tools.tuning.images import Class, images_of, records_of, some
+from tests.tools.tuning.numbers import NUMBERS, Number, trying
 
 
 class Size(NamedTuple):

@@ -1,6 +1,6 @@
 """How wide descriptors lie in which direction, on tiles of the pictures that `covdp plan` looks at.
 
-    python -m tests.tuning --scales
+    python -m tests.tools.tuning --scales
 
 writes `SCALES` of `pipeline.mean.public_model`. Of each set of tiles comes the covariance off the
 line, around the mean; tiles farther out than `FARTHEST` medians count as if they were there. Sets

@@ -1,7 +1,8 @@
-"""What every process of the suite needs is made once: ``python -m tests.once``, before they start.
+"""What every process of the suite needs is made once, before they start.
 
-On a fresh clone that is all modules as bytecode, the tests as pytest rewrites them, and the machine
-code of descriptors and means. Where it was not made before, one process makes it while others wait.
+``python -m tests.tools.once`` makes it: on a fresh clone that is all modules as bytecode, the tests
+as pytest rewrites them, and the machine code of descriptors and means. Where it was not made
+before, one process makes it while others wait.
 """
 
 import gc
@@ -53,9 +54,10 @@ def compile_means() -> None:
 def rewritten() -> bool:
     """Tell whether the tests are there as pytest rewrites them, or are not to be kept."""
     tail = f".{sys.implementation.cache_tag}-pytest-{pytest.__version__}.pyc"
-    tests = Path(__file__).parent
-    kept = {path.name for path in (tests / "__pycache__").glob(f"*{tail}")}
-    return sys.dont_write_bytecode or {path.stem + tail for path in tests.glob("test_*.py")} <= kept
+    return sys.dont_write_bytecode or all(
+        (path.parent / "__pycache__" / f"{path.stem}{tail}").exists()
+        for path in Path(__file__).parents[1].rglob("test_*.py")
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -93,5 +95,7 @@ if __name__ == "__main__":
     with ExitStack() as others:
         if not rewritten():
             others.enter_context(aside("-m", "pytest", "--collect-only", "-qq"))
-        others.enter_context(aside("-c", "from tests.once import compile_means; compile_means()"))
+        others.enter_context(
+            aside("-c", "from tests.tools.once import compile_means; compile_means()")
+        )
         compile_kernels()

@@ -1,7 +1,7 @@
 """Members that nobody needs, each in a file of its own: what a new one costs.
 
 One file here, one line in `TOYS`: in the package that line stands in the registry itself, and the
-README has a row. `pytest -p tests.toys` runs any test of the suite with them registered.
+README has a row. `python -m pytest -p tests.tools.toys` runs any test with them registered.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from pipeline.experiments.kinds import WORK
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
 from pipeline.report.content import CONTENT
-from toys.dataset_kind import RAW
-from toys.descriptor import EDGE2
-from toys.experiment_kind import HALVES
-from toys.manifold import Cylinder, Decibel
-from toys.mechanism import HUBER
-from toys.reportlet import quiet_classes
+from tests.tools.toys.dataset_kind import RAW
+from tests.tools.toys.descriptor import EDGE2
+from tests.tools.toys.experiment_kind import HALVES
+from tests.tools.toys.manifold import Cylinder, Decibel
+from tests.tools.toys.mechanism import HUBER
+from tests.tools.toys.reportlet import quiet_classes
 
 TOYS: tuple[tuple[dict[str, Any], str, Any], ...] = (
     (MANIFOLDS, "spd-decibel", Decibel),

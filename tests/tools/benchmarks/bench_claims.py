@@ -1,6 +1,5 @@
 """A night after a million claims, in SQLite and in PostgreSQL, against one of the first nights."""
 
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,7 +18,7 @@ from pipeline.ledger import (
     stream_status,
 )
 from pipeline.privacy import GDP
-from tests.benchmarks.bench_stream import UNITS, day, write_nights
+from tests.tools.benchmarks.bench_stream import UNITS, day, write_nights
 
 NIGHTS = 5000
 """Nights of the past: with `UNITS` a night a million claims."""
@@ -29,8 +28,7 @@ LONG = 3600.0
 
 def run() -> list[dict[str, Any]]:
     """Return the seconds in which the ledger takes up a night early and late, least of three."""
-    sys.path.append(str(Path(__file__).parent.parent))  # as the tests find their helpers
-    from postgres import new_address
+    from tests.tools.postgres import new_address
 
     rows = []
     for backend in ("sqlite", "postgresql"):

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from components import NO_IMAGES
+
+from tests.tools.components import NO_IMAGES
 
 OFF = {"", "0", "false", "no"}
 

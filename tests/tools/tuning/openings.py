@@ -29,9 +29,9 @@ from pipeline.stream import (
     release_night,
 )
 from pipeline.stream import mechanism as place
-from tests.tuning.flatness import Paired
-from tests.tuning.images import classes_of, gray, images_of, records_of
-from tests.tuning.ranges import LATER, of_picture
+from tests.tools.tuning.flatness import Paired
+from tests.tools.tuning.images import classes_of, gray, images_of, records_of
+from tests.tools.tuning.ranges import LATER, of_picture
 
 NIGHTS = NightsConfig(horizon=3650, units=(7, 40), shown=(40, 100))
 SURVEYS, FIRST, SHELLS = (0.1, 0.2, 0.3, 0.4), (0.06, 0.12, 0.2), (0.05, 0.15, 0.25)

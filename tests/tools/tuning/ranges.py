@@ -30,7 +30,7 @@ from pipeline.planning.curves import curve_of
 from pipeline.planning.nights import Arrivals, stream_curves
 from pipeline.privacy import GDP
 from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
-from tests.tuning.images import (
+from tests.tools.tuning.images import (
     HELD_OUT,
     SET_ON,
     Class,

@@ -19,7 +19,7 @@ def collect(names: list[str]) -> list[dict[str, Any]]:
     for path in sorted(Path(__file__).parent.glob("bench_*.py")):
         if not names or any(name in path.stem for name in names):
             with Console(stderr=True).status(f"{path.stem} …"):
-                rows += importlib.import_module(f"tests.benchmarks.{path.stem}").run()
+                rows += importlib.import_module(f"tests.tools.benchmarks.{path.stem}").run()
     return rows
 
 

@@ -17,7 +17,7 @@ from pipeline.geometry.linalg import vecd
 from pipeline.mean import CovarianceDomain, Records, tuning
 from pipeline.mean.histogram import shell_counts
 from pipeline.mean.records import SurveyedRecords, survey_records
-from tests.tuning.images import Class, colour_tiles, images_of, records_of
+from tests.tools.tuning.images import Class, colour_tiles, images_of, records_of
 
 FILLED = 0.01
 """A bin with at least this share of the records counts as filled."""

@@ -1,8 +1,8 @@
 """Where the numbers of the adaptive mean come from, and how much hangs on them.
 
-    python -m tests.tuning [--quick] [--factors | --ranges | --openings] [--data-root DIR]
+    python -m tests.tools.tuning [--quick] [--factors | --ranges | --openings] [--data-root DIR]
                            [--json FILE] [word …]
-    python -m tests.tuning --scales
+    python -m tests.tools.tuning --scales
 
 ``images.py`` names the public images; ``measured.py`` prints what can be measured on them beside
 the number in the code; ``numbers.py`` lists every number that can only be tried; ``flatness.py``

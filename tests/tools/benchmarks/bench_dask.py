@@ -20,7 +20,7 @@ from pipeline.datasets import ImageSource, open_dataset
 from pipeline.descriptors import describe
 from pipeline.store import fill, find_place, make_plan, plan
 from pipeline.threads import limited_to
-from tests.benchmarks.bench_store import CARD, patches
+from tests.tools.benchmarks.bench_store import CARD, patches
 
 ROUNDS = 2
 SHARDS, SIDE = 8, 896

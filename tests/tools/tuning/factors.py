@@ -17,7 +17,7 @@ from pipeline.arrays import ImageArray
 from pipeline.mean import AdaptivePlan, Prepared, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from tests.tuning.images import MOST, Class, gray, images_of, records_of, some
+from tests.tools.tuning.images import MOST, Class, gray, images_of, records_of, some
 
 BUDGETS = (0.1, 0.2, 0.5, 1.0)
 METRICS = {"spd-log-euclidean": 1, "spd-log-cholesky": 1, "spd-affine-invariant": 3}

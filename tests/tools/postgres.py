@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from components import NO_POSTGRES, postgres_programs
+
+from tests.tools.components import NO_POSTGRES, postgres_programs
 
 PASSWORD = "pass-word-of-the-ledger"
 """In every address; the server asks only the user "stranger" for one, and knows none for it."""

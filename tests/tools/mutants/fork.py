@@ -21,7 +21,7 @@ def prepare(home: Path) -> None:
     Without this it imports nothing, and each fork all that it needs.
     """
     os.environ["PREFECT_HOME"] = str(home)
-    FORKS.set_forkserver_preload(["tests.mutants.preload"])
+    FORKS.set_forkserver_preload(["tests.tools.mutants.preload"])
 
 
 def run_forked(
@@ -53,7 +53,7 @@ def _pytest(options: list[str], root: Path, told: dict[str, str], place: str) ->
     os.chdir(root)
     os.environ |= told
     sys.argv, sys.dont_write_bytecode = ["pytest", *options], False
-    here = str(Path(__file__).parents[2])
+    here = str(Path(__file__).parents[3])
     sys.path = [str(root), *(path for path in sys.path if path not in ("", here))]
     for name in list(sys.modules):
         if name.partition(".")[0] in OURS:

@@ -1,4 +1,4 @@
-"""The steps of the Dockerfile, run without Docker: ``python -m tests.container`` as root on Linux.
+"""The Dockerfile's steps, run without Docker: ``python -m tests.tools.container`` as root on Linux.
 
 Each stage gets a copy of a Debian with Python (made by debootstrap, or an unpacked one: --base DIR)
 and its COPY, RUN, ENV, USER and WORKDIR are done in it, in order, by chroot. In the last stage, as
@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = "ca-certificates,python3,python3-venv"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LENT = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
@@ -199,8 +199,7 @@ def others(stage: Stage) -> list[str]:
 
 def check(base: Path, work: Path, binds: list[Path]) -> list[str]:
     """Build, use, and return what is writable that should not be."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from postgres import new_address, server
+    from tests.tools.postgres import new_address, server
 
     socket = server()
     socket.chmod(0o711)
@@ -233,7 +232,7 @@ def main() -> None:
             make = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", base]
             subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
         options = [part for path in given.bind for part in ("--bind", path)]
-        again = ["-m", "tests.container", "--base", base, "--work", work, *options]
+        again = ["-m", "tests.tools.container", "--base", base, "--work", work, *options]
         alone = ["unshare", "--mount", "--propagation=private", sys.executable, *again]
         done = subprocess.run(alone, check=False)
     sys.exit(done.returncode)

@@ -1,6 +1,6 @@
 """Break a copy of the project, one line at a time, and see that a test fails each time.
 
-    python -m tests.mutants [--check | --quick] [word ...]
+    python -m tests.tools.mutants [--check | --quick] [word ...]
 
 Each break is tried on the tests that are likely to notice; one that lives through them without a
 written reason, on all that look at the release path. With words, only the mutants whose name holds
@@ -25,8 +25,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.mutants.fork import prepare, run_forked
-from tests.mutants.listed import ROOT, Mutant, faults, read_mutants
+from tests.tools.mutants.fork import prepare, run_forked
+from tests.tools.mutants.listed import ROOT, Mutant, faults, read_mutants
 
 WORKERS = 2
 RELEVANT = (
@@ -211,7 +211,7 @@ def show(verdicts: list[Verdict]) -> Table:
 
 def main() -> int:
     """Judge the mutants and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.tools.mutants", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only see whether the list fits")
     parser.add_argument("--quick", action="store_true", help="only the likely killers")
     parser.add_argument("word", nargs="*", help="only mutants whose name holds one of these")

@@ -1,7 +1,7 @@
 """What the tests need beside Python packages: a Chromium, a PostgreSQL server, real images.
 
-``python -m tests.components``, which ``make test`` runs first, gets what is missing: on Debian and
-its relatives the packages, as root or through a sudo that asks nothing (never with
+``python -m tests.tools.components``, which ``make test`` runs first, gets what is missing: on
+Debian and its relatives the packages, as root or through a sudo that asks nothing (never with
 COVDP_INSTALL=0), and the official image files, if there is a network. What is then still missing is
 skipped, and the last line of the suite says so.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from pipeline.errors import CovdpError
 from pipeline.files import home
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"chromium": ("chromium", "libatomic1"), "postgresql": ("postgresql",)}
 """Debian's; Playwright's driver needs the library, which a small Debian has not."""
 CHROMIUM_NAMES = (
@@ -55,7 +55,7 @@ NO_CHROMIUM = (
 NO_POSTGRES = "no PostgreSQL server: apt-get install postgresql, or brew install postgresql"
 NO_IMAGES = "no real images: "
 NO_OFFICIAL = (
-    f"{NO_IMAGES}python -m tests.components downloads {' and '.join(OFFICIAL)}, "
+    f"{NO_IMAGES}python -m tests.tools.components downloads {' and '.join(OFFICIAL)}, "
     "or name their folder in COVDP_DATA"
 )
 NO_SAMPLES = (

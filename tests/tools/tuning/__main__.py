@@ -1,4 +1,4 @@
-"""Measure what can be measured, try every other number, and print tables; see `tests.tuning`."""
+"""Measure what can be measured, try every other number, and print tables."""
 
 import argparse
 import json
@@ -12,15 +12,15 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline.files import atomic_path
-from tests.tuning import __doc__ as usage
-from tests.tuning.factors import BUDGETS, LEAST, Cell, Factors, factors, in_every_metric
-from tests.tuning.flatness import Tried, flatness
-from tests.tuning.images import HELD_OUT, SET_ON, Class, classes_of
-from tests.tuning.measured import Measured, measured
-from tests.tuning.numbers import NUMBERS
-from tests.tuning.openings import openings
-from tests.tuning.ranges import Held, groups_of, ranges
-from tests.tuning.scales import write_scales
+from tests.tools.tuning import __doc__ as usage
+from tests.tools.tuning.factors import BUDGETS, LEAST, Cell, Factors, factors, in_every_metric
+from tests.tools.tuning.flatness import Tried, flatness
+from tests.tools.tuning.images import HELD_OUT, SET_ON, Class, classes_of
+from tests.tools.tuning.measured import Measured, measured
+from tests.tools.tuning.numbers import NUMBERS
+from tests.tools.tuning.openings import openings
+from tests.tools.tuning.ranges import Held, groups_of, ranges
+from tests.tools.tuning.scales import write_scales
 
 SCREEN = Console(width=150)
 
@@ -28,7 +28,7 @@ SCREEN = Console(width=150)
 def arguments() -> argparse.Namespace:
     """Return what was asked for."""
     parser = argparse.ArgumentParser(
-        "python -m tests.tuning",
+        "python -m tests.tools.tuning",
         description=usage,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

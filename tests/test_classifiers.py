@@ -21,9 +21,10 @@ from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.inference import discriminants_of_means
+from pipeline.report.cells import judge
 from pipeline.report.claims import verdicts
-from pipeline.report.content import classified, figure_of
-from pipeline.report.covering import judge
+from pipeline.report.run_page import measured
+from pipeline.report.run_tables import classified
 from pipeline.report.runs import FinishedRun, load_runs
 from pipeline.results import Table, read_rows
 
@@ -75,11 +76,11 @@ def test_the_experiment_says_what_classifiers_tell_apart(
     assert words[key] == "Agrees"
     lines = classified(found)
     assert lines is not None
-    assert len(lines) == 2 * len(run.config.mechanisms)
-    figure = figure_of("auc")(found)
+    assert len(lines["lines"]) == 2 * len(run.config.mechanisms)
+    figure = measured(found, shown="auc")
     assert figure is not None
     assert figure.alt.startswith("Area under the ROC curve against budget μ, in 2 panels")
-    assert figure_of("budget")(found) is None
+    assert measured(found, shown="budget") is None
 
 
 def test_without_noise_nearly_the_same(done: tuple[Run, FinishedRun, Table]) -> None:

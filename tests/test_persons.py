@@ -34,7 +34,7 @@ from pipeline.mean import admit, mean, person_records
 from pipeline.mechanisms.noise import LATTICE
 from pipeline.privacy import GDP, ZCDP, for_group_as_written, repeat, repeat_as_written
 from pipeline.publish import load_release, settle
-from pipeline.report.release_page import build_release_report
+from pipeline.report import build_release_report
 from pipeline.results import read_record, read_rows, write_release
 
 publishing = sys.modules["pipeline.publish.document"]

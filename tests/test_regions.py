@@ -12,9 +12,9 @@ from pipeline.claimed import ClaimConfig
 from pipeline.experiments.registry import EXPERIMENTS, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
+from pipeline.report.cells import judge
 from pipeline.report.claims import verdicts
-from pipeline.report.coverage import covered
-from pipeline.report.covering import judge
+from pipeline.report.run_tables import coverage_of
 from pipeline.report.runs import load_runs
 from pipeline.results import Table, read_rows
 
@@ -119,10 +119,10 @@ def test_the_table_counts_regions_that_are_offered() -> None:
     reach = [0.5] * 6 + [0.92] * 2 + [0.99] * 2 + [0.5] * 10
     rows = rows_of(reach) | {"offered": np.repeat([1.0, 0.0], 10)}
     rows["radius"] = np.where(rows["offered"] > 0, 0.2, 9.0)
-    (line,) = covered(rows)["lines"]
+    (line,) = coverage_of(rows)["lines"]
     assert line[:5] == ["well", "Sample", "0.5", "500", "50 % (10 of 20)"]
     assert line[5:] == ["80 % (8 of 10)", "60 % (6 of 10)", "0.2", "0.1", "2"]
-    (none,) = covered(rows_of(reach, offered=0.0))["lines"]
+    (none,) = coverage_of(rows_of(reach, offered=0.0))["lines"]
     assert none[4:] == ["0 % (0 of 20)", *["–"] * 5]
 
 

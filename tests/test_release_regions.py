@@ -8,8 +8,7 @@ from test_several_pages import SPACE, releases, row_of
 
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import NOISY, region
-from pipeline.report.history_parts import _radius
-from pipeline.report.release_regions import as_gain, larger, radius_of, regions
+from pipeline.report.readings import as_gain, larger, radius_cell, radius_of, regions_of
 
 
 @pytest.mark.parametrize("name", [name for name in MANIFOLDS if name.startswith("spd")])
@@ -27,7 +26,7 @@ def test_a_radius_is_a_gain_that_goes_as_far(name: str) -> None:
 def test_the_page_has_the_regions_of_the_library() -> None:
     """Radii of sample and population and what clipping may do, and the share of a distance."""
     rows = [row_of(name, releases(name)[0]) for name in ("tissue", "cells")]
-    found = regions(rows, "image")
+    found = regions_of(rows, "image")
     assert found is not None
     apart = float(SPACE.dist(*(np.array(row["point"]) for row in rows)))
     for row, line in zip(rows, found["lines"], strict=True):
@@ -38,7 +37,7 @@ def test_the_page_has_the_regions_of_the_library() -> None:
         other = "cells" if row["class_name"] == "tissue" else "tissue"
         share = f"{100 * here.radius / apart:.2g}\u00a0% of the distance to {other}"
         assert share in line[1]
-    assert regions([{"class_name": "a", "observed": None}], "image") is None
+    assert regions_of([{"class_name": "a", "observed": None}], "image") is None
 
 
 def test_a_mean_that_is_all_noise_leaves_the_others_their_regions() -> None:
@@ -47,7 +46,7 @@ def test_a_mean_that_is_all_noise_leaves_the_others_their_regions() -> None:
     rows[2]["class_name"] = "few"
     rows[2]["coordinates"] = [60.0, 0.0, 0.0, 0.0, -60.0, *[20.0] * 10]
     rows[2]["observed"] |= {"sigma": 50.0}
-    found, without = regions(rows, "image"), regions(rows[:2], "image")
+    found, without = regions_of(rows, "image"), regions_of(rows[:2], "image")
     assert found is not None
     assert without is not None
     assert found["lines"][:2] == without["lines"]
@@ -88,11 +87,11 @@ def test_a_history_has_the_radius_of_the_latest_release() -> None:
     row = row_of("tissue", releases("tissue")[0])
     where = region(row)
     gain = as_gain(SPACE, where.centre, where.radius)
-    cell = _radius(row)
+    cell = radius_cell(row)
     assert (cell["value"], cell["band"]) == (f"{where.radius:.3g}", f"a gain of {gain:.4g}")
     row["observed"] |= {"sigma": 0.05}
-    assert _radius(row)["band"] == "not offered"
-    assert _radius({"class_name": "a"})["band"] == "not known"
+    assert radius_cell(row)["band"] == "not offered"
+    assert radius_cell({"class_name": "a"})["band"] == "not known"
 
 
 def test_a_wide_radius_is_said_without_powers_of_ten() -> None:

@@ -14,10 +14,10 @@ from pipeline.experiments.registry import load_experiments
 from pipeline.figures import digits, number
 from pipeline.files import resource
 from pipeline.report import build_release_report, build_report
-from pipeline.report.content import machine_words
 from pipeline.report.findings import findings
-from pipeline.report.gaps import gaps
-from pipeline.report.page import build_section, load_spec
+from pipeline.report.page import Block, blocks_of, load_pages
+from pipeline.report.run_page import machine_words
+from pipeline.report.run_tables import missing_results
 from pipeline.report.runs import load_runs
 from pipeline.results import (
     DatasetNote,
@@ -91,6 +91,13 @@ class Page(HTMLParser):
             self.rows[-1][-1] += data
         if not self.mute:
             self.text += data
+
+
+def blocks(out: Path) -> list[Block]:
+    """Return what the section of the first run under `out` shows."""
+    declared = load_pages()["run"]
+    (section,) = declared["frame"](load_runs(out)[:1], declared).sections
+    return blocks_of(section, declared["block"])
 
 
 def page_of(out: Path) -> Page:
@@ -234,9 +241,7 @@ def test_missing_parts_drop_out(tmp_path: Path, gone: list[str], dropped: set[st
     record = write_sample(tmp_path)
     for name in gone:
         (tmp_path / name).rename(tmp_path / f"away-{Path(name).name}")
-    spec = load_spec(resource("reports", "report.toml"))
-    section = build_section(load_runs(tmp_path)[0], spec)
-    names = {reportlet.name for reportlet in section.reportlets}
+    names = {block.name for block in blocks(tmp_path)}
     assert names ^ set(ALL) == dropped
     assert page_of(tmp_path).sections[0] == record.run
 
@@ -312,7 +317,7 @@ def test_gaps_are_the_true_pairs(tmp_path: Path, seed: int) -> None:
         mine = rows["status"] == kind
         columns = (rows["series"][mine], rows["class_name"][mine], rows["budget"][mine])
         true = {(a, b, number(c)) for a, b, c in zip(*columns, strict=True)}
-        assert listed(gaps(rows, kind), budgets) == true
+        assert listed(missing_results(rows, kind), budgets) == true
 
 
 def test_gaps_of_nights_name_the_nights() -> None:
@@ -329,9 +334,11 @@ def test_gaps_of_nights_name_the_nights() -> None:
         "status": np.where(late, np.array("held back", dtype=object), "ok").astype(object),
         "error": np.where(late, np.nan, 1.0),
     }
-    assert gaps(rows, "held back") == ["Stream has no result on nights 1 and 7 (a and b)."]
+    assert missing_results(rows, "held back") == [
+        "Stream has no result on nights 1 and 7 (a and b)."
+    ]
     rows["error"][:6], rows["status"][:6] = np.nan, "held back"
-    assert gaps(rows, "held back") == ["Stream has no result on any night (a and b)."]
+    assert missing_results(rows, "held back") == ["Stream has no result on any night (a and b)."]
 
 
 def test_gaps_of_a_run_without_any_result(tmp_path: Path) -> None:
@@ -341,7 +348,7 @@ def test_gaps_of_a_run_without_any_result(tmp_path: Path) -> None:
     rows["error"] = np.full(len(rows["n"]), np.nan)
     for kind, heading in (("undefined", "nothing to draw"), ("data not available", "not run")):
         rows["status"] = np.full(len(rows["n"]), kind, dtype=object)
-        (sentence,) = gaps(rows, kind)
+        (sentence,) = missing_results(rows, kind)
         assert all(series in sentence for series in SERIES)
         write_rows(tmp_path / "results" / f"{record.run}.parquet", rows, metadata={})
         page = page_of(tmp_path)
@@ -397,9 +404,7 @@ def test_simulated_records_are_not_called_images(tmp_path: Path) -> None:
 def test_a_figure_is_headed_by_its_axis(tmp_path: Path, x: str, value: str, name: str) -> None:
     """One figure of the rows is on the page; without an axis of budgets its words say none."""
     simulated(tmp_path, x=x, value=value)
-    spec = load_spec(resource("reports", "report.toml"))
-    section = build_section(load_runs(tmp_path)[0], spec)
-    drawn = [item for item in section.reportlets if item.name.startswith(("error", "seconds"))]
+    drawn = [item for item in blocks(tmp_path) if item.name.startswith(("error", "seconds"))]
     assert [item.name for item in drawn] == [name]
     words = f"{drawn[0].title} {drawn[0].caption} {drawn[0].content.title}"
     assert ("udget" in words) == (x == "budget")
@@ -495,11 +500,13 @@ def test_several_runs_have_a_table_of_contents(tmp_path: Path) -> None:
 
 
 def test_plan_of_the_page_is_checked(tmp_path: Path) -> None:
-    """A reportlet nobody knows is refused with the list of those that exist."""
+    """A block of a function that nobody wrote is refused, and named with the file."""
     path = tmp_path / "report.toml"
-    path.write_text('[page]\n[[reportlet]]\nname = "errors"\n', encoding="utf-8")
-    with pytest.raises(ConfigError, match="unknown reportlet 'errors'; known are summary, facts"):
-        load_spec(path)
+    text = resource("reports", "report.toml").read_text(encoding="utf-8")
+    path.write_text(text.replace("run_page:samples", "run_page:absent"), encoding="utf-8")
+    absent = "report.toml: there is no function 'pipeline.report.run_page:absent'; name one as"
+    with pytest.raises(ConfigError, match=absent):
+        load_pages(path)
 
 
 def test_target_and_nothing_else_is_written(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
 from pipeline.report import build_report
+from pipeline.report.cells import JUDGED
 from pipeline.report.claims import claims, verdict
-from pipeline.report.covering import JUDGED
-from pipeline.report.listed import published, totals
+from pipeline.report.run_tables import published, totals
 from pipeline.report.runs import load_run
 from pipeline.results import read_record, read_rows, write_record
 from pipeline.toml import parse
@@ -354,7 +354,9 @@ def test_composition_table_follows_the_rules(tmp_path: Path) -> None:
     run = load_run(
         tmp_path / "runs" / config.run_name, tmp_path / "results" / f"{config.run_name}.parquet"
     )
-    cells = next(x["cells"] for x in totals(run)["lines"] if "mcdp" in x["definition"])
+    lines = totals(run)
+    assert lines is not None
+    cells = next(line[2:] for line in lines["lines"] if "mcdp" in line[1])
     assert all(", τ = " in cell for cell in cells)
     assert run.record.units == "queries"
 
@@ -371,9 +373,12 @@ def test_timing_rows_hold_seconds_and_the_paper_stands_beside(tmp_path: Path) ->
     run = load_run(
         tmp_path / "runs" / config.run_name, tmp_path / "results" / f"{config.run_name}.parquet"
     )
-    lines = {line["quantity"]: line for line in published(run)}
-    assert lines["seconds a draw, RL chain, d = 3"]["paper"] == "1.05 s"
-    assert lines["seconds a draw, RL chain, d = 6"]["ours"] == "not run"
+    numbers = published(run)
+    assert numbers is not None
+    assert numbers["heads"][1:3] == ["Paper", "Ours"]
+    lines = {line[0]: line[1:] for line in numbers["lines"]}
+    assert lines["seconds a draw, RL chain, d = 3"][0] == "1.05 s"
+    assert lines["seconds a draw, RL chain, d = 6"][1] == "not run"
     assert run.record.machine["processor"]
 
 

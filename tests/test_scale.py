@@ -16,7 +16,7 @@ from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.report import build_report
 from pipeline.report.claims import verdicts
-from pipeline.report.listed import passes
+from pipeline.report.run_tables import passes
 from pipeline.report.runs import FinishedRun, load_run
 from pipeline.results import read_rows
 
@@ -60,11 +60,13 @@ def test_rows_are_what_was_measured_and_the_bound_can_fail(
     np.testing.assert_array_equal(read_rows(run_experiment(run))["seconds"], rows["seconds"])
     found = finished(run)
     assert [item.word for item in verdicts(found)] == ["Agrees"]
-    (line,) = passes(found) or ()
-    assert line["rate"] == f"{40 / np.median(rows['seconds']):,.0f}"
-    monkeypatch.setattr("pipeline.report.site.javascript", lambda: "")  # 1.5 s, for charts alone
+    lines = passes(found)
+    assert lines is not None
+    (line,) = (dict(zip(lines["heads"], line, strict=True)) for line in lines["lines"])
+    assert line["Images/s"] == f"{40 / np.median(rows['seconds']):,.0f}"
+    monkeypatch.setattr("pipeline.report.page.javascript", lambda: "")  # 1.5 s, for charts alone
     page = build_report(run.out).read_text(encoding="utf-8")
-    assert f">{line['rate']}<" in page
+    assert f">{line['Images/s']}<" in page
     assert "descriptor oct5;" in page  # in the caption, and no manifold, as there is none
     low = float(rows["memory"].max()) - 0.01
     broken = Run(tiny(tmp_path, ("factor = 500", f"factor = {low}")), None, tmp_path / "out")

@@ -37,7 +37,7 @@ from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.document import observed_values
 from pipeline.publish.forests import LEVEL, differences, population_mean
-from pipeline.report.several_parts import finite
+from pipeline.report.several_page import finite
 
 CLASSES = ("<b>tissue</b>", "cells")
 ROWS = {

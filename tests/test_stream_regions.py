@@ -17,7 +17,7 @@ from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.mean.pooling import pool
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.report.release_regions import regions
+from pipeline.report.readings import regions_of
 from pipeline.stream import (
     Night,
     StreamMechanism,
@@ -108,7 +108,7 @@ def test_on_its_first_night_it_is_that_of_the_opening(
     np.testing.assert_allclose(wide - found.covariance, covariance(seen) / seen.n, atol=1e-12)
     assert found.offered
     assert found.clipping == clipping_bound(seen)
-    shown = regions([told | {"class_name": "tissue"}], "image")
+    shown = regions_of([told | {"class_name": "tissue"}], "image")
     radii = found.radius, region(told, of="population").radius, found.clipping
     assert shown is not None
     assert shown["lines"][0][2:] == [number(x) for x in radii]
@@ -116,7 +116,7 @@ def test_on_its_first_night_it_is_that_of_the_opening(
         "class_name": "loud",
         "certainty": {**certain, "offered": False},
     }  # its point is not read
-    withheld = regions([loud], "image")
+    withheld = regions_of([loud], "image")
     assert withheld is not None
     assert withheld["lines"][0][1].startswith("Not offered: the mean of its opening was too noisy")
     with pytest.raises(ConfigError, match="before the opening of its class nothing is released"):

@@ -24,13 +24,14 @@ from pipeline.experiments.checks import check
 from pipeline.experiments.registry import load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
+from pipeline.files import resource
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.ledger import init_ledger
 from pipeline.mean import Ball, SinglePlan, private_mean
 from pipeline.mechanisms import LATTICE, MECHANISMS
 from pipeline.privacy import GDP, PureDP
 from pipeline.publish import load_release, settle
-from pipeline.report.page import build_section
+from pipeline.report.page import blocks_of, load_pages
 from pipeline.report.runs import load_runs
 from pipeline.results import read_rows
 from tests.tools import toys
@@ -62,6 +63,13 @@ footpoint_mechanism = "huber"
 series = "adaptive"
 mechanism = "ewg"
 footpoint = "adaptive"
+"""
+BLOCK = """
+[[run.block]]
+name = "quiet-classes"
+title = "Few"
+template = "lines.html.j2"
+content = "tests.tools.toys.reportlet:quiet_classes"
 """
 RELEASE = """\
 name = "toys"
@@ -106,7 +114,7 @@ def refused(capsys: pytest.CaptureFixture[str], *tokens: object) -> str:
 def test_all_laws_run_over_the_toys() -> None:
     """Every law of the suite that loops over members holds for the toys, and each has many."""
     names = [name for _, name, _ in toys.TOYS]
-    chosen = [name for name in names if name not in ("raw", "halves", "quiet_classes")]
+    chosen = [name for name in names if name not in ("raw", "halves")]
     done = subprocess.run(
         [
             sys.executable,
@@ -153,9 +161,11 @@ def test_an_experiment_runs_on_toys(ward: Path) -> None:
     np.testing.assert_array_equal(fewer["n"], rows["n"] // 2)
     assert np.isfinite(fewer["error"]).all()
     (run,) = load_runs(ward / "out")
-    words = {"title": "Few", "caption": "", "template": "lines.html.j2"}
-    section = build_section(run, {"reportlet": [{"name": "quiet_classes", **words}]})
-    assert section.reportlets[0].content == ["ill: 20"]
+    text = resource("reports", "report.toml").read_text(encoding="utf-8")
+    (ward / "report.toml").write_text(text + BLOCK, encoding="utf-8")
+    page = load_pages(ward / "report.toml")["run"]
+    (section,) = page["frame"]([run], page).sections
+    assert blocks_of(section, page["block"])[-1].content == ["ill: 20"]
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "ewg"])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.figures import DEFINITIONS, letter, listing, number
-from pipeline.report.covering import JUDGED, NEEDED, judge
+from pipeline.report.cells import JUDGED, NEEDED, judge
 from pipeline.report.evidence import (
     STATED,
     Checked,
@@ -20,7 +20,7 @@ from pipeline.report.evidence import (
     place,
     smaller,
 )
-from pipeline.report.finding import Finding
+from pipeline.report.page import Finding
 from pipeline.report.reasons import REASONS, outrun, rows_of
 from pipeline.report.runs import FinishedRun
 from pipeline.results import Table, summarise

@@ -3,36 +3,49 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pipeline.descriptors import Term
-from pipeline.figures import javascript, letter
-from pipeline.files import atomic_path, make_folder, resource
-from pipeline.privacy import budget_from, main_parameter, repeat
-from pipeline.privacy.rounding import digits_up
+import numpy as np
+
+from pipeline.descriptors import DESCRIPTORS, Term
+from pipeline.figures import Figure, Scale, comparison, letter, matrices, timeline
+from pipeline.files import make_folder
+from pipeline.inference import ALPHA, WindowTest, holm
+from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish.committed import write_document
-from pipeline.publish.history import Series, read_history
-from pipeline.report.finding import Finding
-from pipeline.report.history_parts import (
-    changes,
-    committed,
-    correlations,
-    latest,
-    shared_statement,
-    spans,
-    statements,
-    term_chart,
-    windows,
-)
+from pipeline.publish.history import ClassRun, Run, Series, latest_points, read_history
+from pipeline.publish.readings import Reading
 from pipeline.report.methods import Methods, methods, word
 from pipeline.report.methods_of_release import of_release
-from pipeline.report.page import Reportlet, Section, load_spec, render
-from pipeline.report.release_page import section_of, words_of
+from pipeline.report.page import (
+    Block,
+    Declaration,
+    Finding,
+    Page,
+    Section,
+    blocks_of,
+    load_pages,
+    statement_of,
+    table,
+    write_page,
+)
+from pipeline.report.readings import numbers_of, radius_line, readings
+from pipeline.report.release_page import page_name, promise_of, unit_of
 
-ABOUT, PAID = ("waiting", "facts"), ("meaning", "account")
-"""Blocks of the page of the latest release, and those that are about all releases so far."""
-LATELY = ("windows", "changes", "means")
-"""Blocks of the last nights, and of the latest means."""
+ALL = "all nights so far"
+MONTH = 30
+"""Nights of the window that is drawn night by night."""
+SAME = "nothing that is not the same for all"
+"""Of a statement without words of its own."""
+
+
+class History(NamedTuple):
+    """All releases of a population: their series, how many results are none, and their files."""
+
+    population: str
+    series: Sequence[Series]
+    others: int
+    files: Mapping[int, Path]
 
 
 def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
@@ -54,154 +67,130 @@ def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
         When something cannot be written.
     """
     series, others = read_history(population, results)
-    spec = load_spec(resource("reports", "report.toml"))
-    words = spec["page"] | spec["release"] | spec["history"]
     files = {
         run.place: write_document(run.content, make_folder(out)).relative_to(out)
-        for one in series
-        for run in one.runs
+        for item in series
+        for run in item.runs
     }
+    return write_page(out / "index.html", "history", History(population, series, others, files))
+
+
+def history_page(history: History, texts: Declaration) -> Page:
+    """Return the frame of the page: a section a series."""
     sections = [
-        _section(f"series-{number}", one, spec, files, first=number == 1)
-        for number, one in enumerate(series, 1)
+        _section(f"series-{place}", series, history.files, texts, first=place == 1)
+        for place, series in enumerate(history.series, 1)
     ]
-    floats = any(_is_float(one) for one in series)
-    page = render(
-        title=f"{population}: history of releases",
-        page=words | _foreword(words, others, floats),
+    lead, others = texts["lead"], history.others
+    if others:
+        lead += f" {others} result{'s' * (others > 1)} of other programs are left out."
+    unsafe = {"warning": texts["unsafe"]} if any(map(_is_float, history.series)) else {}
+    shared = [shared_statement(series).items() for series in history.series]
+    names = [section.subtitle for section in sections]
+    return Page(
+        title=f"{history.population}: history of releases",
         sections=sections,
-        privacy=_statement(series, sections),
-        methods=_methods(series),
-        script=javascript(),
+        privacy=statement_of(list(zip(names, shared, strict=True))),
+        methods=_methods(history.series),
+        texts={"lead": lead, **unsafe},
     )
-    with atomic_path(out / "index.html") as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    return out / "index.html"
 
 
 def _methods(series: Sequence[Series]) -> Methods:
     """Return what a paper says of all releases: of those alike but for run and sizes, the last."""
     alike: dict[str, list[Mapping[str, Any]]] = {}
-    for document in (run.document for one in series for run in one.runs):
+    for document in (run.document for item in series for run in item.runs):
         settings = document["settings"]
-        known = {key: settings[key] for key in settings if key not in ("run_key", "classes")}
-        alike.setdefault(json.dumps(known, sort_keys=True), []).append(document)
-    told = {}
-    for place, found in enumerate(alike.values(), 1):
-        count = f"{len(found)} releases, of which the last is described: "
-        said = dict(of_release(found[-1]["settings"], found[-1]["classes"]))
-        said["data"] = (count if len(found) > 1 else "") + said["data"]
-        told[f"{found[-1]['settings']['name']} ({place})"] = said
+        key = {name: settings[name] for name in settings if name not in ("run_key", "classes")}
+        alike.setdefault(json.dumps(key, sort_keys=True), []).append(document)
+    slots = {}
+    for place, documents in enumerate(alike.values(), 1):
+        last, count = documents[-1], len(documents)
+        sentences = dict(of_release(last["settings"], last["classes"]))
+        if count > 1:
+            of_many = f"{count} releases, of which the last is described: "
+            sentences["data"] = of_many + sentences["data"]
+        slots[f"{last['settings']['name']} ({place})"] = sentences
     latest = series[0].runs[-1].document
-    more = f"{word('analysis', 'history')}{_spent(latest.get('account'))}"
-    return methods(told, more=more, version=latest["settings"].get("version", ""))
-
-
-def _spent(account: Mapping[str, Any] | None) -> str:
-    """Return what all that was paid from an account comes to; releases add up."""
-    if account is None:
-        return ""
-    return (
-        f". Releases about the same people add up: all that this account had paid for by then is "
-        f"{letter(account['definition'])} = {digits_up(account['spent'], 6)}"
-    )
-
-
-def _foreword(words: Mapping[str, Any], others: int, floats: bool) -> dict[str, str]:
-    """Return what differs at the top of the page: a warning, and what is left out."""
-    lead = words["lead"]
-    if others:
-        lead += f" {others} result{'s' * (others > 1)} of other programs are left out."
-    return {"lead": lead} | ({"warning": words["unsafe"]} if floats else {})
+    more = word("analysis", "history")
+    if account := latest.get("account"):
+        spent = f"{letter(account['definition'])} = {digits_up(account['spent'], 6)}"
+        more += ". Releases about the same people add up: all that this account had paid for by "
+        more += f"then is {spent}"
+    return methods(slots, more=more, version=latest["settings"].get("version", ""))
 
 
 def _section(
-    name: str, series: Series, spec: Mapping[str, Any], files: Mapping[int, Path], *, first: bool
+    name: str, series: Series, files: Mapping[int, Path], texts: Declaration, *, first: bool
 ) -> Section:
-    """Return the section of one series; the account stands in the one that was paid last."""
-    words = spec["history"]
-    told: dict[str, tuple[str, Any]] = {
-        "latest": ("readings.html.j2", latest(series)),
-        **{term.name: _term(series, term, words) for term in series.terms},
-        "windows": ("figure.html.j2", windows(series)),
-        "changes": ("table.html.j2", changes(series)),
-        "means": ("figure.html.j2", correlations(series)),
-        "runs": ("committed.html.j2", committed(series, files)),
-        "statements": ("statements.html.j2", statements(series)),
+    """Return the section of one series; the account stands in the one that was paid last.
+
+    Its charts of terms, its list of files, and the blocks of the latest document's own page that
+    are of use here, are ready.
+    """
+    ready: dict[str, list[Block]] = {
+        "terms": [_term_block(series, term, texts) for term in series.terms],
+        "runs": [
+            Block(
+                "runs",
+                texts["runs_title"],
+                texts["runs_caption"],
+                "documents.html.j2",
+                committed(series, files),
+            )
+        ],
     }
-    titles = {term.name: term.title for term in series.terms}
-    own = [
-        Reportlet(
-            key,
-            titles.get(key) or words[f"{key}_title"],
-            words[f"{key}_caption"],
-            template,
-            content,
-        )
-        for key, (template, content) in told.items()
-        if content
-    ]
-    about = _of_latest(series, spec, (*ABOUT, *(PAID if first else ())))
-    blocks = {one.name: one for one in (*own, *about)}
-    order = ["latest", "waiting", *titles, *LATELY, *PAID, "runs", "statements", "facts"]
+    document = series.runs[-1].document
+    if series.terms:
+        page = load_pages()[page_name(document)]
+        latest = Section("", "", "", (), Finding(""), document)
+        ready |= {
+            block.name: [block]
+            for block in blocks_of(latest, page["block"])
+            if block.name in texts["latest"] and (first or block.name not in texts["paid"])
+        }
+    unsafe = Finding(texts["unsafe_lead"], warning=True)
     return Section(
         id=name,
-        title=str(series.runs[-1].document["title"]),
+        title=str(document["title"]),
         subtitle=str(series.settings["name"]),
         key_numbers=_key_numbers(series),
-        headline=_headline(series, words),
-        reportlets=[blocks[key] for key in order if key in blocks],
+        headline=unsafe if _is_float(series) else Finding(texts["lead"]),
+        subject=series,
         classes=series.classes,
         spans=spans(series),
+        ready=ready,
     )
 
 
-def _term(series: Series, term: Term, words: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return template and content of a term: its chart, or that there is nothing to draw."""
-    chart = term_chart(series, term, words["band"])
-    return ("figure.html.j2", chart) if chart else ("lines.html.j2", [words["no_band"]])
-
-
-def _of_latest(
-    series: Series, spec: Mapping[str, Any], names: Sequence[str]
-) -> Iterator[Reportlet]:
-    """Yield some blocks of the latest document's own page; none where it cannot be drawn."""
-    document = series.runs[-1].document
-    if series.terms:
-        section = section_of(document, words_of(document, spec))
-        yield from (one for one in section.reportlets if one.name in names)
+def _term_block(series: Series, term: Term, texts: Declaration) -> Block:
+    """Return the chart of a term, or that there is nothing to draw."""
+    chart = term_chart(series, term, texts["band"])
+    caption = texts["terms"][term.name]
+    if chart is None:
+        return Block(term.name, term.title, caption, "lines.html.j2", [texts["no_band"]])
+    return Block(term.name, term.title, caption, "figure.html.j2", chart)
 
 
 def _key_numbers(series: Series) -> list[tuple[str, str]]:
-    """Return the numbers at the top of a series."""
-    settings, runs = series.settings, series.runs
-    promise = repeat(
-        budget_from(settings["definition"], settings["budget"]),
-        settings.get("classes_per_person") or 1,
-    )
-    unit = settings.get("unit", "image")
-    spent = f"{letter(settings['definition'])} = {digits_up(main_parameter(promise), 6)}"
+    """Return the numbers at the head of a series."""
+    run, unit, count = series.runs[-1], unit_of(series.settings), len(series.runs)
+    spent, plural = promise_of(series.settings), "s" * (count != 1)
     if series.horizon is not None:
-        left = series.horizon - runs[-1].document["night"]
+        left = series.horizon - run.document["night"]
         return [
-            (f"{len(runs):,}", f"night{'s' * (len(runs) != 1)} so far"),
-            (runs[-1].key, "latest"),
-            (f"{runs[-1].n:,}", f"{unit}s so far"),
+            (f"{count:,}", f"night{plural} so far"),
+            (run.key, "latest"),
+            (f"{run.n:,}", f"{unit}s so far"),
             (spent, f"for one {unit}, for ever"),
             (f"{left:,}", "nights left, at no further cost"),
         ]
     return [
-        (f"{len(runs):,}", f"release{'s' * (len(runs) != 1)}"),
-        (runs[-1].key, "latest"),
-        (f"{runs[-1].n:,}", f"{unit}s in it"),
+        (f"{count:,}", f"release{plural}"),
+        (run.key, "latest"),
+        (f"{run.n:,}", f"{unit}s in it"),
         (spent, f"for one {unit}, each release"),
     ]
-
-
-def _headline(series: Series, words: Mapping[str, Any]) -> Finding:
-    if _is_float(series):
-        return Finding(words["warning_lead"], warning=True)
-    return Finding(words["lead"])
 
 
 def _is_float(series: Series) -> bool:
@@ -209,18 +198,182 @@ def _is_float(series: Series) -> bool:
     return any(run.document["settings"]["noise"] != "hardened" for run in series.runs)
 
 
-def _statement(
-    series: Sequence[Series], sections: Sequence[Section]
-) -> dict[str, list[tuple[str, str]]]:
-    """Return what the statements of all releases share, by label: texts, and of which series."""
-    known = [shared_statement(one) for one in series]
-    out: dict[str, list[tuple[str, str]]] = {}
-    for label in dict.fromkeys(label for one in known for label in one):
-        texts = dict.fromkeys(one[label] for one in known if label in one)
-        for text in texts:
-            whose = [
-                s.subtitle for s, one in zip(sections, known, strict=True) if one.get(label) == text
-            ]
-            alone = len(texts) == 1 and len(whose) == len(known)
-            out.setdefault(label, []).append(("" if alone else ", ".join(whose), text))
-    return out
+def latest(series: Series) -> dict[str, Any] | None:
+    """Return a line a term of the latest means, a column a class; and the regions of 95 %."""
+    lines = readings(series)
+    if lines:
+        lines["lines"] += radius_line(series.runs[-1].document["classes"])
+    return lines
+
+
+def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
+    """Return the chart of one term, run after run."""
+    place, shown = series.terms.index(term), spans(series)
+    records = [
+        {"class": row.name, "run": run.key, "span": span, "n": n, **numbers_of(read[place])}
+        for run in series.runs
+        for row in run.classes
+        for span, n, read in _spans(row)
+        if read and span in shown
+    ]
+    return timeline(
+        records,
+        name=term.name,
+        title=term.title,
+        scale=Scale(term.low, term.high, term.unit, term.middle),
+        classes=series.classes,
+        first=shown[0],
+        caption=f"Value: {term.formula}. {caption}",
+    )
+
+
+def spans(series: Series) -> tuple[str, ...]:
+    """Return the nights whose means are drawn night by night; the first, until a reader chooses.
+
+    Those of no known band are left out, as nothing is drawn of them.
+    """
+    if series.horizon is None:
+        return (ALL,)
+    every = [item for run in series.runs for row in run.classes for item in _spans(row)]
+    drawn = {span for span, _, read in every if any(reading.low is not None for reading in read)}
+    return tuple(span for span in (ALL, _last(MONTH)) if span in drawn) or (ALL,)
+
+
+def _last(nights: int) -> str:
+    return f"last {nights} nights" if nights > 1 else "last night"
+
+
+def windows(series: Series, *, caption: str) -> Figure | None:
+    """Return the chart of the last nights of a stream, beside all of them."""
+    classes = series.runs[-1].classes
+    reaching = {ALL, *(span for row in classes for span in _reaching(row))}
+    records = [
+        {"term": term.title, "class": row.name, "nights": span, "n": n, **numbers_of(read[place])}
+        for place, term in enumerate(series.terms)
+        for row in classes
+        for span, n, read in _spans(row)
+        if span in reaching
+    ]
+    lines = list(dict.fromkeys(str(record["nights"]) for record in records))
+    if len(lines) < 2:
+        return None
+    return comparison(
+        records,
+        name="windows",
+        title="Windows",
+        along="nights",
+        lines=lines,
+        classes=series.classes,
+        caption=caption,
+    )
+
+
+def _reaching(row: ClassRun) -> Iterator[str]:
+    """Yield the windows of a class that have more units than those before them."""
+    for place, (nights, n, _) in enumerate(row.windows):
+        if n > (row.windows[place - 1].n if place else -1):
+            yield _last(nights)
+
+
+def _spans(row: ClassRun) -> Iterator[tuple[str, int, tuple[Reading, ...]]]:
+    """Yield the windows of a class, in words, and all its nights."""
+    for nights, n, read in row.windows:
+        yield _last(nights), n, read
+    yield ALL, row.n, row.readings
+
+
+def changes(series: Series) -> dict[str, Any] | None:
+    """Return a line a class and window: whether its units differ from those of nights before it."""
+    tests = [(row, test) for row in series.runs[-1].classes for test in row.changes]
+    p_values = {id(test): test.p_value for _, test in tests if test.p_value is not None}
+    together = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    lines = [
+        [row.name, _last(test.nights), *_changed(test, together.get(id(test)))]
+        for row, test in tests
+    ]
+    heads = ["Class", "Nights", "In words", _units(series), "Before", "p", "Holm's"]
+    return table(heads, lines, text=3, long=2) if p_values else None
+
+
+def _changed(test: WindowTest, together: float | None) -> list[str]:
+    if test.p_value is None or together is None:
+        return [f"Not tested: {test.reason}.", "–", "–", "–", "–"]
+    differs = f"Unlike those from night {test.since} on"
+    words = differs if together <= ALPHA else "Noise and chance may explain all differences"
+    p_values = [f"{digits_up(p, 2)}" for p in (test.p_value, together)]
+    return [f"{words}.", f"{test.n:,}", f"{test.before:,}", *p_values]
+
+
+def correlations(series: Series) -> Figure | None:
+    """Return the latest means as correlations; None where there is none."""
+    points = latest_points(series)
+    if not points:
+        return None
+    features = DESCRIPTORS[series.settings["descriptor"]].features
+    return matrices(list(points), np.array([*points.values()]), features)
+
+
+def committed(series: Series, files: Mapping[int, Path]) -> dict[str, Any]:
+    """Return a line a release, the latest first: size, cost, what was left, its bytes."""
+    cells = {run.place: _run_cells(run, series) for run in series.runs}
+    lines = [
+        {
+            "cells": list(cells[run.place].values()),
+            "statement": str(run.place),
+            "href": files[run.place].as_posix(),
+            "file": files[run.place].name,
+            "digest": run.digest,
+        }
+        for run in reversed(series.runs)
+    ]
+    return {"heads": list(cells[series.runs[-1].place]), "lines": lines, "text": 1}
+
+
+def _run_cells(run: Run, series: Series) -> dict[str, str]:
+    """Return what stands in the line of a release or a night, by the head of the column."""
+    units, document = _units(series), run.document
+    if series.horizon is not None:
+        return {
+            "Night of": run.key,
+            "Number": f"{document['night']:,}",
+            f"{units} that night": f"{sum(row['n_tonight'] for row in document['classes']):,}",
+            "So far": f"{sum(row['n_so_far'] for row in document['classes']):,}",
+            "Then left": f"{series.horizon - document['night']:,} nights",
+        }
+    account, symbol = document.get("account"), letter(document["settings"]["definition"])
+    return {
+        "Release": run.key,
+        units: f"{run.n:,}",
+        "Paid": f"{symbol} = {digits_up(account['charged'], 4)}" if account else "",
+        "Then left": f"{symbol} = {digits_down(account['left'], 4)}" if account else "",
+    }
+
+
+def _units(series: Series) -> str:
+    return f"{unit_of(series.settings).capitalize()}s"
+
+
+def shared_statement(series: Series) -> dict[str, str]:
+    """Return what the statements of all runs say alike."""
+    first, *others = (dict(run.document["statement"]) for run in series.runs)
+    return {
+        label: text
+        for label, text in first.items()
+        if all(other.get(label) == text for other in others)
+    }
+
+
+def statements(series: Series) -> dict[str, Any]:
+    """Return a line a release with what its statement says that not all say."""
+    shared = shared_statement(series)
+    every = [dict(run.document["statement"]) for run in series.runs]
+    heads = list(dict.fromkeys(label for texts in every for label in texts if label not in shared))
+    lines = [
+        {
+            "place": run.place,
+            "key": run.key,
+            "texts": [texts.get(label, "") for label in heads] or [SAME],
+        }
+        for run, texts in zip(series.runs, every, strict=True)
+    ]
+    return {"heads": ["Release", *(heads or ["Statement"])], "lines": lines[::-1]}

@@ -8,8 +8,7 @@ import numpy as np
 from pipeline.report.claims import HOW, UNRUN, verdicts
 from pipeline.report.methods import Methods, Said, methods
 from pipeline.report.methods_of_experiment import of_experiment
-from pipeline.report.page import where
-from pipeline.report.runs import FinishedRun
+from pipeline.report.runs import FinishedRun, where
 from pipeline.results import Table
 
 

@@ -1,30 +1,42 @@
-"""The page: sections of reportlets, drawn by templates into one file that needs nothing else.
+"""The page: declared in ``reports/report.toml``, drawn by templates into one file of its own.
 
-``reports/report.toml`` says which reportlets a section has, in which order, under which title and
-caption. A reportlet with nothing to show drops out.
+A page of that file names its `frame`, the function that makes of a subject the page's title, the
+heads of its sections, its statement of privacy and its methods. Its blocks say in which order,
+under which title and caption, and by which template a section shows what their `content`, a
+function too, makes of the section's subject. A block with nothing to show drops out.
 """
 
 import base64
+import pkgutil
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.errors import ConfigError
-from pipeline.figures import PALETTE, digits, listing, number, own_ids
-from pipeline.files import resource
-from pipeline.report.content import CONTENT, key_numbers, machine_words
-from pipeline.report.finding import Finding
-from pipeline.report.findings import findings
+from pipeline.figures import PALETTE, digits, javascript, listing, number, own_ids
+from pipeline.files import atomic_path, make_folder, resource
 from pipeline.report.methods import Methods
-from pipeline.report.runs import FinishedRun
-from pipeline.results import unique
+
+Declaration = Mapping[str, Any]
+"""A page of ``reports/report.toml``: its frame, its blocks, and its own texts."""
+Statement = Mapping[str, Sequence[tuple[str, str]]]
+"""Label → texts, each with what it is about ("" for all of the page)."""
+
+
+class Finding(NamedTuple):
+    """One sentence: a warning, left open (not run, not decided), only told, or found true."""
+
+    text: str
+    warning: bool = False
+    open: bool = False
+    told: bool = False
 
 
 @dataclass(frozen=True)
-class Reportlet:
+class Block:
     """One block of a section: name, heading, caption, template, and what the template draws."""
 
     name: str
@@ -36,10 +48,24 @@ class Reportlet:
 
 @dataclass(frozen=True)
 class Section:
-    """One section of the page, and the line that stands for it in the summary.
+    """One section of a page, and the line that stands for it in the summary.
 
-    Of `classes`, where there are several, a reader may choose those that are shown; of `spans` the
-    one that is drawn. `about` stands in the caption of each figure: what it is of.
+    Attributes
+    ----------
+    id, title, subtitle : str
+    key_numbers : sequence of (str, str)
+        Text and label of the few numbers at its head.
+    headline : Finding
+    subject : object
+        What the contents of its blocks are made of.
+    classes : sequence of str
+        Of these, where there are several, a reader may choose those that are shown.
+    spans : sequence of str
+        Of these a reader chooses the one that is drawn.
+    about : str
+        What its figures are of, in the caption of each.
+    ready : mapping of str to sequence of Block
+        Blocks that no function makes of the subject alone, by the name that has their place.
     """
 
     id: str
@@ -47,110 +73,168 @@ class Section:
     subtitle: str
     key_numbers: Sequence[tuple[str, str]]
     headline: Finding
-    reportlets: Sequence[Reportlet]
+    subject: Any
     classes: Sequence[str] = ()
     spans: Sequence[str] = ()
     about: str = ""
+    ready: Mapping[str, Sequence[Block]] = field(default_factory=dict)
 
 
-def load_spec(path: Path) -> Mapping[str, Any]:
-    """Return the page's plan; raise `ConfigError` when it names an unknown reportlet."""
-    with path.open("rb") as stream:
-        spec = tomllib.load(stream)
-    for item in spec["reportlet"]:
-        if item["name"] not in CONTENT:
-            raise ConfigError(
-                f"{path}: unknown reportlet {item['name']!r}; known are {', '.join(CONTENT)}"
-            )
-    return spec
+@dataclass(frozen=True)
+class Page:
+    """What a frame makes of a subject.
+
+    Attributes
+    ----------
+    title : str
+        Title and first heading.
+    sections : sequence of Section
+    privacy : mapping
+        The statement of privacy.
+    methods : Methods
+        What a paper says of all this, and cites.
+    texts : mapping
+        What stands in place of texts of the declaration, or is known to its template alone.
+    """
+
+    title: str
+    sections: Sequence[Section]
+    privacy: Statement
+    methods: Methods
+    texts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def build_section(run: FinishedRun, spec: Mapping[str, Any]) -> Section:
-    """Return the section of one run, without the reportlets that have nothing to show."""
-    filled = [(item, CONTENT[item["name"]](run)) for item in spec["reportlet"]]
-    return Section(
-        id=run.id,
-        title=run.record.title,
-        subtitle=where(run),
-        key_numbers=key_numbers(run),
-        headline=findings(run)[0],
-        reportlets=[Reportlet(**item, content=content) for item, content in filled if content],
-        about=_about(run),
-    )
+def write_page(
+    path: Path, name: str, subject: Any, *, bar: Mapping[str, Any] | None = None
+) -> Path:
+    """Write a page of ``reports/report.toml`` about a subject to `path`, and return it.
+
+    Raises
+    ------
+    ConfigError
+        When the declaration names a function that does not exist.
+    OutputError
+        When the page cannot be written.
+    """
+    html = build_page(name, subject, bar=bar)
+    make_folder(path.parent)
+    with atomic_path(path) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    return path
 
 
-def render(
-    *,
-    title: str,
-    page: Mapping[str, str],
-    sections: Sequence[Section],
-    privacy: Mapping[str, Sequence[tuple[str, str]]],
-    methods: Methods,
-    script: str,
-    bar: Mapping[str, Any] | None = None,
-) -> str:
+def build_page(name: str, subject: Any, *, bar: Mapping[str, Any] | None = None) -> str:
     """Return the HTML of a page; every text is escaped, style and scripts stand inside.
 
     Parameters
     ----------
-    title : str
-        Title and first heading.
-    page : mapping of str to str
-        The texts of the page itself, table ``page`` of ``reports/report.toml``.
-    sections : sequence of Section
-        One an experiment.
-    privacy : mapping of str to sequence of (str, str)
-        The statement of privacy: label, and its texts, each with the runs it is about ("" for
-        all of them).
-    methods : Methods
-        What a paper says of all this, and cites.
-    script : str
-        The library for interactive charts; "" leaves the static pictures.
+    name : str
+        A page of ``reports/report.toml``.
+    subject : object
+        What its frame takes.
     bar : mapping, optional
         Other pages that the bar leads to, which stays in sight; of its own parts it always knows.
     """
+    declared = load_pages()[name]
+    page: Page = declared["frame"](subject, declared)
+    texts = {**declared, **page.texts}
+    blocks = {section.id: blocks_of(section, declared["block"]) for section in page.sections}
+    nowhere = {"home": "", "pages": (), "before": None, "after": None, "title": page.title}
     return draw(
-        "page.html.j2",
-        title=title,
-        page=page,
-        sections=sections,
-        privacy=privacy,
-        methods=methods,
-        nav={**NOWHERE, "title": title, "parts": _parts(sections, page), **(bar or {})},
-        library=script,
-        behaviour=resource("reports", "report.js").read_text(encoding="utf-8") if script else "",
+        texts.get("template", "page.html.j2"),
+        title=page.title,
+        page=texts,
+        sections=page.sections,
+        blocks=blocks,
+        privacy=page.privacy,
+        methods=page.methods,
+        nav={**nowhere, "parts": _parts(page.sections, blocks, texts), **(bar or {})},
     )
 
 
-NOWHERE: Mapping[str, Any] = {"home": "", "pages": (), "before": None, "after": None}
-"""A bar that leads to no other page."""
+@cache
+def load_pages(path: Path | None = None) -> Mapping[str, Declaration]:
+    """Return the declared pages by name, with the functions that they name.
+
+    A page that is ``like`` an earlier one has its texts, a block that is ``like`` a page the texts
+    of that page's block of the same name, but for their own.
+
+    Raises
+    ------
+    ConfigError
+        When a function is named that does not exist.
+    """
+    path = path or resource("reports", "report.toml")
+    with path.open("rb") as stream:
+        declared = tomllib.load(stream)
+    shared = declared.pop("all")
+    pages: dict[str, Declaration] = {}
+    for name, page in declared.items():
+        page = {**pages.get(page.get("like"), shared), **page}
+        blocks = [_declared_block(block, pages, path) for block in page["block"]]
+        pages[name] = {**page, "frame": _function(page["frame"], path), "block": blocks}
+    return pages
 
 
-def _parts(sections: Sequence[Section], page: Mapping[str, str]) -> list[tuple[str, str, bool]]:
+def _declared_block(
+    block: Mapping[str, Any], pages: Mapping[str, Declaration], path: Path
+) -> dict[str, Any]:
+    like = pages[block["like"]]["block"] if "like" in block else ()
+    block = {**next((one for one in like if one["name"] == block["name"]), {}), **block}
+    if "content" in block:
+        block["content"] = _function(block["content"], path)
+    return block
+
+
+def _function(name: str | Callable[..., Any], path: Path) -> Callable[..., Any]:
+    """Return the function of a name; that of a page which another is like is known already."""
+    if callable(name):
+        return name
+    try:
+        function: Callable[..., Any] = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"{path}: there is no function {name!r}; name one as module:function"
+        ) from error
+    return function
+
+
+def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """Return the blocks of a section that have something to show, in the declared order."""
+    blocks: list[Block] = []
+    for item in declared:
+        blocks += section.ready.get(item["name"], ())
+        if "content" in item:
+            content = item["content"](section.subject, **item.get("options", {}))
+            texts = (item["name"], item["title"], item.get("caption", ""), item["template"])
+            blocks += [Block(*texts, content)] if content else []
+    return blocks
+
+
+def _parts(
+    sections: Sequence[Section], blocks: Mapping[str, Sequence[Block]], texts: Mapping[str, Any]
+) -> list[tuple[str, str, bool]]:
     """Return what the bar lists of a page: text, id, and whether it is part of the one before."""
     several, parts = len(sections) > 1, list[tuple[str, str, bool]]()
     for section in sections:
         if several:
             name = ": ".join(filter(None, (section.title, section.subtitle)))
             parts.append((name, section.id, False))
-        parts += [(one.title, f"{section.id}-{one.name}", several) for one in section.reportlets]
-    return [*parts, *((page[f"{name}_title"], name, False) for name in ("privacy", "methods"))]
+        parts += [
+            (block.title, f"{section.id}-{block.name}", several) for block in blocks[section.id]
+        ]
+    return [*parts, *((texts[f"{name}_title"], name, False) for name in ("privacy", "methods"))]
 
 
 def draw(template: str, **values: Any) -> str:
-    """Return what a template of ``reports/templates`` makes of `values`, with style and menus."""
-    page: str = _template(template).render(
-        palette=PALETTE,
-        style=resource("reports", "style.css").read_text(encoding="utf-8"),
-        menus=resource("reports", "menus.js").read_text(encoding="utf-8"),
-        copying=resource("reports", "copy.js").read_text(encoding="utf-8"),
-        **values,
-    )
+    """Return what a template of ``reports/templates`` makes of `values`."""
+    page: str = templates().get_template(template).render(**values)
     return page
 
 
 @cache
-def _template(name: str) -> Any:
+def templates() -> Any:
+    """Return the templates, which know the scripts and styles, and how numbers are written."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -161,7 +245,18 @@ def _template(name: str) -> Any:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "digits": digits, "own_ids": own_ids, "link": _link}
-    return environment.get_template(name)
+    environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": _library}
+    return environment
+
+
+def _library() -> str:
+    """Return the script that draws charts again."""
+    return javascript()
+
+
+def _shipped(name: str) -> str:
+    """Return the text of a script or a style sheet of ``reports``."""
+    return resource("reports", name).read_text(encoding="utf-8")
 
 
 def _link(text: str, kind: str) -> str:
@@ -170,44 +265,30 @@ def _link(text: str, kind: str) -> str:
     return f"data:{kind};charset=utf-8;base64,{base64.b64encode(f'{mark}{text}'.encode()).decode()}"
 
 
-def where(run: FinishedRun) -> str:
-    """Return the dataset of a run on images; simulated records have none."""
-    return run.record.dataset.title if run.subject in ("images", "missing") else ""
+def table(
+    heads: Sequence[str], lines: Sequence[Sequence[str]], *, text: int = 1, **more: Any
+) -> dict[str, Any] | None:
+    """Return what the template of tables draws; None without a line.
 
-
-def _about(run: FinishedRun) -> str:
-    """Return what figures of a run are of, as a caption in a paper says it."""
-    if run.subject == "budgets":
-        return ""
-    record, rows = run.record, run.rows
-    names = {
-        name: listing([word for word in unique(rows[name])[0] if word != "none"]) if rows else ""
-        for name in ("descriptor", "manifold")
-    }
-    if run.subject in ("images", "missing"):
-        sides = " × ".join(str(side) for side in record.image_shape[:3])
-        images = f"{record.dataset.title}, {sides} pixels" if sides else record.dataset.title
-    else:
-        images = f"Simulated {record.units}" if names["manifold"] else ""
-    described = f"descriptor {names['descriptor']}" if names["descriptor"] else ""
-    told = [images, described, names["manifold"]]
-    if run.subject in ("times", "passes") and record.machine:
-        told.append(listing(machine_words(record.machine)))
-    return "; ".join(filter(None, told))
-
-
-def statements(runs: Sequence[FinishedRun]) -> dict[str, list[tuple[str, str]]]:
-    """Return each label of the statements of privacy with its texts, and for which runs each is.
-
-    A text that all runs share stands for no run in particular.
+    The first `text` columns are words, the others numbers; `long` is a column of sentences, and a
+    table that is `tall` scrolls.
     """
-    labels = dict.fromkeys(label for run in runs for label in run.record.privacy)
-    out: dict[str, list[tuple[str, str]]] = {}
-    for label in labels:
-        texts: dict[str, list[str]] = {}
-        for run in runs:
-            if label in run.record.privacy:
-                texts.setdefault(run.record.privacy[label], []).append(run.id)
-        shared = len(texts) == 1
-        out[label] = [("" if shared else listing(who), text) for text, who in texts.items()]
-    return out
+    return {"heads": heads, "lines": lines, "text": text, **more} if lines else None
+
+
+def statement_of(owners: Sequence[tuple[str, Iterable[tuple[str, str]]]]) -> Statement:
+    """Return the statements of several, each a name and its pairs of label and text.
+
+    A text that all of them have is about none in particular.
+    """
+    texts: dict[str, dict[str, list[str]]] = {}
+    for name, pairs in owners:
+        for label, text in pairs:
+            texts.setdefault(str(label), {}).setdefault(str(text), []).append(name)
+    return {
+        label: [
+            ("" if len(names) == len(owners) else listing(names), text)
+            for text, names in owned.items()
+        ]
+        for label, owned in texts.items()
+    }

@@ -92,6 +92,11 @@ class FinishedRun:
         return "images" if self.record.status == "ok" else "missing"
 
 
+def where(run: FinishedRun) -> str:
+    """Return the dataset of a run on images; simulated records have none."""
+    return run.record.dataset.title if run.subject in ("images", "missing") else ""
+
+
 def load_runs(out: Path) -> list[FinishedRun]:
     """Return every run under `out`, in the order they were started.
 

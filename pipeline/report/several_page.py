@@ -2,46 +2,103 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.figures import javascript, listing
-from pipeline.files import atomic_path, make_folder, resource
+from pipeline.figures import Figure, comparison, listing, matrices, number
+from pipeline.files import make_folder
 from pipeline.geometry import from_chart
 from pipeline.inference import (
+    ALPHA,
     CombinedMean,
     Comparison,
     bonferroni,
     comparison_refusal,
     read_released,
+    region_refusal,
 )
-from pipeline.publish.forests import Forest, differences, forest
+from pipeline.publish.committed import write_document
+from pipeline.publish.forests import differences, forest
+from pipeline.publish.readings import Reading
 from pipeline.publish.several import Several
-from pipeline.report.finding import Finding
 from pipeline.report.methods import methods, word
 from pipeline.report.methods_of_release import of_release
-from pipeline.report.page import Section, load_spec, render
-from pipeline.report.release_parts import unit_of
-from pipeline.report.release_regions import as_gain
-from pipeline.report.several_parts import (
-    ALPHA,
-    Block,
-    basis,
-    difference_figure,
-    documents,
-    equal,
-    finite,
-    forest_figure,
-    is_float,
-    means,
-    probability,
-    reportlets,
-    statement,
+from pipeline.report.page import (
+    Declaration,
+    Finding,
+    Page,
+    Section,
+    statement_of,
+    table,
+    write_page,
 )
+from pipeline.report.readings import as_gain, numbers_of
+from pipeline.report.release_page import unit_of
 
 ALL, COMMON = "mean of all", "common mean"
 NOT_TESTED = "not tested"
+ORDER = "second to first"
+"""What a difference is of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Releases, and what was found of each class that all of them have.
+
+    Attributes
+    ----------
+    several : Several
+    results : mapping of str to Comparison, or to CombinedMean
+    files : sequence of Path
+        The committed bytes of each release, beside the page.
+    """
+
+    several: Several
+    results: Mapping[str, Any]
+    files: Sequence[Path]
+
+    @property
+    def descriptor(self) -> str:
+        """Which descriptor the means are of."""
+        return str(self.several.given[0].settings["descriptor"])
+
+    @property
+    def unit(self) -> str:
+        """What one record is."""
+        return unit_of(self.several.given[0].settings)
+
+    @cached_property
+    def refusals(self) -> dict[str, str]:
+        """Why a class was not tested; "" where it was."""
+        return {
+            name: ""
+            if getattr(result, "freedom", 0)
+            else comparison_refusal(self.several.by_name(name))
+            for name, result in self.results.items()
+        }
+
+    @property
+    def p_values(self) -> dict[str, float]:
+        """Those of the classes that were tested."""
+        return {
+            name: result.p_value for name, result in self.results.items() if not self.refusals[name]
+        }
+
+    @property
+    def sound(self) -> bool:
+        """Whether every test is."""
+        results = (self.results[name] for name in self.p_values)
+        return all((result.all if self.combined else result).offered for result in results)
+
+    @property
+    def combined(self) -> bool:
+        """Whether the releases were combined, not compared."""
+        return any(isinstance(result, CombinedMean) for result in self.results.values())
 
 
 def build_comparison(several: Several, found: Mapping[str, Comparison], out: Path) -> Path:
@@ -61,28 +118,7 @@ def build_comparison(several: Several, found: Mapping[str, Comparison], out: Pat
     OutputError
         When something cannot be written.
     """
-    words = _words("compare")
-    descriptor = several.given[0].settings["descriptor"]
-    seen = _forests(several, {})
-    moved = (
-        {name: differences(descriptor, *rows) for name, rows in several.classes.items()}
-        if seen
-        else {}
-    )
-    reasons = {name: comparison_refusal(several.by_name(name)) for name in found}
-    blocks: dict[str, Block] = {
-        "tests": ("table.html.j2", _tests(several, found, reasons)),
-        "differences": ("figure.html.j2", difference_figure(moved, words["differences_marks"])),
-        "forest": ("figure.html.j2", forest_figure(seen, words["forest_marks"])),
-        "means": ("figure.html.j2", means(several)),
-        "basis": ("findings.html.j2", basis(several)),
-    }
-    tested = {name: one.p_value for name, one in found.items() if not reasons[name]}
-    whole = bonferroni(list(tested.values()))
-    key = [*([(probability(whole), _of_classes(tested))] if tested else []), *_sizes(several)]
-    sound = all(found[name].offered for name in tested)
-    verdict = _verdict(whole, tested, sound) if tested else _nothing(reasons)
-    return _write(several, "compare", blocks, _and_not(verdict, reasons), key, words, out)
+    return _write("compare", several, found, out)
 
 
 def build_combination(several: Several, found: Mapping[str, CombinedMean], out: Path) -> Path:
@@ -90,142 +126,119 @@ def build_combination(several: Several, found: Mapping[str, CombinedMean], out: 
 
     Arguments and errors as of `build_comparison`.
     """
-    words = _words("combine")
-    regions = {name: {ALL: one.all, COMMON: one.common} for name, one in found.items()}
-    squares = {name: {ALL: one.all.centre} for name, one in found.items()}
-    reasons = {
-        name: "" if one.freedom else comparison_refusal(several.by_name(name))
-        for name, one in found.items()
-    }
-    blocks: dict[str, Block] = {
-        "tests": ("table.html.j2", _combined(found, reasons)),
-        "forest": (
-            "figure.html.j2",
-            forest_figure(_forests(several, regions), words["forest_marks"]),
+    return _write("combine", several, found, out)
+
+
+def _write(name: str, several: Several, results: Mapping[str, Any], out: Path) -> Path:
+    folder = make_folder(out)
+    files = [write_document(given.content, folder).relative_to(out) for given in several.given]
+    return write_page(out / f"{name}.html", name, Together(several, results, files))
+
+
+def several_page(together: Together, texts: Declaration) -> Page:
+    """Return the frame of both pages: one section."""
+    several = together.several
+    names, unit = listing(several.names), together.unit
+    total = sum(int(row["n"]) for rows in several.classes.values() for row in rows)
+    count, p_values = len(several.classes), together.p_values
+    first = [(probability(bonferroni(list(p_values.values()))), _of_classes(p_values))]
+    if together.combined:
+        first = [(str(len(several.given)), "releases")]
+    elif not p_values:
+        first = []
+    section = Section(
+        id="combine" if together.combined else "compare",
+        title=texts["headline"],
+        subtitle=names,
+        key_numbers=[
+            *first,
+            (f"{total:,}", f"{unit}s"),
+            (str(count), "class" if count == 1 else "classes"),
+        ],
+        headline=verdict(together),
+        subject=together,
+        classes=tuple(several.classes),
+    )
+    is_float = any(given.settings.get("noise") != "hardened" for given in several.given)
+    statements = [given.document.get("statement", ()) for given in several.given]
+    return Page(
+        title=f"{texts['headline']}: {names}",
+        sections=[section],
+        privacy=statement_of(list(zip(several.names, statements, strict=True))),
+        methods=methods(
+            {
+                name: of_release(given.settings, given.document["classes"])
+                for name, given in zip(several.names, several.given, strict=True)
+            },
+            more=word("analysis", section.id),
         ),
-        "means": ("figure.html.j2", means(several, squares)),
-        "basis": ("findings.html.j2", basis(several)),
-    }
-    tested = {name: one.p_value for name, one in found.items() if not reasons[name]}
-    sound = all(found[name].all.offered for name in tested)
-    whole = bonferroni(list(tested.values()))
-    key = [(str(len(several.given)), "releases"), *_sizes(several)]
-    verdict = _fits(whole, tested, sound) if tested else _nothing(reasons)
-    return _write(several, "combine", blocks, _and_not(verdict, reasons), key, words, out)
+        texts={"warning": texts["unsafe"]} if is_float else {},
+    )
 
 
-def _words(name: str) -> dict[str, Any]:
-    spec = load_spec(resource("reports", "report.toml"))
-    return dict(spec["page"] | spec["release"] | spec[name])
+def verdict(together: Together) -> Finding:
+    """Say what was found, and what that does not mean; with what could not be tested, and why."""
+    p_values = together.p_values
+    missing = {name: reason for name, reason in together.refusals.items() if reason}
+    if not p_values:
+        alike = set(missing.values())
+        reason = alike.pop() if len(alike) == 1 else f"noise is too wide {_reasons(missing)}"
+        return Finding(f"Nothing could be tested, because {reason}.", warning=True)
+    p, sound = bonferroni(list(p_values.values())), together.sound
+    found = f"(p {probability(p)}" if p < 1e-4 else f"(p = {probability(p)}"
+    found += f", {_of_classes(p_values)})"
+    if together.combined and p < ALPHA:
+        text = f"The releases are not of one population {found}: read the mean of all; a common "
+        text += "mean does not fit them."
+    elif together.combined:
+        text = f"One population fits all releases {found}, which is no proof that there is but one."
+    elif p < ALPHA:
+        least = min(p_values, key=p_values.__getitem__)
+        text = f"The two releases differ {found}, most surely in {least}: two samples of one "
+        text += "population would seldom differ so much."
+    else:
+        text = f"No difference is found {found}. That is no proof that there is none: the bands "
+        text += "say what would not have been noticed."
+    text += "" if sound else " Not every test is sound: see what it rests on."
+    text += f" Not tested: {_reasons(missing)}." if missing else ""
+    bad = together.combined and p < ALPHA
+    return Finding(text, warning=bad or not sound or bool(missing))
 
 
-def _forests(several: Several, regions: Mapping[str, Mapping[str, Any]]) -> dict[str, Forest]:
-    """Return what all means of each class say; nothing where the descriptor is not known."""
-    descriptor = several.given[0].settings["descriptor"]
-    if descriptor not in DESCRIPTORS:
-        return {}
-    return {
-        name: forest(descriptor, several.names, rows, regions.get(name))
-        for name, rows in several.classes.items()
-    }
-
-
-def _nothing(reasons: Mapping[str, str]) -> Finding:
-    """Say that no class was tested, and why."""
-    alike = set(reasons.values())
-    told = alike.pop() if len(alike) == 1 else f"noise is too wide {_listed(reasons)}"
-    return Finding(f"Nothing could be tested, because {told}.", warning=True)
-
-
-def _and_not(verdict: Finding, reasons: Mapping[str, str]) -> Finding:
-    """Return a verdict on some classes, with those that could not be tested and why."""
-    missing = {name: reason for name, reason in reasons.items() if reason}
-    if not missing or len(missing) == len(reasons):
-        return verdict
-    text = f"{verdict.text} Not tested: {_listed(missing)}."
-    return verdict._replace(text=text, warning=True)
-
-
-def _listed(reasons: Mapping[str, str]) -> str:
+def _reasons(refusals: Mapping[str, str]) -> str:
     """Return why classes were not tested, those alike together."""
     alike: dict[str, list[str]] = {}
-    for name, reason in reasons.items():
+    for name, reason in refusals.items():
         alike.setdefault(reason, []).append(name)
     return "; ".join(f"for {listing(names)}, as {reason}" for reason, names in alike.items())
 
 
-def _verdict(together: float, tested: Mapping[str, float], sound: bool) -> Finding:
-    """Say what the test found, and what that does not mean."""
-    told = f"({equal(together)}, {_of_classes(tested)})"
-    unsound = "" if sound else " Not every test is sound: see what it rests on."
-    if together < ALPHA:
-        least = min(tested, key=lambda name: tested[name])
-        return Finding(
-            f"The two releases differ {told}, most surely in {least}: two samples of one "
-            f"population would seldom differ so much.{unsound}",
-            warning=not sound,
-        )
-    return Finding(
-        f"No difference is found {told}. That is no proof that there is none: the bands say what "
-        f"would not have been noticed.{unsound}",
-        warning=not sound,
-    )
+def _of_classes(p_values: Mapping[str, float]) -> str:
+    return "all tested classes together" if len(p_values) > 1 else "one class"
 
 
-def _fits(together: float, tested: Mapping[str, float], sound: bool) -> Finding:
-    """Say whether one population fits, and what that does not mean."""
-    told = f"({equal(together)}, {_of_classes(tested)})"
-    unsound = "" if sound else " Not every test is sound: see what it rests on."
-    if together < ALPHA:
-        return Finding(
-            f"The releases are not of one population {told}: read the mean of all; a common mean "
-            f"does not fit them.{unsound}",
-            warning=True,
-        )
-    return Finding(
-        f"One population fits all releases {told}, which is no proof that there is but one."
-        f"{unsound}",
-        warning=not sound,
-    )
-
-
-def _of_classes(tested: Mapping[str, float]) -> str:
-    return "all tested classes together" if len(tested) > 1 else "one class"
-
-
-def _sizes(several: Several) -> list[tuple[str, str]]:
-    """Return the key numbers that both pages have."""
-    unit = unit_of(several.given[0].settings)
-    total = sum(int(row["n"]) for rows in several.classes.values() for row in rows)
-    count = len(several.classes)
-    return [(f"{total:,}", f"{unit}s"), (str(count), "class" if count == 1 else "classes")]
-
-
-def _tests(
-    several: Several, found: Mapping[str, Comparison], reasons: Mapping[str, str]
-) -> dict[str, Any]:
+def compared(together: Together) -> dict[str, Any] | None:
     """Return a line a class: sizes, p-value, statistics, distance and how sure it is."""
-    lines = [
-        [
-            name,
-            listing([f"{int(row['n']):,}" for row in several.classes[name]]),
-            *(
-                (NOT_TESTED, "–", "–")
-                if reasons[name]
-                else (probability(one.p_value), finite(one.statistic), finite(one.line))
-            ),
-            finite(one.distance),
-            finite(one.radius),
-            _told(several.classes[name], one.least),
-            _yes(one.offered),
-        ]
-        for name, one in found.items()
-    ]
+    lines = []
+    for name, result in together.results.items():
+        rows = together.several.classes[name]
+        test = [probability(result.p_value), finite(result.statistic), finite(result.line)]
+        lines.append(
+            [
+                name,
+                listing([f"{int(row['n']):,}" for row in rows]),
+                *([NOT_TESTED, "–", "–"] if together.refusals[name] else test),
+                finite(result.distance),
+                finite(result.radius),
+                _least_contrast(rows, result.least),
+                "yes" if result.offered else "no",
+            ]
+        )
     heads = ["Class", "n", "p-value", "χ²", "z of contrast", "Distance", "95 % radius"]
-    return {"heads": [*heads, "Contrast told", "Sound"], "lines": lines, "text": 1}
+    return table([*heads, "Contrast told", "Sound"], lines)
 
 
-def _told(rows: Sequence[Mapping[str, Any]], least: float) -> str:
+def _least_contrast(rows: Sequence[Mapping[str, Any]], least: float) -> str:
     """Return by how much contrast must differ to be told, in percent; a dash where not known."""
     if not math.isfinite(least):
         return "–"
@@ -234,66 +247,142 @@ def _told(rows: Sequence[Mapping[str, Any]], least: float) -> str:
     return f"± {100.0 * (as_gain(first.manifold, point, least) - 1.0):.2g} %"
 
 
-def _combined(found: Mapping[str, CombinedMean], reasons: Mapping[str, str]) -> dict[str, Any]:
+def combined(together: Together) -> dict[str, Any] | None:
     """Return a line a class: size, regions, and Cochran's Q with its degrees of freedom."""
-    lines = [
-        [
-            name,
-            f"{one.n:,}",
-            finite(one.all.radius),
-            finite(one.common.radius),
-            *(
-                ("–", "–", NOT_TESTED)
-                if reasons[name]
-                else (finite(one.statistic), str(one.freedom), probability(one.p_value))
-            ),
-            _yes(one.all.offered),
-        ]
-        for name, one in found.items()
-    ]
+    lines = []
+    for name, result in together.results.items():
+        test = [finite(result.statistic), str(result.freedom), probability(result.p_value)]
+        lines.append(
+            [
+                name,
+                f"{result.n:,}",
+                finite(result.all.radius),
+                finite(result.common.radius),
+                *(["–", "–", NOT_TESTED] if together.refusals[name] else test),
+                "yes" if result.all.offered else "no",
+            ]
+        )
     heads = ["Class", "n", "Radius, mean of all", "Radius, common mean", "Cochran's Q", "d.f."]
-    return {"heads": [*heads, "p-value", "Sound"], "lines": lines, "text": 1}
+    return table([*heads, "p-value", "Sound"], lines)
 
 
-def _yes(offered: bool) -> str:
-    return "yes" if offered else "no"
-
-
-def _write(
-    several: Several,
-    name: str,
-    blocks: dict[str, Block],
-    headline: Finding,
-    key: Sequence[tuple[str, str]],
-    words: Mapping[str, Any],
-    out: Path,
-) -> Path:
-    """Write the committed bytes, then the page."""
-    files = documents(several, make_folder(out))
-    section = Section(
-        id=name,
-        title=words["headline"],
-        subtitle=listing(several.names),
-        key_numbers=key,
-        headline=headline,
-        reportlets=reportlets({**blocks, "documents": ("documents.html.j2", files)}, words),
-        classes=tuple(several.classes),
+def basis(together: Together) -> list[Finding]:
+    """Return what all figures of a page rest on, and what its releases cost together."""
+    several, unit, sum_of_all = together.several, together.unit, together.several.together
+    promises = zip(several.names, several.given, strict=True)
+    promised = "; ".join(f"{name}: {given.promise}" for name, given in promises)
+    both = "as they are promised in different definitions, no one figure says how much in all"
+    if sum_of_all:
+        both = f"in GDP and zCDP alike the promises compose, to {sum_of_all} for one {unit}"
+    texts = (
+        f"What each release promises one {unit}: {promised}. Who is in several of them pays in "
+        f"each: {both}.",
+        f"Tests, and bands of means together, hold for releases of different people, each {unit} "
+        "drawn by itself.",
     )
-    warning = {"warning": words["unsafe"]} if is_float(several) else {}
-    page = render(
-        title=f"{words['headline']}: {section.subtitle}",
-        page={**words, **warning},
-        sections=[section],
-        privacy=statement(several),
-        methods=methods(
-            {
-                title: of_release(one.settings, one.document["classes"])
-                for title, one in zip(several.names, several.given, strict=True)
-            },
-            more=word("analysis", name),
-        ),
-        script=javascript(),
+    doubts = [several.doubt] if several.doubt else []
+    for name, rows in several.classes.items():
+        for title, row in zip(several.names, rows, strict=True):
+            if reason := region_refusal(read_released(row).observed):
+                doubts.append(f"Not sound for {name}, as in {title} {reason}.")
+    return [
+        Finding("Only released values were read: this page costs no privacy."),
+        *(Finding(text, told=True) for text in texts),
+        *(Finding(text, warning=True) for text in doubts),
+    ]
+
+
+def documents(together: Together) -> dict[str, Any]:
+    """Return a line a document, with its digest."""
+    lines = []
+    several = together.several
+    for name, given, path in zip(several.names, several.given, together.files, strict=True):
+        size = sum(int(row["n"]) for row in given.document["classes"])
+        cells = [name, str(given.settings.get("population", "")), f"{size:,}", str(given.promise)]
+        line = {"cells": cells, "href": path.as_posix(), "file": path.name, "digest": given.digest}
+        lines.append({**line, "statement": ""})
+    heads = ["Release", "Population", f"{together.unit.capitalize()}s", "Promise"]
+    return {"heads": heads, "lines": lines, "text": len(heads)}
+
+
+def means(together: Together) -> Figure | None:
+    """Return the released means as squares, those of a class one beside the other."""
+    spec, several = DESCRIPTORS.get(together.descriptor), together.several
+    if spec is None:
+        return None
+    squares: dict[str, Any] = {}
+    for name, rows in several.classes.items():
+        points = dict(zip(several.names, (row["point"] for row in rows), strict=True))
+        if together.combined:
+            points[ALL] = together.results[name].all.centre
+        squares |= {f"{name}: {title}": point for title, point in points.items()}
+    across = len(squares) // len(several.classes)
+    return matrices(list(squares), np.array(list(squares.values())), spec.features, across=across)
+
+
+def forest_figure(together: Together, *, marks: str) -> Figure | None:
+    """Return what each mean says in each term, classes side by side; None without terms."""
+    several = together.several
+    if together.descriptor not in DESCRIPTORS:
+        return None
+    forests = {}
+    for name, rows in several.classes.items():
+        result = together.results[name]
+        regions = {ALL: result.all, COMMON: result.common} if together.combined else {}
+        forests[name] = forest(together.descriptor, several.names, rows, regions)
+    records = [
+        {"term": _title(reading), "class": name, "mean": title, **numbers_of(reading)}
+        for name, means in forests.items()
+        for title, row in means.rows.items()
+        for reading in row
+    ]
+    return comparison(
+        records,
+        name="forest",
+        title="Terms",
+        along="mean",
+        lines=list(dict.fromkeys(title for means in forests.values() for title in means.rows)),
+        classes=list(forests),
+        caption=marks,
     )
-    with atomic_path(out / f"{name}.html") as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    return out / f"{name}.html"
+
+
+def difference_figure(together: Together, *, marks: str) -> Figure | None:
+    """Return by what the second release differs from the first, in each term and class."""
+    if together.descriptor not in DESCRIPTORS:
+        return None
+    records = [
+        {
+            "term": reading.term.title,
+            "class": name,
+            "of": ORDER,
+            "same": float(reading.term.unscaled(np.array(0.0))),
+            **numbers_of(reading),
+        }
+        for name, rows in together.several.classes.items()
+        for reading in differences(together.descriptor, *rows)
+    ]
+    return comparison(
+        records,
+        name="differences",
+        title="Differences",
+        along="of",
+        lines=[ORDER],
+        classes=list(together.several.classes),
+        caption=marks,
+    )
+
+
+def _title(reading: Reading) -> str:
+    unit = reading.term.unit
+    return f"{reading.term.title} ({unit})" if unit else reading.term.title
+
+
+def probability(p: float) -> str:
+    """Return a p-value as a paper prints it."""
+    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def finite(value: float) -> str:
+    """Return a number with a true minus sign; a dash where there is none."""
+    return number(value).replace("-", "−") if math.isfinite(value) else "–"

@@ -3,27 +3,97 @@
 Every page is one file that needs no other. The index says what became of each statement.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from pipeline.figures import javascript, listing
-from pipeline.files import atomic_path, make_folder, owner_only, resource
-from pipeline.report.methods_of_runs import methods_of_runs, methods_of_site
-from pipeline.report.page import (
-    NOWHERE,
-    Section,
-    build_section,
-    draw,
-    load_spec,
-    render,
-    statements,
-    where,
+from pipeline.figures import listing
+from pipeline.files import owner_only
+from pipeline.report.claims import (
+    AGAINST,
+    AGREES,
+    OPEN,
+    PART,
+    RATIO,
+    UNRUN,
+    VOID,
+    Verdict,
+    verdicts,
 )
-from pipeline.report.runs import FinishedRun, load_runs
-from pipeline.report.standing import Entry, entry_of, groups_of, lead, legend
+from pipeline.report.findings import findings
+from pipeline.report.methods_of_runs import methods_of_site
+from pipeline.report.page import Declaration, Page, load_pages, write_page
+from pipeline.report.run_page import statement_of_runs
+from pipeline.report.runs import FinishedRun, load_runs, where
+
+NO_DATA = "Data not at hand"
+PLACE = re.compile(r"^[;. ]*\((?:[^()]|\([^()]*\))*\)[;. ]*")
+"""Where a paper makes a statement, as a verdict begins: a figure may have a part (b)."""
+MARKS: Mapping[str, str] = {
+    AGREES: "holds",
+    PART: "fails",
+    AGAINST: "fails",
+    RATIO: "other",
+    OPEN: "open",
+    VOID: "open",
+    UNRUN: "open",
+    NO_DATA: "gone",
+}
+"""What may become of a statement → how it is marked."""
+
+
+class Badge(NamedTuple):
+    """What became of a statement in one run, and where the run stands."""
+
+    word: str
+    mark: str
+    where: str
+    href: str
+
+
+class Statement(NamedTuple):
+    """One statement: in its words, what became of it in each run, and why where it is not held."""
+
+    says: str
+    badges: Sequence[Badge]
+    why: Sequence[str]
+
+
+class Place(NamedTuple):
+    """One run: its name, where its page has it, and whether its data were not at hand."""
+
+    id: str
+    name: str
+    href: str
+    gone: bool
+
+
+class Entry(NamedTuple):
+    """One experiment of the index; `missing` are datasets, each with the command that gets it."""
+
+    id: str
+    title: str
+    href: str
+    paper: str
+    where: str
+    own: bool
+    told: Sequence[str]
+    warnings: Sequence[str]
+    runs: Sequence[Place]
+    statements: Sequence[Statement]
+    missing: Sequence[tuple[str, str]]
+    mark: str
+
+
+class Group(NamedTuple):
+    """The experiments of one paper, or our own."""
+
+    id: str
+    title: str
+    own: bool
+    entries: Sequence[Entry]
 
 
 def build_report(out: Path, *, target: Path | None = None) -> Path:
@@ -45,9 +115,8 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
     OutputError
         When there is no run, the record of one cannot be read, or a page cannot be written.
     ConfigError
-        When ``reports/report.toml`` names a reportlet that does not exist.
+        When ``reports/report.toml`` names a function that does not exist.
     """
-    spec = load_spec(resource("reports", "report.toml"))
     runs = sorted(load_runs(out), key=lambda run: run.record.status != "ok")  # without data: last
     path = target or out / "report.html"
     experiments: dict[str, list[FinishedRun]] = {}
@@ -55,103 +124,203 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
         experiments.setdefault(run.record.experiment, []).append(run)
     closed = out.stat().st_mode & 0o077 == 0
     with owner_only(closed):
-        make_folder(path.parent)
         if len(experiments) == 1:
-            _write(path, _page(runs, spec, {}))
-        else:
-            _write_site(path, experiments, spec)
-    return path
+            return write_page(path, "run", runs)
+        return _write_site(path, experiments)
 
 
-def _write_site(
-    path: Path, experiments: Mapping[str, Sequence[FinishedRun]], spec: Mapping[str, Any]
-) -> None:
+def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) -> Path:
     """Write the pages, and last the index, so that no link of it leads nowhere."""
     folder = path.with_name(f"{path.stem}-pages")
-    make_folder(folder)
-    words = spec["site"]
+    texts = load_pages()["reproduction"]
     groups = groups_of(
         [
             entry_of(name, runs, quote(f"{folder.name}/{name}.html"))
             for name, runs in experiments.items()
         ],
-        words,
+        texts,
     )
     entries = [entry for group in groups for entry in group.entries]
+    title = {"pages_title": texts["pages_title"]}
+    links = [_link(entry, quote(f"{entry.id}.html")) for entry in entries]
     for place, entry in enumerate(entries):
-        _write(
-            folder / f"{entry.id}.html",
-            _page(experiments[entry.id], spec, _bar(entries, place, path, spec)),
-        )
-    runs = [run for group in experiments.values() for run in group]
-    page = spec["page"] | words | {"folded": words["statement_title"]}
-    ends = [(page[f"{name}_title"], name, False) for name in ("privacy", "methods")]
-    index = draw(
-        "index.html.j2",
-        title=page["title"],
-        page=page,
-        lead=lead(groups),
-        legend=legend(entries, words["meaning"]),
-        groups=groups,
-        privacy=statements(runs),
-        methods=methods_of_site(runs, words),
-        nav={
-            **NOWHERE,
-            "pages": [_linked(entry, entry.href) for entry in entries],
-            "pages_title": words["pages_title"],
-            "parts": [*((group.title, group.id, False) for group in groups), *ends],
-        },
-    )
-    _write(path, index)
-
-
-def _bar(
-    entries: Sequence[Entry], place: int, index: Path, spec: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return where the bar of a page leads to, but for its own parts."""
-    pages = [_linked(entry, quote(f"{entry.id}.html")) for entry in entries]
-    pages[place]["here"] = True
-    return {
-        "home": quote(f"../{index.name}"),
-        "pages": pages,
-        "pages_title": spec["site"]["pages_title"],
-        "before": pages[place - 1] if place else None,
-        "after": pages[place + 1] if place + 1 < len(pages) else None,
+        bar = {
+            **title,
+            "home": quote(f"../{path.name}"),
+            "pages": [{**link, "here": link is links[place]} for link in links],
+            "before": links[place - 1] if place else None,
+            "after": links[place + 1] if place + 1 < len(links) else None,
+        }
+        write_page(folder / f"{entry.id}.html", "run", experiments[entry.id], bar=bar)
+    ends = [(texts[f"{name}_title"], name, False) for name in ("privacy", "methods")]
+    bar = {
+        **title,
+        "title": "",
+        "pages": [_link(entry, entry.href) for entry in entries],
+        "parts": [*((group.title, group.id, False) for group in groups), *ends],
     }
+    return write_page(path, "reproduction", (groups, experiments), bar=bar)
 
 
-def _linked(entry: Entry, href: str) -> dict[str, Any]:
+def _link(entry: Entry, href: str) -> dict[str, Any]:
     return {
         "href": href,
         "title": entry.title,
-        "told": entry.id,
+        "name": entry.id,
         "mark": entry.mark,
         "here": False,
     }
 
 
-def _page(runs: Sequence[FinishedRun], spec: Mapping[str, Any], bar: Mapping[str, Any]) -> str:
-    """Return the page of an experiment, of all datasets that it ran on."""
-    sections = [build_section(run, spec) for run in runs]
-    if len(sections) > 1:
-        sections = [_by_dataset(section) for section in sections]
-    places = where(runs[0]) if len(runs) == 1 else ""
-    return render(
-        title=": ".join(filter(None, (listing(run.record.title for run in runs), places))),
-        page=spec["page"],
-        sections=sections,
-        privacy=statements(runs),
-        methods=methods_of_runs(runs),
-        script=javascript(),
-        bar=bar,
+def index_page(
+    subject: tuple[Sequence[Group], Mapping[str, Sequence[FinishedRun]]], texts: Declaration
+) -> Page:
+    """Return the frame of the index, whose template draws the groups of experiments."""
+    groups, experiments = subject
+    runs = [run for group in experiments.values() for run in group]
+    entries = [entry for group in groups for entry in group.entries]
+    return Page(
+        title=texts["title"],
+        sections=(),
+        privacy=statement_of_runs(runs),
+        methods=methods_of_site(runs, texts),
+        texts={
+            "groups": groups,
+            "lead": lead(groups),
+            "legend": legend(entries, texts["meaning"]),
+        },
     )
 
 
-def _by_dataset(section: Section) -> Section:
-    """Return a section of a page whose heading has the title of the experiment already."""
-    return replace(section, title=section.subtitle or section.id, subtitle="")
+def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Entry:
+    """Return what the index says of the runs of one experiment, whose page is at `href`."""
+    judged = {run.id: verdicts(run) or _gone(run) for run in runs}
+    found = {run.id: findings(run) for run in runs}
+    says = dict.fromkeys(item.says for items in judged.values() for item in items)
+    stated = [_statement(text, runs, judged, href) for text in says]
+    first = runs[0].record
+    paper, _, figures = str(first.config.get("paper", "")).partition("”")
+    shown = [one.text for items in found.values() for one in items if one.warning]
+    gone = [run.record for run in runs if _is_gone(run)]
+    words = {badge.word for line in stated for badge in line.badges}
+    return Entry(
+        id=name,
+        title=first.title,
+        href=href,
+        paper=paper.strip("“ "),
+        where=", ".join(filter(None, (name, figures.strip(", ")))),
+        own=not paper,
+        told=[items[0].text for items in found.values() if not says and not items[0].warning],
+        warnings=list(dict.fromkeys(shown)),
+        runs=[Place(run.id, _named(run), f"{href}#{run.id}", _is_gone(run)) for run in runs],
+        statements=stated,
+        missing=[(record.dataset.title, record.command) for record in gone],
+        mark=_worst({MARKS[word] for word in words}, warned=bool(shown)),
+    )
 
 
-def _write(path: Path, page: str) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+def _is_gone(run: FinishedRun) -> bool:
+    return run.record.status != "ok"
+
+
+def _gone(run: FinishedRun) -> list[Verdict]:
+    """Return the statements of a run that had no data."""
+    if not _is_gone(run):
+        return []
+    return [Verdict(NO_DATA, claim["says"], "") for claim in run.record.config.get("claims", ())]
+
+
+def _statement(
+    says: str, runs: Sequence[FinishedRun], judged: Mapping[str, Sequence[Verdict]], href: str
+) -> Statement:
+    """Return one statement, what became of it in each run, and the reasons, each told once."""
+    badges, why = [], dict[str, list[str]]()
+    for run in runs:
+        for item in judged[run.id]:
+            if item.says != says:
+                continue
+            badges.append(Badge(item.word, MARKS[item.word], _where(run), f"{href}#{run.id}"))
+            if reason := _reason(item):
+                why.setdefault(reason, []).append(_where(run))
+    told = [f"{listing(filter(None, names))}: {text}" for text, names in why.items()]
+    return Statement(says, badges, [text.removeprefix(": ") for text in told])
+
+
+def _where(run: FinishedRun) -> str:
+    """Return the dataset of a run, the first words of its title; nothing of simulated records."""
+    name, config = where(run).partition(":")[0], run.record.config
+    if not config.get("beyond"):
+        return name
+    return f"{name} (not in the paper)" if config.get("paper") else f"{name} (held out)"
+
+
+def _named(run: FinishedRun) -> str:
+    return _where(run) or run.record.dataset.name
+
+
+def _reason(item: Verdict) -> str:
+    """Return why a statement is not held: the reason that is known, else what was found.
+
+    What is left open needs none: the word says it.
+    """
+    if item.word in (AGREES, OPEN, UNRUN, NO_DATA):
+        return ""
+    text = item.why or PLACE.sub("", item.found).rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _worst(marks: set[str], *, warned: bool) -> str:
+    """Return the mark of an experiment: that of the statement a reader should look at first."""
+    order = ("fails", "other", "open", "holds", "gone")
+    return "fails" if warned else next((mark for mark in order if mark in marks), "told")
+
+
+def groups_of(entries: Sequence[Entry], words: Mapping[str, Any]) -> list[Group]:
+    """Return the experiments by paper, then our own claims, then what claims nothing.
+
+    They are in the order of their names, whichever was run last.
+    """
+    titles: dict[str, list[Entry]] = {}
+    for entry in sorted(entries, key=lambda one: (not one.paper, not one.statements, one.id)):
+        own = words["own_title"] if entry.statements else words["other_title"]
+        titles.setdefault(entry.paper or own, []).append(entry)
+    return [
+        Group(f"group-{place}", title, items[0].own, items)
+        for place, (title, items) in enumerate(titles.items(), 1)
+    ]
+
+
+def lead(groups: Sequence[Group]) -> list[str]:
+    """Return the first sentences of the index: how many statements hold, theirs and ours."""
+    out = []
+    for own, name in ((False, "the papers' statements"), (True, "our own claims")):
+        chosen = [entry for group in groups if group.own is own for entry in group.entries]
+        words = _words(chosen)
+        decided = [word for word in words if word in (AGREES, PART, AGAINST)]
+        if words:
+            text = f"Of {name} that these rows decide, {decided.count(AGREES)} of {len(decided)}"
+            out.append(f"{text} agree." if decided else f"These rows decide none of {name}.")
+    missing = sum(len(entry.missing) for group in groups for entry in group.entries)
+    if missing:
+        out.append(f"{missing} run{'s' * (missing > 1)} had no data at hand, which is no failure.")
+    return out
+
+
+def legend(entries: Sequence[Entry], meaning: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return what each word means, how often it stands and where, for the words that occur."""
+    words = _words(entries)
+    return [
+        {
+            "word": word,
+            "mark": MARKS[word],
+            "count": words.count(word),
+            "meaning": text,
+            "entries": [entry.id for entry in entries if word in _words([entry])],
+        }
+        for word, text in meaning.items()
+        if word in words
+    ]
+
+
+def _words(entries: Sequence[Entry]) -> list[str]:
+    return [badge.word for entry in entries for line in entry.statements for badge in line.badges]

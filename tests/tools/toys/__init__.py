@@ -1,7 +1,8 @@
 """Members that nobody needs, each in a file of its own: what a new one costs.
 
 One file here, one line in `TOYS`: in the package that line stands in the registry itself, and the
-README has a row. `python -m pytest -p tests.tools.toys` runs any test with them registered.
+README has a row. `python -m pytest -p tests.tools.toys` runs any test with them registered. The
+registry of a page's blocks is ``reports/report.toml``.
 """
 
 from collections.abc import Iterator
@@ -13,13 +14,11 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.experiments.kinds import WORK
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
-from pipeline.report.content import CONTENT
 from tests.tools.toys.dataset_kind import RAW
 from tests.tools.toys.descriptor import EDGE2
 from tests.tools.toys.experiment_kind import HALVES
 from tests.tools.toys.manifold import Cylinder, Decibel
 from tests.tools.toys.mechanism import HUBER
-from tests.tools.toys.reportlet import quiet_classes
 
 TOYS: tuple[tuple[dict[str, Any], str, Any], ...] = (
     (MANIFOLDS, "spd-decibel", Decibel),
@@ -28,7 +27,6 @@ TOYS: tuple[tuple[dict[str, Any], str, Any], ...] = (
     (MECHANISMS, "huber", HUBER),
     (KINDS, "raw", RAW),
     (WORK, "halves", HALVES),
-    (CONTENT, "quiet_classes", quiet_classes),
 )
 """Registry, name and member."""
 

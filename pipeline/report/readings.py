@@ -1,0 +1,184 @@
+"""What released means say: terms in words with their bands, and the region where the truth lies."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.figures import digits, number
+from pipeline.geometry import Manifold, Point
+from pipeline.inference import ConfidenceRegion, read_released, region, region_refusal
+from pipeline.publish.history import ClassRun, Series
+from pipeline.publish.readings import Reading
+from pipeline.report.page import table
+
+LEVEL = 0.95
+"""Confidence of the regions."""
+
+Row = Mapping[str, Any]
+"""An entry of ``classes`` in a document."""
+
+
+def readings(series: Series, *, formulas: bool = False) -> dict[str, Any] | None:
+    """Return a line a term of the latest means, a column a class; how each follows, if wanted."""
+    if not series.terms:
+        return None
+    run = series.runs[-1]
+    return {
+        "unit": run.key,
+        "heads": [(row.name, row.n) for row in run.classes],
+        "lines": [
+            {
+                "title": term.title,
+                "unit": term.formula if formulas else term.unit,
+                "cells": [_cell(row, place) for row in run.classes],
+            }
+            for place, term in enumerate(series.terms)
+        ],
+    }
+
+
+def cell(value: str, band: str, word: str = "") -> dict[str, str]:
+    """Return what the template of readings draws in one place."""
+    return {"value": value, "band": band, "word": word}
+
+
+def _cell(row: ClassRun, place: int) -> dict[str, str]:
+    """Return value and band of a reading, and which way it points where the band tells."""
+    term, value, low, high = row.readings[place]
+    if row.mean is None or row.mean.point is None:
+        return cell("", "no mean yet")
+    if value is None:
+        return cell("", "lost in the noise")
+    if low is None or high is None:
+        return cell(signed(value), "band not known")
+    word = ""
+    if term.middle is not None:
+        undecided = f"{term.low} or {term.high}: noise hides which"
+        word = term.high if low > term.middle else term.low if high < term.middle else undecided
+    return cell(signed(value), f"{signed(low)} to {signed(high)}", word)
+
+
+def signed(value: float) -> str:
+    """Return three digits with a true minus sign."""
+    return digits(value).replace("-", "−")
+
+
+def numbers_of(reading: Reading) -> dict[str, float | None]:
+    """Return value and band of a reading as a chart holds them, to six digits."""
+    numbers = {"value": reading.value, "low": reading.low, "high": reading.high}
+    return {key: None if x is None else float(f"{x:.6g}") for key, x in numbers.items()}
+
+
+def regions_of(rows: Sequence[Row], unit: str) -> dict[str, Any] | None:
+    """Return a line a class of a release or a night; None where none says what they are made of."""
+    if not any(map(says_region, rows)):
+        return None
+    radii = {row["class_name"]: radius_of(row) for row in rows if says_region(row)}
+    nearest = _nearest({name: where for name, (_, where) in radii.items() if where is not None})
+    lines = [
+        [row["class_name"], *_radii(row, *radii[row["class_name"]], nearest)]
+        if row["class_name"] in radii
+        else [row["class_name"], "Not known.", "", "", ""]
+        for row in rows
+    ]
+    heads = ["Class", "In words", f"These {unit}s", "Population", "Clipping, at most"]
+    return table(heads, lines, text=2, long=1)
+
+
+def says_region(row: Row) -> bool:
+    """Tell whether a class says what its region is made of."""
+    return bool(row.get("certainty") or row.get("observed"))
+
+
+def _radii(
+    row: Row,
+    words: str,
+    here: ConfidenceRegion | None,
+    nearest: Mapping[str, tuple[str, float]],
+) -> list[str]:
+    """Return the radii for the sample and the population, and the former in words."""
+    if here is None:
+        return [words, "–", "–", "–"]
+    if row["class_name"] in nearest:
+        name, distance = nearest[row["class_name"]]
+        share = here.radius / distance
+        times = f"{100 * share:.2g}\u00a0%" if share < 1 else f"{share:.2g} times"
+        words += f"; {times} of the distance to {name}, the nearest class"
+    beyond = region(row, LEVEL, of="population")
+    return [f"{words}.", *map(number, (here.radius, beyond.radius, here.clipping))]
+
+
+def radius_of(row: Row) -> tuple[str, ConfidenceRegion | None]:
+    """Return the region for the mean of the records of a class, and its radius in words."""
+    if reason := _refusal(row):
+        return f"Not offered: {reason}.", None
+    where = region(row, LEVEL, of="sample")
+    gain = as_gain(where.manifold, where.centre, where.radius)
+    return f"As far as a gain that makes all standard deviations {larger(gain)}", where
+
+
+def radius_line(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the line of readings with each class's radius, where releases say what it is of."""
+    if not any(map(says_region, rows)):
+        return []
+    cells = [radius_cell(row) for row in rows]
+    return [{"title": "Region of 95 %", "unit": "radius", "cells": cells}]
+
+
+def radius_cell(row: Row) -> dict[str, str]:
+    """Return the radius of a class's region, and the gain that goes as far."""
+    if not says_region(row):
+        return cell("", "not known")
+    where = region(row)
+    if not where.offered:
+        return cell("", "not offered")
+    gain = as_gain(where.manifold, where.centre, where.radius)
+    return cell(number(where.radius), f"a gain of {gain:.4g}")
+
+
+def larger(gain: float) -> str:
+    """Return how much larger a gain makes what it multiplies: in percent, or as a factor."""
+    if gain < 1.995:
+        return f"{100.0 * (gain - 1.0):.2g}\u00a0% larger"
+    return f"{number(gain)} times as large"
+
+
+def _refusal(row: Row) -> str:
+    """Return why a class has no region; "" where it has one.
+
+    That is asked first: a mean without one may be noise of any size, which has no logarithm in
+    double precision.
+    """
+    certainty = row.get("certainty")
+    if certainty is None:
+        return region_refusal(read_released(row).observed)
+    opened = "the mean of its opening was too noisy for one"
+    return "" if certainty["offered"] else f"{opened}, and all later ones lean on it"
+
+
+def as_gain(manifold: Manifold, point: Point, distance: float) -> float:
+    """Return the gain of all standard deviations that moves a descriptor by a distance."""
+    from scipy.optimize import brentq
+
+    def beyond(log_gain: float) -> float:
+        return float(manifold.dist(point, math.exp(2.0 * log_gain) * point)) - distance
+
+    most = 1.0
+    while beyond(most) < 0.0:
+        most *= 2.0
+    return math.exp(brentq(beyond, 0.0, most, xtol=1e-9))
+
+
+def _nearest(regions: Mapping[str, ConfidenceRegion]) -> dict[str, tuple[str, float]]:
+    """Return for each of several means which lies nearest to it, and how far."""
+    nearest = {}
+    for name, here in regions.items():
+        distances = {
+            other: float(here.space.dist(here.place, where.place))
+            for other, where in regions.items()
+            if other != name
+        }
+        if distances:
+            other = min(distances, key=distances.__getitem__)
+            nearest[name] = other, distances[other]
+    return nearest

@@ -19,7 +19,6 @@ COPY --from=build /opt/covdp /opt/covdp
 ENV PATH=/opt/covdp/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONUNBUFFERED=1 \
     HOME=/state \
-    PREFECT_HOME=/state/prefect \
     NUMBA_CACHE_DIR=/state/numba \
     COVDP_DATA=/images
 USER covdp

@@ -33,8 +33,8 @@ export DO_NOT_TRACK := 1
 help:  ## Show what there is to do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
-run: $(VENV)/.run  ## The main job on the embedded images: Parquet and report
-	@$(BIN)/covdp run
+run: $(VENV)/.run  ## The main job on the embedded images, a flow of Prefect: Parquet and report
+	@$(BIN)/python -m flows
 
 test: check tests  ## Lint, types, contracts and the whole test suite
 

@@ -1,18 +1,21 @@
-"""Flows: thin Prefect skins over `pipeline`, and the settings they run under.
+"""Flows: the jobs of `pipeline` under Prefect, for deployments and for whoever watches a run.
 
-    launch, launch_release, launch_describe   how the command line starts them
-    experiments, release, describing          the flows; runners: where their tasks run
-    quiet                                     what of a failure Prefect does not hear
-    serve, deployed                           on a schedule; artifact: what a release leaves
-    server, guarded, attached                 Prefect's server, for one process
+    experiments   fetch, describe, verify, one task a class and mechanism, report
+    release       one private release, or one night of a stream, with an artifact
+    __main__      ``python -m flows``: experiments, with Prefect's own server if there is no other
 
-Importing this package, before Prefect itself, makes it work offline and leave the user's own
-Prefect alone: state lives in the project's cache unless PREFECT_HOME is set, is the owner's alone,
-nothing is reported to anyone, and no result of a task is kept. Prefect never starts a server of its
-own making: `flows.server` does.
+The steps are those of `pipeline.jobs`, which `covdp` does without Prefect.
+
+Importing this package before Prefect makes Prefect work offline and leave the user's own Prefect
+alone: state lives in the project's cache unless PREFECT_HOME is set, is the owner's alone, nothing
+is reported to anyone, and no result of a task is kept. PREFECT_API_URL names a Prefect server;
+where it is not set, Prefect starts one for as long as the flow runs, which answers this process
+alone.
 """
 
 import os
+import secrets
+import sys
 from pathlib import Path
 
 from pipeline.files import home, make_folder
@@ -21,16 +24,22 @@ SETTINGS = {
     "PREFECT_HOME": str(home() / "prefect"),
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # the first start makes its database
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
     "PREFECT_TASKS_DEFAULT_NO_CACHE": "true",
 }
-"""What covdp sets where the user has not."""
+"""What is set where the user has not."""
 
-_place = Path(os.environ.get("PREFECT_HOME", SETTINGS["PREFECT_HOME"])).expanduser()
-_ours = "PREFECT_HOME" not in os.environ or not _place.exists()
-for _name, _value in SETTINGS.items():
-    os.environ.setdefault(_name, _value)
-make_folder(_place)  # the server does not make it itself
-if _ours:
-    _place.chmod(0o700)
+if "prefect" not in sys.modules:  # else it has its settings
+    _place = Path(os.environ.get("PREFECT_HOME", SETTINGS["PREFECT_HOME"])).expanduser()
+    _own = "PREFECT_HOME" not in os.environ or not _place.exists()
+    for _name, _value in SETTINGS.items():
+        os.environ.setdefault(_name, _value)
+    make_folder(_place)  # the server does not make it itself
+    if _own:
+        _place.chmod(0o700)
+    if "PREFECT_API_URL" not in os.environ:
+        _secret = f"covdp:{secrets.token_urlsafe(32)}"
+        os.environ["PREFECT_API_AUTH_STRING"] = _secret
+        os.environ["PREFECT_SERVER_API_AUTH_STRING"] = _secret

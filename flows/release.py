@@ -1,45 +1,50 @@
-"""The release flow: one private release of one population, safe to kill and to start again.
+"""The flow of one private release of one population, or of one night of its stream.
 
-    settle (pay, draw, commit) ─► publish (Parquet and page from the committed bytes)
+    settle (pay, draw, commit) ─► publish (Parquet and page from the committed bytes) ─► artifact
 
-`settle` draws noise: Prefect never retries or caches it. It needs no retry: started again with the
-same run key it finds its charge, and draws under it or gets the stored result. The key of a
-scheduled run is the date it was planned for, however late it starts. A night of a stream is paid
-already; one before it that was killed is finished, and published, first. `publish` only writes
-files from committed bytes, so it may be retried; an artifact says what is in them. Parameters are
-public: the path of a config, folders, a run key. The ledger's address may hold a password and is no
-parameter: it comes from COVDP_LEDGER. Prefect keeps what a task raises, so no word of a file that
-is named as a config is in it.
+`settle` draws noise: Prefect never retries or caches it. Started again with the same run key it
+finds its charge. The key of a scheduled run is the date it was planned for, however late it starts.
+`publish` only writes files from committed bytes, so it may be retried; the artifact says what is in
+them. Parameters are public: the path of a config, folders, a run key. The ledger's address may hold
+a password and is no parameter: it comes from COVDP_LEDGER. Prefect keeps what a task raises, so no
+word of a file that is named as a config is in it.
+
+Whoever may use a Prefect server may ask for runs. What a flow can see to is that a run has the
+parameters of its deployment, and that nights that were missed are not all paid for at once.
 """
 
-import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterId,
+    FlowRunFilter,
+    FlowRunFilterExpectedStartTime,
+)
 from prefect.client.schemas.objects import State
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows.artifact import leave_artifact
-from flows.deployed import overtaken
+from pipeline import jobs
 from pipeline.errors import ConfigError, CovdpError
-from pipeline.files import atomic_path
+from pipeline.figures import letter
 from pipeline.ledger import open_ledger
-from pipeline.publish import (
-    ReleaseConfig,
-    check_folder,
-    ledger_address,
-    load_release,
-    read_document,
-    settle,
-    settle_night,
-    unfinished_night,
-    write_document,
-    write_parquet,
-)
-from pipeline.report import build_release_report
+from pipeline.privacy.rounding import digits_down, digits_up
+from pipeline.publish import ledger_address, load_release, read_document
 from pipeline.store import find_place
+
+publish = task(name="publish", retries=2, retry_delay_seconds=[2, 10], persist_result=False)(
+    jobs.publish
+)
 
 
 @task(name="settle", retries=0, cache_policy=NO_CACHE, persist_result=False)
@@ -47,24 +52,8 @@ def settle_release(
     config: Path, out: Path, root: Path | None, run_key: str | None, store: str | None = None
 ) -> Path:
     """Pay, draw, commit, and write the committed bytes; return the path of the document."""
-    told = _load(config, run_key)
     place = None if store is None else find_place(store, out=out)
-    check_folder(out)
-    work = settle if told.stream is None else settle_night
-    return write_document(work(told, open_ledger(ledger_address()), root, place), out)
-
-
-@task(name="publish", retries=2, retry_delay_seconds=[2, 10], persist_result=False)
-def publish(document: Path, out: Path) -> Path:
-    """Write the table and the page of a committed document; return the path of the table.
-
-    ``OUT/report.html`` is the page of the latest release; each keeps its own beside its table.
-    """
-    released = read_document(document)
-    page = build_release_report(released, document.with_suffix(".html"))
-    with atomic_path(out / "report.html") as latest:
-        shutil.copyfile(page, latest)
-    return write_parquet(released, document.with_suffix(".parquet"))
+    return jobs.settle_release(replace(_load(config, out, run_key), root=root, store=place))
 
 
 @flow(name="release", retries=0, persist_result=False)
@@ -79,32 +68,124 @@ def release(
 
     A run that a later one of its deployment has overtaken is skipped, and its state says so.
     """
-    if reason := overtaken():
+    if reason := superseded():
         get_run_logger().warning(reason)
         return Completed(name="Skipped", message=reason)
     table = out
-    for key in _run_keys(config, run_key):
-        document = settle_release(config, out, root, key, store)
+    for part in jobs.releases_due(_load(config, out, run_key)):
+        document = settle_release(config, out, root, part.settings.run_key, store)
         table = publish(document, out)
         leave_artifact(document)
     return Path(table)
 
 
-def _run_keys(config: Path, run_key: str | None) -> list[str]:
-    """Return what is to be released, in order: a night that was not finished, then tonight."""
-    told = _load(config, run_key)
-    before = unfinished_night(told, open_ledger(ledger_address()))
-    return [key for key in (before, told.run_key) if key is not None]
-
-
-def _load(config: Path, run_key: str | None) -> ReleaseConfig:
-    """Return the release that `config` tells; what is wrong with the file is not said here."""
+def _load(config: Path, out: Path, run_key: str | None) -> jobs.ReleaseJob:
+    """Return the release that `config` asks for; what is wrong with the file is not said here."""
+    settings = None
     try:
         at = flow_run.scheduled_start_time
-        return load_release(config, run_key=run_key, at=at, opened=True)
+        settings = load_release(config, run_key=run_key, at=at, opened=True)
     except CovdpError:
         pass
+    if settings is not None:
+        return jobs.ReleaseJob(settings, open_ledger(ledger_address()), out)
     raise ConfigError(
         f"{config} cannot be released from; Prefect keeps these words, so why is withheld, and "
         f"`covdp release --config {config}` says it on the machine where the file is"
     )
+
+
+def superseded() -> str | None:
+    """Return why this run is skipped: a later planned time of its deployment has come; else None.
+
+    Of planned times that have passed only the last is run. A run without a deployment is never
+    skipped.
+
+    Raises
+    ------
+    ConfigError
+        When the run has other parameters than its deployment.
+    """
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(flow_run.id)
+        if run.deployment_id is None or run.expected_start_time is None:
+            return None
+        if run.parameters != client.read_deployment(run.deployment_id).parameters:
+            raise ConfigError(
+                "a run of a deployment takes the deployment's own parameters and no others; "
+                "change the deployment, or release by hand with `covdp release`"
+            )
+        since = run.expected_start_time + timedelta(microseconds=1)
+        times = FlowRunFilterExpectedStartTime(after_=since, before_=datetime.now(UTC))
+        later = client.read_flow_runs(
+            deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[run.deployment_id])),
+            flow_run_filter=FlowRunFilter(expected_start_time=times),
+            sort=FlowRunSort.EXPECTED_START_TIME_DESC,
+            limit=1,
+        )
+    if not later:
+        return None
+    planned = [f"{item.expected_start_time:%Y-%m-%d %H:%M} UTC" for item in (run, later[0])]
+    return f"{planned[0]} is skipped, and nothing charged: {planned[1]} has come as well"
+
+
+def leave_artifact(document: Path) -> None:
+    """Leave an artifact of a committed document; those of one config are versions of one key.
+
+    It is made from the committed bytes alone, so all of it is public.
+    """
+    released = read_document(document)
+    create_markdown_artifact(
+        key=f"release-{released['settings']['name']}",
+        markdown=in_markdown(released, document.with_suffix(".html")),
+        description=f"{released['settings']['population']}, {released['settings']['run_key']}",
+    )
+
+
+def in_markdown(released: Mapping[str, Any], page: Path) -> str:
+    """Return what a document says, in a few lines."""
+    settings, account = released["settings"], released["account"]
+    symbol = letter(account["definition"])
+    paid = f"{symbol} = {digits_up(account['charged'], 6)}"
+    left = f"{symbol} = {digits_down(account['left'], 6)}"
+    if "night" in released:
+        rest = released["horizon"] - released["night"]
+        lines = [
+            f"Night {released['night']} of {released['horizon']}, {rest} left at no further cost.",
+            f"Paid: {paid}, once, when the stream was opened; left then: {left}.",
+        ]
+        heads = ["class", "tonight", "so far", "error, predicted"]
+        rows = [_row(row, row["n_tonight"], row["n_so_far"]) for row in released["classes"]]
+    else:
+        lines = [f"Paid: {paid}. Left: {left}, {account['releases_left']} more like this."]
+        heads = ["class", "n", "error, predicted"]
+        rows = [_row(row, row["n"]) for row in released["classes"]]
+    table = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
+    return "\n".join(
+        [
+            f"# {_plain(settings['title'])}",
+            "",
+            f"{_plain(settings['population'])}, {_plain(settings['run_key'])}",
+            "",
+            *("| " + " | ".join(cells) + " |" for cells in table),
+            "",
+            *(f"{line}  " for line in lines),
+            f"Page: `{page}`",
+            "",
+        ]
+    )
+
+
+def _row(row: Mapping[str, Any], *counts: int) -> list[str]:
+    error = row["predicted_error"]
+    unknown = "no mean yet" if "w" in row and row["point"] is None else "not known"
+    return [
+        _plain(row["class_name"]),
+        *(f"{count:,}" for count in counts),
+        unknown if error is None else f"{error:.3g}",
+    ]
+
+
+def _plain(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>()#+!|~" else letter for letter in text)

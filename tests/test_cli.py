@@ -174,7 +174,7 @@ def test_images_of_ones_own_are_run_only_if_declared_public(
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_unusable_images_end_in_one_line_and_leave_no_half_file(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, prefect_server: None, fault: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, fault: str
 ) -> None:
     """A damaged or unsuitable array file is one typed line; n = 1 is a valid, very noisy mean."""
     array_file(tmp_path / "mine.npz", fault)

@@ -77,7 +77,7 @@ def test_the_image_serves_as_a_user_without_rights_or_secrets() -> None:
     volumes = json.loads(told("VOLUME"))
     assert str(options["out"]) in volumes
     settings = told_settings()
-    for name in ("HOME", "PREFECT_HOME", "NUMBA_CACHE_DIR"):
+    for name in ("HOME", "NUMBA_CACHE_DIR"):
         assert any(f"{settings[name]}/".startswith(f"{volume}/") for volume in volumes), name
     assert "ARG" not in [name for name, _ in STEPS]
     assert not any(word in " ".join(settings) for word in ("LEDGER", "PASSWORD", "SECRET", "KEY"))
@@ -106,7 +106,7 @@ def test_the_unit_serves_and_does_not_repeat_what_cannot_mend(
     assert served(tokens)["out"].is_relative_to(state)
     settings = dict(item.split("=", 1) for item in unit["Environment"].split())
     assert settings.pop("PYTHONUNBUFFERED") == told_settings()["PYTHONUNBUFFERED"] == "1"
-    assert settings.keys() >= {"HOME", "PREFECT_HOME", "NUMBA_CACHE_DIR"}
+    assert settings.keys() >= {"HOME", "NUMBA_CACHE_DIR"}
     assert all(folder.startswith(state) for folder in settings.values())
     assert unit["Restart"] == "on-failure"
     assert unit["RestartPreventExitStatus"] == str(main(tokens))

@@ -18,7 +18,7 @@ from hypothesis.extra.numpy import arrays
 from pipeline.descriptors import DESCRIPTORS, describe, kernels, made_for
 from pipeline.descriptors.images import FIRST, SECOND
 from pipeline.errors import ConfigError, DatasetError
-from pipeline.threads import limited_to
+from pipeline.parallel import limited_to
 
 ETA = 1e-6
 
@@ -284,7 +284,7 @@ def test_registry_is_frozen_and_named():
 
 def test_compiled_code_calls_none_of_another_file():
     """Numba's cache tracks one file a function: no kernel calls compiled code of another file."""
-    plain = {"typing", "numpy", "numpy.typing", "pipeline.arrays", "pipeline.threads"}
+    plain = {"typing", "numpy", "numpy.typing", "pipeline.arrays", "pipeline.parallel"}
     found = {path.name: path.read_text() for path in Path(kernels.__file__).parent.glob("*.py")}
     compiled = {
         name: text for name, text in found.items() if "\n@compiled" in text or "njit" in text

@@ -21,7 +21,7 @@ from pipeline.datasets.dicom import header
 from pipeline.datasets.dicom.header import read_elements, read_header
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError, ImageError
-from pipeline.threads import limited_to
+from pipeline.parallel import limited_to
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["cat"]\n'
 CT = "window = [-160, 240]\n"

@@ -248,7 +248,7 @@ def test_what_nobody_foresaw_is_one_line_and_70(
         raise error("benengeli \x1b[2J")
 
     monkeypatch.setattr("pipeline.datasets.draft.read_layout", stumble)
-    monkeypatch.setattr("flows.launch_release.load_release", stumble)
+    monkeypatch.setattr("pipeline.jobs.load_release", stumble)
     Image.new("L", (4, 4)).save(tmp_path / "0.png")
     try:
         assert main([token.format(tmp_path) for token in case.tokens]) == 70

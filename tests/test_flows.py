@@ -1,12 +1,15 @@
-"""The main flow, on the embedded images and on real ones, under one Prefect test server."""
+"""The flows, on a real server of Prefect's: the rows of `covdp`, and nothing private there."""
 
 import importlib
 import inspect
-import json
 import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,46 +17,77 @@ import yaml
 from PIL import Image
 
 from pipeline.cli import main
-from pipeline.config import ExperimentConfig
-from pipeline.errors import DomainError
-from pipeline.experiments import images
-from pipeline.experiments.registry import MAIN, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment
+from pipeline.errors import CovdpError, ImageError
+from pipeline.experiments.registry import MAIN
 from pipeline.files import project_root
-from pipeline.results import read_bound, read_rows
-
-
-def small(dataset: str, **changes: object) -> ExperimentConfig:
-    """Return the main job with few budgets and repetitions."""
-    few = {"budgets": (0.2, 1.0), "repetitions": 20}
-    return load_experiments(MAIN, dataset=dataset)[0].model_copy(update={**few, **changes})
+from pipeline.ledger import init_ledger
+from pipeline.privacy import GDP
+from pipeline.results import read_rows
 
 
 @pytest.fixture(scope="module")
-def tiles_run(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of one run of the main flow on the embedded images."""
-    from flows.experiments import experiments
-
-    out = tmp_path_factory.mktemp("tiles")
-    experiments([Run(small("tiles"), None, out)], out)
-    return out
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a small main job."""
+    path = tmp_path_factory.mktemp("few") / "few.toml"
+    text = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]", MAIN.read_text(encoding="utf-8"))
+    path.write_text(text.replace("repetitions = 100", "repetitions = 2"), encoding="utf-8")
+    return path
 
 
 @pytest.mark.slow
-def test_flow_writes_results_record_and_report(tiles_run: Path) -> None:
-    """One run leaves one table with every cell, one record, one report, and no descriptor."""
-    config = small("tiles")
-    rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
-    cells = set(zip(rows["label"], rows["series"], rows["budget"], strict=True))
-    assert len(cells) == 3 * len(config.mechanisms) * 2
-    assert len(rows["error"]) == 20 * len(cells)
-    assert set(rows["status"]) == {"ok"}
-    record = json.loads((tiles_run / "runs" / "main-tiles" / "run.json").read_text())
-    assert [name for name, _ in record["steps"]][:3] == ["images", "descriptors", "bound"]
-    assert "<title>" in (tiles_run / "report.html").read_text(encoding="utf-8")
-    assert not list(tiles_run.rglob("*.npy"))
-    assert not [path for path in tiles_run.rglob("*") if path.name.endswith((".part", ".parts"))]
+def test_the_flow_and_the_command_write_the_same(
+    prefect_server: None, few: Path, tmp_path: Path
+) -> None:
+    """The same rows, and a page of each; Prefect has a task for each class and mechanism."""
+    from prefect.client.orchestration import get_client
+
+    from flows.experiments import experiments
+
+    assert main(["run", "--config", str(few), "--out", str(tmp_path / "covdp")]) == 0
+    page = experiments([str(few)], None, tmp_path / "flow")
+    assert "<title>" in page.read_text(encoding="utf-8")
+    name = Path("results") / "main-tiles.parquet"
+    ours, theirs = read_rows(tmp_path / "flow" / name), read_rows(tmp_path / "covdp" / name)
+    for column in set(ours) - {"seconds"}:
+        np.testing.assert_array_equal(ours[column], theirs[column], err_msg=column)
+    with get_client(sync_client=True) as client:
+        tasks = client.read_task_runs()
+    names = {task.name: task.state_name for task in tasks if "main-tiles" in task.tags}
+    expected = {"images", "descriptors", "bound", "usefulness", "results"}
+    expected |= {
+        f"mechanisms · class {label} · {series}"
+        for label, series in product(range(3), set(theirs["series"]))
+    }
+    assert names == dict.fromkeys(expected, "Completed")
+
+
+@pytest.mark.slow
+def test_nobody_else_asks_the_server_of_a_flow(prefect_server: None) -> None:
+    """Without the secret of this process the server that Prefect starts for it tells nothing."""
+    from prefect.settings import PREFECT_API_URL
+
+    url = f"{PREFECT_API_URL.value()}/flow_runs/filter"
+    asked = urllib.request.Request(url, b"{}", {"Content-Type": "application/json"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(asked, timeout=30)
+    assert refused.value.code == 401
+
+
+@pytest.mark.slow
+def test_python_m_flows_shows_its_tasks_and_prints_its_paths(few: Path, tmp_path: Path) -> None:
+    """A server of its own, which goes with it; bad input is one line and exit code 2."""
+    command = [sys.executable, "-m", "flows", str(few), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=project_root())
+    assert done.returncode == 0, done.stderr
+    results, report = done.stdout.splitlines()[-2:]
+    assert results == f"results  {tmp_path / 'out' / 'results' / 'main-tiles.parquet'}"
+    assert report == f"report   {tmp_path / 'out' / 'report.html'}"
+    assert "Task run 'bound' - Finished in state Completed()" in done.stderr
+    bad = [sys.executable, "-m", "flows", "absent.toml"]
+    done = subprocess.run(bad, capture_output=True, text=True, cwd=project_root())
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "absent.toml" in line
 
 
 def test_deployments_give_their_flows_what_they_take() -> None:
@@ -68,67 +102,14 @@ def test_deployments_give_their_flows_what_they_take() -> None:
 
 
 @pytest.mark.slow
-def test_mean_error_agrees_with_its_exact_expectation(tiles_run: Path) -> None:
-    """Each cell's mean error lies within 6 standard errors of theory (false alarm < 1e-6).
-
-    The adaptive mean has no exact expectation, and says so in every row.
-    """
-    rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
-    assert np.isnan(rows["expected_error"][rows["series"] == "Adaptive"]).all()
-    for series in set(rows["series"]) - {"Adaptive"}:
-        for budget in set(rows["budget"]):
-            mine = (rows["series"] == series) & (rows["budget"] == budget) & (rows["label"] == 1)
-            error, expected = rows["error"][mine], rows["expected_error"][mine][0]
-            assert abs(error.mean() - expected) < 6 * error.std(ddof=1) / np.sqrt(mine.sum())
-
-
-@pytest.mark.slow
-def test_bound_holds_and_says_how_tight(tiles_run: Path) -> None:
-    """The largest norm of each class lies below the proven radius, and the ratio is theirs."""
-    bound = read_bound(tiles_run / "runs" / "main-tiles" / "bound.parquet")
-    assert (bound["largest_norm"] <= bound["radius"]).all()
-    np.testing.assert_allclose(bound["ratio"], bound["largest_norm"] / bound["radius"])
-
-
-@pytest.mark.slow
-def test_a_row_is_recomputed_from_its_own_columns(tiles_run: Path) -> None:
-    """A cell recomputed alone from the seed in its rows gives the same errors, bit for bit."""
-    from pipeline.experiments.montecarlo import all_cells, run_cells
-    from pipeline.experiments.steps import read_class
-
-    run = Run(small("tiles"), None, tiles_run / "again")
-    images.describe_classes(run)
-    data, setting = read_class(run, 2)
-    rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
-    for cell in all_cells(run.config, [2]):
-        columns: list[dict[str, Any]] = []
-        run_cells(data, setting, [cell], lambda _, found: columns.append(found))  # noqa: B023
-        mine = (rows["label"] == 2) & (rows["series"] == cell.series.series)
-        mine &= rows["budget"] == cell.value
-        assert columns[0]["seed"] == rows["seed"][mine][0]
-        np.testing.assert_array_equal(columns[0]["error"], rows["error"][mine])
-
-
-def test_a_violated_bound_stops_the_run_before_any_noise(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """With a radius that is too small the run ends at verify, and no row is written."""
-    run = Run(small("tiles"), None, tmp_path)
-    true = images.public_domain(run)
-    wrong = type(true)(**{**vars(true), "radius": 5.0})
-    monkeypatch.setattr(images, "public_domain", lambda *_: wrong)
-    with pytest.raises(DomainError, match="radius"):
-        run_experiment(run)
-    assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.slow
 def test_prefect_hears_of_no_file(
     prefect_server: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run on an image at fault names it on the terminal alone, not where Prefect keeps states."""
+    """Of an image at fault nothing is said where Prefect keeps states; `covdp` names it."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.sorting import FlowRunSort, LogSort, TaskRunSort
+
+    from flows.experiments import experiments
 
     for label, number in product("ab", range(2)):
         file = tmp_path / "ward" / label / f"benengeli-{number}.png"
@@ -136,7 +117,12 @@ def test_prefect_hears_of_no_file(
         Image.new("L", (9 - number * (label == "b"), 9), number).save(file)
     card = tmp_path / "ward.toml"
     card.write_text('kind = "folder"\nchannels = 1\npublic = true\nclasses = ["a", "b"]\n')
-    tokens = ["run", "--dataset", card, "--data-root", tmp_path, "--out", tmp_path / "out"]
+    config = tmp_path / "ward-run.toml"
+    text = MAIN.read_text(encoding="utf-8")
+    config.write_text(text.replace('"main"', '"ward-run"').replace('"tiles"', '"ward.toml"'))
+    with pytest.raises(ImageError, match="which one and why is withheld"):
+        experiments([str(config)], tmp_path, tmp_path / "out")
+    tokens = ["run", "--config", config, "--data-root", tmp_path, "--out", tmp_path / "out"]
     assert main([str(token) for token in tokens]) == 2
     said = capsys.readouterr().err
     assert "b/benengeli-1.png: images must have one size, found (9, 9)" in said
@@ -146,39 +132,76 @@ def test_prefect_hears_of_no_file(
             *client.read_task_runs(sort=TaskRunSort.END_TIME_DESC),
         ]
         logs = client.read_logs(sort=LogSort.TIMESTAMP_DESC)
-    told = [run.model_dump_json() for run in runs] + [log.model_dump_json() for log in logs]
-    assert any("which one and why is withheld" in one for one in told)
-    assert not any("benengeli" in one for one in told)
+    kept = [run.model_dump_json() for run in runs] + [log.model_dump_json() for log in logs]
+    assert any("which one and why is withheld" in one for one in kept)
+    assert not any("benengeli" in one for one in kept)
     assert not any("benengeli" in file.read_text() for file in tmp_path.rglob("*.json"))
 
 
-@pytest.mark.parametrize("protocol", ["tls", "tcp"])
-def test_a_cluster_of_ours_takes_work_from_nobody_else(protocol: str) -> None:
-    """A client without the certificate that was made for the cluster does not get in."""
-    from distributed import Client, LocalCluster
+@pytest.fixture
+def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a config, card and images, and a ledger that pays for one release."""
+    labels = (np.arange(80) % 2).astype(np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, (80, 28, 28), dtype=np.uint8)
+    np.savez(tmp_path / "ward.npz", train_images=images, train_labels=labels)
+    card = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["a", "b"]\n'
+    (tmp_path / "ward.toml").write_text(card)
+    (tmp_path / "nightly.toml").write_text(
+        'name = "nightly"\npopulation = "ward-7"\ndataset = "ward.toml"\nbudget = 0.5\n'
+        "labels_and_class_sizes_are_public = true\n"
+    )
+    monkeypatch.setenv("COVDP_LEDGER", str(tmp_path / "ledger.sqlite"))
+    init_ledger(tmp_path / "ledger.sqlite").set_budget("ward-7", GDP(0.6))
+    return tmp_path
 
-    from flows.runners import task_runner
 
-    asked = {**cast(Any, task_runner("dask")).cluster_kwargs, "n_workers": 0}
-    with LocalCluster(**asked) as cluster:
-        address = re.sub("^tls", protocol, cluster.scheduler_address)
-        with pytest.raises((OSError, RuntimeError, TypeError)):
-            Client(address, timeout="2s")
-        with Client(cluster) as ours:
-            assert ours.scheduler_info()["workers"] == {}
+def test_a_config_is_never_quoted_where_prefect_would_keep_it(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a file that is no TOML only line and column are said; inside a flow not even a value."""
+    from flows.release import settle_release
+
+    config = ward / "nightly.toml"
+    for text in (
+        "root:$6$hash:19000",
+        "a = 1\nroot:$6$hash:19000",
+        'budget = "$6$hash"',
+        "$6$hash=1",
+    ):
+        config.write_text(text)
+        assert main(["release", "--config", str(config)]) == 2
+        said = capsys.readouterr().err
+        assert "$6$hash" not in said or text.startswith("budget")
+        with pytest.raises(CovdpError) as caught:
+            settle_release.fn(config, ward / "out", None, None)
+        assert "$6$hash" not in str(caught.value)
+        assert caught.value.__context__ is None
 
 
 @pytest.mark.slow
-def test_dask_gives_the_same_numbers_as_threads(
-    tmp_path: Path, tiles_run: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_run_of_a_deployment_has_its_parameters_and_is_skipped_when_overtaken(
+    prefect_server: None, ward: Path
 ) -> None:
-    """A run on a real Dask cluster of two workers writes the errors that threads wrote."""
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
-    text = MAIN.read_text(encoding="utf-8").replace("repetitions = 100", "repetitions = 20")
-    few = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]", text)
-    (tmp_path / "few.toml").write_text(few, encoding="utf-8")
-    tokens = ["run", "--runner", "dask", "--config", tmp_path / "few.toml"]
-    assert main([str(token) for token in [*tokens, "--out", tmp_path / "out"]]) == 0
-    name = Path("results") / "main-tiles.parquet"
-    ours, theirs = read_rows(tmp_path / "out" / name), read_rows(tiles_run / name)
-    np.testing.assert_array_equal(ours["error"], theirs["error"])
+    """Other parameters than the deployment's are refused; what is overtaken costs nothing."""
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Scheduled
+
+    from flows.release import release
+
+    parameters = {"config": str(ward / "absent.toml"), "out": str(ward / "out")}
+    with get_client(sync_client=True) as client:
+        flow_id = client.create_flow(release)
+        made = client.create_deployment(flow_id, "nightly", parameters=parameters)
+        now = datetime.now(UTC)
+        times = [now - timedelta(days=2), now - timedelta(days=1)]
+        runs = [
+            client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=at))
+            for at in times
+        ]
+        other = {"config": str(ward / "nightly.toml")}
+        runs.append(client.create_flow_run_from_deployment(made, parameters=other))
+        for run in runs:
+            run_flow(release, flow_run=run, parameters=run.parameters, return_type="state")
+        states = [client.read_flow_run(run.id).state for run in runs]
+    assert [state and state.name for state in states] == ["Skipped", "Skipped", "Failed"]

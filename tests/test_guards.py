@@ -292,7 +292,7 @@ def test_under_a_script_files_screen_and_log_are_the_same(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Names and bytes of JSON, page and table, and all that is printed: the same for all images."""
-    import flows.release as flow
+    from flows import release as flow
 
     place = Place(tmp_path, SPD[0], "auto", "gdp")
     first, seen = stand_in(noised(2)), []
@@ -592,7 +592,7 @@ def test_a_refused_charge_draws_nothing_about_an_image(
 
 def flow_release(place: Place, out: Path) -> Path:
     """Settle as the flow does and return the path of the document."""
-    import flows.release as flow
+    from flows import release as flow
 
     return flow.settle_release.fn(place.folder / "release.toml", out, place.folder, None)
 

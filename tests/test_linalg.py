@@ -23,7 +23,7 @@ from pipeline.geometry.linalg import (
     unvecd,
     vecd,
 )
-from pipeline.threads import limited_to
+from pipeline.parallel import limited_to
 
 ORDERS = (1, 2, 3, 5, 9, 11, 20, 30)
 

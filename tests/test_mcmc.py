@@ -17,8 +17,8 @@ from pipeline.geometry.manifold import area_of
 from pipeline.mechanisms import MECHANISMS, ChainSettings, chains
 from pipeline.mechanisms.chains import geodesic_chains, laplace_chains
 from pipeline.mechanisms.radial import RadialLaw, log_jacobian, tangent_draws
+from pipeline.parallel import limited_to
 from pipeline.privacy import PureDP
-from pipeline.threads import limited_to
 
 P_VALUE = 1e-8
 

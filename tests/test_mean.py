@@ -19,7 +19,7 @@ from pipeline.geometry import (
     sym_exp,
     sym_log,
 )
-from pipeline.threads import limited_to
+from pipeline.parallel import limited_to
 
 ALL = list(one_each(MEDIUM | {"sphere": MANIFOLDS["sphere"](dim=3)}).values())
 HADAMARD = [one for one in ALL if one.hadamard]

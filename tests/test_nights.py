@@ -30,6 +30,7 @@ from pipeline.descriptors import domain
 from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError, OutputError
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import NOISY, check_opening, least_opening
+from pipeline.jobs import ReleaseJob
 from pipeline.ledger import (
     Ledger,
     charges,
@@ -860,7 +861,7 @@ def test_serving_a_stream(
     ward: Ward, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Missed nights take none of the horizon, a settled one is skipped, the last one ends it."""
-    from flows import serve
+    from pipeline.cli import serving
 
     ward.write(stream="[stream]\nhorizon = 3\nopening = 80.0\n")
     ward.put(well=5, ill=5)
@@ -871,16 +872,17 @@ def test_serving_a_stream(
         asleep = 2.5 * 86400 if clock[0].day == 3 else 0.0
         clock[0] += timedelta(seconds=seconds + asleep)
 
-    def night(_: Path, told: Any, *__: object) -> None:
-        ran.append(told.run_key)
-        ward.settle(int(told.run_key[-2:]))
+    def night(job: ReleaseJob) -> str:
+        ran.append(str(job.settings.run_key))
+        ward.settle(int(ran[-1][-2:]))
+        return "released"
 
-    real, times = serve.nights, serve.planned_times
+    real, times = serving.nights, serving.planned_times
     monkeypatch.setenv("COVDP_LEDGER", str(ward.folder / "ledger.sqlite"))
-    monkeypatch.setattr(serve, "NAP", 1e6)
-    monkeypatch.setattr(serve, "nights", lambda coming, _: real(coming, lambda: clock[0], sleep))
-    monkeypatch.setattr(serve, "planned_times", lambda cron, _: times(cron, clock[0]))
-    monkeypatch.setattr(serve, "_release", night)
+    monkeypatch.setattr(serving, "LONGEST_SLEEP", 1e6)
+    monkeypatch.setattr(serving, "nights", lambda coming, _: real(coming, lambda: clock[0], sleep))
+    monkeypatch.setattr(serving, "planned_times", lambda cron, _: times(cron, clock[0]))
+    monkeypatch.setattr(serving, "release_night", night)
     config, out = ward.folder / "night.toml", ward.folder / "out"
     assert main(["serve", "--config", str(config), "--out", str(out)]) == 2
     said = capsys.readouterr()

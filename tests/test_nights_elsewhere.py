@@ -29,7 +29,7 @@ from tests.tools.postgres import direct, new_address
 
 @pytest.mark.slow
 def test_the_command_and_the_page_of_a_night(
-    prefect_server: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`covdp release` settles a night, and its page says what the document does, in one place each.
 

@@ -126,31 +126,41 @@ def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
                 yield f"{path}, decoded", "\n".join(connection.iterdump()).encode()
 
 
-TWO = """
+FOUR = """
+import flows  # its settings come before Prefect
 import sys
+from pathlib import Path
 import pipeline.publish.document as document
 from pipeline.cli import main
+from flows.release import release
 
-config, failing, *rest = sys.argv[1:]
-assert main(["release", "--config", config, "--out", "out/released", *rest]) == 0
+config, failing, ward = map(Path, sys.argv[1:])
+def by_flow(path, key):
+    return release(path, Path("out/flow").resolve(), ward, key, return_state=True)
+
+tokens = ["--data-root", str(ward)]
+assert main(["release", "--config", str(config), "--out", "out/released", *tokens]) == 0
+assert by_flow(config, "wednesday").is_completed()
 real = document.mean
 def fail(points, *arguments, **options):
     first = next(iter(points)).flat[0]
     return real(points, *arguments, **options) if first < 1e-3 else [][int(first) and 1 // 0]
 document.mean = fail
-assert main(["release", "--config", failing, "--out", "out/failed", *rest]) == 2
+assert main(["release", "--config", str(failing), "--out", "out/failed", *tokens]) == 2
+assert by_flow(failing, "thursday").is_failed()
 """
-"""A release, and one that fails inside: one process, and so one server."""
+"""A release, and one that fails inside: by the command, and by the flow under Prefect."""
 
 
 @pytest.mark.slow
-def test_no_output_of_a_release_holds_a_private_value(tmp_path: Path, prefect_home: Path) -> None:
+def test_no_output_of_a_release_holds_a_private_value(tmp_path: Path) -> None:
     """Files, logs, Prefect's database, the ledger: no canary, true mean, norm or plain hash.
 
     What is released comes from DICOM files, by person: nothing of their headers and names either.
     What fails inside had seen the same images as an array.
     """
     home, ward, out = tmp_path / "home", tmp_path / "ward", tmp_path / "out"
+    prefect_home = tmp_path / "prefect"
     for folder in (home, ward):
         folder.mkdir()
     images, labels = planted()
@@ -163,15 +173,15 @@ def test_no_output_of_a_release_holds_a_private_value(tmp_path: Path, prefect_ho
     again = CONFIG.replace("ward.toml", "array.toml").replace("monday", "tuesday")
     (ward / "failing.toml").write_text(again)
     book = init_ledger(home / "ledger.sqlite")
-    book.set_budget("ward-7", GDP(1.0))
-    tokens = [ward / "release.toml", ward / "failing.toml", "--data-root", ward]
+    book.set_budget("ward-7", GDP(2.0))
+    paths = [ward / "release.toml", ward / "failing.toml", ward]
     done = subprocess.run(
-        [sys.executable, "-c", TWO, *tokens],
+        [sys.executable, "-c", FOUR, *paths],
         check=False,
         cwd=tmp_path,
         capture_output=True,
         env={
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if "PREFECT" not in name},
             "PYTHONPATH": str(ROOT),
             "HOME": str(home),
             "PREFECT_HOME": str(prefect_home),
@@ -185,7 +195,7 @@ def test_no_output_of_a_release_holds_a_private_value(tmp_path: Path, prefect_ho
     assert any(name.endswith("prefect.db") for name, _ in searched)
     assert any(name.endswith(".parquet") for name, _ in searched)
     (row,) = book.show()
-    assert (row.releases, row.unfinished) == (2, 1), done.stderr.decode()[-2000:]
+    assert (row.releases, row.unfinished) == (4, 2), done.stderr.decode()[-2000:]
     for what, needle in needles(images, labels, ward).items():
         for name, haystack in searched:
             assert needle not in haystack, f"{what} in {name}"

@@ -71,7 +71,6 @@ def test_both_commands_run_any_file_from_any_folder(
     mine: tuple[Path, ...],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    prefect_server: None,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Seed, repetitions and folders mean the same in both; the rows are those of the library."""

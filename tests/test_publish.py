@@ -513,7 +513,7 @@ def test_the_flow_checks_the_folder_first_and_keeps_the_planned_date(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A scheduled run is named by its planned date; a folder of no use is refused unpaid."""
-    import flows.release as flow
+    from flows import release as flow
 
     config = ward / "release.toml"
     config.write_text(config.read_text().replace('run_key = "monday"', ""))

@@ -17,7 +17,8 @@ from pipeline.experiments.outcome import outcome
 from pipeline.experiments.promises import guarantees, statement, uncertified
 from pipeline.experiments.registry import EXPERIMENTS, MAIN, QUICK, load_experiments
 from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment
+from pipeline.experiments.steps import perform, run_experiment
+from pipeline.jobs import run_experiments
 from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
 from pipeline.report import build_report
 from pipeline.report.cells import JUDGED
@@ -209,7 +210,7 @@ def test_missing_data_is_neither_done_nor_failed(
     One dataset that ran is enough for an experiment.
     """
     import pipeline.experiments.outcome
-    from flows import launch
+    from pipeline import jobs
 
     config, out = missing
     assert not (tmp_path / "data").exists()
@@ -224,7 +225,7 @@ def test_missing_data_is_neither_done_nor_failed(
     listed = outcome([Run(quick, None, out)], out / "report.html", None)
     assert listed.lines[1].endswith("covdp reproduce ew-octmnist --quick --dataset octmnist")
     assert found.lines[2] == "summary  0 run, 1 not run: no data"
-    monkeypatch.setattr(launch, "run_experiments", lambda *_, **__: ((run,), out / "report.html"))
+    monkeypatch.setattr(jobs, "run_experiments", lambda *_, **__: ((run,), out / "report.html"))
     monkeypatch.setattr(pipeline.experiments.outcome, "outcome", lambda *_: found)
     assert main(["reproduce", "ew-octmnist"]) == 2
     said = capsys.readouterr()
@@ -417,16 +418,14 @@ def test_real_images_run_under_a_published_experiment(shared: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_flow_writes_one_report_of_several(prefect_server: None, tmp_path: Path) -> None:
-    """The flow runs its experiments and leaves one page with a section for each."""
-    from flows.experiments import experiments
-
+def test_several_runs_leave_one_report(tmp_path: Path) -> None:
+    """All experiments are run, and there is one page with a section for each."""
     few = [
         config.model_copy(update={"repetitions": 3})
         for config in load_experiments("rao-composition", "tg-burnin", "kng-shapes", chains=False)
     ]
-    runs = [Run(config, None, tmp_path) for config in few]
-    page = experiments(runs, tmp_path).read_text(encoding="utf-8")
+    _, report = run_experiments(few, perform, root=None, out=tmp_path)
+    page = report.read_text(encoding="utf-8")
     for config in few:
         assert f'id="{config.run_name}"' in page
         assert (tmp_path / "results" / f"{config.run_name}.parquet").is_file()
@@ -439,16 +438,15 @@ def test_of_several_one_that_fails_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All of its words, those in brackets too; the others go on, and the first is raised."""
-    import flows.experiments as flow
+    from pipeline import jobs
 
     def fails(run: Run, *rest: object, **told: object) -> None:
         raise ConfigError("give slices = [fewest, most], no [/x]")
 
-    monkeypatch.setattr(flow, "run_experiment", fails)
-    monkeypatch.setattr(flow, "report", lambda out: out)
+    monkeypatch.setattr(jobs, "run_experiment", fails)
     few = load_experiments("rao-composition", "tg-burnin", chains=False)
     with pytest.raises(ConfigError, match="fewest"):
-        flow.experiments.fn([Run(config, None, tmp_path) for config in few], tmp_path)
+        jobs.run_experiments(few, perform, root=None, out=tmp_path, report=lambda out: out)
     told = " ".join(capsys.readouterr().err.split())
     for config in few:
         assert f"{config.run_name}: give slices = [fewest, most], no [/x]" in told

@@ -32,11 +32,11 @@ from pipeline.experiments.registry import MAIN, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.ledger import init_ledger
+from pipeline.parallel import limited_to
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, settle
 from pipeline.results import read_rows
 from pipeline.store import Made, Place, Plan, fill, find_place, lease, make_plan, plan, take
-from pipeline.threads import limited_to
 
 FILL = import_module("pipeline.store.fill")
 NPZ = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "odd"]\n'

@@ -14,7 +14,7 @@ import pytest
 from test_printing import LEAVES
 from test_several import document
 
-from pipeline.cli import main
+from pipeline.cli import main, serving
 from pipeline.experiments.registry import MAIN
 from pipeline.ledger import init_ledger, open_ledger
 from pipeline.privacy import GDP
@@ -45,10 +45,10 @@ ARGUMENTS = {
 }
 """What each command is given; a new one is not tested before it has a line here, and so fails."""
 BARS = {
-    "run": ("starting Prefect", "descriptors", "report"),
-    "reproduce": ("starting Prefect", "mechanisms", "report"),
+    "run": ("descriptors", "report"),
+    "reproduce": ("mechanisms", "report"),
     "describe": ("describing",),
-    "release": ("starting Prefect",),
+    "release": ("describing",),
 }
 """What turns while it works."""
 
@@ -97,7 +97,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, *tokens: str) -> Shown:
 
 
 @pytest.fixture
-def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> Path:
+def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Go to a folder with what every command needs: images, cards, configs, a ledger, documents."""
     monkeypatch.chdir(tmp_path)
     for name, place in (("DATA", "."), ("LEDGER", "ledger.sqlite"), ("STORE", "stores")):
@@ -137,7 +137,7 @@ def test_every_command_works_on_a_terminal(
     if name == "history":
         monday = load_release(Path("nightly.toml"), run_key="monday")
         settle(monday, open_ledger("ledger.sqlite"), None)
-    monkeypatch.setattr("flows.serve.nights", lambda *_: iter(()))  # it would go on for ever
+    monkeypatch.setattr(serving, "nights", lambda *_: iter(()))  # it would go on for ever
     found = on_terminal(monkeypatch, *tokens, *ARGUMENTS[name].split())
     assert found.code == 0, found.text
     assert "Traceback" not in found.text
@@ -148,7 +148,7 @@ def test_every_command_works_on_a_terminal(
 def test_describing_by_dask_works_on_a_terminal(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker is sent the flow with each task, and no bar with it."""
+    """A worker is sent each task, and no bar with it."""
     by_dask(monkeypatch, "describe")
 
 

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.cli.signals import answered
+from pipeline.cli.signals import run_in_thread
 from pipeline.errors import CovdpError, one_line, printable
 from pipeline.progress import is_verbose
 
@@ -35,7 +35,8 @@ def main(tokens: list[str] | None = None) -> int:
     """Run the command line; errors of the user become one line and exit code 2."""
     warnings.filterwarnings("ignore", module="pydicom")  # which may quote a header
     logging.getLogger("pydicom").setLevel(logging.CRITICAL)
-    with answered():
+
+    def run() -> int:
         try:
             return _run(tokens)
         except (KeyboardInterrupt, SystemExit):
@@ -43,6 +44,8 @@ def main(tokens: list[str] | None = None) -> int:
         except BaseException as error:  # a panic of a library in Rust is no Exception
             _report(error, sys.argv[1:] if tokens is None else tokens)
             return UNFORESEEN
+
+    return run_in_thread(run)
 
 
 def _run(tokens: list[str] | None) -> int:

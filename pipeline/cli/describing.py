@@ -58,12 +58,13 @@ def describe(
         Read every file and describe none: list those that cannot be used, with the reason, and
         write excluded.txt into the store, which exclude in the card can name.
     """
-    from flows.launch_describe import run_describe
     from pipeline.datasets import open_dataset
     from pipeline.descriptors import domain_of, require_made_for
-    from pipeline.store import find_place, make_plan
+    from pipeline.parallel import check_runner, workers
+    from pipeline.store import fill, find_place, make_plan
 
     begin(how)
+    check_runner(runner)
     place = find_place(store)
     if check:
         _check(dataset, data_root, place, how)
@@ -72,7 +73,12 @@ def describe(
     card = source.card
     require_made_for(descriptor, channels=card.channels, volumes=card.volumes)
     domain_of(descriptor, source.shape)  # refuses sizes for which there is none
-    found = run_describe(make_plan(source, descriptor=descriptor), place, runner)
+    plan = make_plan(source, descriptor=descriptor)
+    if runner == "threads":  # one stream keeps all cores busy
+        found = fill(plan, place)
+    else:
+        with workers(runner) as unordered:
+            found = fill(plan, place, unordered)
     images = sum(found.stored.counts)
     if how.json:
         print_json(

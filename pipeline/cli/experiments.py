@@ -41,7 +41,7 @@ class Changes:
         Repetitions, in place of the experiment's; a series with a number of its own keeps it where
         it is smaller.
     runner
-        Where tasks run: threads, dask, or the address of a Dask scheduler.
+        Where classes are worked on side by side: threads, dask, or the address of a Dask scheduler.
     """
 
     dataset: str | None = None
@@ -142,9 +142,13 @@ def _start(
     needs_data: bool = False,
 ) -> tuple[tuple["Run", ...], Path]:
     """Load experiments, run them, and return the runs and the report."""
-    from flows.launch import run_experiments
-    from pipeline.experiments.registry import load_experiments
+    from functools import partial
 
+    from pipeline.experiments.registry import load_experiments
+    from pipeline.jobs import default_out, perform, run_experiments
+    from pipeline.parallel import check_runner, workers
+
+    check_runner(changes.runner)
     configs = load_experiments(
         *sources,
         dataset=changes.dataset,
@@ -154,14 +158,14 @@ def _start(
         quick=quick,
         chains=chains,
     )
-    return run_experiments(
-        configs,
-        root=changes.data_root,
-        out=changes.out,
-        name=configs[0].run_name if needs_data else "reproduce",
-        runner=changes.runner,
-        needs_data=needs_data,
-    )
+    with workers(changes.runner) as unordered:
+        return run_experiments(
+            configs,
+            partial(perform, workers=unordered, shown=len(configs) == 1),
+            root=changes.data_root,
+            out=changes.out or default_out(configs[0].run_name if needs_data else "reproduce"),
+            needs_data=needs_data,
+        )
 
 
 def report(folder: Path, *, out: Path | None = None, how: Printing = PLAIN) -> None:

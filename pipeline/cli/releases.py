@@ -1,7 +1,7 @@
 """Commands on private images: release, ledger, serve."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pipeline.cli.options import (
     PLAIN,
@@ -52,7 +52,7 @@ def release(
         Where descriptors are kept and found again, as `covdp describe` leaves them; a private
         folder that goes with the release when left out.
     """
-    from flows.launch_release import run_release
+    from pipeline import jobs
     from pipeline.cli.accounts import (
         charge_json,
         charge_line,
@@ -62,26 +62,35 @@ def release(
         show_night,
         stream_json,
     )
-    from pipeline.ledger import open_ledger
-    from pipeline.publish import ledger_address, load_release
+    from pipeline.ledger import charge_of, rows_written
 
     begin(how)
-    paths, charge = run_release(
-        config, ledger=ledger, root=data_root, out=out, run_key=run_key, store=store
+    job = jobs.prepare_release(
+        config, ledger=ledger, out=out, root=data_root, run_key=run_key, store=store
     )
-    book, told = open_ledger(ledger_address(ledger)), load_release(config, opened=True)
+    book, settings = job.ledger, job.settings
+    before = rows_written(book)
+    document = jobs.release(job)
+    charge = charge_of(book, document.read_bytes(), before)
+    paths = {
+        "release": document.with_suffix(".parquet"),
+        "report": document.with_suffix(".html"),
+    }
     if how.json:
-        streams = [one for one in read_streams(book, told.population, told.name) if told.stream]
-        of = {"stream": stream_json(streams[0])} if streams else {}
-        account = {} if streams else {"account": read_accounts(book, told.population)[0].as_json()}
-        print_json({**paths, **charge_json(charge), **of, **account})
+        streams = read_streams(book, settings.population, settings.name) if settings.stream else []
+        lasts: dict[str, Any] = (
+            {"stream": stream_json(streams[0])}
+            if streams
+            else {"account": read_accounts(book, settings.population)[0].as_json()}
+        )
+        print_json({**paths, **charge_json(charge), **lasts})
         return
     print_paths(paths, how)
     show(f" {charge_line(charge, how)}", how)
-    if told.stream is None:
-        show_accounts(read_accounts(book, told.population), how)
+    if settings.stream is None:
+        show_accounts(read_accounts(book, settings.population), how)
     else:
-        show_night(read_streams(book, told.population, told.name), how)
+        show_night(read_streams(book, settings.population, settings.name), how)
 
 
 def init(*, ledger: Ledger = None, how: Printing = PLAIN) -> None:
@@ -237,17 +246,19 @@ def serve(
     data_root: DataRoot = None,
     ledger: Ledger = None,
     cron: str = "0 2 * * *",
+    notify: str | None = None,
 ) -> None:
     """Release on a schedule from this machine, until stopped.
 
-    Nothing listens between two nights. Of planned times that have passed, because the machine was
-    asleep or a release took long, only the last is run, and the others are named as skipped; what
-    was planned before the start is not made up for, and a clock that is set back releases no night
-    again. A night that fails says why in one line, and the next one is tried; when the account
-    cannot pay any more, serving ends with exit code 2.
+    Nothing listens. Of planned times that have passed, because the machine was asleep or a release
+    took long, only the last is run, and the others are named as skipped; what was planned before
+    the start is not made up for, and a clock that is set back releases no night again. Each night
+    is one line: when, what was released, what was charged. A night that fails says why in one line,
+    and the next one is tried; when the account cannot pay any more, serving ends with exit code 2.
 
     ```
     covdp serve --config ward.toml --cron "0 2 * * *"
+    covdp serve --config ward.toml --notify "mail -s 'covdp: a night failed' admin@ward"
     ```
 
     Parameters
@@ -256,7 +267,9 @@ def serve(
         The release in TOML, without a run key: each night is a run of its own.
     cron
         When, in cron's five fields, UTC. A run's key is the date it was planned for.
+    notify
+        A command that is run when a night fails, with the line that says why as its standard input.
     """
-    from flows.serve import serve_release
+    from pipeline.cli.serving import serve_nights
 
-    serve_release(config, ledger=ledger, root=data_root, out=out, cron=cron)
+    serve_nights(config, ledger=ledger, root=data_root, out=out, cron=cron, notify=notify)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
 from pipeline.errors import DatasetError, ImageError
-from pipeline.threads import Submit, side_by_side, threads
+from pipeline.parallel import Submit, side_by_side, threads
 
 Rows: TypeAlias = NDArray[np.signedinteger[Any]]
 

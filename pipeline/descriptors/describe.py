@@ -11,7 +11,7 @@ from pipeline.descriptors import kernels
 from pipeline.descriptors.base import Descriptor, check_eta, check_sides
 from pipeline.descriptors.registry import DESCRIPTORS, find_descriptor
 from pipeline.errors import DatasetError, ImageError
-from pipeline.threads import side_by_side
+from pipeline.parallel import side_by_side
 
 BYTES = 1 << 20
 """Images are worked on in blocks of about this size."""
@@ -31,7 +31,7 @@ def describe(
     derivatives in [0, b]), with the border mirrored; they see the whole image, whatever the mask.
 
     The result depends on the images alone, not on how many come at once, on their memory layout or
-    on the number of threads (`pipeline.threads`). `oct5` and `vol7` are computed in integers
+    on the number of threads (`pipeline.parallel`). `oct5` and `vol7` are computed in integers
     and rounded once to 53 bits, once by the division and once by adding η: the same on all
     machines.
 

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, ImageArray
-from pipeline.threads import compiled
+from pipeline.parallel import compiled
 
 BLOCK = 128
 """Pixels whose products are summed before the sum is widened: int32 holds BLOCK · 4095²."""

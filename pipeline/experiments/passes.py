@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.memory import peak_memory
+from pipeline.parallel import peak_memory
 
 
 class Measured(NamedTuple):

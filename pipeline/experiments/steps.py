@@ -58,6 +58,14 @@ class Step(NamedTuple):
         return [(run,)] if self.over is None else [(run, label) for label in self.over]
 
 
+def calls_by_mechanism(run: Run, step: Step) -> list[tuple[Any, ...]]:
+    """Return the calls of a step, those that draw split into one for each series."""
+    if step.work is not draw_class:
+        return step.calls(run)
+    series = [item.series for item in run.config.mechanisms]
+    return [(*call, name) for call in step.calls(run) for name in series]
+
+
 def steps_of(run: Run) -> tuple[Step, ...]:
     """Return the steps of a run, in order."""
     config = run.config
@@ -109,13 +117,14 @@ def run_experiment(
     return run.table
 
 
-def draw_class(run: Run, label: int) -> None:
-    """Run every series and budget of one class that is not on disk yet."""
+def draw_class(run: Run, label: int, series: str | None = None) -> None:
+    """Run every budget of one class, of one series or of all, that is not on disk yet."""
     work = WORK[run.config.kind]
     data, setting = work.read(run, label)
     writer = row_writer(run)
     todo = set(writer.pending())
-    pending = [cell for cell in all_cells(run.config, [label]) if cell.key in todo]
+    cells = [cell for cell in all_cells(run.config, [label]) if cell.key in todo]
+    pending = [cell for cell in cells if series in (None, cell.series.series)]
     with counted(data.name, len(pending), "cells") as tick:
 
         def write(cell: Cell, rows: dict[str, Any]) -> None:

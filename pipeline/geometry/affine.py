@@ -17,7 +17,7 @@ from pipeline.geometry.covariances import SPECTRAL, Covariances
 from pipeline.geometry.linalg import assemble, polar, sym_eig, unvecd, vecd
 from pipeline.geometry.manifold import Field
 from pipeline.geometry.spd import Spd
-from pipeline.threads import SHARE, spread
+from pipeline.parallel import SHARE, spread
 
 
 def _where(first: tuple[int, ...], second: tuple[int, ...]) -> NDArray[np.int64]:

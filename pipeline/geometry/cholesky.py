@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import DomainError
-from pipeline.threads import compiled, spread
+from pipeline.parallel import compiled, spread
 
 
 def _emit_fma(typing_context: Any, x: Any, y: Any, z: Any) -> Any:

@@ -52,7 +52,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry.linalg import assemble, sym_eig_unordered, unvecd, vecd
-from pipeline.threads import compiled
+from pipeline.parallel import compiled
 
 TANGENT = 3.9215536345675051
 """z*, where the tangent of ln²(1 + z) goes through the origin: ln(1 + z) = 2z/(1 + z)."""

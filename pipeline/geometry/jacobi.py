@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.threads import compiled
+from pipeline.parallel import compiled
 
 Indices: TypeAlias = NDArray[Any]
 SWEEPS = 30

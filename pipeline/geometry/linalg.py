@@ -26,7 +26,7 @@ from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import jacobi
 from pipeline.geometry.cholesky import cholesky
 from pipeline.geometry.jacobi import SIMD_WIDTH
-from pipeline.threads import SHARE, spread
+from pipeline.parallel import SHARE, spread
 
 
 def vecd(matrices: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point
-from pipeline.threads import compiled
+from pipeline.parallel import compiled
 
 
 @dataclass(frozen=True, eq=False)

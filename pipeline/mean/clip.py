@@ -43,7 +43,7 @@ from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.histogram import LineBins, ShellBins, SurveyPosterior, clipped_moments
 from pipeline.mean.public_model import Prior
 from pipeline.mean.sums import Clipping, Sized
-from pipeline.threads import compiled
+from pipeline.parallel import compiled
 
 
 class Interval(NamedTuple):

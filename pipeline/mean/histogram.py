@@ -37,7 +37,7 @@ from pipeline.mean import tuning
 from pipeline.mean.axes import Frame, line_coordinate
 from pipeline.mean.public_model import Prior
 from pipeline.mean.sums import sizes
-from pipeline.threads import compiled
+from pipeline.parallel import compiled
 
 
 @dataclass(frozen=True, eq=False)

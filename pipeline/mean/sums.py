@@ -73,7 +73,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
 from pipeline.geometry import Point
 from pipeline.geometry.linalg import unvecd
-from pipeline.threads import compiled
+from pipeline.parallel import compiled
 
 T = TypeVar("T")
 U = TypeVar("U")

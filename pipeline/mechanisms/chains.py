@@ -41,7 +41,7 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
 from pipeline.mechanisms.base import Diagnostics, Points
 from pipeline.mechanisms.radial import directions, rotate
-from pipeline.threads import compiled, spread
+from pipeline.parallel import compiled, spread
 
 
 @dataclass(frozen=True)

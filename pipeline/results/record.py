@@ -14,7 +14,7 @@ from typing import Any
 from pipeline import __version__
 from pipeline.errors import OutputError
 from pipeline.files import atomic_path, make_folder, read_regular
-from pipeline.threads import cores
+from pipeline.parallel import cores
 
 PACKAGES = (
     "numpy",

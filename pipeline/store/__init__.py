@@ -13,7 +13,7 @@ file), ``fill`` (the pass), ``stored`` (reading back), ``check`` (what cannot be
 """
 
 from pipeline.store.check import FileFault, check, listed, named
-from pipeline.store.fill import Filled, HandOut, Made, fill, take
+from pipeline.store.fill import Filled, Made, fill, take
 from pipeline.store.place import Place, find_place, lease, private_stores
 from pipeline.store.plan import Plan, make_plan
 from pipeline.store.stored import Form, StoredImages, StoredRecords
@@ -22,7 +22,6 @@ __all__ = [
     "FileFault",
     "Filled",
     "Form",
-    "HandOut",
     "Made",
     "Place",
     "Plan",

@@ -10,7 +10,7 @@ import itertools
 import math
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeAlias
@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray, ImageArray, count_labels
 from pipeline.descriptors import DESCRIPTORS, describe
 from pipeline.errors import DatasetError, OutputError
-from pipeline.memory import peak_memory
+from pipeline.parallel import Submit, UnorderedMap, peak_memory, side_by_side
 from pipeline.progress import counted
 from pipeline.store.place import TASK, Place, find_place, lease, sweep
 from pipeline.store.plan import Part, Plan
 from pipeline.store.shard import DIGEST, SUFFIX, Chunk, encode, name_of
 from pipeline.store.stored import Held, StoredImages
-from pipeline.threads import Submit, side_by_side
 
 CHUNK = 1 << 23
 """Bytes of pixels that are read at a time; two or three such chunks are held."""
@@ -126,10 +125,6 @@ def _work(
     return points, whole.reshape(len(images), -1)[:, :DIGEST]
 
 
-HandOut: TypeAlias = Callable[[Sequence[str], Callable[[Made], None]], None]
-"""``hand_out(addresses, done)`` has `take` called for each address, and `done` with each result."""
-
-
 class Filled(NamedTuple):
     """What a pass came to.
 
@@ -152,7 +147,7 @@ class Filled(NamedTuple):
 
 
 def fill(
-    plan: Plan, place: Place, hand_out: HandOut | None = None, *, shown: bool = True
+    plan: Plan, place: Place, workers: UnorderedMap | None = None, *, shown: bool = True
 ) -> Filled:
     """Make the shards that are missing or damaged, and return what is stored.
 
@@ -161,8 +156,8 @@ def fill(
     plan : Plan
     place : Place
         Where shards lie.
-    hand_out : callable, optional
-        Has each shard made by a worker elsewhere; all of them here, in one stream, when left out.
+    workers : callable, optional
+        Have each shard made elsewhere; all of them are made here, in one stream, when left out.
     shown : bool
         Whether how many images there are may be shown, behind a bar.
 
@@ -182,10 +177,10 @@ def fill(
         if missing := [shard for shard, key in enumerate(plan.keys) if key not in names]:
             total = sum(plan.span(shard).stop - plan.span(shard).start for shard in missing)
             with counted("describing", total, "images") if shown else nullcontext(unseen) as tick:
-                if hand_out is None:
+                if workers is None:
                     made.append(make(plan.part(missing), place, tick))
                 else:
-                    _distribute(plan, place, missing, hand_out, made, tick)
+                    _distribute(plan, place, missing, workers, made, tick)
                     sweep(place, own)  # what a worker that was killed left half done
             names = _listed(plan, place)
     held = [_held(plan, shard, names) for shard in range(len(plan.keys))]
@@ -246,24 +241,21 @@ def _distribute(
     plan: Plan,
     place: Place,
     missing: list[int],
-    hand_out: HandOut,
+    workers: UnorderedMap,
     made: list[Made],
     tick: Tick,
 ) -> None:
-    """Write a task for each shard, or one for all that lie in one stream, and hand them out."""
+    """Have workers do a task for each shard, or one for all shards that lie in one stream."""
     groups = [missing] if plan.source.read.sequential else [[shard] for shard in missing]
-    tasks = []
-
-    def done(one: Made) -> None:
-        made.append(one)
-        tick(one.images)
-
+    tasks = list[str]()
     try:
         for group in groups:
             content = pickle.dumps(plan.part(group).detached())
             tasks.append(_task_name(content))
             place.write(tasks[-1], content)
-        hand_out([place.join(name) for name in tasks], done)
+        for shards in workers(take, [(place.join(name),) for name in tasks]):
+            made.append(shards)
+            tick(shards.images)
     finally:
         for name in tasks:
             place.remove(name)

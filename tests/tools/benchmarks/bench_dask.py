@@ -1,11 +1,10 @@
-"""A pass by two single-threaded workers of Dask, against one: shards as tasks under Prefect."""
+"""A pass by two single-threaded workers of Dask, against one."""
 
 import statistics
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,10 @@ import numpy as np
 from distributed import LocalCluster
 from PIL import Image
 
-from flows.launch import aside, prefect
 from pipeline.datasets import ImageSource, open_dataset
 from pipeline.descriptors import describe
+from pipeline.parallel import limited_to, workers
 from pipeline.store import fill, find_place, make_plan, plan
-from pipeline.threads import limited_to
 from tests.tools.benchmarks.bench_store import CARD, patches
 
 ROUNDS = 2
@@ -63,7 +61,7 @@ def bare(root: Path) -> float:
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure in turns, all workers, schedulers and Prefect's server being there: medians."""
+    """Measure in turns, all workers and schedulers being there: medians."""
     seconds: dict[int, list[float]] = {1: [], 2: []}
     with ExitStack() as stack:
         clusters = {
@@ -73,22 +71,17 @@ def run() -> list[dict[str, Any]]:
             for count in seconds
         }
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        ready = stack.enter_context(prefect())
-        from flows.describing import hand_out_by
-        from flows.runners import task_runner
-
-        ready()
         with patch.object(plan, "IMAGES", 1):  # shards for all workers, to import and compile
             few = make_plan(ward(root / "few", 8), descriptor="oct5")
         many = make_plan(ward(root / "many", IMAGES), descriptor="oct5")
         for turn, made in enumerate([few, *[many] * ROUNDS]):
             for count, cluster in clusters.items():
                 place = find_place(root / f"store {turn} {count}")
-                work = hand_out_by(task_runner(cluster.scheduler_address), lambda: None)
-                start = time.perf_counter()
-                aside(partial(fill, made, place, work))
-                if turn:
-                    seconds[count].append(time.perf_counter() - start)
+                with workers(cluster.scheduler_address) as unordered:
+                    start = time.perf_counter()
+                    fill(made, place, unordered)
+                    if turn:
+                        seconds[count].append(time.perf_counter() - start)
         ceiling = bare(root / "many")
     one, two = (IMAGES / statistics.median(taken) for taken in seconds.values())
     return [

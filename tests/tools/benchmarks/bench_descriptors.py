@@ -11,7 +11,7 @@ from skimage import filters
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.descriptors import describe
-from pipeline.threads import limited_to
+from pipeline.parallel import limited_to
 
 ETA = 1e-6
 ROUNDS = 7

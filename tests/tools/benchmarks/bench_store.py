@@ -15,8 +15,8 @@ from PIL import Image
 from pipeline.arrays import ImageArray
 from pipeline.datasets import ImageSource, open_dataset
 from pipeline.geometry import MANIFOLDS
+from pipeline.parallel import cores
 from pipeline.store import fill, find_place, make_plan
-from pipeline.threads import cores
 
 ROUNDS = 5
 SMALL, LARGE = 100_000, 400

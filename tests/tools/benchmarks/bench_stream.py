@@ -46,16 +46,6 @@ horizon = 3650
 """
 
 
-EMPTY = """
-from flows.launch import aside, prefect
-with prefect() as ready:
-    from prefect import flow
-    ready()
-    aside(flow(persist_result=False)(lambda: None))
-"""
-"""Prefect's start and end, with nothing between."""
-
-
 def run() -> list[dict[str, Any]]:
     """Return the seconds of night 4, and of the night after `NIGHTS` others."""
     rng = np.random.default_rng(0)
@@ -73,13 +63,13 @@ def run() -> list[dict[str, Any]]:
         command += ["--config", str(place / "night.toml"), "--data-root", str(place)]
         command += ["--out", str(place / "out"), "--ledger", str(place / "ledger.sqlite")]
         whole = timed([*command, "--run-key", day(NIGHTS + 2)])
-        empty = timed([sys.executable, "-c", EMPTY])
+        start = timed([sys.executable, "-m", "pipeline.cli", "--version"])
     name = f"night {NIGHTS + 1} of a stream, {UNITS} new images; peer: night 4"
     rows = [{"name": name, "ours": late, "peer": seconds[-1], "ratio": late / seconds[-1]}]
-    for clock, ours, peer in zip(("wall", "CPU"), whole, empty, strict=True):
-        name = f"the same by `covdp release`, {clock} time; more than Prefect's start, the peer"
-        rows.append({"name": name, "ours": ours - peer, "peer": peer, "ratio": ours / peer})
-    return [row | {"unit": "s", "target": "at most 2 s"} for row in rows]
+    for clock, ours, peer in zip(("wall", "CPU"), whole, start, strict=True):
+        name = f"the same by `covdp release`, {clock} time; peer: `covdp --version`"
+        rows.append({"name": name, "ours": ours, "peer": peer, "ratio": ours / peer})
+    return [row | {"unit": "s", "target": "at most 3 s"} for row in rows]
 
 
 def timed(command: list[str]) -> tuple[float, float]:

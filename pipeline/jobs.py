@@ -1,0 +1,219 @@
+"""Jobs: all steps from what is asked for to a page. `covdp` does them here, `flows` under Prefect.
+
+    experiments   each run, step by step (`pipeline.experiments.steps`) ─► report of all
+    release       settle (pay, draw, commit) ─► publish (Parquet and page from the committed bytes)
+
+A release is safe to kill and to start again: with the same run key it finds its charge, and draws
+under it or gets the stored result. A night of a stream is paid already; one before it that was
+killed is finished, and published, first.
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from pipeline import progress
+from pipeline.config import ExperimentConfig
+from pipeline.datasets import find_card
+from pipeline.errors import BudgetError, CovdpError, one_line
+from pipeline.experiments.run import Run
+from pipeline.experiments.steps import Step, run_experiment
+from pipeline.files import atomic_path, make_folder, owner_only, project_root
+from pipeline.ledger import Ledger, open_ledger
+from pipeline.parallel import UnorderedMap
+from pipeline.publish import (
+    ReleaseConfig,
+    check_account,
+    check_folder,
+    ledger_address,
+    load_release,
+    read_document,
+    settle,
+    settle_night,
+    unfinished_night,
+    write_document,
+    write_parquet,
+)
+from pipeline.report import build_release_report, build_report
+from pipeline.results import read_record
+from pipeline.store import Place, find_place
+
+
+def default_out(name: str) -> Path:
+    """Return where results go when nobody says: ``reports/output/NAME``."""
+    return (project_root() or Path.cwd()) / "reports" / "output" / name
+
+
+def run_experiments(
+    configs: Sequence[ExperimentConfig],
+    perform: Callable[[Run, Step], None],
+    *,
+    root: Path | None,
+    out: Path,
+    needs_data: bool = False,
+    report: Callable[[Path], Path] = build_report,
+) -> tuple[tuple[Run, ...], Path]:
+    """Do experiments one after the other, each step by `perform`, then the report of all.
+
+    One run shows its steps; several show a line each, and one that fails is said so at once, the
+    others go on, and then its error is raised. What is written about images of one's own is
+    readable by oneself alone.
+
+    Parameters
+    ----------
+    needs_data : bool
+        Whether images that cannot be had are an error, and not a run that is left out.
+
+    Returns
+    -------
+    tuple
+        The runs, and the path of the report.
+    """
+    own = any(find_card(config.dataset).own for config in configs if config.on_images)
+    several, failures = len(configs) > 1, list[CovdpError]()
+    with owner_only(own):
+        folder = make_folder(out).resolve()
+        runs = tuple(Run(config, root and root.resolve(), folder) for config in configs)
+        for number, run in enumerate(runs, 1):
+            try:
+                with _shown(f"{run.name} ({number} of {len(runs)})", several) as step:
+                    run_experiment(run, perform, needs_data=needs_data)
+                    if read_record(run.log).status != "ok":
+                        step.skipped = "not run: no data"
+            except CovdpError as error:
+                if not several:
+                    raise
+                line = f"[red]✗[/] {run.name}: {escape(one_line(error))}"
+                Console(stderr=True).print(line, highlight=False)
+                failures.append(error)
+        with progress.step("report"):
+            page = Path(report(folder))
+    if failures:
+        raise failures[0]
+    return runs, page
+
+
+def perform(run: Run, step: Step, *, workers: UnorderedMap, shown: bool) -> None:
+    """Do one step of a run: by `workers` where its calls may be done side by side, else here."""
+    with _shown(step.name, shown):
+        calls = step.calls(run)
+        if not step.parallel:
+            for call in calls:
+                step.work(*call)
+            return
+        with progress.counted(step.name, len(calls), "classes") as tick:
+            for _ in workers(step.work, calls):
+                tick(1)
+
+
+def _shown(name: str, shown: bool) -> AbstractContextManager[progress.Step]:
+    """Show a step while it works, or not."""
+    return progress.step(name) if shown else nullcontext(progress.Step())
+
+
+@dataclass(frozen=True)
+class ReleaseJob:
+    """One release, or one night, and where it is paid, read and written.
+
+    Attributes
+    ----------
+    settings : ReleaseConfig
+        With its run key.
+    ledger : Ledger
+        Who pays.
+    out : Path
+        Folder of the results.
+    root : Path or None
+        The data root.
+    store : Place or None
+        Where descriptors are kept; a private folder that goes with the release when None.
+    """
+
+    settings: ReleaseConfig
+    ledger: Ledger
+    out: Path
+    root: Path | None = None
+    store: Place | None = None
+
+
+def prepare_release(
+    config: Path,
+    *,
+    ledger: str | None,
+    out: Path | None,
+    root: Path | None,
+    run_key: str | None = None,
+    at: datetime | None = None,
+    store: str | None = None,
+) -> ReleaseJob:
+    """Check all that can be checked before images are read.
+
+    Parameters
+    ----------
+    ledger : str or None
+        Its address; what COVDP_LEDGER says, else the user's own, when None.
+    at : datetime, optional
+        The time that the release is planned for, which may lie ahead; now when left out.
+
+    Raises
+    ------
+    BudgetError
+        When the account cannot pay and holds no release of this run.
+    CovdpError
+        Whatever else stands against it.
+    """
+    settings = load_release(config, run_key=run_key, at=at, opened=True)
+    account = open_ledger(ledger_address(ledger))
+    try:
+        check_account(settings, account, planned=at is not None)
+    except BudgetError as error:
+        raise BudgetError(f"{config}: {error}") from error
+    folder = out or default_out(settings.name)
+    place = find_place(store, out=folder) if store else None  # refused before there is a folder
+    folder = make_folder(folder).resolve()
+    check_folder(folder)
+    return ReleaseJob(settings, account, folder, root, place)
+
+
+def release(job: ReleaseJob) -> Path:
+    """Settle and publish a release, after a night that was not finished; return its document."""
+    document = job.out
+    for part in releases_due(job):
+        document = settle_release(part)
+        publish(document, job.out)
+    return document
+
+
+def releases_due(job: ReleaseJob) -> list[ReleaseJob]:
+    """Return what is to be released, in order: a night that was not finished, then this release."""
+    before = unfinished_night(job.settings, job.ledger)
+    nights = [] if before is None else [job.settings.model_copy(update={"run_key": before})]
+    return [replace(job, settings=settings) for settings in (*nights, job.settings)]
+
+
+def settle_release(job: ReleaseJob) -> Path:
+    """Pay, draw, commit, and write the committed bytes; return the path of the document.
+
+    It draws noise: it is never done again by itself. A folder of no use is refused unpaid.
+    """
+    check_folder(job.out)
+    draw = settle if job.settings.stream is None else settle_night
+    return write_document(draw(job.settings, job.ledger, job.root, job.store), job.out)
+
+
+def publish(document: Path, out: Path) -> Path:
+    """Write the table and the page of a committed document; return the path of the table.
+
+    ``OUT/report.html`` is the page of the latest release; each keeps its own beside its table.
+    """
+    released = read_document(document)
+    page = build_release_report(released, document.with_suffix(".html"))
+    with atomic_path(out / "report.html") as latest:
+        shutil.copyfile(page, latest)
+    return write_parquet(released, document.with_suffix(".parquet"))

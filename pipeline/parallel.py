@@ -1,0 +1,230 @@
+"""Work side by side: threads of this process, and workers of Dask where they are asked for.
+
+    threads, limited_to    how many threads work that is started here may use
+    side_by_side           a pool of so many threads
+    workers                the same work by threads, by Dask on this machine, or by a Dask cluster
+    compiled, spread       kernels without the interpreter lock, over all threads
+
+Kernels, decoders and unpackers release the interpreter lock, so plain threads use all cores.
+
+A compiled kernel that is `spread` over threads ends in two arguments, start and stop, works on the
+tasks between them, writes into arrays given by the caller and returns True when it could.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar, cast
+
+from pipeline.errors import ConfigError, CovdpError, OutputError
+
+Submit: TypeAlias = Callable[..., "Future[Any]"]
+"""``submit(work, *arguments)``, as executors have it."""
+UnorderedMap: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
+"""``results(work, calls)`` does all calls of `work`, and yields results as they come."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SHARE = 512
+"""Fewest tasks worth a thread of their own, when a task is one matrix."""
+CLUSTER = {
+    "threads_per_worker": 1,
+    "dashboard_address": "127.0.0.1:0",  # any free port; with None, 8787
+    "security": True,  # its own certificates: who reaches a scheduler runs code on it
+}
+"""How a cluster of Dask on this machine is started."""
+CONNECT_SECONDS = 4.0
+"""How long a scheduler may take to answer before it is refused."""
+
+_LIMIT: ContextVar[int | None] = ContextVar("_LIMIT", default=None)
+
+
+def cores() -> int:
+    """Return how many cores this process may use; ``NUMBA_NUM_THREADS`` says otherwise."""
+    setting = os.environ.get("NUMBA_NUM_THREADS", "")
+    if setting.isdecimal() and int(setting) > 0:
+        return int(setting)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads() -> int:
+    """Return how many threads work that is started here may use."""
+    return _LIMIT.get() or cores()
+
+
+@contextmanager
+def limited_to(count: int) -> Iterator[None]:
+    """Let work that is started in the block, in this thread, use `count` threads."""
+    token = _LIMIT.set(count)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+@contextmanager
+def side_by_side() -> Iterator[Submit]:
+    """Give a function that hands work to `threads`; with one thread it is done at once, here.
+
+    When the block is left, what has not begun is dropped and what has is waited for.
+    """
+    if threads() == 1:
+        yield _now
+        return
+    pool = ThreadPoolExecutor(threads())
+    try:
+        yield pool.submit
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _now(work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+    done: Future[Any] = Future()
+    try:
+        done.set_result(work(*arguments))
+    except Exception as error:
+        done.set_exception(error)
+    return done
+
+
+@contextmanager
+def workers(runner: str) -> Iterator[UnorderedMap]:
+    """Give what does many calls of one function side by side, and yields results as they come.
+
+    Parameters
+    ----------
+    runner : str
+        threads; dask, for one process a core on this machine; or the address of a Dask scheduler.
+        A worker of Dask works with one thread. See `check_runner`.
+
+    Raises
+    ------
+    CovdpError
+        What the first call that fails raises; of a worker that is lost `OutputError`.
+    """
+    if runner == "threads":
+        with side_by_side() as submit:
+            yield partial(_results, submit)
+        return
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
+    import distributed
+
+    dask: Any = distributed  # it has no types
+    with ExitStack() as stack:
+        address = runner
+        if runner == "dask":
+            address = stack.enter_context(dask.LocalCluster(n_workers=cores(), **CLUSTER))
+        client = stack.enter_context(dask.Client(address, set_as_default=False))
+        executor = client.get_executor(pure=False, retries=0)
+        yield partial(_results, partial(executor.submit, _by_worker))
+
+
+def _results(
+    submit: Submit, work: Callable[..., Any], calls: Iterable[tuple[Any, ...]]
+) -> Iterator[Any]:
+    futures = [submit(work, *call) for call in calls]
+    for future in as_completed(futures):
+        yield _result(future)
+
+
+def _result(future: "Future[Any]") -> Any:
+    """Return what a call gave; raise the error that it raised, or that its worker sent back."""
+    try:
+        result = future.result()
+    except Exception as error:
+        if type(error).__module__.startswith("distributed"):
+            raise OutputError(f"a worker failed ({type(error).__name__}: {error})") from error
+        raise
+    if isinstance(result, CovdpError):
+        raise result
+    return result
+
+
+def _by_worker(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Do a call in a worker of Dask, with its one thread.
+
+    An error may name a file. It is returned: what is raised stays in Dask's log.
+    """
+    with limited_to(1):
+        try:
+            return work(*arguments)
+        except CovdpError as error:
+            return error
+        except Exception as error:
+            return OutputError(f"a worker failed ({type(error).__name__}: {error})")
+
+
+def check_runner(runner: str) -> None:
+    """Refuse a runner that is none, or a scheduler that does not answer, before any work.
+
+    Raises
+    ------
+    ConfigError
+        One line, in at most 5 s.
+    """
+    if runner in ("threads", "dask"):
+        return
+    if "://" not in runner:
+        raise ConfigError(
+            f"unknown runner {runner!r}; choose threads, dask, or an address such as "
+            "tcp://host:8786"
+        )
+    import asyncio
+
+    from distributed.comm.core import connect
+
+    async def greet() -> None:  # a client of Dask would wait longer for one who says nothing
+        async with asyncio.timeout(CONNECT_SECONDS):
+            (await connect(runner, timeout=CONNECT_SECONDS)).abort()  # type: ignore[no-untyped-call]
+
+    try:
+        asyncio.run(greet())
+    except (OSError, ValueError, TimeoutError) as error:
+        raise ConfigError(
+            f"no Dask scheduler answers at {runner}; check the address, and that it runs"
+        ) from error
+
+
+def compiled(function: Function) -> Function:
+    """Compile `function`, which then runs without the global interpreter lock.
+
+    The machine code is kept on disk and dropped when the file of the function changes. Functions
+    that call each other therefore stand in one file.
+    """
+    import numba
+
+    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+
+
+def spread(kernel: Callable[..., bool], count: int, *arguments: Any, share: int = SHARE) -> bool:
+    """Run ``kernel(*arguments, start, stop)`` over 0..count in threads; True when all succeed.
+
+    Plain threads, because numba's own pools may not be entered by two Python threads at once.
+    """
+    if count < 2 * share or (wide := threads()) == 1:
+        return kernel(*arguments, 0, count)
+    parts = min(4 * wide, count // share)
+    edges = [count * part // parts for part in range(parts + 1)]
+    with side_by_side() as submit:
+        jobs = [submit(kernel, *arguments, *edges[part : part + 2]) for part in range(parts)]
+        return all(job.result() for job in jobs)
+
+
+def peak_memory() -> int:
+    """Return the most memory this process ever had, in bytes; 0 where the system does not say."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+    try:
+        import resource
+    except ImportError:
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

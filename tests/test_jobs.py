@@ -1,0 +1,194 @@
+"""The jobs of the command: on the embedded images, by threads and by Dask, and what listens."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from sample_nights import Ward
+
+from pipeline.cli import main
+from pipeline.config import ExperimentConfig
+from pipeline.errors import DomainError
+from pipeline.experiments import images
+from pipeline.experiments.registry import MAIN, load_experiments
+from pipeline.experiments.run import Run
+from pipeline.experiments.steps import run_experiment
+from pipeline.jobs import perform, run_experiments
+from pipeline.parallel import CLUSTER, workers
+from pipeline.results import read_bound, read_rows
+
+
+def small(dataset: str, **changes: object) -> ExperimentConfig:
+    """Return the main job with few budgets and repetitions."""
+    few = {"budgets": (0.2, 1.0), "repetitions": 20}
+    return load_experiments(MAIN, dataset=dataset)[0].model_copy(update={**few, **changes})
+
+
+@pytest.fixture(scope="module")
+def tiles_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of one run of the main job on the embedded images."""
+    out = tmp_path_factory.mktemp("tiles")
+    with workers("threads") as unordered:
+        run_experiments(
+            [small("tiles")],
+            partial(perform, workers=unordered, shown=False),
+            root=None,
+            out=out,
+            needs_data=True,
+        )
+    return out
+
+
+@pytest.mark.slow
+def test_a_run_writes_results_record_and_report(tiles_run: Path) -> None:
+    """One run leaves one table with every cell, one record, one report, and no descriptor."""
+    config = small("tiles")
+    rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
+    cells = set(zip(rows["label"], rows["series"], rows["budget"], strict=True))
+    assert len(cells) == 3 * len(config.mechanisms) * 2
+    assert len(rows["error"]) == 20 * len(cells)
+    assert set(rows["status"]) == {"ok"}
+    record = json.loads((tiles_run / "runs" / "main-tiles" / "run.json").read_text())
+    assert [name for name, _ in record["steps"]][:3] == ["images", "descriptors", "bound"]
+    assert "<title>" in (tiles_run / "report.html").read_text(encoding="utf-8")
+    assert not list(tiles_run.rglob("*.npy"))
+    assert not [path for path in tiles_run.rglob("*") if path.name.endswith((".part", ".parts"))]
+
+
+@pytest.mark.slow
+def test_mean_error_agrees_with_its_exact_expectation(tiles_run: Path) -> None:
+    """Each cell's mean error lies within 6 standard errors of theory (false alarm < 1e-6).
+
+    The adaptive mean has no exact expectation, and says so in every row.
+    """
+    rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
+    assert np.isnan(rows["expected_error"][rows["series"] == "Adaptive"]).all()
+    for series in set(rows["series"]) - {"Adaptive"}:
+        for budget in set(rows["budget"]):
+            mine = (rows["series"] == series) & (rows["budget"] == budget) & (rows["label"] == 1)
+            error, expected = rows["error"][mine], rows["expected_error"][mine][0]
+            assert abs(error.mean() - expected) < 6 * error.std(ddof=1) / np.sqrt(mine.sum())
+
+
+@pytest.mark.slow
+def test_bound_holds_and_says_how_tight(tiles_run: Path) -> None:
+    """The largest norm of each class lies below the proven radius, and the ratio is theirs."""
+    bound = read_bound(tiles_run / "runs" / "main-tiles" / "bound.parquet")
+    assert (bound["largest_norm"] <= bound["radius"]).all()
+    np.testing.assert_allclose(bound["ratio"], bound["largest_norm"] / bound["radius"])
+
+
+@pytest.mark.slow
+def test_a_row_is_recomputed_from_its_own_columns(tiles_run: Path) -> None:
+    """A cell recomputed alone from the seed in its rows gives the same errors, bit for bit."""
+    from pipeline.experiments.montecarlo import all_cells, run_cells
+    from pipeline.experiments.steps import read_class
+
+    run = Run(small("tiles"), None, tiles_run / "again")
+    images.describe_classes(run)
+    data, setting = read_class(run, 2)
+    rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
+    for cell in all_cells(run.config, [2]):
+        columns: list[dict[str, Any]] = []
+        run_cells(data, setting, [cell], lambda _, found: columns.append(found))  # noqa: B023
+        mine = (rows["label"] == 2) & (rows["series"] == cell.series.series)
+        mine &= rows["budget"] == cell.value
+        assert columns[0]["seed"] == rows["seed"][mine][0]
+        np.testing.assert_array_equal(columns[0]["error"], rows["error"][mine])
+
+
+def test_a_violated_bound_stops_the_run_before_any_noise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With a radius that is too small the run ends at verify, and no row is written."""
+    run = Run(small("tiles"), None, tmp_path)
+    true = images.public_domain(run)
+    wrong = type(true)(**{**vars(true), "radius": 5.0})
+    monkeypatch.setattr(images, "public_domain", lambda *_: wrong)
+    with pytest.raises(DomainError, match="radius"):
+        run_experiment(run)
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("protocol", ["tls", "tcp"])
+def test_a_cluster_of_ours_takes_work_from_nobody_else(protocol: str) -> None:
+    """A client without the certificate that was made for the cluster does not get in."""
+    from distributed import Client, LocalCluster
+
+    with LocalCluster(**CLUSTER, n_workers=0) as cluster:
+        address = re.sub("^tls", protocol, cluster.scheduler_address)
+        with pytest.raises((OSError, RuntimeError, TypeError)):
+            Client(address, timeout="2s")
+        with Client(cluster) as ours:
+            assert ours.scheduler_info()["workers"] == {}
+
+
+@pytest.mark.slow
+def test_dask_gives_the_same_numbers_as_threads(
+    tmp_path: Path, tiles_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run on a real Dask cluster of two workers writes the errors that threads wrote."""
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
+    text = MAIN.read_text(encoding="utf-8").replace("repetitions = 100", "repetitions = 20")
+    few = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]", text)
+    (tmp_path / "few.toml").write_text(few, encoding="utf-8")
+    tokens = ["run", "--runner", "dask", "--config", tmp_path / "few.toml"]
+    assert main([str(token) for token in [*tokens, "--out", tmp_path / "out"]]) == 0
+    name = Path("results") / "main-tiles.parquet"
+    ours, theirs = read_rows(tmp_path / "out" / name), read_rows(tiles_run / name)
+    np.testing.assert_array_equal(ours["error"], theirs["error"])
+
+
+COMMANDS = """
+import sys
+from pipeline.cli import main
+few, night, root, out = sys.argv[1:]
+assert main(["run", "--config", few, "--out", f"{out}/run"]) == 0
+assert main(["reproduce", "rao-composition", "--out", f"{out}/reproduce"]) == 0
+assert main(["describe", "--dataset", "tiles", "--store", f"{out}-store"]) == 0
+release = ["release", "--config", night, "--data-root", root, "--out", f"{out}/night"]
+assert main([*release, "--ledger", f"{root}/ledger.sqlite", "--run-key", "2026-03-01"]) == 0
+foreign = {"prefect", "distributed", "dask", "uvicorn", "fastapi"} & set(sys.modules)
+assert not foreign, foreign
+"""
+
+
+@pytest.mark.slow
+def test_commands_start_nothing_that_listens_and_import_no_prefect(tmp_path: Path) -> None:
+    """No process of a command has a socket that listens, or one at all; none starts another."""
+    few = tmp_path / "few.toml"
+    few.write_text(
+        re.sub(r"budgets = .*", "budgets = [1.0]", MAIN.read_text(encoding="utf-8")).replace(
+            "repetitions = 100", "repetitions = 2"
+        )
+    )
+    (tmp_path / "ward").mkdir()
+    ward = Ward(tmp_path / "ward")
+    ward.pay()
+    ward.put(well=5, ill=5)
+    paths = [few, ward.folder / "night.toml", ward.folder, tmp_path / "out"]
+    sockets, children, looks = list[Any](), set[str](), 0
+    with subprocess.Popen([sys.executable, "-c", COMMANDS, *paths]) as command:
+        process = psutil.Process(command.pid)
+        while command.poll() is None:
+            try:
+                sockets += process.net_connections("inet")
+                for child in process.children(recursive=True):
+                    children.add(" ".join(child.cmdline()[:3]))
+                    sockets += child.net_connections("inet")
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+            looks += 1
+            time.sleep(0.02)
+    assert command.returncode == 0
+    assert looks > 20
+    assert sockets == []
+    assert children == set()

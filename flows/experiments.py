@@ -23,7 +23,7 @@ from pipeline.jobs import default_out, run_experiments
 from pipeline.parallel import cores
 from pipeline.report import build_report
 
-RUNNER: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=cores())
+RUNNER: Any = ThreadPoolTaskRunner(max_workers=cores())
 
 
 @flow(

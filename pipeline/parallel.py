@@ -12,7 +12,9 @@ tasks between them, writes into arrays given by the caller and returns True when
 """
 
 import os
+import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
@@ -20,6 +22,7 @@ from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
+from urllib.parse import urlsplit
 
 from pipeline.errors import ConfigError, CovdpError, OutputError
 
@@ -176,13 +179,18 @@ def check_runner(runner: str) -> None:
         )
     import asyncio
 
-    from distributed.comm.core import connect
-
-    async def greet() -> None:  # a client of Dask would wait longer for one who says nothing
-        async with asyncio.timeout(CONNECT_SECONDS):
-            (await connect(runner, timeout=CONNECT_SECONDS)).abort()  # type: ignore[no-untyped-call]
-
+    until = time.monotonic() + CONNECT_SECONDS
     try:
+        parts = urlsplit(runner)
+        with socket.create_connection((parts.hostname or "", parts.port or 0), CONNECT_SECONDS):
+            pass
+        from distributed.comm.core import connect
+
+        async def greet() -> None:  # a client of Dask would wait longer for one who says nothing
+            left = max(1.0, until - time.monotonic())
+            comm = await asyncio.wait_for(connect(runner, timeout=left), left)  # type: ignore[no-untyped-call]
+            comm.abort()
+
         asyncio.run(greet())
     except (OSError, ValueError, TimeoutError) as error:
         raise ConfigError(

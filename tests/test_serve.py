@@ -347,7 +347,7 @@ def test_a_killed_night_leaves_nothing_and_the_next_try_is_paid_once(ward: Path)
     book = init_ledger(ward / "ledger.sqlite")
     with subprocess.Popen(command, cwd=project_root()) as first:
         while first.poll() is None and not book.show("ward-7")[0].releases:
-            time.sleep(0.002)
+            time.sleep(0.02)
         first.kill()
     assert book.show("ward-7")[0].releases == 1
     job = prepare_release(config, ledger=None, out=out, root=ward)

@@ -23,8 +23,8 @@ The rooms, in reading order; each imports only those named before it:
     planning      what a release will be like, from public numbers
     cli           the `covdp` command
 
-`errors`, `arrays` and `files` are what every room may use. Prefect lives in `flows`, which this
-package never imports, but for the command line that starts them.
+`errors`, `arrays` and `files` are what every room may use. `jobs` has all steps of a run and of a
+release, which `cli` does here, and `flows` under Prefect; this package imports neither.
 
 The public face, imported when it is first used, is listed in ``__init__.pyi``.
 """

@@ -19,12 +19,7 @@ TWICE: set[str] = {
 }  # fmt: skip
 """Names of classes that stand in several places of `pipeline`, `flows` and the tests."""
 
-IN_CIRCLES: set[str] = {
-    "flows.attached", "flows.describing", "flows.experiments", "flows.launch",
-    "flows.launch_describe", "flows.launch_release", "flows.runners", "flows.serve",
-    "flows.server", "pipeline.cli", "pipeline.cli.commands", "pipeline.cli.describing",
-    "pipeline.cli.experiments", "pipeline.cli.releases",
-}  # fmt: skip
+IN_CIRCLES = set[str]()
 """Modules that import each other."""
 
 

@@ -13,7 +13,7 @@ from tests.tools.count import in_files, in_runs, installed, required
 
 TWICE: set[str] = {
     "Arrivals", "Asked", "Bound", "Case", "Cell", "Claim", "Class", "Cut", "Entry", "Held",
-    "InMemory", "Kept", "Measured", "Measurement", "Night", "Part", "Place", "Price",
+    "InMemory", "Measured", "Measurement", "Night", "Part", "Place", "Price",
     "Records", "Reference", "Replayed", "Run", "Source", "Step", "Verdict",
     "WindowMean", "Work", "_State",
 }  # fmt: skip

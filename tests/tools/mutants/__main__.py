@@ -55,7 +55,7 @@ RELEVANT = (
     "test_descriptors.py",
     "test_linalg.py",
     "test_private_mean.py",
-    "test_flows.py",
+    "test_jobs.py",
     "test_results.py",
     "test_report.py",
     "test_release_page.py",

@@ -252,7 +252,6 @@ def test_a_mask_of_a_series_is_read_once(root: Path, monkeypatch: pytest.MonkeyP
         return read(volume)
 
     monkeypatch.setattr(nifti_format, "each_plane", each_plane)
-    monkeypatch.setattr(nifti_format, "PACKED_BLOCK", 40)
     source = ward(root, NIFTI, 'frames = "masked"\n')
     np.testing.assert_array_equal(regions(source, 1), WHOLE)
     assert check(source, root / "ward") == []

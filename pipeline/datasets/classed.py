@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator as check
 
 from pipeline.arrays import LabelArray, counting
-from pipeline.datasets.cards import FORMATS, goes_down, require_classes
+from pipeline.datasets.cards import FORMATS, LocalFilesCard, depth_facts, goes_down, require_classes
 from pipeline.datasets.listing import (
     Entry,
     Fault,
@@ -25,7 +26,8 @@ from pipeline.datasets.listing import (
     read_exclusions,
 )
 from pipeline.datasets.patterns import Pattern, check_masks, check_pattern, fill, mask_of
-from pipeline.datasets.source import SPLITS, split_codes
+from pipeline.datasets.readers import Reader, Rows
+from pipeline.datasets.source import SPLITS, ImageSource, check_extent, check_volume, split_codes
 from pipeline.errors import DatasetError, ImageError
 
 OTHERS = (
@@ -41,27 +43,36 @@ OTHER = "is a folder, or has no suffix, or is of a format that the card does not
 """Why a file that may be an image is none of a card's."""
 
 
-class PatternCard(Protocol):
-    """What a card says that finds its files by a pattern."""
+class PatternCard(LocalFilesCard):
+    """What a card says that finds its files by a pattern.
+
+    Attributes
+    ----------
+    pattern : str
+        Where images lie, with ``{class}`` and, where wanted, ``{split}``, ``{person}`` and
+        ``{date}`` (`pipeline.datasets.patterns`).
+    masks : str, optional
+        Where the mask of an image lies: what the pattern names, and ``*`` for the name of the image
+        without its end.
+    """
+
+    pattern: str = "{class}/*"
+    masks: str | None = None
 
     @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def path(self) -> str | None: ...  # noqa: D102
-    @property
-    def classes(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def unit(self) -> str: ...  # noqa: D102
-    @property
-    def exclude(self) -> str | None: ...  # noqa: D102
-    @property
-    def pattern(self) -> str: ...  # noqa: D102
-    @property
-    def beside(self) -> str | None: ...  # noqa: D102
-    @property
-    def shared(self) -> bool: ...  # noqa: D102
-    @property
-    def sparse(self) -> bool: ...  # noqa: D102
+    def beside(self) -> str | None:
+        """Where masks lie that are found by the names of images."""
+        return self.masks
+
+    @check(mode="after")
+    def _pattern_fits(self) -> Self:
+        check_pattern(self.pattern)
+        if self.beside is not None:
+            check_masks(self.beside, self.pattern, shared=self.shared)
+        for name in self.classes:
+            if not goes_down(self.pattern.replace("{class}", name)):
+                raise ValueError(f"class {name!r} would lead out of the folder")
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,29 +103,65 @@ class ClassedFiles:
     left_out: NDArray[np.int64]
     masks: Paths | None = None
 
-    def facts(self, exclude: str | None) -> tuple[str, ...]:
-        """Return what a run tells of what was left out."""
-        many = int(self.left_out.sum())
-        return (f"{many} file(s) are left out, as {exclude} says.",) if many else ()
+
+CROPPED = (
+    "Images are cropped to their central square, if they are not square; "
+    'fit = "pad" or "stretch" in the card keeps all of each.'
+)
 
 
-def check_card(card: PatternCard) -> None:
-    """Raise `ValueError` unless a card's pattern can be read and its classes stay in the folder."""
-    check_pattern(card.pattern)
-    if card.beside is not None:
-        check_masks(card.beside, card.pattern, shared=card.shared)
-    for name in card.classes:
-        if not goes_down(card.pattern.replace("{class}", name)):
-            raise ValueError(f"class {name!r} would lead out of the folder")
+def make_source(
+    card: LocalFilesCard,
+    files: ClassedFiles,
+    path: Path,
+    shape: tuple[int, ...],
+    read: Reader,
+    file: Rows | None = None,
+    masks: Reader | None = None,
+) -> ImageSource:
+    """Return the dataset of some files.
 
+    Parameters
+    ----------
+    card, files, path
+        What its card says, which files it has, and where they lie.
+    shape : tuple of int
+        Of an image.
+    read : Reader
+        Of the images.
+    file : (n,) integers, optional
+        The file of each image; each file is one image when left out.
+    masks : Reader, optional
+        Of the masks.
 
-def check_person(card: PatternCard) -> None:
-    """Raise `ValueError` where only the pattern can say whose an image is, and it does not."""
-    if card.unit == "person" and "{person}" not in card.pattern:
-        raise ValueError(
-            'unit = "person" needs {person} in pattern, as in "{class}/{person}-*.png", found '
-            f"{card.pattern!r}"
-        )
+    Raises
+    ------
+    MismatchError
+        When images would be larger than any may be.
+    """
+    if card.volumes:
+        check_volume(shape, str(path), card.window)
+    else:
+        check_extent(shape, str(path))
+    facts = list(depth_facts(card))
+    if many := int(files.left_out.sum()):
+        facts.insert(0, f"{many} file(s) are left out, as {card.exclude} says.")
+    if card.size and card.fit == "crop":
+        facts.append(CROPPED)
+    rows = slice(None) if file is None else file
+    return ImageSource(
+        card,
+        shape,
+        files.label_of[rows],
+        files.split_of[rows],
+        read,
+        tuple(facts),
+        files.people[rows] if files.people is not None and card.unit == "person" else None,
+        None if files.dates is None else files.dates[rows],
+        masks,
+        classes_per_person=card.classes_per_person,
+        left_out=files.left_out,
+    )
 
 
 def root_of(card: PatternCard, path: Path) -> Path:

@@ -5,6 +5,7 @@ two, in this order.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import Frames, LocalFilesCard, check_slices, chosen_frames, depth_facts
-from pipeline.datasets.classed import ClassedFiles, check_card, sort_files
+from pipeline.datasets.cards import Frames, LocalFilesCard, check_slices, chosen_frames
+from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, sort_files
 from pipeline.datasets.intensities import Window, to_uint8
 from pipeline.datasets.listing import Faults, no_usable_file
 from pipeline.datasets.nifti_format import (
@@ -26,44 +27,34 @@ from pipeline.datasets.nifti_format import (
     read_mask_of,
     read_volume,
 )
-from pipeline.datasets.pictures import CROPPED, fitted, fitted_mask
+from pipeline.datasets.pictures import fitted, fitted_mask
 from pipeline.datasets.readers import InFiles, Rows
-from pipeline.datasets.source import ImageSource, check_extent, check_volume
+from pipeline.datasets.source import ImageSource
 from pipeline.errors import DatasetError, ImageError
 
 
-class NiftiCard(LocalFilesCard):
+class NiftiCard(PatternCard):
     """What a card of kind ``nifti`` says.
+
+    Where the pattern names no ``{person}``, all of a file is of one person. The mask of a file is
+    one of the same voxels.
 
     Attributes
     ----------
-    pattern : str
-        Where files lie, as in a folder of pictures. Where it names no ``{person}``, all of a file
-        is of one person.
     axis : {0, 1, 2}
         Across which axis slices are cut.
     frames : "all", "middle", "masked" or indices
         Which slices are read; "masked" are those with a voxel inside the mask.
-    masks : str, optional
-        Where the mask of a file lies, as in a folder of pictures: a file of the same voxels.
     """
 
     volumetric: ClassVar[bool] = True
     stored_as: ClassVar[str] = "NIfTI files"
 
-    masks: str | None = None
-    pattern: str = "{class}/*"
     axis: Literal[0, 1, 2] | None = None
     frames: Frames = "all"
 
-    @property
-    def beside(self) -> str | None:
-        """Where masks lie that are found by the names of images."""
-        return self.masks
-
     @check(mode="after")
     def _nifti_keys_fit(self) -> Self:
-        check_card(self)
         check_cuts(self, self.axis)
         return self
 
@@ -106,34 +97,17 @@ def open_nifti_files(
     sides = (card.size, card.size) if card.size else _sides(card, first)
     if card.slices:
         sides = (*sides[:2], card.slices[1])
-    if card.volumes:
-        check_volume(sides, str(path), card.window)
-    else:
-        check_extent(sides, str(path))
-    each = np.repeat(np.arange(len(frames)), [len(some) for some in frames])
+    file = np.repeat(np.arange(len(frames)), [len(some) for some in frames])
     frame = np.array([index for some in frames for index in some], np.int64)
+    alone = bool(card.slices)
     masks = None
     if files.masks is not None:
-        beside, decode = files.names, partial(_decode_mask, card)
-        masks = InFiles(decode, files.masks, each, frame, beside, alone=bool(card.slices))
-    decode = partial(_decode, card, first)
-    read = InFiles(decode, files.names, each, frame, alone=bool(card.slices))
-    people = np.array(list(files.names), np.str_) if files.people is None else files.people
-    return ImageSource(
-        card,
-        sides,
-        files.label_of[each],
-        files.split_of[each],
-        read,
-        files.facts(card.exclude)
-        + depth_facts(card)
-        + ((CROPPED,) if card.size and card.fit == "crop" else ()),
-        people[each] if card.unit == "person" else None,
-        None if files.dates is None else files.dates[each],
-        masks,
-        classes_per_person=card.classes_per_person,
-        left_out=files.left_out,
-    )
+        decode = partial(_decode_mask, card)
+        masks = InFiles(decode, files.masks, file, frame, files.names, alone=alone)
+    read = InFiles(partial(_decode, card, first), files.names, file, frame, alone=alone)
+    if files.people is None:
+        files = replace(files, people=np.array(list(files.names), np.str_))
+    return make_source(card, files, path, sides, read, file, masks)
 
 
 def _look_at_all(

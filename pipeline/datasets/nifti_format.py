@@ -7,7 +7,6 @@ time.
 
 import gzip
 import math
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import ImageArray
 from pipeline.datasets.listing import open_regular
 from pipeline.datasets.readers import file_state
-from pipeline.datasets.source import LARGEST, LARGEST_VOLUME
+from pipeline.datasets.source import LARGEST, check_volume
 from pipeline.errors import ImageError
 
 RATIO = 1100
@@ -272,11 +271,8 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
         ) from error
 
 
-KEPT = 16
-"""Files that are kept: to read one slice all of it is unpacked."""
-
-PACKED_BLOCK = 1 << 26
-"""Bytes of slices across another axis that are put together at a time."""
+KEPT = 8
+"""Masks that are kept, a bit a voxel: to read one slice all of a file is unpacked."""
 
 
 def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> list[ImageArray]:
@@ -290,47 +286,17 @@ def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> list[ImageArray
     volume = read_volume(file)
     if max(wanted, default=0) >= volume.shape[axis]:
         raise ImageError(f"{file} has changed since it was listed; read the images again")
-    packed = _packed(file, file_state(file), axis)
-    return [_unpacked(packed[number], *_sides(volume, axis)) for number in wanted]
-
-
-def _sides(volume: Volume, axis: int) -> tuple[int, int]:
-    first, second = (volume.shape[other] for other in range(3) if other != axis)
-    return first, second
-
-
-def _pack(plane: NDArray[np.bool_] | ImageArray) -> bytes:
-    return zlib.compress(np.packbits(plane).tobytes(), 1)
-
-
-def _unpacked(packed: bytes, high: int, wide: int) -> ImageArray:
-    bits = np.frombuffer(zlib.decompress(packed), np.uint8)
-    return np.unpackbits(bits, count=high * wide).reshape(high, wide)
+    bits = _packed_mask(file, file_state(file), axis)
+    columns = volume.shape[1 if axis == 2 else 2]
+    return [np.unpackbits(bits[number], axis=-1, count=columns) for number in wanted]
 
 
 @lru_cache(maxsize=KEPT)
-def _packed(file: Path, stamp: bytes, axis: int) -> tuple[bytes, ...]:
-    """Return all slices across an axis; a file with another `stamp` is another."""
+def _packed_mask(file: Path, stamp: bytes, axis: int) -> ImageArray:
+    """Return a mask as bits, its slices across `axis`; a file with another `stamp` is another."""
     volume = read_volume(file)
-    if np.prod(volume.shape, dtype=object) > LARGEST_VOLUME:
-        raise ImageError(
-            f"{file}: a mask must have up to {LARGEST_VOLUME:,} voxels, found {volume.shape}; "
-            "cut it"
-        )
-    if axis == 2:
-        return tuple(_pack(inside(volume, plane)) for plane in each_plane(volume))
-    return tuple(_across(volume, _packed(file, stamp, 2), axis))
-
-
-def _across(volume: Volume, planes: Sequence[bytes], axis: int) -> Iterator[bytes]:
-    """Yield slices across i or j, of those across k."""
-    kept, depth = volume.shape[1 - axis], volume.shape[2]
-    some = max(1, PACKED_BLOCK // (kept * depth))
-    for start in range(0, volume.shape[axis], some):
-        count = min(some, volume.shape[axis] - start)
-        block = np.empty((count, kept, depth), np.uint8)
-        for number, plane in enumerate(planes):
-            whole = _unpacked(plane, *volume.shape[:2])
-            part = whole[start : start + count] if axis == 0 else whole[:, start : start + count].T
-            block[:, :, number] = part
-        yield from map(_pack, block)
+    check_volume(volume.shape, str(file))
+    mask = np.empty(volume.shape, bool)
+    for number, plane in enumerate(each_plane(volume)):
+        mask[..., number] = inside(volume, plane)
+    return np.packbits(np.moveaxis(mask, axis, 0), axis=-1)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,11 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, counting
 from pipeline.datasets.cards import FORMATS, MASKS, Format, LocalFilesCard
-from pipeline.datasets.classed import ClassedFiles, check_card, check_person, sort_files
+from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, sort_files
 from pipeline.datasets.intensities import Window, to_uint8
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular
 from pipeline.datasets.readers import FileNames, InFiles, Rows
-from pipeline.datasets.source import ImageSource, check_extent
+from pipeline.datasets.source import ImageSource
 from pipeline.errors import ImageError
 
 if TYPE_CHECKING:
@@ -254,47 +254,8 @@ def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
         ) from error
 
 
-CROPPED = (
-    "Images are cropped to their central square, if they are not square; "
-    'fit = "pad" or "stretch" in the card keeps all of each.'
-)
-
-
-class Pictures(NamedTuple):
-    """The pictures of a card: the shape of all, their reader, what a run tells of them."""
-
-    shape: tuple[int, ...]
-    read: InFiles
-    facts: tuple[str, ...]
-    masks: InFiles | None
-
-
 def from_files(card: PictureCard, files: ClassedFiles, path: Path, faults: Faults) -> ImageSource:
-    """Return the dataset of some files, each one image."""
-    pictures = open_pictures(card, files.names, str(path), files.masks, faults)
-    return ImageSource(
-        card,
-        pictures.shape,
-        files.label_of,
-        files.split_of,
-        pictures.read,
-        files.facts(card.exclude) + pictures.facts,
-        files.people if card.unit == "person" else None,
-        files.dates,
-        pictures.masks,
-        classes_per_person=card.classes_per_person,
-        left_out=files.left_out,
-    )
-
-
-def open_pictures(
-    card: PictureCard,
-    names: FileNames,
-    where: str,
-    masks: FileNames | None,
-    faults: Faults,
-) -> Pictures:
-    """Return the reader of some files, each one image.
+    """Return the dataset of some files, each one image.
 
     With `size` in the card none is opened. Without, the first that can be read gives the shape, and
     every other is compared with it before it is decoded.
@@ -303,26 +264,22 @@ def open_pictures(
     ------
     ImageError
         When no file can be read, as the first says.
-    MismatchError
-        When images would be larger than any may be.
     """
-    check = None
+    compare = None
     if card.size:
         sides = card.size, card.size
     else:
-        sides, first = _first(card, names, faults)
-        check = partial(_check_sides, sides, Path(first).name)
+        sides, first = _first(card, files.names, faults)
+        compare = partial(_check_sides, sides, Path(first).name)
+    each = np.arange(len(files.names), dtype=counting(len(files.names)))
+    none = np.zeros(len(files.names), np.int8)
+    masks = None
+    if files.masks is not None:
+        beside = files.names if card.size else None
+        masks = InFiles(partial(_decode_mask, card, sides), files.masks, each, none, beside)
+    read = InFiles(partial(_decode_picture, card, compare), files.names, each, none)
     shape = sides + ((3,) if card.channels == 3 else ())
-    check_extent(shape, where)
-    each = np.arange(len(names), dtype=counting(len(names)))
-    none = np.zeros(len(names), np.int8)
-    facts = (CROPPED,) if card.size and card.fit == "crop" else ()
-    inside = None
-    if masks is not None:
-        beside = names if card.size else None
-        inside = InFiles(partial(_decode_mask, card, sides), masks, each, none, beside)
-    read = InFiles(partial(_decode_picture, card, check), names, each, none)
-    return Pictures(shape, read, facts, inside)
+    return make_source(card, files, path, shape, read, masks=masks)
 
 
 def _first(card: PictureCard, names: FileNames, faults: Faults) -> tuple[tuple[int, int], str]:
@@ -359,35 +316,22 @@ def _decode_mask(
     return decode_mask(file, card, extent(image, card) if image else sides)[np.newaxis]
 
 
-class FolderCard(PictureCard):
+class FolderCard(PatternCard, PictureCard):
     """What a card of kind ``folder`` says.
 
     With `size`, images are made square as `fit` says and resized; without, they are taken as they
     are.
-
-    Attributes
-    ----------
-    pattern : str
-        Where images lie, with ``{class}`` and, where wanted, ``{split}``, ``{person}`` and
-        ``{date}`` (`pipeline.datasets.patterns`).
-    masks : str, optional
-        Where the mask of an image lies: what the pattern names, and ``*`` for the name of the image
-        without its end.
     """
 
     stored_as: ClassVar[str] = "a folder"
-    pattern: str = "{class}/*"
-    masks: str | None = None
-
-    @property
-    def beside(self) -> str | None:
-        """Where masks lie that are found by the names of images."""
-        return self.masks
 
     @check(mode="after")
-    def _pattern_fits(self) -> Self:
-        check_card(self)
-        check_person(self)
+    def _pattern_names_persons(self) -> Self:
+        if self.unit == "person" and "{person}" not in self.pattern:
+            raise ValueError(
+                'unit = "person" needs {person} in pattern, as in "{class}/{person}-*.png", found '
+                f"{self.pattern!r}"
+            )
         return self
 
 

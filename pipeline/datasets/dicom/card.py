@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator as check
 
 from pipeline.datasets.cards import FORMATS, MASKS, Frames, LocalFilesCard, Segments, goes_down
-from pipeline.datasets.classed import check_card
+from pipeline.datasets.classed import PatternCard
 
 NIFTI = (".nii", ".nii.gz")
 
@@ -17,7 +17,7 @@ def is_nifti(mask: str) -> bool:
     return mask.lower().endswith(NIFTI)
 
 
-class DicomCard(LocalFilesCard):
+class DicomCard(PatternCard):
     """What a card of kind ``dicom`` says.
 
     Attributes
@@ -52,7 +52,6 @@ class DicomCard(LocalFilesCard):
     volumetric: ClassVar[bool] = True
     stored_as: ClassVar[str] = "DICOM files"
 
-    masks: str | None = None
     segments: Segments | None = None
 
     @property
@@ -72,7 +71,6 @@ class DicomCard(LocalFilesCard):
 
     @check(mode="after")
     def _dicom_keys_fit(self) -> Self:
-        check_card(self)
         check_keys(self)
         return self
 

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.datasets.cards import (
-    depth_facts,
     require_classes,
 )
-from pipeline.datasets.classed import ClassedFiles, sort_files
+from pipeline.datasets.classed import ClassedFiles, make_source, sort_files
 from pipeline.datasets.dicom.card import DicomCard, is_nifti
 from pipeline.datasets.dicom.files import (
     FAULTY,
@@ -33,9 +32,8 @@ from pipeline.datasets.dicom.masks import (
 )
 from pipeline.datasets.dicom.series import Records, build_volumes
 from pipeline.datasets.listing import Faults
-from pipeline.datasets.pictures import CROPPED
 from pipeline.datasets.readers import InFiles
-from pipeline.datasets.source import ImageSource, check_extent, check_volume
+from pipeline.datasets.source import ImageSource
 from pipeline.errors import DatasetError
 
 
@@ -89,25 +87,8 @@ def open_dicom_files(
     found = (build_volumes if card.volumes else _frames)(
         card, named, files, indices, summaries, faults
     )
-    if card.volumes:
-        check_volume(found.shape, str(path), card.window)
-    else:
-        check_extent(found.shape, str(path))
-    return ImageSource(
-        card,
-        found.shape,
-        files.label_of[found.file],
-        files.split_of[found.file],
-        found.read,
-        files.facts(card.exclude)
-        + depth_facts(card)
-        + ((CROPPED,) if card.size and card.fit == "crop" else ()),
-        people[found.file] if card.unit == "person" else None,
-        days[found.file],
-        masks and mask_reader(card, files, indices, summaries, found, masks),
-        classes_per_person=card.classes_per_person,
-        left_out=files.left_out,
-    )
+    regions = masks and mask_reader(card, files, indices, summaries, found, masks)
+    return make_source(card, files, path, found.shape, found.read, found.file, regions)
 
 
 def _frames(

@@ -7,6 +7,7 @@ refused: a digest is of the file as it is stored, and what unpacks on the way ha
 """
 
 import glob
+import hashlib
 import logging
 import os
 import re
@@ -220,8 +221,9 @@ def obtain(
     made = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        attempt = partial(_attempt, url, target, md5, most, progress)
-        return _obtain_alone(attempt, url, target, md5, attempts, pause)
+        bounds = {"most": most, "attempts": attempts}
+        ask = partial(_download, url, target, md5, progress=progress, pause=pause, **bounds)
+        return _obtain_alone(ask, target, md5)
     except (OSError, TransferError) as error:
         for folder in made:  # innermost first; one that another run has filled stays
             with suppress(OSError):
@@ -267,14 +269,15 @@ def digest(path: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _digest(path: Path, size: int, mtime_ns: int) -> str:
-    import pooch
-
-    return str(pooch.file_hash(str(path), alg="md5"))
+    return _md5(path)
 
 
-def _obtain_alone(
-    attempt: Callable[[], None], url: str, target: Path, md5: str, attempts: int, pause: float
-) -> Path:
+def _md5(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "md5").hexdigest()
+
+
+def _obtain_alone(attempt: Callable[[], None], target: Path, md5: str) -> Path:
     """Download under a lock; what another process finished meanwhile is used."""
     from filelock import FileLock, Timeout
 
@@ -290,31 +293,26 @@ def _obtain_alone(
                 return verify(target, md5)
             for stale in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
                 stale.unlink()  # left by a run that was killed: no one else writes under the lock
-            _repeat(attempt, url, attempts, pause)
+            attempt()
         finally:
             with suppress(OSError):
                 Path(lock.lock_file).unlink()  # whoever waits for it sees that and asks anew
     return target
 
 
-def _repeat(attempt: Callable[[], None], url: str, attempts: int, pause: float) -> None:
+def _download(
+    url: str, target: Path, md5: str, *, most: int, progress: bool, attempts: int, pause: float
+) -> None:
+    """Ask until the answer is whole and has the right digest, or another attempt makes no sense."""
     for number in range(1, attempts + 1):
         try:
-            attempt()
+            with atomic_path(target) as part:
+                transfer(url, part, most=most, progress=progress)
+                if (received := _md5(part)) != md5:
+                    raise TransferError(f"received MD5 {received}, expected {md5}")
             return
         except TransferError as error:
             if error.final or number == attempts:
                 raise
             LOGGER.info("%s: %s; trying again", without_password(url), error)
             time.sleep(pause * 2 ** (number - 1))
-
-
-def _attempt(url: str, target: Path, md5: str, most: int, progress: bool) -> None:
-    """Download once and compare the digest."""
-    import pooch
-
-    with atomic_path(target) as part:
-        transfer(url, part, most=most, progress=progress)
-        found = str(pooch.file_hash(str(part), alg="md5"))
-        if found != md5:
-            raise TransferError(f"received MD5 {found}, expected {md5}")

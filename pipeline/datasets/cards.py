@@ -246,31 +246,31 @@ def read_card(path: Path, kinds: Mapping[str, type[Card]]) -> Card:
         When the file is unreadable, a key is unknown, missing or has a value that means nothing;
         one line naming file and key.
     """
-    found = read_toml(path, DatasetError, "card")
-    if "name" in found:
+    keys = read_toml(path, DatasetError, "card")
+    if "name" in keys:
         raise DatasetError(f"{path}: leave out key 'name': a card is named by its file")
-    model = kinds.get(str(found.get("kind")))
+    model = kinds.get(str(keys.get("kind")))
     if model is None:
-        raise DatasetError(f"{path}: {_no_kind(found, kinds)}")
-    for key in [key for key in found if key not in model.model_fields]:
+        raise DatasetError(f"{path}: {_no_kind(keys, kinds)}")
+    for key in [key for key in keys if key not in model.model_fields]:
         if owners := [kind for kind, other in kinds.items() if key in other.model_fields]:
             kinds_of = "' or '".join(owners)
             raise DatasetError(
-                f"{path}: key '{key}' belongs to kind '{kinds_of}', not to '{found['kind']}'"
+                f"{path}: key '{key}' belongs to kind '{kinds_of}', not to '{keys['kind']}'"
             )
-    card = parse(model, {"name": path.stem, **found}, path, DatasetError)
+    card = parse(model, {"name": path.stem, **keys}, path, DatasetError)
     return card if card.title else card.model_copy(update={"title": card.name})
 
 
-def _no_kind(found: Mapping[str, object], kinds: Mapping[str, type[Card]]) -> str:
+def _no_kind(keys: Mapping[str, object], kinds: Mapping[str, type[Card]]) -> str:
     """Return what is wrong with a card whose kind is missing, misspelt or not known."""
-    known = {key for model in kinds.values() for key in model.model_fields} - {"name"}
-    if strange := [key for key in found if key not in known]:
-        return unknown_key(strange[0], strange[0], known - found.keys())
-    if "kind" not in found:
+    all_keys = {key for model in kinds.values() for key in model.model_fields} - {"name"}
+    if strange := [key for key in keys if key not in all_keys]:
+        return unknown_key(strange[0], strange[0], all_keys - keys.keys())
+    if "kind" not in keys:
         return f"key 'kind' is missing; it is one of {', '.join(kinds)}"
-    hint = closest(str(found["kind"]), kinds).strip()
-    text = f"key 'kind' must be one of {', '.join(kinds)}, found {found['kind']!r}"
+    hint = closest(str(keys["kind"]), kinds).strip()
+    text = f"key 'kind' must be one of {', '.join(kinds)}, found {keys['kind']!r}"
     return f"{text}; {hint}" if hint else text
 
 

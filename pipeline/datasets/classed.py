@@ -266,49 +266,49 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _File
     pattern, follow = fill(card.pattern, named), follower(listing.root)
     group = _FileGroup(packed(()), packed(()), [], [], 0, [])
     masks: dict[Entry, str] = {}
-    kept: list[str] = []
+    mask_paths: list[str] = []
 
     def read(images: Iterable[Entry]) -> Iterator[str]:
-        for found in images:
+        for entry in images:
             try:
-                whose = pattern.read(found.relative, found.path)
-                beside = follow(f"{listing.path}/{masks[found]}") if masks else ""
+                whose = pattern.read(entry.relative, entry.path)
+                beside = follow(f"{listing.path}/{masks[entry]}") if masks else ""
             except ImageError as error:
-                listing.faults.append(Fault(found.path, error))
+                listing.faults.append(Fault(entry.path, error))
                 continue
             if "{person}" in card.pattern:
                 group.people.append(whose.person)
             if "{date}" in card.pattern:
                 group.dates.append(whose.day)
             if masks:
-                kept.append(beside)
-            yield found.path
+                mask_paths.append(beside)
+            yield entry.path
 
     images: Iterable[Entry] = _usable(listing, pattern, group)
     if card.beside is not None:
-        for found in images:
-            letters = pattern.letters(found.relative)
-            masks[found] = mask_of(card.beside, found.relative, named | letters)
+        for entry in images:
+            letters = pattern.letters(entry.relative)
+            masks[entry] = mask_of(card.beside, entry.relative, named | letters)
         taken = set(masks.values())  # a mask is no image, whatever its format
-        images = [found for found in masks if found.relative not in taken]
-        group.passed = [found for found in group.passed if found.relative not in taken]
+        images = [entry for entry in masks if entry.relative not in taken]
+        group.passed = [entry for entry in group.passed if entry.relative not in taken]
     group.names = packed(read(images))
-    group.masks = packed(kept)
+    group.masks = packed(mask_paths)
     return group
 
 
 def _usable(listing: _Listing, pattern: Pattern, group: _FileGroup) -> Iterator[Entry]:
     """Yield the files that a card reads, and count in `group` those that it does not."""
     path, root, skip, suffixes, faults = listing
-    for found in find_files(path, pattern, root, faults):
-        if is_excluded(skip, found.relative, found.path, path):
+    for entry in find_files(path, pattern, root, faults):
+        if is_excluded(skip, entry.relative, entry.path, path):
             group.left_out += 1
-        elif found.fault is not None:
-            faults.append(Fault(found.path, found.fault))
-        elif found.relative.lower().endswith(suffixes):
-            yield found
-        elif found.folder or may_be_image(found.relative):
-            group.passed.append(found)
+        elif entry.fault is not None:
+            faults.append(Fault(entry.path, entry.fault))
+        elif entry.relative.lower().endswith(suffixes):
+            yield entry
+        elif entry.folder or may_be_image(entry.relative):
+            group.passed.append(entry)
 
 
 def may_be_image(name: str) -> bool:
@@ -348,8 +348,8 @@ def check_once(names: Paths, way: str, faults: Faults) -> None:
     marks.sort()  # in place, as there may be many
     if not (marks[1:] == marks[:-1]).any():
         return
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in earlier:
             faults.append(Fault(name, DatasetError(f"{name} {way}")))
-        seen.add(name)
+        earlier.add(name)

@@ -228,8 +228,8 @@ def obtain(
         for folder in made:  # innermost first; one that another run has filled stays
             with suppress(OSError):
                 folder.rmdir()
-        told = getattr(error, "strerror", None) or str(error)
-        reason = told.replace(url, without_password(url))
+        message = getattr(error, "strerror", None) or str(error)
+        reason = message.replace(url, without_password(url))
         raise DatasetError(
             f"cannot download {without_password(url)} to {target} ({reason}); "
             "put the file there yourself, or name the folder that has it with --data-root or "
@@ -249,10 +249,10 @@ def present(path: Path) -> bool:
 
 def verify(path: Path, md5: str) -> Path:
     """Return `path` if its MD5 is `md5`, else raise `ImageError`; the file stays as it is."""
-    found = digest(path)
-    if found != md5:
+    actual = digest(path)
+    if actual != md5:
         raise ImageError(
-            f"{path} has MD5 {found}, the official file has {md5}; move it away to download the "
+            f"{path} has MD5 {actual}, the official file has {md5}; move it away to download the "
             "official one, or describe your own by a card with local = true (data/README.md)"
         )
     return path

@@ -68,7 +68,7 @@ def scan(folder: Path) -> dict[str, list[str]]:
 
     Hidden ones are left out, and tables in folders below.
     """
-    found: dict[str, list[str]] = {"folder": [], "dicom": [], "nifti": [], "table": []}
+    names_of_kind: dict[str, list[str]] = {"folder": [], "dicom": [], "nifti": [], "table": []}
     for place, folders, names in os.walk(folder, onerror=_refuse):
         if place.count(os.sep) - str(folder).count(os.sep) > DEEPEST:
             raise too_deep(place)
@@ -81,8 +81,8 @@ def scan(folder: Path) -> dict[str, list[str]]:
             if low.endswith(TABLES) and file.parent == folder:
                 kind = "table"
             if kind is not None:
-                found[kind].append(file.relative_to(folder).as_posix())
-    return found
+                names_of_kind[kind].append(file.relative_to(folder).as_posix())
+    return names_of_kind
 
 
 def kind_of(file: Path) -> str | None:
@@ -222,8 +222,8 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
         person, rest = _below([part[1:] for part in parts], [part[0] for part in parts], persons)
         doubts += [_PERSON] if person else []
         return _layout(names, [*before, "{class}", *rest], person, doubts)
-    if (found := _by_beginning([part[-1] for part in parts], parts)) is not None:
-        names, pattern = found
+    if (reading := _by_beginning([part[-1] for part in parts], parts)) is not None:
+        names, pattern = reading
         doubts.append(
             f"classes are the beginnings of file names, {', '.join(sorted(names))}: correct "
             "classes and pattern if they are not"
@@ -282,7 +282,8 @@ def _repeats(persons: list[str], labels: list[str]) -> bool:
     for person, label in zip(persons, labels, strict=True):
         images[label][person] += 1
     return all(
-        len(of) > 1 and 2 * sum(n > 1 for n in of.values()) >= len(of) for of in images.values()
+        len(counts) > 1 and 2 * sum(n > 1 for n in counts.values()) >= len(counts)
+        for counts in images.values()
     )
 
 
@@ -291,15 +292,15 @@ def _by_beginning(names: list[str], parts: list[list[str]]) -> tuple[set[str], s
     if any(len(part) > 1 for part in parts):
         return None
     for between in "-_":
-        found = Counter(name.partition(between)[0] for name in names if between in name)
-        words = all(word.isalpha() for word in found)
+        counts = Counter(name.partition(between)[0] for name in names if between in name)
+        words = all(word.isalpha() for word in counts)
         if (
-            2 <= len(found) <= 20
+            2 <= len(counts) <= 20
             and words
-            and min(found.values()) > 1
-            and found.total() == len(names)
+            and min(counts.values()) > 1
+            and counts.total() == len(names)
         ):
-            return set(found), "{class}" + between + "*"
+            return set(counts), "{class}" + between + "*"
     return None
 
 
@@ -343,14 +344,14 @@ def sort_segmentations(folder: Path, names: Sequence[str]) -> Sorted:
     """Return which DICOM files are images, and which are segmentations (DICOM SEG)."""
     from pipeline.datasets.dicom.masks import is_segmentation
 
-    found = Sorted([], [])
+    files = Sorted([], [])
     for name in names:
         try:
             is_mask = is_segmentation(folder / name)
         except ImageError:  # said when it is looked at
             is_mask = False
-        (found.masks if is_mask else found.images).append(name)
-    return found if found.images else Sorted(found.masks, [])
+        (files.masks if is_mask else files.images).append(name)
+    return files if files.images else Sorted(files.masks, [])
 
 
 def draft_segmentations(
@@ -371,19 +372,19 @@ def draft_segmentations(
     above = os.path.commonpath([os.path.dirname(name) for name in masks])  # noqa: PTH120
     pattern = f"{above}/**/*" if above else "**/*"
     drafted = CardPart({"masks": pattern}, [], [f"masks: {len(masks)} file(s) are segmentations"])
-    known, several = set[str](), False
+    referenced, several = set[str](), False
     for name in masks[:: max(1, len(masks) // SAMPLE)]:
         try:
-            found = read_regions(folder / name, "all")
+            regions = read_regions(folder / name, "all")
         except ImageError as error:
             drafted.open.append(f"a segmentation cannot be read: {error}")
             continue
-        known |= {frame_id.uid for frame_id in found.frame_ids} if found else set()
-        several |= found is not None and found.segments > 1
+        referenced |= {frame_id.uid for frame_id in regions.frame_ids} if regions else set()
+        several |= regions is not None and regions.segments > 1
     if several:
         drafted.lines.append('# segments = [1]  # or "all": which of them are inside')
         drafted.open.append("some have several segments: which of them are inside, say by segments")
-    missing = sum(look.image not in known for look in looks)
+    missing = sum(look.image not in referenced for look in looks)
     if missing and len(masks) <= SAMPLE:
         drafted.keys["frames"] = "masked"
         drafted.open.append(
@@ -398,12 +399,12 @@ def draft_slices(looks: Sequence[FileSummary], names: Sequence[str]) -> CardPart
 
     Where there are more files than are looked at, all files of a folder are taken for one series.
     """
-    found = Counter[str]()
+    depths = Counter[str]()
     for look in looks:
-        found[look.series] += look.slices
+        depths[look.series] += look.slices
     if len(looks) < len(names) and max(look.slices for look in looks) == 1:
-        found = Counter(name.rpartition("/")[0] for name in names)
-    return of_depths([*found.values()], "")
+        depths = Counter(name.rpartition("/")[0] for name in names)
+    return of_depths([*depths.values()], "")
 
 
 def of_depths(depths: Sequence[int], instead: str) -> CardPart:
@@ -595,17 +596,19 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
         if path.suffix.lower() not in TABLES:
             raise DatasetError(f"{path} is no folder, nor a table (.csv or .parquet)")
         return _of_table(path, root)
-    found = scan(path)
-    tables = [path / name for name in found.pop("table")]
+    scanned = scan(path)
+    tables = [path / name for name in scanned.pop("table")]
     if len(tables) == 1 and _paths_in(tables[0]):
         return _of_table(tables[0], root)
-    kinds = sorted(filter(found.get, found), key=lambda kind: (-len(found[kind]), kind == "folder"))
+    kinds = sorted(
+        filter(scanned.get, scanned), key=lambda kind: (-len(scanned[kind]), kind == "folder")
+    )
     if not kinds:
         raise DatasetError(
             f"{path} holds no image that can be read ({', '.join(FORMATS)}, DICOM, NIfTI); name "
             "the folder they are in"
         )
-    return _of_folder(kinds[0], path, root, found, kinds[1:])
+    return _of_folder(kinds[0], path, root, scanned, kinds[1:])
 
 
 def _of_folder(
@@ -613,14 +616,14 @@ def _of_folder(
 ) -> Draft:
     """Draft a card of a folder of files of one kind, beside which `others` lie."""
     trait = TRAITS[kind]
-    found = sort_segmentations(path, scanned[kind]) if trait.signed else sort_masks(scanned[kind])
-    names = found.images
+    files = sort_segmentations(path, scanned[kind]) if trait.signed else sort_masks(scanned[kind])
+    names = files.images
     # of what says whose it is a guess from paths would take a patient of two series for two
     layout = read_layout(names, path.name, persons=not trait.signed)
     doubts = []
-    if found.masks and not trait.signed:
+    if files.masks and not trait.signed:
         doubts.append(
-            f"{len(found.masks)} file(s) look like masks; say where they lie by masks in the card, "
+            f"{len(files.masks)} file(s) look like masks; say where they lie by masks in the card, "
             "so that none is taken for an image"
         )
     doubts += _left_out(kind, others, scanned)
@@ -638,10 +641,10 @@ def _of_folder(
     }
     doubts += ([SLICES] if layout.person else [SLICES, ALONE]) if trait.deep else []
     looks, faults = summarise_files(kind, path, names)
-    drafted = [*_of_looks(kind, path, found, looks)]
-    for one in drafted:
-        keys |= one.keys
-        doubts += one.open
+    drafted = [*_of_looks(kind, path, files, looks)]
+    for part in drafted:
+        keys |= part.keys
+        doubts += part.open
     return write_draft(
         path, keys, looks, faults, doubts, lines=[x for y in drafted for x in y.lines]
     )
@@ -658,13 +661,13 @@ def _left_out(kind: str, others: Sequence[str], scanned: Mapping[str, list[str]]
 
 
 def _of_looks(
-    kind: str, path: Path, found: Sorted, looks: Sequence[FileSummary]
+    kind: str, path: Path, files: Sorted, looks: Sequence[FileSummary]
 ) -> Iterator[CardPart]:
     """Yield what images say of their segmentations, and of volumes that they may be."""
-    if TRAITS[kind].signed and found.masks and looks:
-        yield draft_segmentations(path, found.masks, looks)
+    if TRAITS[kind].signed and files.masks and looks:
+        yield draft_segmentations(path, files.masks, looks)
     if TRAITS[kind].signed and looks:
-        yield draft_slices(looks, found.images)
+        yield draft_slices(looks, files.images)
     if TRAITS[kind].deep and looks:
         yield of_depths([look.sides[2] for look in looks], "in place of axis, ")
 
@@ -700,14 +703,14 @@ def _of_table(path: Path, root: Path) -> Draft:
     kind = _kind_of_all(path.parent, images, doubts)
     trait = TRAITS[kind]
     columns["mask"] = None if trait.signed else columns["mask"]
-    kept = {"path": files[0], "class": label or "?"}
-    kept |= {role: name for role, name in columns.items() if name and role != "class"}
+    roles = {"path": files[0], "class": label or "?"}
+    roles |= {role: name for role, name in columns.items() if name and role != "class"}
     own = trait.signed and not columns["person"]
     keys: dict[str, object] = {
         "kind": "table",
         "path": path.relative_to(root).as_posix(),
         "classes": classes[:FEW] or ["?"],
-        "columns": kept,
+        "columns": roles,
         "unit": "person" if own or columns["person"] else None,
         "formats": trait.formats(images),
         "axis": 2 if trait.deep else None,
@@ -744,7 +747,7 @@ def _paths_in(table: Path) -> list[str]:
 
 def _formats(names: Sequence[str]) -> list[str] | None:
     """Return the formats of pictures, unless they are those that a card reads anyway."""
-    found = {
+    formats = {
         kind for kind, ends in FORMATS.items() for name in names if name.lower().endswith(ends)
     }
-    return None if found <= {"PNG", "JPEG"} else [kind for kind in FORMATS if kind in found]
+    return None if formats <= {"PNG", "JPEG"} else [kind for kind in FORMATS if kind in formats]

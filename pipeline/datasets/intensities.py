@@ -89,19 +89,19 @@ def to_uint8(
         native = stored.astype(stored.dtype.newbyteorder("="), copy=False)
         _check_finite(_rescaled(_every(native.dtype)[[0, -1]], scale), where)
         if window != "image":
-            found: ImageArray = _table(native.dtype.str, scale).take(
+            shown: ImageArray = _table(native.dtype.str, scale).take(
                 native.view(f"u{native.itemsize}")
             )
-            return found
+            return shown
     if scale.window == "image":
         scale = scale._replace(window=_ends(_rescaled(stored, scale), where))
-    found = np.empty(stored.shape, np.uint8)
+    shown = np.empty(stored.shape, np.uint8)
     rows = max(1, PIECE // max(1, math.prod(stored.shape[1:])))
     for start in range(0, len(stored), rows):
         values = _rescaled(stored[start : start + rows], scale)
         _check_finite(values, where)
-        found[start : start + rows] = _shown(values, scale)
-    return found
+        shown[start : start + rows] = _shown(values, scale)
+    return shown
 
 
 def _ends(values: Values, where: str) -> tuple[float, float]:
@@ -127,8 +127,8 @@ def _rescaled(stored: NDArray[Any], scale: _Rescaling) -> Values:
 def _shown(values: Values, scale: _Rescaling) -> ImageArray:
     """Return finite values as 0..255."""
     with np.errstate(over="ignore"):
-        found = 255 * np.clip(_curve(scale.window)(values), 0, 1)
-    return np.rint(255 - found if scale.inverted else found).astype(np.uint8)
+        levels = 255 * np.clip(_curve(scale.window)(values), 0, 1)
+    return np.rint(255 - levels if scale.inverted else levels).astype(np.uint8)
 
 
 def _curve(

@@ -111,10 +111,10 @@ def read_exclusions(listed: str | None, folder: Path, *, there: bool = True) -> 
         ) from error
     if len(content) > LARGEST_LIST:
         raise DatasetError(f"{file} has more than {LARGEST_LIST} bytes, so it is no list of paths")
-    found = frozenset(str(PurePosixPath(line)) for line in lines.split("\n") if line.strip())
+    paths = frozenset(str(PurePosixPath(line)) for line in lines.split("\n") if line.strip())
     if there:
-        check_exclusions(listed, folder, found)
-    return found
+        check_exclusions(listed, folder, paths)
+    return paths
 
 
 def check_exclusions(listed: str, folder: Path, paths: frozenset[str]) -> None:
@@ -238,9 +238,9 @@ def find_files(folder: Path, pattern: Pattern, root: Path, faults: Faults) -> It
     inside = os.path.realpath(root)
     start = _followed(str(folder), inside)
     search = _Search(pattern, inside, faults)
-    for found in _below(start, "", _closed({0}, pattern), search):
-        if not found.relative.rpartition("/")[2].startswith("."):
-            yield found
+    for entry in _below(start, "", _closed({0}, pattern), search):
+        if not entry.relative.rpartition("/")[2].startswith("."):
+            yield entry
 
 
 def follower(root: Path) -> Callable[[str], str]:
@@ -348,26 +348,26 @@ def _next(
     name: str, places: frozenset[int], pattern: Pattern, linked: bool = False
 ) -> frozenset[int]:
     """Return what a name below this one may be, if this one is what one of `places` asks for."""
-    found = set()
+    after = set()
     for place in places:
         if place == len(pattern.parts):
             continue
         test = pattern.names[place]
         if test is None:
-            found |= set() if linked else {place}
+            after |= set() if linked else {place}
         elif test == name if isinstance(test, str) else test(name):
-            found.add(place + 1)
-    return _closed(found, pattern)
+            after.add(place + 1)
+    return _closed(after, pattern)
 
 
 def _closed(places: set[int], pattern: Pattern) -> frozenset[int]:
     """Return places and those after a ``**``, which may be no folder at all."""
-    found = set(places)
+    closed = set(places)
     for place in sorted(places):
         while place < len(pattern.parts) and pattern.parts[place] == "**":
             place += 1
-            found.add(place)
-    return frozenset(found)
+            closed.add(place)
+    return frozenset(closed)
 
 
 def _followed(path: str, root: str, through: str | None = None) -> str:

@@ -149,10 +149,10 @@ def _masked(card: NiftiCard, volume: Volume, mask: Path) -> Sequence[int]:
     if card.frames != "masked" or card.axis is None:
         return _frames(card, volume)
     regions = _inside(card, mask, volume, range(volume.shape[card.axis]))
-    found = tuple(index for index, region in enumerate(regions) if region.any())
-    if not found:
+    slices = tuple(index for index, region in enumerate(regions) if region.any())
+    if not slices:
         raise _nothing_inside(card, mask)
-    return found
+    return slices
 
 
 def _check_alike(card: NiftiCard, first: Volume, volume: Volume) -> None:
@@ -198,10 +198,10 @@ def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> Imag
     if not set(wanted.tolist()) <= set(_masked(card, volume, file)):
         raise ImageError(f"{file} has changed since it was listed; read the images again")
     each = _inside(card, file, volume, wanted.tolist())
-    found = np.stack([fitted_mask(region, card) for region in each])
-    if not found.any(axis=tuple(range(1, found.ndim))).all():
+    masks = np.stack([fitted_mask(region, card) for region in each])
+    if not masks.any(axis=tuple(range(1, masks.ndim))).all():
         raise _nothing_inside(card, file)
-    return found[place]
+    return masks[place]
 
 
 def _inside(

@@ -92,14 +92,14 @@ def each_slice(volume: Volume, axis: int, wanted: Sequence[int]) -> Iterator[NDA
         yield from each_plane(volume, wanted)
         return
     _check_slice(volume.file, volume.shape, axis, volume.dtype.itemsize)
-    kept = volume.shape[1 - axis], volume.shape[2]
-    some = max(1, BLOCK // (math.prod(kept) * volume.dtype.itemsize))
+    sides = volume.shape[1 - axis], volume.shape[2]
+    some = max(1, BLOCK // (math.prod(sides) * volume.dtype.itemsize))
     for start in range(0, len(wanted), some):
         few = list(wanted[start : start + some])
-        found = np.empty((len(few), *kept), volume.dtype)
+        slices = np.empty((len(few), *sides), volume.dtype)
         for k, plane in enumerate(each_plane(volume)):
-            found[:, :, k] = plane[few] if axis == 0 else plane[:, few].T
-        yield from found
+            slices[:, :, k] = plane[few] if axis == 0 else plane[:, few].T
+        yield from slices
 
 
 def each_plane(volume: Volume, wanted: Sequence[int] | None = None) -> Iterator[NDArray[Any]]:
@@ -126,8 +126,8 @@ def inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:
         raise ImageError(
             f"{volume.file}: a mask must have numbers, found NaN or infinity; draw it anew"
         )
-    found: NDArray[np.bool_] = values != 0
-    return found
+    mask: NDArray[np.bool_] = values != 0
+    return mask
 
 
 def read_mask_of(file: Path, image: Volume) -> Volume:
@@ -154,8 +154,8 @@ def read_affines(file: Path) -> list[NDArray[np.float64]]:
     """
     with _opened(file) as stream:
         header = _read_header(stream)
-        found = header.get_sform(coded=True)[0], header.get_qform(coded=True)[0]
-    return [affine for affine in found if affine is not None]
+        affines = header.get_sform(coded=True)[0], header.get_qform(coded=True)[0]
+    return [affine for affine in affines if affine is not None]
 
 
 def _planes(stream: BinaryIO, volume: Volume, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
@@ -189,9 +189,9 @@ def _volume(stream: BinaryIO, file: Path) -> Volume:
     header = _read_header(stream)
     magic = bytes(header["magic"])
     if not magic.startswith(b"n+"):
-        found = "a pair of files" if magic.startswith(b"ni") else "Analyze or another format"
+        other = "a pair of files" if magic.startswith(b"ni") else "Analyze or another format"
         raise ImageError(
-            f"{file} must be NIfTI in one file, found {found}; convert it to .nii or .nii.gz"
+            f"{file} must be NIfTI in one file, found {other}; convert it to .nii or .nii.gz"
         )
     dtype, shape = header.get_data_dtype(), header.get_data_shape()
     if dtype.kind not in "iuf" or dtype.itemsize > 8:

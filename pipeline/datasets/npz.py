@@ -367,17 +367,17 @@ def _blocks(
             member.fill(block)
             ends = np.array((start, start + len(block)), np.int64) + first
             low, high = np.searchsorted(rows, ends.astype(rows.dtype))
-            whole = high - low == len(block)
-            yield block if whole else block[rows[low:high] - (first + start)]
+            complete = high - low == len(block)
+            yield block if complete else block[rows[low:high] - (first + start)]
 
 
 def _splits(members: Members, path: Path) -> list[str]:
     """Return the splits that the file has; images and labels come together."""
-    found = set(members.names)
-    splits = [s for s in SPLITS if {f"{s}_images", f"{s}_labels"} & found]
-    missing = {f"{s}_{part}" for s in splits or ["train"] for part in ("images", "labels")} - found
+    arrays = set(members.names)
+    splits = [s for s in SPLITS if {f"{s}_images", f"{s}_labels"} & arrays]
+    missing = {f"{s}_{part}" for s in splits or ["train"] for part in ("images", "labels")} - arrays
     if missing:
-        held = [name if name.isprintable() else repr(name) for name in sorted(found)]
+        held = [name if name.isprintable() else repr(name) for name in sorted(arrays)]
         more = f" and {len(held) - 9} more" if len(held) > 9 else ""
         raise DatasetError(
             f"{path} has no array {', '.join(sorted(missing))}; it holds "
@@ -390,39 +390,39 @@ def _splits(members: Members, path: Path) -> list[str]:
 def _shape(members: Members, split: str, card: NpzCard, path: Path) -> tuple[int, ...]:
     """Return the shape of a split's images, as many as the file can hold."""
     where = f"{path}, {split}_images"
-    found = members.header(f"{split}_images")
-    check_shape(found.shape, found.dtype, card.channels, where, volumes=card.volumes)
-    if found.fortran:
+    header = members.header(f"{split}_images")
+    check_shape(header.shape, header.dtype, card.channels, where, volumes=card.volumes)
+    if header.fortran:
         raise DatasetError(f"{where}: stored column first; save np.ascontiguousarray(images)")
-    check_extent(found.shape[1:], where)
-    n = found.shape[0]
+    check_extent(header.shape[1:], where)
+    n = header.shape[0]
     if n > max(MANY, members.size):
         raise DatasetError(
             f"{where}: {n:,} images are more than the file has bytes ({members.size:,}), so it "
             "unpacks to nothing but repeats; save real images"
         )
-    return found.shape
+    return header.shape
 
 
 def _labels(members: Members, split: str, n: int, card: NpzCard, path: Path) -> LabelArray:
     """Return a split's labels; with findings, 1 where an image has at least one."""
     where = f"{path}, {split}_labels"
-    found = members.header(f"{split}_labels")
+    header = members.header(f"{split}_labels")
     wanted = (n, len(card.findings))
-    if card.findings and (found.shape != wanted or found.dtype.kind not in "biuf"):
-        raise DatasetError(_not_findings(where, wanted, found))
+    if card.findings and (header.shape != wanted or header.dtype.kind not in "biuf"):
+        raise DatasetError(_not_findings(where, wanted, header))
     if not card.findings:
-        check_label_shape(found.shape, found.dtype, n, where)
+        check_label_shape(header.shape, header.dtype, n, where)
     labels = members.read(f"{split}_labels")
     if card.findings:
         if not np.isin(labels, (0, 1)).all():
-            raise DatasetError(_not_findings(where, wanted, found))
+            raise DatasetError(_not_findings(where, wanted, header))
         labels = (labels != 0).any(axis=1, keepdims=True)
     return check_labels(labels, n, len(card.classes), where)
 
 
-def _not_findings(where: str, wanted: tuple[int, ...], found: Array) -> str:
+def _not_findings(where: str, wanted: tuple[int, ...], header: Array) -> str:
     return (
-        f"{where}: findings must be 0 or 1 of shape {wanted}, found {found.dtype} of shape "
-        f"{found.shape}"
+        f"{where}: findings must be 0 or 1 of shape {wanted}, found {header.dtype} of shape "
+        f"{header.shape}"
     )

@@ -76,12 +76,12 @@ class Pattern:
         """
         if self._reading is None:
             return Whose()
-        found = self._reading.fullmatch(path)
-        said = found.groupdict() if found else {}
+        match = self._reading.fullmatch(path)
+        said = match.groupdict() if match else {}
         person = said.get("person", "")
         day = _day(said["date"]) if "date" in said else None
         asked = self._reading.groupindex
-        if found is None or ("person" in asked and not person.strip()):
+        if match is None or ("person" in asked and not person.strip()):
             wanted = " and ".join("{" + name + "}" for name in asked)
             raise ImageError(
                 f"{where} does not say {wanted} as '{'/'.join(self.parts)}' asks; rename it, "
@@ -98,8 +98,8 @@ class Pattern:
 
         And the folders that ``**`` stands for.
         """
-        found = self._reading.fullmatch(path) if self._reading else None
-        named = found.groupdict() if found else {}
+        match = self._reading.fullmatch(path) if self._reading else None
+        named = match.groupdict() if match else {}
         if self.descends:
             before = self.parts.index("**")
             named["**"] = "/".join(path.split("/")[before : before + 1 - len(self.parts)])
@@ -158,7 +158,7 @@ def mask_of(masks: str, relative: str, names: Mapping[str, str]) -> str:
     named, below = {"*": stem_of(relative.rpartition("/")[2])}, names.get("**", "")
     named |= {"**": below, "**/": f"{below}/" if below else ""}
     named |= {"{" + name + "}": text for name, text in names.items()}
-    return re.sub(r"\*\*/?|\*|\{[^{}/]*\}", lambda found: named.get(found[0], found[0]), masks)
+    return re.sub(r"\*\*/?|\*|\{[^{}/]*\}", lambda match: named.get(match[0], match[0]), masks)
 
 
 def check_pattern(pattern: str) -> None:
@@ -175,8 +175,8 @@ def check_pattern(pattern: str) -> None:
         raise ValueError("'**' in pattern must be a folder of its own, as in '{class}/**/*'")
     for name in re.findall(r"\{([^{}/]*)\}", pattern):
         if name not in NAMES:
-            known = ", ".join("{" + each + "}" for each in NAMES)
-            raise ValueError(f"{{{name}}} in pattern is not known; it may name {known}")
+            names = ", ".join("{" + each + "}" for each in NAMES)
+            raise ValueError(f"{{{name}}} in pattern is not known; it may name {names}")
     for name in _READ:
         if pattern.count(name) > 1:
             raise ValueError(f"pattern may name {name} once, found {pattern!r}; put * elsewhere")
@@ -200,7 +200,7 @@ def _expression(part: str) -> str:
     """Return the regular expression of one part; a `ValueError` where it reads in several ways."""
     tokens = _TOKEN.findall(part)
     last = max((place for place, token in enumerate(tokens) if token in _READ), default=-1)
-    stars, within, found = tokens[last + 1 :].count("*"), False, []
+    stars, within, pieces = tokens[last + 1 :].count("*"), False, []
     for place, token in enumerate(tokens):
         if token in ("{person}", "*") and place <= last:
             text = _fixed(tokens[place + 1 :])
@@ -210,18 +210,18 @@ def _expression(part: str) -> str:
                     f"{token} in pattern must be followed by fixed text or the end of the name, so "
                     f"that it is read in one way only, found {part!r}"
                 )
-            found.append(f"(?P<person>(?:{run})+)" if token == "{person}" else f"(?:{run})*")
+            pieces.append(f"(?P<person>(?:{run})+)" if token == "{person}" else f"(?:{run})*")
         elif token == "{date}":
-            found.append(_DATE)
+            pieces.append(_DATE)
         elif token == "*":
             # with what follows up to the next *, it ends where that fits first: a later place
             # leaves less to the rest, so none is tried, and time grows with the name alone
             stars -= 1
-            found.append(")" * within + ("(?>[^/]*?" if stars else "[^/]*"))
+            pieces.append(")" * within + ("(?>[^/]*?" if stars else "[^/]*"))
             within = stars > 0
         else:
-            found.append(_plain(token))
-    return "".join(found)
+            pieces.append(_plain(token))
+    return "".join(pieces)
 
 
 def _plain(token: str) -> str:

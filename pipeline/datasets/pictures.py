@@ -86,13 +86,13 @@ def decode(file: Path, card: PictureCard, check: Check | None = None) -> ImageAr
 
 def decode_mask(file: Path, card: PictureCard, wanted: tuple[int, int]) -> ImageArray:
     """Return the mask of an image, (h, w) of 0 and 1, made to fit as the image is; not empty."""
-    found = fitted_mask(read_mask(file, wanted), card)
-    if not found.any():
+    mask = fitted_mask(read_mask(file, wanted), card)
+    if not mask.any():
         raise ImageError(
             f"{file}: a mask must have a pixel inside, one that is not black, found none of "
-            f"{found.size}; draw one, or leave the image out with exclude"
+            f"{mask.size}; draw one, or leave the image out with exclude"
         )
-    return found
+    return mask
 
 
 def read_mask(file: Path, wanted: tuple[int, int]) -> ImageArray:

@@ -117,14 +117,14 @@ class InOneStream:
     def stamp(self, rows: Rows) -> bytes:
         """See `Reader`."""
         digest = hashlib.sha256(b"".join(map(file_state, self.files)))
-        kept = rows if self.kept is None else self.kept[rows]
-        digest.update(kept.astype(np.int64).tobytes())
+        chosen = rows if self.kept is None else self.kept[rows]
+        digest.update(chosen.astype(np.int64).tobytes())
         return digest.digest()
 
     def only(self, rows: Rows) -> "InOneStream":
         """See `Reader`."""
-        kept = rows if self.kept is None else self.kept[rows]
-        return InOneStream(self.read, self.files, kept)
+        chosen = rows if self.kept is None else self.kept[rows]
+        return InOneStream(self.read, self.files, chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,12 +186,12 @@ class InFiles:
 
     def _decode(self, rows: Rows, edges: NDArray[np.int64]) -> ImageArray:
         """Return some of `rows`: between two edges they lie in one file."""
-        found = []
+        images = []
         for low, high in itertools.pairwise(edges.tolist()):
             index = int(self.file[rows[low]])
             file, frames = Path(self.names[index]), self.frame[rows[low:high]]
-            found.append(self.decode(file, frames, *self._beside(index)))
-        return _whole(found)
+            images.append(self.decode(file, frames, *self._beside(index)))
+        return _whole(images)
 
     def files_of(self, row: int) -> list[str]:
         """Return what a list of exclusions names to leave a row out: the file that it lies in."""
@@ -252,10 +252,10 @@ def file_state(file: Path | str) -> bytes:
     What was copied in its place with its old time (``cp -p``, ``rsync -t``) has a new change time.
     """
     try:
-        found = os.stat(file)  # noqa: PTH116 (a path made of each of a million names takes as long)
+        status = os.stat(file)  # noqa: PTH116 (a path made of each of a million names takes as long)
     except OSError as error:
         raise ImageError(f"{file} cannot be read ({error.strerror})") from error
-    text = f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}\0"
+    text = f"{file}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0"
     return text.encode(errors="surrogateescape")
 
 
@@ -268,9 +268,9 @@ def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
         count += len(block)
         if count >= size:
             joined = _whole(held)
-            whole = count - count % size
-            yield from (joined[start : start + size] for start in range(0, whole, size))
-            held, count = [joined[whole:]] if count > whole else [], count - whole
+            full = count - count % size
+            yield from (joined[start : start + size] for start in range(0, full, size))
+            held, count = [joined[full:]] if count > full else [], count - full
     if count:
         yield _whole(held)
 
@@ -320,10 +320,10 @@ class InStacks:
         Its folder, where no file of another volume lies.
         """
         file, names = self.slices.file, self.slices.names
-        mine = set(file[self._slices(np.array([row]))].tolist())
-        files = [names[index] for index in sorted(mine)]
+        own = set(file[self._slices(np.array([row]))].tolist())
+        files = [names[index] for index in sorted(own)]
         folder = Path(files[0]).parent
-        others = set(file.tolist()) - mine
+        others = set(file.tolist()) - own
         if len(files) > 1 and not any(Path(names[index]).parent == folder for index in others):
             return [str(folder)]
         return files
@@ -354,13 +354,13 @@ def stamps_of(read: Reader, rows: Rows) -> Iterator[bytes]:
     if not isinstance(read, InFiles):
         yield from map(read.stamp, rows[:, np.newaxis])
         return
-    frames, last, known = read.frame[rows].astype(np.int64).tobytes(), -1, b""
+    frames, last, file_stamp = read.frame[rows].astype(np.int64).tobytes(), -1, b""
     ahead, start = iter(read.names), 0
     for place, index in enumerate(read.file[rows].tolist()):
         if index != last:
             later = index >= start
             name = next(itertools.islice(ahead, index - start, None)) if later else None
             beside = () if read.beside is None else (read.beside[index],)
-            known = b"".join(map(file_state, (name or read.names[index], *beside)))
+            file_stamp = b"".join(map(file_state, (name or read.names[index], *beside)))
             last, start = index, max(start, index + 1)
-        yield hashlib.sha256(known + frames[8 * place : 8 * place + 8]).digest()
+        yield hashlib.sha256(file_stamp + frames[8 * place : 8 * place + 8]).digest()

@@ -52,7 +52,7 @@ class Selection(NamedTuple):
     def count_units(self, classes: int) -> tuple[int, ...]:
         """Return how many units each class has; they are numbered from 0."""
         own = (self.labels == label for label in range(classes))
-        return tuple(int(self.units.max(where=mine, initial=-1)) + 1 for mine in own)
+        return tuple(int(self.units.max(where=chosen, initial=-1)) + 1 for chosen in own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +132,10 @@ class ImageSource:
             )
         self._check(chosen, split, label)
         if label is not None:
-            mine = chosen.labels == label
-            chosen = Selection(chosen.rows[mine], chosen.labels[mine], chosen.units[mine])
+            of_label = chosen.labels == label
+            chosen = Selection(
+                chosen.rows[of_label], chosen.labels[of_label], chosen.units[of_label]
+            )
         return chosen
 
     def chunks(
@@ -182,8 +184,8 @@ class ImageSource:
         """
         if self.people is None:
             return None
-        found: Names = self.people[self.select(split, label).rows]
-        return found
+        keys: Names = self.people[self.select(split, label).rows]
+        return keys
 
     def counts(self, split: Splits = None) -> tuple[int, ...]:
         """Return how many images each class has in some splits; index = label; zeros included."""
@@ -224,13 +226,13 @@ class ImageSource:
 
     def _chosen(self, split: Splits) -> Selection:
         """Return what the chosen splits hold, each split once."""
-        kept = np.zeros(len(self.split_of), bool)
+        in_splits = np.zeros(len(self.split_of), bool)
         for code in _codes(split):
-            kept |= self.split_of == code
-        rows = np.arange(len(kept), dtype=counting(len(kept)))
+            in_splits |= self.split_of == code
+        rows = np.arange(len(in_splits), dtype=counting(len(in_splits)))
         labels = self.label_of
-        if not kept.all():
-            rows, labels = rows[kept], labels[kept]
+        if not in_splits.all():
+            rows, labels = rows[in_splits], labels[in_splits]
         if self.people is not None:
             return _by_person(rows, labels, self.people[rows], self.classes_per_person)
         return Selection(rows, labels, _numbered(labels, len(self.classes)))
@@ -269,8 +271,8 @@ def _by_person(
     pairs, of_pair = np.unique(who * (labels.max(initial=0) + 1) + labels, return_inverse=True)
     person_of_pair = pairs // (labels.max(initial=0) + 1)
     rank = np.arange(len(pairs)) - np.searchsorted(person_of_pair, person_of_pair)
-    kept = (rank < classes_per_person)[of_pair]
-    rows, labels, who = rows[kept], labels[kept], who[kept]
+    allowed = (rank < classes_per_person)[of_pair]
+    rows, labels, who = rows[allowed], labels[allowed], who[allowed]
     order = np.lexsort((np.arange(len(rows)), first_seen[who], labels))
     rows, labels, who = rows[order], labels[order], who[order]
     begins = np.ones(len(rows), bool)
@@ -284,13 +286,13 @@ def _by_person(
 def _numbered(labels: LabelArray, classes: int) -> NDArray[np.signedinteger[Any]]:
     """Return 0, 1, … for the images of each class."""
     numbers = np.empty(len(labels), counting(len(labels)))
-    seen = [0] * classes
+    counts = [0] * classes
     for start in range(0, len(labels), COUNTED):
         part, into = labels[start : start + COUNTED], numbers[start : start + COUNTED]
         for label in range(classes):
-            mine = part == label
-            before, seen[label] = seen[label], seen[label] + int(np.count_nonzero(mine))
-            into[mine] = np.arange(before, seen[label])
+            of_label = part == label
+            before, counts[label] = counts[label], counts[label] + int(np.count_nonzero(of_label))
+            into[of_label] = np.arange(before, counts[label])
     return numbers
 
 

@@ -90,12 +90,12 @@ def read_columns(
         for where, row in rows(stream, path, list(columns.values())):
             values = dict(zip(columns, map(_text, row), strict=True))
             try:
-                whole = _full(values, columns, where) if any(values.values()) else None
+                complete = _full(values, columns, where) if any(values.values()) else None
             except ImageError as error:
                 faults.append(Fault(where, error, listed=False))
                 continue
-            if whole is not None:
-                yield where, whole
+            if complete is not None:
+                yield where, complete
 
 
 @contextmanager
@@ -141,10 +141,10 @@ def _parquet(stream: BinaryIO, path: Path, columns: list[str]) -> Iterator[tuple
 
     with closing(pq.ParquetFile(stream)) as file:
         _places(columns, file.schema_arrow.names, path)
-        found, size = file.metadata.num_rows, path.stat().st_size
-        if found > max(MANY, size):
+        count, size = file.metadata.num_rows, path.stat().st_size
+        if count > max(MANY, size):
             raise DatasetError(
-                f"{path}: {found:,} rows are more than the file has bytes ({size:,}), so it "
+                f"{path}: {count:,} rows are more than the file has bytes ({size:,}), so it "
                 "unpacks to nothing but repeats; save a real table"
             )
         number = 0

@@ -87,8 +87,8 @@ def cut(picture: ImageArray, side: int) -> ImageArray:
     if picture.ndim == 3:
         tiles = np.moveaxis(tiles, 2, -1)
     tiles = tiles.reshape(-1, side, side, *picture.shape[2:])
-    kept: ImageArray = tiles[np.ptp(tiles, axis=tuple(range(1, tiles.ndim))) >= CONTRAST]
-    return kept
+    with_contrast: ImageArray = tiles[np.ptp(tiles, axis=tuple(range(1, tiles.ndim))) >= CONTRAST]
+    return with_contrast
 
 
 def opened(file: Path, mode: Literal["L", "RGB"] = "L") -> ImageArray:

@@ -306,14 +306,14 @@ def _parse(card: VisionCard, folder: Path, split: str, where: str) -> tuple[Any,
     try:
         if card.local and card.torchvision == "CIFAR10":
             return _own_batches(dataset, folder, split)
-        found = dataset(str(folder), train=split == "train", download=False)
+        parsed = dataset(str(folder), train=split == "train", download=False)
     except Exception as error:  # so do readers of damaged files
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         way = "write" if card.local else "move them away to download"
         raise DatasetError(
             f"{where}: torchvision cannot read the files ({reason}); {way} them again"
         ) from error
-    return np.asarray(found.data), np.asarray(found.targets)
+    return np.asarray(parsed.data), np.asarray(parsed.targets)
 
 
 def _own_batches(dataset: Any, folder: Path, split: str) -> tuple[ImageArray, NDArray[Any]]:

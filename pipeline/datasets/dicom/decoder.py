@@ -104,7 +104,7 @@ if hasattr(os, "register_at_fork"):
 
 def _serve() -> None:
     """Decode what comes until nothing does."""
-    with os.fdopen(os.dup(1), "wb") as out, os.fdopen(os.dup(0), "rb") as given:
+    with os.fdopen(os.dup(1), "wb") as out, os.fdopen(os.dup(0), "rb") as requests:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # libraries print
         from pydicom.encaps import encapsulate
         from pydicom.pixels.decoders.base import get_decoder
@@ -115,7 +115,7 @@ def _serve() -> None:
             pickle.dump(said, out, protocol=5)
             out.flush()
             try:
-                syntax, plugin, encoded, options = pickle.load(given)
+                syntax, plugin, encoded, options = pickle.load(requests)
             except EOFError:
                 return
             try:

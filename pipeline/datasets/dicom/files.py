@@ -64,22 +64,22 @@ def scan_headers(
     scan_header: Callable[[Path], HeaderSummary | None], files: ClassedFiles, faults: Faults
 ) -> tuple[list[int], list[HeaderSummary]]:
     """Return which files are images, and what their headers say; raise when none can be used."""
-    kept: list[int] = []
-    seen: list[HeaderSummary] = []
+    indices: list[int] = []
+    summaries: list[HeaderSummary] = []
     errors: dict[str, ImageError] = {}
     for index, name in enumerate(files.names):
         try:
-            one = scan_header(Path(name))
+            summary = scan_header(Path(name))
         except ImageError as error:
             nobody = f"\\{index}"  # no PatientID begins so: not taken for another's
-            one = HeaderSummary((FAULTY,), (0, 0), "", nobody, None)
+            summary = HeaderSummary((FAULTY,), (0, 0), "", nobody, None)
             errors[name] = error
-        if one is not None:
-            kept.append(index)
-            seen.append(one)
-    if errors and all(one.frames[0] == FAULTY for one in seen):
+        if summary is not None:
+            indices.append(index)
+            summaries.append(summary)
+    if errors and all(summary.frames[0] == FAULTY for summary in summaries):
         raise no_usable_file(errors, faults)
-    return kept, seen
+    return indices, summaries
 
 
 def scan_header(
@@ -99,23 +99,23 @@ def scan_header(
         person = header.person if named else ""
         sides = header.rows, header.columns
         frame_ids = tuple(read_frame_id(header, frame) for frame in frames) if with_ids else ()
-        seen = HeaderSummary(
+        summary = HeaderSummary(
             frames, sides, header.photometric, person, header.day, frame_ids=frame_ids
         )
         if not card.volumes:
-            return seen
+            return summary
         window = _one_window(card, header, frames)
-        return seen._replace(planes=read_planes(header, frames), window=window)
+        return summary._replace(planes=read_planes(header, frames), window=window)
 
 
 def _one_window(card: DicomCard, header: Header, frames: Sequence[int]) -> Window:
     """Return the window of all frames of a file, which are slices of one volume."""
     if card.window != "header":
         return card.window
-    found = {scaling(header, frame, card.window).window for frame in frames}
-    if len(found) > 1:
+    windows = {scaling(header, frame, card.window).window for frame in frames}
+    if len(windows) > 1:
         raise header.fault("WindowCenter", "must be one for all slices of a volume", WAY)
-    return found.pop()
+    return windows.pop()
 
 
 def _checked(
@@ -154,17 +154,17 @@ def decode(card: DicomCard, named: bool, first: Reference, file: Path, frames: R
     """
     wanted, place = np.unique(frames, return_inverse=True)
     with readable(file) as stream:
-        header, known = _checked(card, named, kept_header(stream, file), file)
+        header, readable_frames = _checked(card, named, kept_header(stream, file), file)
         _check_alike(card, first, header)
         if card.volumes:
-            _one_window(card, header, known)
-            read_planes(header, known)
-        if not set(wanted.tolist()) <= set(known):
+            _one_window(card, header, readable_frames)
+            read_planes(header, readable_frames)
+        if not set(wanted.tolist()) <= set(readable_frames):
             raise ImageError(f"{file} has changed since it was listed; read the images again")
         stored = read_frames(stream, header, wanted.tolist())
         pairs = zip(wanted.tolist(), stored, strict=True)
-        found = np.stack([_shown(card, header, frame, values) for frame, values in pairs])
-    return found[place]
+        images = np.stack([_shown(card, header, frame, values) for frame, values in pairs])
+    return images[place]
 
 
 def _check_alike(card: DicomCard, first: Reference, header: Header) -> None:
@@ -173,7 +173,7 @@ def _check_alike(card: DicomCard, first: Reference, header: Header) -> None:
     fit = "give size in the card to fit and resize them"
     if card.volumes:
         fit = "leave the series out with exclude"
-    for what, one, other, asked, way in (
+    for what, first_value, other, asked, way in (
         ("size", first.sides, sides, not card.size, fit),
         (
             "PhotometricInterpretation (0028,0004)",
@@ -183,10 +183,10 @@ def _check_alike(card: DicomCard, first: Reference, header: Header) -> None:
             'leave some out, or give mixed = "accept" in the card',
         ),
     ):
-        if asked and one != other:
+        if asked and first_value != other:
             raise ImageError(
-                f"{header.file}: images must have one {what}, found {one} in {first.name} and "
-                f"{other} in {header.file.name}; {way}"
+                f"{header.file}: images must have one {what}, found {first_value} in {first.name} "
+                f"and {other} in {header.file.name}; {way}"
             )
 
 

@@ -116,9 +116,9 @@ _GROUPS = {
 
 def _numbers(header: Header, frame: int, keyword: str, count: int) -> list[float]:
     """Return what must be said of one frame, as numbers."""
-    found = _said(header, frame, keyword, count)
-    if found:
-        return found
+    values = _said(header, frame, keyword, count)
+    if values:
+        return values
     if keyword == "PixelSpacing":
         return [math.nan] * count
     raise header.fault(
@@ -129,11 +129,11 @@ def _numbers(header: Header, frame: int, keyword: str, count: int) -> list[float
 def _said(header: Header, frame: int, keyword: str, count: int) -> list[float]:
     """Return what is said of one frame, as numbers; none where nothing is."""
     for place in places(header, frame, _GROUPS[keyword]):
-        found = numbers(place, keyword)
-        if len(found) == count and all(map(math.isfinite, found)):
-            return found
-        if found:
-            raise header.fault(keyword, f"must be {count} numbers, found {len(found)}")
+        values = numbers(place, keyword)
+        if len(values) == count and all(map(math.isfinite, values)):
+            return values
+        if values:
+            raise header.fault(keyword, f"must be {count} numbers, found {len(values)}")
     return []
 
 

@@ -127,15 +127,17 @@ def read_elements(stream: BinaryIO, head: bytes, at: int, syntax: str, until: in
     until : int
         A tag.
     """
-    if syntax != BIG_ENDIAN and (found := _skimmed(head, at, syntax == IMPLICIT, until)):
-        return found
+    if syntax != BIG_ENDIAN and (elements := _skimmed(head, at, syntax == IMPLICIT, until)):
+        return elements
     try:
-        found = _parsed(io.BytesIO(head), at, syntax, until)  # many small reads: quicker in memory
+        elements = _parsed(
+            io.BytesIO(head), at, syntax, until
+        )  # many small reads: quicker in memory
     except Exception:  # cut off in the middle of an element
-        found = None
-    if found is None or found.tag < 0:
-        found = _parsed(stream, at, syntax, until)
-    return found
+        elements = None
+    if elements is None or elements.tag < 0:
+        elements = _parsed(stream, at, syntax, until)
+    return elements
 
 
 def _skimmed(head: bytes, at: int, implicit: bool, until: int) -> Elements | None:
@@ -144,7 +146,7 @@ def _skimmed(head: bytes, at: int, implicit: bool, until: int) -> Elements | Non
     from pydicom.dataset import Dataset
     from pydicom.tag import BaseTag
 
-    found: dict[BaseTag, Any] = {}
+    raw: dict[BaseTag, Any] = {}
     while at + 12 <= len(head):
         group, number, kind, length = _ELEMENT(head, at)
         value = at + 8
@@ -156,12 +158,12 @@ def _skimmed(head: bytes, at: int, implicit: bool, until: int) -> Elements | Non
             return None
         tag = group << 16 | number
         if tag >= until:
-            return Elements(Dataset(found), tag, kind.decode(), length, at, value)
+            return Elements(Dataset(raw), tag, kind.decode(), length, at, value)
         if length == UNDEFINED:
             return None
         if tag in _WANTED:
             name, content = BaseTag(tag), head[value : value + length]
-            found[name] = RawDataElement(
+            raw[name] = RawDataElement(
                 name, kind.decode() or None, length, content, value, implicit, True
             )
         at = value + length
@@ -205,13 +207,13 @@ def text(elements: "Dataset", keyword: str) -> str:
 def numbers(elements: "Dataset", keyword: str) -> list[float]:
     """Return all values of an element that are decimal strings; NaN for one that is none."""
     value = plain(getattr(elements.get_item(TAGS[keyword]), "value", None))
-    found = []
+    values = []
     for said in value.split("\\") if value else ():
         try:
-            found.append(float(said))
+            values.append(float(said))
         except ValueError:
-            found.append(math.nan)
-    return found
+            values.append(math.nan)
+    return values
 
 
 def items(elements: "Dataset", keyword: str) -> list["Dataset"]:
@@ -338,12 +340,12 @@ def _fault(file: Path, keyword: str, rule: str, way: str = WAY) -> ImageError:
 
 def _number(file: Path, elements: "Dataset", keyword: str, default: int | None = None) -> int:
     """Return an integer of the header; without a default it must be there."""
-    found: Any = elements.get_item(TAGS[keyword])
-    if not getattr(found, "value", None) and default is not None:
+    element: Any = elements.get_item(TAGS[keyword])
+    if not getattr(element, "value", None) and default is not None:
         return default
-    if not isinstance(getattr(found, "value", None), bytes) or len(found.value) < 2:
+    if not isinstance(getattr(element, "value", None), bytes) or len(element.value) < 2:
         raise _fault(file, keyword, "must be there, and an integer")
-    return int.from_bytes(found.value[:2], "little" if found.is_little_endian else "big")
+    return int.from_bytes(element.value[:2], "little" if element.is_little_endian else "big")
 
 
 def _count(file: Path, elements: "Dataset") -> int:
@@ -376,17 +378,17 @@ def kept_header(stream: BinaryIO, file: Path) -> Header | None:
     The header of the last such file, until another one is read or the file is written to. Threads
     that begin with it at once read it each.
     """
-    told = os.fstat(stream.fileno())
+    status = os.fstat(stream.fileno())
     # as `file_state`, but of the file that is open: an old time may be given back, a change not
-    times = told.st_mtime_ns, told.st_ctime_ns
-    known = file, told.st_dev, told.st_ino, told.st_size, times
-    found = _KEPT.get(known)
-    if found is None:
-        found = read_header(stream, file)
-        if found is not None and found.frames >= _MANY:
+    times = status.st_mtime_ns, status.st_ctime_ns
+    identity = file, status.st_dev, status.st_ino, status.st_size, times
+    header = _KEPT.get(identity)
+    if header is None:
+        header = read_header(stream, file)
+        if header is not None and header.frames >= _MANY:
             _KEPT.clear()
-            _KEPT[known] = found
-    return found
+            _KEPT[identity] = header
+    return header
 
 
 def read_header(stream: BinaryIO, file: Path) -> Header | None:

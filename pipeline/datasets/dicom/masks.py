@@ -95,31 +95,37 @@ class MaskSource(NamedTuple):
 
 
 def keep_masked(
-    drawn: MaskSource, kept: list[int], seen: list[HeaderSummary]
+    source: MaskSource, indices: list[int], summaries: list[HeaderSummary]
 ) -> tuple[list[int], list[HeaderSummary]]:
     """Return the files with those of their frames that have a pixel inside a region.
 
     An image whose mask is at fault stays, and is refused when it is its turn.
     """
     files, left = [], []
-    for index, one in zip(kept, seen, strict=True):
-        places = [frame for frame in range(len(one.frames)) if _has_some(drawn, index, one, frame)]
+    for index, summary in zip(indices, summaries, strict=True):
+        places = [
+            frame
+            for frame in range(len(summary.frames))
+            if _has_some(source, index, summary, frame)
+        ]
         if places:
             files.append(index)
-            frame_ids = tuple(one.frame_ids[frame] for frame in places if one.frame_ids)
-            left.append(one._replace(frames=[one.frames[i] for i in places], frame_ids=frame_ids))
+            frame_ids = tuple(summary.frame_ids[frame] for frame in places if summary.frame_ids)
+            left.append(
+                summary._replace(frames=[summary.frames[i] for i in places], frame_ids=frame_ids)
+            )
     return files, left
 
 
-def _has_some(drawn: MaskSource, index: int, one: HeaderSummary, frame: int) -> bool:
+def _has_some(source: MaskSource, index: int, summary: HeaderSummary, frame: int) -> bool:
     """Return whether an image has a pixel inside its mask, or is at fault."""
-    if one.frames[0] == FAULTY:
+    if summary.frames[0] == FAULTY:
         return True
-    found = drawn.find(index, one, frame)
-    if found is None or isinstance(found, str):
-        return found is not None
+    address = source.find(index, summary, frame)
+    if address is None or isinstance(address, str):
+        return address is not None
     try:
-        (mask,) = drawn.read(Path(drawn.names[found[0]]), [found[1]])
+        (mask,) = source.read(Path(source.names[address[0]]), [address[1]])
     except ImageError:
         return True
     return bool(mask.any())
@@ -128,10 +134,10 @@ def _has_some(drawn: MaskSource, index: int, one: HeaderSummary, frame: int) -> 
 def mask_reader(
     card: DicomCard,
     files: ClassedFiles,
-    kept: list[int],
-    seen: list[HeaderSummary],
+    indices: list[int],
+    summaries: list[HeaderSummary],
     images: Records,
-    drawn: MaskSource,
+    source: MaskSource,
 ) -> Reader:
     """Return the reader of the masks of some images, or of volumes; its rows are theirs.
 
@@ -139,32 +145,32 @@ def mask_reader(
     """
     read = images.read
     slices = read if isinstance(read, InFiles) else read.slices
-    known = {
-        (index, number): (one, frame)
-        for index, one in zip(kept, seen, strict=True)
-        for frame, number in enumerate(one.frames)
+    summary_of = {
+        (index, number): (summary, frame)
+        for index, summary in zip(indices, summaries, strict=True)
+        for frame, number in enumerate(summary.frames)
         if number != FAULTY
     }
     each = _Each(
-        files, drawn, np.zeros(len(slices.file), np.int64), np.full(len(slices.file), NOTHING)
+        files, source, np.zeros(len(slices.file), np.int64), np.full(len(slices.file), NOTHING)
     )
     for row, image in enumerate(zip(slices.file.tolist(), slices.frame.tolist(), strict=True)):
-        if image not in known:  # it is at fault itself
+        if image not in summary_of:  # it is at fault itself
             continue
-        found = drawn.find(image[0], *known[image])
-        if found is None and not card.volumes:
-            found = drawn.where
-        if isinstance(found, str):
-            each.refuse(slice(row, row + 1), image[0], found)
-        elif found:
-            each.file[row], each.place[row] = found
+        address = source.find(image[0], *summary_of[image])
+        if address is None and not card.volumes:
+            address = source.where
+        if isinstance(address, str):
+            each.refuse(slice(row, row + 1), image[0], address)
+        elif address:
+            each.file[row], each.place[row] = address
     for start, stop in [] if isinstance(read, InFiles) else _spans(read):
         first = int(slices.file[start])
-        if (first, int(slices.frame[start])) in known:
+        if (first, int(slices.frame[start])) in summary_of:
             each.join(slice(start, stop), first)
     high, wide = (images.shape[1:] if card.volumes else images.shape)[:2]
-    decode = partial(_decode, card, (high, wide), each.faults, drawn.read)
-    names = joined([drawn.names, packed(each.refused)])
+    decode = partial(_decode, card, (high, wide), each.faults, source.read)
+    names = joined([source.names, packed(each.refused)])
     masks = InFiles(decode, names, each.file, each.place, shared=True)
     if isinstance(read, InFiles):
         return masks
@@ -229,15 +235,15 @@ def _decode(
         raise ImageError(faults[str(file)])
     wanted, where = np.unique(places, return_inverse=True)
     there = wanted[wanted != NOTHING]
-    found = read(file, there.tolist())
+    masks = read(file, there.tolist())
     if len(there) < len(wanted):  # it is the first, as the smallest
-        found = [np.zeros(sides, np.uint8), *found]
-    if not card.size and any(mask.shape != sides for mask in found):
+        masks = [np.zeros(sides, np.uint8), *masks]
+    if not card.size and any(mask.shape != sides for mask in masks):
         raise changed(file)
-    found = [fitted_mask(mask, card) for mask in found]
-    if not card.volumes and not all(mask.any() for mask in found):
+    masks = [fitted_mask(mask, card) for mask in masks]
+    if not card.volumes and not all(mask.any() for mask in masks):
         raise ImageError(f"{file}: {_EMPTY}")
-    return np.stack(found)[where]
+    return np.stack(masks)[where]
 
 
 def changed(file: Path) -> ImageError:
@@ -327,8 +333,8 @@ def _read_regions(file: Path, stamp: bytes, segments: Segments | None) -> Region
                 image, read_frame_id(header, frame)._replace(uid=image[0], frame=image[1])
             )
     sides = header.rows, header.columns
-    found = tuple(map(tuple, frames.values()))
-    return Regions(sides, tuple(frame_ids.values()), found, header.start, len(there))
+    frames_of_image = tuple(map(tuple, frames.values()))
+    return Regions(sides, tuple(frame_ids.values()), frames_of_image, header.start, len(there))
 
 
 def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
@@ -361,20 +367,20 @@ def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
 def union(stream: BinaryIO, regions: Regions, frames: Sequence[int]) -> ImageArray:
     """Return where any of some frames is not 0, (h, w) of 0 and 1; frames lie bit after bit."""
     pixels = math.prod(regions.sides)
-    found = np.zeros(pixels, np.uint8)
+    mask = np.zeros(pixels, np.uint8)
     for frame in frames:
         first = frame * pixels
         stream.seek(regions.start + first // 8)
         content = stream.read(math.ceil((first % 8 + pixels) / 8))
         bits = np.unpackbits(np.frombuffer(content, np.uint8), bitorder="little")
-        found |= bits[first % 8 :][:pixels]
-    return found.reshape(regions.sides)
+        mask |= bits[first % 8 :][:pixels]
+    return mask.reshape(regions.sides)
 
 
 def _segments(header: Header) -> frozenset[int]:
     """Return the numbers of all segments."""
     each = items(header.elements, "SegmentSequence")
-    return frozenset(_small_number(one, "SegmentNumber") for one in each)
+    return frozenset(_small_number(segment, "SegmentNumber") for segment in each)
 
 
 def _wanted(header: Header, there: frozenset[int], segments: Segments | None) -> frozenset[int]:
@@ -451,7 +457,7 @@ class SegmentationIndex(NamedTuple):
 
 
 def segmentation_masks(
-    card: DicomCard, path: Path, seen: Sequence[HeaderSummary], faults: Faults
+    card: DicomCard, path: Path, summaries: Sequence[HeaderSummary], faults: Faults
 ) -> MaskSource:
     """Return the masks at the card's `masks`; files there that are no segmentations are passed by.
 
@@ -461,32 +467,34 @@ def segmentation_masks(
         When there is none. One that cannot be read goes to `faults`.
     """
     assert card.masks is not None
-    known = Counter((frame_id.uid, frame_id.frame) for one in seen for frame_id in one.frame_ids)
-    skip, found = read_exclusions(card.exclude, path), SegmentationIndex([], [], {}, known)
-    for one in find_files(path, fill(card.masks, {}), root_of(card, path), faults):
-        if one.folder or is_excluded(skip, one.relative, one.path, path):
+    counts = Counter(
+        (frame_id.uid, frame_id.frame) for summary in summaries for frame_id in summary.frame_ids
+    )
+    skip, index = read_exclusions(card.exclude, path), SegmentationIndex([], [], {}, counts)
+    for entry in find_files(path, fill(card.masks, {}), root_of(card, path), faults):
+        if entry.folder or is_excluded(skip, entry.relative, entry.path, path):
             continue
         try:
-            if one.fault is not None:
-                raise one.fault
-            regions = read_regions(Path(one.path), card.segments)
+            if entry.fault is not None:
+                raise entry.fault
+            regions = read_regions(Path(entry.path), card.segments)
         except ImageError as error:
-            faults.append(Fault(one.path, error))
+            faults.append(Fault(entry.path, error))
             continue
         if regions is not None:
             for place, frame_id in enumerate(regions.frame_ids):
-                found.of.setdefault((frame_id.uid, frame_id.frame), []).append(
-                    (len(found.names), place)
+                index.of.setdefault((frame_id.uid, frame_id.frame), []).append(
+                    (len(index.names), place)
                 )
-            found.names.append(one.path)
-            found.regions.append(regions)
-    if not found.names:
+            index.names.append(entry.path)
+            index.regions.append(regions)
+    if not index.names:
         raise ImageError(
             f"{path}: no segmentation (DICOM SEG) is at '{card.masks}'; correct masks in the card"
         )
     return MaskSource(
-        packed(found.names),
-        partial(_find_region, found),
+        packed(index.names),
+        partial(_find_region, index),
         lambda file, places: "",
         partial(_read_regions_at, card.segments),
         f": no segmentation at '{card.masks}' is of it; bring it, or leave the image out with "
@@ -495,25 +503,27 @@ def segmentation_masks(
 
 
 def _find_region(
-    found: SegmentationIndex, index: int, one: HeaderSummary, frame: int
+    segmentations: SegmentationIndex, index: int, summary: HeaderSummary, frame: int
 ) -> MaskAddress | str | None:
     """Return where the region of an image is, or what is wrong with it; see `MaskSource`."""
-    frame_id = one.frame_ids[frame]
-    there = found.of.get((frame_id.uid, frame_id.frame), [])
+    frame_id = summary.frame_ids[frame]
+    there = segmentations.of.get((frame_id.uid, frame_id.frame), [])
     if len(there) > 1:
-        both = " and ".join(Path(found.names[file]).name for file, _ in there[:2])
+        both = " and ".join(Path(segmentations.names[file]).name for file, _ in there[:2])
         return f" is in several segmentations, {both}; leave some out, by masks or with exclude"
     if not there:
         return None
-    if found.known[frame_id.uid, frame_id.frame] > 1:
+    if segmentations.known[frame_id.uid, frame_id.frame] > 1:
         return (
             ": another image has its SOPInstanceUID (0008,0018) too, so which one was drawn on is "
             "not known; give each its own, or leave one out with exclude"
         )
     file, place = there[0]
-    regions, name = found.regions[file], Path(found.names[file]).name
-    if regions.sides != one.sides:
-        return f": a mask must have its image's size, {one.sides}, found {regions.sides} in {name}"
+    regions, name = segmentations.regions[file], Path(segmentations.names[file]).name
+    if regions.sides != summary.sides:
+        return (
+            f": a mask must have its image's size, {summary.sides}, found {regions.sides} in {name}"
+        )
     other = regions.frame_ids[place]
     if (
         frame_id.spacing
@@ -584,17 +594,17 @@ def sidecar_masks(files: ClassedFiles) -> MaskSource:
 
 
 def _find_sidecar(
-    masks: Paths, poses: Poses, index: int, one: HeaderSummary, frame: int
+    masks: Paths, poses: Poses, index: int, summary: HeaderSummary, frame: int
 ) -> MaskAddress | str | None:
     """Return where the mask of an image is, or what is wrong with it; see `MaskSource`."""
     mask = masks[index]
     if mask.lower().endswith(PICTURES):
-        if len(one.frames) > 1:
+        if len(summary.frames) > 1:
             return (
-                f": a picture is the mask of one image, found {len(one.frames)} frames; give NIfTI "
-                "or a segmentation, or name one frame in the card"
+                f": a picture is the mask of one image, found {len(summary.frames)} frames; give "
+                "NIfTI or a segmentation, or name one frame in the card"
             )
-        return index, one.sides[0] << 16 | one.sides[1]
+        return index, summary.sides[0] << 16 | summary.sides[1]
     if not is_nifti(mask):
         return (
             f": a mask must be a picture ({', '.join(MASKS)}) or NIfTI, found {Path(mask).name}; "
@@ -606,8 +616,10 @@ def _find_sidecar(
         except ImageError as error:
             poses[mask] = index, f": {error}"
     first, pose = poses[mask]
-    found = pose if isinstance(pose, str) else _placed(pose, one.sides, one.frame_ids[frame])
-    return found if isinstance(found, str) else (first, found)
+    place = (
+        pose if isinstance(pose, str) else _placed(pose, summary.sides, summary.frame_ids[frame])
+    )
+    return place if isinstance(place, str) else (first, place)
 
 
 def _check_depth(masks: Paths, poses: Poses, file: int, places: Sequence[int]) -> str:
@@ -616,11 +628,11 @@ def _check_depth(masks: Paths, poses: Poses, file: int, places: Sequence[int]) -
     _, pose = poses.get(name, (file, ""))
     if isinstance(pose, str):
         return ""
-    count, found = len({*places}), pose.volume.shape[_along(places[0])]
-    if count == found == len(places):
+    count, depth = len({*places}), pose.volume.shape[_along(places[0])]
+    if count == depth == len(places):
         return ""
     return (
-        f": a mask must have its series' size, {len(places)} slices, found {found} in "
+        f": a mask must have its series' size, {len(places)} slices, found {depth} in "
         f"{Path(name).name}; {_WAY}"
     )
 
@@ -680,9 +692,9 @@ def _placed(pose: _Pose, sides: tuple[int, int], frame_id: FrameId) -> int | str
     axes = np.abs(steps).argmax(axis=0)
     if axes[0] == axes[1] or not (np.isfinite(start).all() and np.isfinite(steps).all()):
         return f": a mask must lie as its image does, found another direction in {name}; {_WAY}"
-    found = tuple(pose.volume.shape[axis] for axis in axes)
-    if found != sides:
-        return f": a mask must have its image's size, {sides}, found {found} in {name}; {_WAY}"
+    mask_sides = tuple(pose.volume.shape[axis] for axis in axes)
+    if mask_sides != sides:
+        return f": a mask must have its image's size, {sides}, found {mask_sides} in {name}; {_WAY}"
     signs = np.sign(steps[axes, [0, 1]])
     along = 3 - int(axes.sum())
     number = int(np.clip(np.rint(start[along]), -1, pose.volume.shape[along]))
@@ -715,12 +727,12 @@ def _read_sidecar(file: Path, places: Sequence[int]) -> list[ImageArray]:
     """Return some masks of a file; see `MaskSource`."""
     if not is_nifti(file.name):
         return [read_mask(file, divmod(place, 1 << 16)) for place in places]
-    found = dict[int, ImageArray]()
+    masks = dict[int, ImageArray]()
     for turned in {place & 63 for place in places}:
-        mine = [place for place in places if place & 63 == turned]
+        same_way = [place for place in places if place & 63 == turned]
         lying = (turned >> 4) > (turned >> 2 & 3)  # rows run along the later of the two axes
         up, back = 1 - (turned & 2), 1 - 2 * (turned & 1)
-        planes = read_planes(file, _along(turned), [place >> 6 for place in mine])
-        for place, plane in zip(mine, planes, strict=True):
-            found[place] = np.ascontiguousarray((plane.T if lying else plane)[::up, ::back])
-    return [found[place] for place in places]
+        planes = read_planes(file, _along(turned), [place >> 6 for place in same_way])
+        for place, plane in zip(same_way, planes, strict=True):
+            masks[place] = np.ascontiguousarray((plane.T if lying else plane)[::up, ::back])
+    return [masks[place] for place in places]

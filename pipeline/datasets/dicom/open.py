@@ -78,17 +78,19 @@ def open_dicom_files(
     _check_classes(card, path, files.label_of[indices])
     people, days = files.people, files.dates
     if people is None:
-        people = np.zeros(len(files.names), f"U{max(len(one.person) for one in summaries) or 1}")
-        people[indices] = [one.person for one in summaries]
+        people = np.zeros(
+            len(files.names), f"U{max(len(summary.person) for summary in summaries) or 1}"
+        )
+        people[indices] = [summary.person for summary in summaries]
     if days is None:
         days = np.full(len(files.names), "NaT", "datetime64[D]")
-        days[indices] = [one.day for one in summaries]
+        days[indices] = [summary.day for summary in summaries]
     files = replace(files, people=people, dates=days)
-    found = (build_volumes if card.volumes else _frames)(
+    records = (build_volumes if card.volumes else _frames)(
         card, named, files, indices, summaries, faults
     )
-    regions = masks and mask_reader(card, files, indices, summaries, found, masks)
-    return make_source(card, files, path, found.shape, found.read, found.file, regions)
+    regions = masks and mask_reader(card, files, indices, summaries, records, masks)
+    return make_source(card, files, path, records.shape, records.read, records.file, regions)
 
 
 def _frames(
@@ -100,14 +102,14 @@ def _frames(
     faults: Faults,
 ) -> Records:
     """Return every frame that is read as an image."""
-    good = next(place for place, one in enumerate(summaries) if one.frames[0] != FAULTY)
+    good = next(place for place, summary in enumerate(summaries) if summary.frames[0] != FAULTY)
     first = Reference(
         Path(files.names[indices[good]]).name, summaries[good].sides, summaries[good].photometric
     )
     sides = (card.size, card.size) if card.size else first.sides
     shape = sides + ((3,) if card.channels == 3 else ())
-    file = np.repeat(np.array(indices, np.int64), [len(one.frames) for one in summaries])
-    frame = np.array([frame for one in summaries for frame in one.frames], np.int64)
+    file = np.repeat(np.array(indices, np.int64), [len(summary.frames) for summary in summaries])
+    frame = np.array([frame for summary in summaries for frame in summary.frames], np.int64)
     return Records(
         shape, InFiles(partial(decode, card, named, first), files.names, file, frame), file
     )

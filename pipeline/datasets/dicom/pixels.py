@@ -97,10 +97,10 @@ def _check_meaning(header: Header, channels: int) -> None:
     if header.samples != (1 if gray else 3):
         raise header.fault("SamplesPerPixel", f"cannot be {header.samples} in such a file")
     if channels != header.samples:
-        asked, found = ("gray", "colour") if channels == 1 else ("colour", "gray")
+        asked, colour = ("gray", "colour") if channels == 1 else ("colour", "gray")
         raise header.fault(
             "PhotometricInterpretation",
-            f"must be {asked} as channels = {channels} in the card says, found {found} "
+            f"must be {asked} as channels = {channels} in the card says, found {colour} "
             f"({header.photometric})",
             "correct the card or leave the file out",
         )
@@ -156,11 +156,11 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
 def _native(pixels: bytes, header: Header) -> Stored:
     """Return one gray frame: bits that are not in use are dropped, the sign is carried on."""
     kind = np.dtype(f"<{'i' if header.signed else 'u'}{header.allocated // 8}")
-    found = np.frombuffer(pixels, kind).reshape(header.rows, header.columns)
+    values = np.frombuffer(pixels, kind).reshape(header.rows, header.columns)
     above = header.allocated - 1 - header.high
     if unused := header.allocated - header.stored:
-        found = np.right_shift(np.left_shift(found, above), unused)
-    return found
+        values = np.right_shift(np.left_shift(values, above), unused)
+    return values
 
 
 def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[Stored]:
@@ -175,10 +175,10 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
             continue
         _check_encoded(header, encoded)
         plugin, options = _plugin(header), _options(header, 1)
-        found, said = decode_in_subprocess(header.syntax, plugin, encoded, options)
-        if header.samples == 3 and said["photometric_interpretation"] != "RGB":
+        frame, meaning = decode_in_subprocess(header.syntax, plugin, encoded, options)
+        if header.samples == 3 and meaning["photometric_interpretation"] != "RGB":
             raise header.fault("PhotometricInterpretation", "is not what the frames are")
-        yield found
+        yield frame
         if (next_one := next(wanted, -1)) < 0:
             return
     raise ImageError(
@@ -234,11 +234,11 @@ def _check_encoded(header: Header, encoded: bytes) -> None:
     """
     wanted = (header.rows, header.columns, header.samples)
     sides = {"gdcm": _jpeg_sides, "openjpeg": _jpeg2000_sides}.get(DECODERS[header.syntax])
-    found = sides(encoded) if sides else wanted
-    if found != wanted:
+    encoded_sides = sides(encoded) if sides else wanted
+    if encoded_sides != wanted:
         raise ImageError(
             f"{header.file}: a frame must be {wanted} as the header says (rows, columns, samples), "
-            f"found {found}; write the file anew or leave it out"
+            f"found {encoded_sides}; write the file anew or leave it out"
         )
     if len(encoded) > 2 * header.frame_bytes + _SPARE:
         raise ImageError(
@@ -357,7 +357,9 @@ def _header_window(header: Header, frame: int, plain: bool) -> Window:
 def places(header: Header, frame: int, group: str) -> list["Dataset"]:
     """Return where to look for what is said of one frame, the nearest first."""
     each, shared = header.groups
-    of_frame = (item for one in each[frame : frame + 1] + shared for item in items(one, group)[:1])
+    of_frame = (
+        item for groups in each[frame : frame + 1] + shared for item in items(groups, group)[:1]
+    )
     return [*of_frame, header.elements]
 
 
@@ -365,9 +367,9 @@ def _real(header: Header, place: "Dataset", keyword: str) -> float:
     """Return a decimal string as a number; that it is finite is checked where it is used."""
     said = text(place, keyword)
     try:
-        found = float(said)
+        number = float(said)
     except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
+        number = math.nan
+    if not math.isfinite(number):
         raise header.fault(keyword, f"must be a number, found {said!r}")
-    return found
+    return number

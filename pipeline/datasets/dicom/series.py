@@ -49,8 +49,8 @@ def build_volumes(
     card: DicomCard,
     named: bool,
     files: ClassedFiles,
-    kept: list[int],
-    seen: list[HeaderSummary],
+    indices: list[int],
+    summaries: list[HeaderSummary],
     faults: Faults,
 ) -> Records:
     """Return every series as a volume.
@@ -59,35 +59,37 @@ def build_volumes(
     another size than the first, is refused when it is its turn.
     """
     series: dict[tuple[str, str], list[int]] = {}
-    for place, one in enumerate(seen):
-        name = files.names[kept[place]]
+    for place, summary in enumerate(summaries):
+        name = files.names[indices[place]]
         key = name, ""
-        if one.planes is not None and len(one.frames) == 1:
-            key = str(Path(name).parent), one.planes.series
+        if summary.planes is not None and len(summary.frames) == 1:
+            key = str(Path(name).parent), summary.planes.series
         series.setdefault(key, []).append(place)
     volumes: list[Slices] = []
     errors: dict[str, ImageError] = {}
     first: Reference | None = None
     most = 1
     for places in series.values():
-        name = files.names[kept[places[0]]]
+        name = files.names[indices[places[0]]]
         try:
-            slices = _slices(files, [kept[place] for place in places], [seen[p] for p in places])
+            slices = _slices(
+                files, [indices[place] for place in places], [summaries[p] for p in places]
+            )
             if first is None and slices[0][1] != FAULTY:
-                one = seen[places[0]]
-                first = Reference(Path(name).name, one.sides, one.photometric)
+                summary = summaries[places[0]]
+                first = Reference(Path(name).name, summary.sides, summary.photometric)
                 most = card.slices[1] if card.slices else len(slices)
             if first is not None and slices[0][1] != FAULTY:
                 _check_number(card, first, most, name, len(slices))
         except ImageError as error:
-            errors[name], slices = error, [(kept[place], FAULTY) for place in places]
+            errors[name], slices = error, [(indices[place], FAULTY) for place in places]
         volumes.append(slices)
     if first is None:
         raise no_usable_file(errors, faults)
-    told = {name: str(error) for name, error in errors.items()}
+    reasons = {name: str(error) for name, error in errors.items()}
     file, frame = np.array([slice_ for slices in volumes for slice_ in slices], np.int64).T
     starts = np.cumsum([0, *map(len, volumes)])
-    slices_of = InFiles(partial(_decode, card, named, first, told), files.names, file, frame)
+    slices_of = InFiles(partial(_decode, card, named, first, reasons), files.names, file, frame)
     return Records(
         (most, *first.sides),
         InStacks(slices_of, starts, partial(_shown, card.window, first.photometric)),
@@ -106,7 +108,7 @@ def _check_number(card: DicomCard, first: Reference, most: int, name: str, count
         )
 
 
-def _slices(files: ClassedFiles, indices: list[int], seen: list[HeaderSummary]) -> Slices:
+def _slices(files: ClassedFiles, indices: list[int], summaries: list[HeaderSummary]) -> Slices:
     """Return the slices of one series in their order.
 
     Raises
@@ -115,22 +117,22 @@ def _slices(files: ClassedFiles, indices: list[int], seen: list[HeaderSummary]) 
         When they are no volume, or not of one class, person, meaning or window.
     """
     where = files.names[indices[0]]
-    if seen[0].planes is None:  # the file itself says why
+    if summaries[0].planes is None:  # the file itself says why
         return [(indices[0], FAULTY)]
     assert files.people is not None
     for what, values in (
         ("class and split", [(files.label_of[i], files.split_of[i]) for i in indices]),
         ("person", [files.people[i] for i in indices]),
-        ("size", [one.sides for one in seen]),
-        ("PhotometricInterpretation (0028,0004)", [one.photometric for one in seen]),
-        ("window", [one.window for one in seen]),
+        ("size", [summary.sides for summary in summaries]),
+        ("PhotometricInterpretation (0028,0004)", [summary.photometric for summary in summaries]),
+        ("window", [summary.window for summary in summaries]),
     ):
         if any(value != values[0] for value in values):
             raise ImageError(f"{where}: a series must have one {what}, found several; {WAY}")
-    order = slice_order([one.planes for one in seen if one.planes], where)
-    pairs = zip(indices, seen, strict=True)
-    found = [(index, frame) for index, one in pairs for frame in one.frames]
-    return [found[place] for place in order.tolist()]
+    order = slice_order([summary.planes for summary in summaries if summary.planes], where)
+    pairs = zip(indices, summaries, strict=True)
+    frames = [(index, frame) for index, summary in pairs for frame in summary.frames]
+    return [frames[place] for place in order.tolist()]
 
 
 def _decode(

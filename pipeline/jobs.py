@@ -34,8 +34,8 @@ from pipeline.publish import (
     ledger_address,
     load_release,
     read_document,
-    settle,
-    settle_night,
+    release_night,
+    release_once,
     unfinished_night,
     write_document,
     write_parquet,
@@ -203,7 +203,7 @@ def settle_release(job: ReleaseJob) -> Path:
     It draws noise: it is never done again by itself. A folder of no use is refused unpaid.
     """
     check_folder(job.out)
-    draw = settle if job.settings.stream is None else settle_night
+    draw = release_once if job.settings.stream is None else release_night
     return write_document(draw(job.settings, job.ledger, job.root, job.store), job.out)
 
 

@@ -23,10 +23,10 @@ from pipeline.ledger import (
 )
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.publish import ClassHistory, load_release, settle
-from pipeline.publish.document import Public, serialised
-from pipeline.publish.night_document import make_night
-from pipeline.publish.transcript import read_stream
+from pipeline.publish import ClassHistory, load_release, release_once
+from pipeline.publish.document import read_stream
+from pipeline.publish.night import make_night
+from pipeline.publish.release import Public, serialised
 from pipeline.stream import Night, empty_state, release_night
 
 CLASSES = ("<i>well</i>", "ill")
@@ -58,7 +58,7 @@ def draw_release(folder: Path) -> bytes:
     config = load_release(write_ward(folder))
     book = init_ledger(folder / "first.sqlite")
     book.set_budget("ward", GDP(9.0))
-    return settle(config, book, folder)
+    return release_once(config, book, folder)
 
 
 def retold(content: bytes, run_key: str, *, gain: float = 1.0, **settings: Any) -> bytes:

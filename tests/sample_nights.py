@@ -20,7 +20,7 @@ from pipeline.ledger import (
     stream_status,
 )
 from pipeline.privacy import GDP
-from pipeline.publish import load_release, settle_night, unfinished_night
+from pipeline.publish import load_release, release_night, unfinished_night
 from pipeline.store import Place
 
 CARD = 'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = ["well", "ill"]\n'
@@ -87,7 +87,7 @@ class Ward:
         before = unfinished_night(config, self.ledger)
         keys = [key for key in (before, config.run_key) if key]
         configs = [load_release(self.folder / "night.toml", run_key=key) for key in keys]
-        return [settle_night(told, self.ledger, self.folder, store) for told in configs]
+        return [release_night(told, self.ledger, self.folder, store) for told in configs]
 
     def night(self, day: int) -> dict[str, Any]:
         """Settle a night and return its document."""

@@ -15,7 +15,7 @@ from pipeline.datasets import open_dataset
 from pipeline.errors import DatasetError, LedgerError
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
-from pipeline.publish import load_release, settle
+from pipeline.publish import load_release, release_once
 
 HEAD = 'channels = 1\nclasses = ["well", "ill"]\n'
 FOLDER = 'kind = "folder"\n' + HEAD
@@ -170,7 +170,7 @@ def released(root: Path, card: str, population: str) -> dict[str, Any]:
     path.write_text(RELEASE.format(population=population, card=root / "ward.toml"))
     book = init_ledger(root / "ledger.sqlite")
     book.set_budget(population, GDP(1.0))
-    document: dict[str, Any] = json.loads(settle(load_release(path), book, root))
+    document: dict[str, Any] = json.loads(release_once(load_release(path), book, root))
     return document
 
 

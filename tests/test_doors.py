@@ -36,9 +36,9 @@ from pipeline.ledger import init_ledger, open_ledger
 from pipeline.planning.needed import least_budget
 from pipeline.privacy import GDP
 from pipeline.progress import Level, say
-from pipeline.publish import foreign
+from pipeline.publish import document as documents
 from pipeline.publish.config import ReleaseConfig
-from pipeline.publish.withheld import unless_told, withheld_if_it_fails
+from pipeline.publish.redact import draw_error, redact_errors, redact_images
 
 CARD = 'kind = "{}"\npath = "ward"\nchannels = 1\nclasses = ["a"]\npattern = "{{class}}/*"\n'
 SOON = pytest.mark.timeout(60)
@@ -127,9 +127,9 @@ def wide(side: int) -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("0" * (foreign.LONGEST + 1), "more than 67,108,864 bytes"),
-        ("[" + "0," * foreign.MOST + "0]", "has 4,194,305 values"),
-        (wide(foreign.WIDEST + 1), r"classes\.0\.point: List should have at most 32 items"),
+        ("0" * (documents.LONGEST + 1), "more than 67,108,864 bytes"),
+        ("[" + "0," * documents.MOST + "0]", "has 4,194,305 values"),
+        (wide(documents.WIDEST + 1), r"classes\.0\.point: List should have at most 32 items"),
         ("[" * 100_000, "is no JSON"),
         ("\ud800", "is no JSON"),
     ],
@@ -145,9 +145,9 @@ def test_documents_are_measured_before_they_are_read(
     """One that is longer or wider than any release is refused before anything is computed."""
     big, small = tmp_path / "big.json", document(tmp_path / "small.json", 1)
     big.write_text(text, errors="surrogatepass")
-    monkeypatch.setattr(foreign.np.linalg, "cond", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr(documents.np.linalg, "cond", lambda *_: pytest.fail("computed"))
     if "JSON" not in words and "List" not in words:
-        monkeypatch.setattr(foreign.json, "loads", lambda *_: pytest.fail("parsed"))
+        monkeypatch.setattr(documents.json, "loads", lambda *_: pytest.fail("parsed"))
     assert re.search(words, fails(capsys, "compare", str(big), str(small)))
 
 
@@ -210,7 +210,10 @@ def test_a_panic_keeps_its_words_in_a_release() -> None:
         raise Panic("benengeli")
 
     config = ReleaseConfig.model_construct(dataset="ward")
-    for call in (lambda: unless_told(config, work), lambda: withheld_if_it_fails(work)):
+    for call in (
+        lambda: redact_images(config, work),
+        lambda: redact_errors(work, draw_error()),
+    ):
         with pytest.raises(cli.CovdpError, match="withheld") as caught:
             call()
         assert caught.value.__context__ is None

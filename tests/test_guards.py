@@ -29,10 +29,10 @@ from pipeline.ledger import Ledger, init_ledger
 from pipeline.mean import Batches, Release, Shares, mean, rounds
 from pipeline.mean.clip import choose_clip
 from pipeline.privacy import GDP, ZCDP
-from pipeline.publish import load_release, settle
+from pipeline.publish import load_release, release_once
 from tests.sample_means import released
 
-publish_module = sys.modules["pipeline.publish.document"]
+publish_module = sys.modules["pipeline.publish.release"]
 
 WIDTHS = ("spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant")
 """The metrics whose width `span` writes out from the formula, apart from the project's own."""
@@ -178,7 +178,7 @@ class Place:
 
     def release(self, ward: str) -> bytes:
         """Release the means of a ward."""
-        return settle(self.keep(ward), self.ledger(), self.folder)
+        return release_once(self.keep(ward), self.ledger(), self.folder)
 
 
 def noised(seed: int) -> Answer:
@@ -584,7 +584,7 @@ def test_a_refused_charge_draws_nothing_about_an_image(
         book = init_ledger(tmp_path / f"{ward}.sqlite")
         book.set_budget("ward-7", GDP(1.0))
         with pytest.raises(LedgerError, match="left"):
-            settle(place.keep(ward), book, tmp_path)
+            release_once(place.keep(ward), book, tmp_path)
         seen.append(source.calls)
     assert seen[0]
     assert all(np.array_equal(a.given, b.given) for a, b in zip(*seen, strict=True))
@@ -624,7 +624,7 @@ def test_files_hold_the_bytes_of_the_ledger_not_those_that_were_drawn(
     path = flow_release(place, out)
     assert json.loads(path.read_bytes())["title"] == "What the other attempt drew"
     assert all(result != path.read_bytes() for result in drawn)
-    asked_again = settle(load_release(place.folder / "release.toml"), book, place.folder)
+    asked_again = release_once(load_release(place.folder / "release.toml"), book, place.folder)
     assert path.read_bytes() == asked_again
     assert len(drawn) == 1
 
@@ -649,7 +649,7 @@ def test_the_ledger_knows_which_run_was_paid(tmp_path: Path) -> None:
     """The history of the account names the run key and the cost of the release."""
     place = Place(tmp_path, SPD[0], "ewg", "gdp")
     book = place.ledger()
-    settle(place.keep("usual"), book, tmp_path)
+    release_once(place.keep("usual"), book, tmp_path)
     paid = book.history("ward-7")[-1]
     assert (paid.run_key, paid.cost) == ("monday", GDP(BUDGET))
 
@@ -668,7 +668,7 @@ def test_another_question_or_other_images_are_another_release(
     book.set_budget("ward-7", GDP(2 * BUDGET))
     path.write_text(path.read_text() + "eta = 1e-06\n")
     for ward in ("usual", "noise" if change is None else "usual"):
-        seen.append(settle(place.keep(ward), book, tmp_path))
+        seen.append(release_once(place.keep(ward), book, tmp_path))
         path.write_text(path.read_text().replace(*(change or ("", ""))))
     assert book.show("ward-7")[0].releases == 2
     assert seen[0] != seen[1]

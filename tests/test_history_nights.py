@@ -16,10 +16,17 @@ from pipeline.inference import stream_error
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish import ClassHistory, read_histories
-from pipeline.publish.history import NARROWER, Series, read_history
-from pipeline.publish.night_means import class_mean, night_means, stated_biases, window_means
+from pipeline.publish.document import estimate_part
+from pipeline.publish.history import (
+    NARROWER,
+    Series,
+    class_mean,
+    night_means,
+    read_history,
+    stated_biases,
+    window_means,
+)
 from pipeline.publish.readings import CLIPPED, Mean, axes_of, read_terms
-from pipeline.publish.transcript import estimate_row
 from pipeline.report import build_history
 from pipeline.stream import (
     Night,
@@ -215,7 +222,7 @@ def test_a_stream_that_follows_shows_both_together(results: list[bytes]) -> None
     assert alone is not None
     both = join_streams(known.stream, alone, replace(alone, n=100))
     past = split_epochs(known.nights)
-    found = class_mean(known, past, 8, {**row, "joined": estimate_row(both)})
+    found = class_mean(known, past, 8, {**row, "joined": estimate_part(both).model_dump()})
     assert found.n == 124
     assert found.mean.point is not None
     np.testing.assert_allclose(found.mean.point, both.offset, rtol=1e-9)

@@ -40,7 +40,7 @@ from pipeline.mean.sums import FACTOR, OVERSHOOT
 from pipeline.mean.tuning import OVERSHOOT_SD
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.publish.document import observed_values
+from pipeline.publish.release import observed_part
 
 K, D = 3, 6
 FLAT = MANIFOLDS["spd-log-euclidean"](k=K)
@@ -97,7 +97,7 @@ def noised(seen: NoisyMoments, rng: np.random.Generator) -> NoisyMoments:
 
 def entry(seen: NoisyMoments) -> dict[str, Any]:
     """Return the entry of a document whose mean was not shrunk at all."""
-    values = as_values(seen) | {"belief": seen.noise.tolist()}
+    values = as_values(seen) | {"belief": seen.noise.tolist(), "survey": [], "shells": []}
     return row_at(seen.base + seen.offset) | {"observed": values}
 
 
@@ -282,7 +282,7 @@ def test_documents_say_what_releases_say(name: str) -> None:
                 {
                     "coordinates": one.coordinates.tolist(),
                     "manifold": name,
-                    "observed": observed_values(one),
+                    "observed": observed_part(one).model_dump(),  # type: ignore[union-attr]
                 }
             )
         )
@@ -327,7 +327,7 @@ def test_what_no_matrix_of_doubles_holds_is_compared_as_it_was_drawn() -> None:
                 {
                     "coordinates": one.coordinates.tolist(),
                     "manifold": space.name,
-                    "observed": observed_values(one),
+                    "observed": observed_part(one).model_dump(),  # type: ignore[union-attr]
                 }
             )
         )

@@ -20,7 +20,7 @@ from pipeline.experiments.run import Run
 from pipeline.geometry import MANIFOLDS
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
-from pipeline.publish import load_release, settle
+from pipeline.publish import load_release, release_once
 
 ETA = 1e-6
 
@@ -241,7 +241,7 @@ def test_a_card_with_masks_has_the_masked_domain(ward):
     assert public_domain(Run(config, ward, ward / "out")) == masked
     ledger = init_ledger(ward / "ledger.sqlite")
     ledger.set_budget("p", GDP(1.0))
-    released = json.loads(settle(load_release(ward / "release.toml"), ledger, ward))
+    released = json.loads(release_once(load_release(ward / "release.toml"), ledger, ward))
     for row in released["classes"]:
         (step,) = row["costs"]
         assert step["sensitivity"] >= masked.diameter / 3 > 1.002 * plain.diameter / 3

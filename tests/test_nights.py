@@ -31,24 +31,17 @@ from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import NOISY, check_opening, least_opening
 from pipeline.jobs import ReleaseJob
-from pipeline.ledger import (
-    Ledger,
-    charges,
-    init_ledger,
-    nights,
-    stored_nights,
-    stream_status,
-    writing,
-)
+from pipeline.ledger import Ledger, init_ledger, stored_nights, stream_status
+from pipeline.ledger import api as ledger_api
+from pipeline.ledger.transaction import Transaction
 from pipeline.mean import NoisyMoments
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP, budget_from
-from pipeline.publish import load_release, read_histories, settle_night
+from pipeline.publish import load_release, read_histories, release_night
 from pipeline.publish.arrivals import Arrivals
-from pipeline.publish.rows import NAME as rows_file
-from pipeline.publish.rows import row_type
-from pipeline.publish.sums import read_sums, sums_folder
-from pipeline.publish.transcript import night_row, read_stream, stands_on
+from pipeline.publish.document import NightClassPart, night_row, read_stream, stands_on
+from pipeline.publish.sums import ROWS_FILE as rows_file
+from pipeline.publish.sums import read_sums, row_type, sums_folder
 from pipeline.store import find_place
 from pipeline.stream import (
     Night,
@@ -58,12 +51,12 @@ from pipeline.stream import (
     cumulative_mean,
     empty_state,
     latest_moments,
-    release_night,
     window_mean,
 )
+from pipeline.stream import release_night as next_night
 
 settling = sys.modules["pipeline.publish.night"]
-earlier = sys.modules["pipeline.publish.earlier"]
+earlier = sys.modules["pipeline.publish.night_state"]
 
 SETTINGS: dict[str, Any] = {
     "name": "nightly",
@@ -88,9 +81,12 @@ def simulated(nights: int) -> tuple[StreamMechanism, list[Night], list[dict[str,
     for number in range(1, nights + 1):
         walks = rng.normal(0.0, 20.0, (4 * number, 5, 40))
         points = walks @ walks.swapaxes(1, 2) / 40
-        night, private = release_night(stream, history, private, points, noise=FloatNoise(rng))
+        night, private = next_night(stream, history, private, points, noise=FloatNoise(rng))
         history.append(night)
-        row = {"label": 0, "class_name": "well", **night_row(stream, night)}
+        part = NightClassPart.model_construct(
+            label=0, class_name="well", **night_row(stream, night)
+        )
+        row = part.model_dump(exclude_unset=True)
         head = {"night": number, "horizon": 40, "coefficient_norm": column_norm(40)}
         head |= stands_on(stream)
         documents.append(json.loads(json.dumps({"settings": SETTINGS, **head, "classes": [row]})))
@@ -382,17 +378,17 @@ def test_a_night_reads_what_is_new(ward: Ward, monkeypatch: pytest.MonkeyPatch, 
         results.append("")
         return look(*rest)
 
-    real, begin, look = settling.fill, writing.transaction, charges.read_result
+    real, begin, look = settling.fill, ledger_api.transaction, Transaction.result
     monkeypatch.setattr(settling, "fill", counted)
-    monkeypatch.setattr(writing, "transaction", transaction)
-    monkeypatch.setattr(nights, "read_result", result)
+    monkeypatch.setattr(ledger_api, "transaction", transaction)
+    monkeypatch.setattr(Transaction, "result", result)
     config = ward.folder / "night.toml"
     work = []
     for day in range(1, 13):
         paths = ward.put(well=1, ill=1)
         told = load_release(config, run_key=f"2026-03-{day:02d}")
         before = len(read), len(opened), len(results)
-        settle_night(told, ward.ledger, ward.folder)
+        release_night(told, ward.ledger, ward.folder)
         work.append((sum(read[before[0] :]), len(opened) - before[1], len(results) - before[2]))
     assert set(work[1:]) == {(2, 6, 2)}
     os.utime(paths[0])
@@ -483,7 +479,7 @@ def test_a_night_of_a_later_day_is_refused(ward: Ward, monkeypatch: pytest.Monke
     today = datetime.now(UTC)
     tomorrow = load_release(path, run_key=f"{today + timedelta(days=1):%Y-%m-%d}")
     with pytest.raises(ConfigError, match=f"found run key {tomorrow.run_key}, and today is"):
-        settle_night(tomorrow, ward.ledger, ward.folder)
+        release_night(tomorrow, ward.ledger, ward.folder)
     assert ward.ledger.show("ward-7")[0].spent is None
     tokens = ["--ledger", str(ward.folder / "ledger.sqlite"), "--out", str(ward.folder / "out")]
     assert (
@@ -491,11 +487,11 @@ def test_a_night_of_a_later_day_is_refused(ward: Ward, monkeypatch: pytest.Monke
     )
     assert not (ward.folder / "out").exists()
     night = load_release(path, run_key=f"{today:%Y-%m-%d}")
-    first = settle_night(night, ward.ledger, ward.folder)
+    first = release_night(night, ward.ledger, ward.folder)
     with monkeypatch.context() as patch:
         patch.setattr(earlier, "EARLY", timedelta(days=1))
-        second = settle_night(tomorrow, ward.ledger, ward.folder)
-    assert settle_night(tomorrow, ward.ledger, ward.folder) == second != first
+        second = release_night(tomorrow, ward.ledger, ward.folder)
+    assert release_night(tomorrow, ward.ledger, ward.folder) == second != first
 
 
 @pytest.mark.parametrize(("definition", "budget"), [("gdp", 20.0), ("zcdp", 200.0)])
@@ -515,13 +511,13 @@ def test_an_opening_without_a_region_is_refused(
     known = load_release(path, run_key="2026-03-01", opened=True)
     ward.put(well=5, ill=5)
     with pytest.raises(ConfigError, match=price):
-        settle_night(known, ledger, ward.folder)
+        release_night(known, ledger, ward.folder)
     assert ledger.show("ward-7")[0].spent is None
     with monkeypatch.context() as patch:
         patch.setattr(earlier, "check_new_stream", lambda _: None)
-        settle_night(known, ledger, ward.folder)
+        release_night(known, ledger, ward.folder)
     later = load_release(path, run_key="2026-03-02", opened=True)
-    assert json.loads(settle_night(later, ledger, ward.folder))["night"] == 2
+    assert json.loads(release_night(later, ledger, ward.folder))["night"] == 2
 
 
 @pytest.mark.parametrize("units", [40, 4000])
@@ -537,7 +533,7 @@ def test_the_least_opening_is_the_first_with_a_region(units: int, manifold: str)
     for change, noisy in ((1.0 - 1e-6, True), (1.0 + 1e-6, False)):
         plan = StreamPlan(GDP(least * change / units), 9, least * change * (1.0 - 1e-9))
         stream = StreamMechanism(plan, known, space)
-        night, _ = release_night(stream, [], empty_state(15), points, noise=FloatNoise(rng))
+        night, _ = next_night(stream, [], empty_state(15), points, noise=FloatNoise(rng))
         assert night.opened
         assert night.opened.observed
         assert (night.opened.observed.sigma > NOISY) == noisy
@@ -594,7 +590,7 @@ def test_all_images_of_a_person_are_paid_for(ward: Ward, monkeypatch: pytest.Mon
     ward.write(config=CONFIG + "images_per_person = 3\n")
     ward.put(well=5, ill=5)
     with monkeypatch.context() as patch:
-        patch.setattr(settling, "_opened", None)
+        patch.setattr(settling, "_open_images", None)
         with pytest.raises(BudgetError):
             ward.settle(1)
     ward.pay(60.0)
@@ -699,12 +695,10 @@ def next_sums(ward: Ward, day: int) -> list[Any]:
     now = stream_status(ward.ledger, "ward-7", "nightly", f"2026-03-{day:02d}")
     assert now
     ground = read_stream(json.loads(ward.stream.query))
-    sums = read_sums(ward.ledger, ward.stream, now, ground, len(now.totals), now.totals[-1])
+    sums = read_sums(ward.ledger, now, ground, len(now.totals), now.totals[-1])
     assert sums
     others = replace(now, digests=("another first night", *now.digests[1:]))
-    assert (
-        read_sums(ward.ledger, ward.stream, others, ground, len(now.totals), now.totals[-1]) is None
-    )
+    assert read_sums(ward.ledger, others, ground, len(now.totals), now.totals[-1]) is None
     return [tuple(x.tolist() for x in (one.survey, one.shells, one.means)) for one in sums.after]
 
 

@@ -31,9 +31,9 @@ from pipeline.ledger import (
 )
 from pipeline.mechanisms.noise import NOISES, Noised
 from pipeline.privacy import GDP
-from pipeline.publish import load_release, read_histories, settle_night, unfinished_night
+from pipeline.publish import load_release, read_histories, release_night, unfinished_night
 from pipeline.publish.arrivals import arrivals
-from pipeline.publish.earlier import public_of
+from pipeline.publish.night_state import public_of
 from pipeline.store import fill, find_place, make_plan
 from pipeline.stream import Night, add_units, draw_night, empty_state
 from tests.tools.postgres import new_address
@@ -44,11 +44,14 @@ reserving = sys.modules["pipeline.ledger.streams"]
 WAITS = 1.5
 """Seconds that the other night waits for the lock of the ledger."""
 STEPS = (
-    *((settling, name) for name in ("how_far", "_opened", "open_stream", "last_sums", "rest_of")),
-    *((settling, name) for name in ("_lying", "entered_on", "earlier", "reserve_night")),
+    *(
+        (settling, name)
+        for name in ("check_stream", "_open_images", "open_stream", "last_sums", "find_unread")
+    ),
+    *((settling, name) for name in ("_read_arrivals", "entered_on", "read_past", "reserve_night")),
     *((reserving, name) for name in ("version_of", "find_claims", "add_claims")),
     *((settling, name) for name in ("write_sums", "make_night", "commit_night", "forget_sums")),
-    (settling, "write_seen"),
+    (settling, "write_file_cache"),
 )
 """What a night does, one after another."""
 LOCKED = range(9, 14)
@@ -105,7 +108,7 @@ class Overlaps:
         keys = [key for key in (unfinished_night(config, ledger), config.run_key) if key]
         configs = [load_release(path, run_key=key) for key in keys]
         store = find_place(folder / place)
-        return [settle_night(told, ledger, folder, store) for told in configs]
+        return [release_night(told, ledger, folder, store) for told in configs]
 
     def meet(self, meeting: Meeting, stop: Callable[[], None]) -> str:
         """Let nights overlap, then two more come; return what was said by the one stopped.
@@ -259,7 +262,7 @@ def test_a_night_that_was_overtaken_begins_anew(tmp_path: Path) -> None:
     """It has read how far the stream is, and waits while another runs to its end."""
     found = Overlaps(new_address("sqlite", tmp_path), tmp_path)
     for name in ("overtaken at the opening", "overtaken later", "overtaken by two"):
-        assert found.meet(MEETINGS[name], stopping(settling, "how_far", after=True)) == ""
+        assert found.meet(MEETINGS[name], stopping(settling, "check_stream", after=True)) == ""
 
 
 BOTH = ("overtaken at the opening", "the same night")

@@ -130,7 +130,7 @@ FOUR = """
 import flows  # its settings come before Prefect
 import sys
 from pathlib import Path
-import pipeline.publish.document as document
+import pipeline.publish.release as document
 from pipeline.cli import main
 from flows.release import release
 

@@ -33,11 +33,11 @@ from pipeline.ledger import Ledger, init_ledger
 from pipeline.mean import admit, mean, person_records
 from pipeline.mechanisms.noise import LATTICE
 from pipeline.privacy import GDP, ZCDP, for_group_as_written, repeat, repeat_as_written
-from pipeline.publish import load_release, settle
+from pipeline.publish import load_release, release_once
 from pipeline.report import build_release_report
 from pipeline.results import read_record, read_rows, write_release
 
-publishing = sys.modules["pipeline.publish.document"]
+publishing = sys.modules["pipeline.publish.release"]
 
 NAMES = ("Amsel, Jo", "Buchfink, Al", "Drossel, Di", "Elster, Ed", "Gimpel, Flo", "Haeher, Guy")
 WHO = np.repeat(NAMES, [1, 5, 2, 1, 3, 2])
@@ -97,7 +97,7 @@ def add(path: Path, line: str) -> None:
 
 def released(ward: Path) -> dict[str, Any]:
     """Release once and return the document."""
-    done = settle(load_release(ward / "release.toml"), ledger_of(ward), ward)
+    done = release_once(load_release(ward / "release.toml"), ledger_of(ward), ward)
     return dict(json.loads(done))
 
 

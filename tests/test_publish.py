@@ -40,12 +40,12 @@ from pipeline.publish import (
     check_folder,
     load_release,
     read_document,
-    settle,
+    release_once,
     write_document,
 )
 from tests.sample_means import released
 
-settling = sys.modules["pipeline.publish.settle"]
+settling = sys.modules["pipeline.publish.release"]
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = """\
@@ -97,8 +97,8 @@ def told(ward: Path, old: str = "", new: str = "", **options: Any) -> Any:
 def test_same_run_key_gives_the_same_bytes_and_costs_nothing(ward: Path) -> None:
     """A release asked for twice is drawn once, charged once, and byte for byte the same."""
     book = ledger(ward)
-    first = settle(told(ward), book, ward)
-    assert settle(told(ward), book, ward) == first
+    first = release_once(told(ward), book, ward)
+    assert release_once(told(ward), book, ward) == first
     row = book.show("ward-7")[0]
     assert (row.spent, row.releases) == (GDP(0.5), 1)
 
@@ -106,10 +106,10 @@ def test_same_run_key_gives_the_same_bytes_and_costs_nothing(ward: Path) -> None
 def test_budget_ends_with_a_refusal_that_says_what_is_left(ward: Path) -> None:
     """Four nights at μ = 0.5 compose to μ = 1; the fifth is refused and nothing is drawn."""
     book = ledger(ward)
-    seen = {settle(told(ward, run_key=str(night)), book, ward) for night in range(4)}
+    seen = {release_once(told(ward, run_key=str(night)), book, ward) for night in range(4)}
     assert len(seen) == 4
     with pytest.raises(LedgerError, match=r"left|nothing"):
-        settle(told(ward, run_key="5"), book, ward)
+        release_once(told(ward, run_key="5"), book, ward)
     assert book.show("ward-7")[0].spent == GDP(1.0)
 
 
@@ -122,7 +122,7 @@ def test_what_a_release_cost_is_said(ward: Path, monkeypatch: pytest.MonkeyPatch
 
     def cost(config: Any) -> Charge:
         before = rows_written(book)
-        return charge_of(book, settle(config, book, ward), before)
+        return charge_of(book, release_once(config, book, ward), before)
 
     first, again = cost(told(ward)), cost(told(ward))
     assert charge_line(first, plain) == "charged μ = 0.5; left 0.866025"
@@ -140,7 +140,7 @@ def test_what_a_release_cost_is_said(ward: Path, monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patch:
         patch.setattr(settling, "make_document", None)
         with pytest.raises(PrivacyError):
-            settle(told(ward, run_key="tuesday"), book, ward)
+            release_once(told(ward, run_key="tuesday"), book, ward)
     late = charge_line(cost(told(ward, run_key="tuesday")), plain)
     assert late == "nothing charged: μ = 0.5 was paid by an attempt before, which did not finish"
     assert charge_line(cost(told(ward, run_key="friday")), plain) == "charged μ = 0.5; left nothing"
@@ -152,9 +152,9 @@ def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:
     """A content charged under one population cannot be released under another."""
     book = ledger(ward)
     book.set_budget("ward-8", GDP(1.0))
-    settle(told(ward), book, ward)
+    release_once(told(ward), book, ward)
     with pytest.raises(LedgerError, match="ward"):
-        settle(told(ward, '"ward-7"', '"ward-8"'), book, ward)
+        release_once(told(ward, '"ward-7"', '"ward-8"'), book, ward)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_unsafe_configs_are_refused(ward: Path, old: str, new: str, words: str) 
 def test_float_noise_is_possible_in_writing_and_never_certified(ward: Path) -> None:
     """`noise = "float"` runs any mechanism, and its document certifies no ρ."""
     config = told(ward, '"auto"', '"ewl"\nnoise = "float"')
-    document = json.loads(settle(config, ledger(ward), ward))
+    document = json.loads(release_once(config, ledger(ward), ward))
     stated = [row["rho"] for row in document["classes"]]
     stated += [step["rho"] for row in document["classes"] for step in row["costs"]]
     assert stated == [None] * len(stated)
@@ -201,7 +201,7 @@ def test_certified_cost_is_within_the_charge(ward: Path, mechanism: str, definit
     book = ledger(ward)
     book.set_budget("zone", {"gdp": GDP(9.0), "zcdp": zcdp(9.0)}[definition])
     config = told(ward, '"auto"', changed).model_copy(update={"population": "zone"})
-    document = json.loads(settle(config, book, ward))
+    document = json.loads(release_once(config, book, ward))
     charged = 0.5 if definition == "zcdp" else 0.5**2 / 2
     for row in document["classes"]:
         assert 0.9 * charged < row["rho"] <= charged * (1 + 1e-9)
@@ -218,20 +218,20 @@ def test_a_failure_in_the_private_part_keeps_its_words(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An exception that quotes data is replaced, its chain too, and the charge serves the rerun."""
-    from pipeline.publish import document as module
+    from pipeline.publish import release as module
 
     def leak(*_: Any) -> Any:
         raise ValueError("secret 251 250 249")
 
     book = ledger(ward)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "private_part", leak)
+        patch.setattr(module, "make_document", leak)
         with pytest.raises(PrivacyError) as caught:
-            settle(told(ward), book, ward)
+            release_once(told(ward), book, ward)
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
-    settle(told(ward), book, ward)
+    release_once(told(ward), book, ward)
     assert book.show("ward-7")[0].spent == GDP(0.5)
 
 
@@ -239,9 +239,9 @@ KILLER = """
 import os, signal, sys
 from pathlib import Path
 from pipeline.ledger import Ledger, open_ledger
-import pipeline.publish.settle, pipeline.publish.committed
+import pipeline.publish.release, pipeline.publish.document
 from pipeline.publish import load_release, write_document
-module = sys.modules["pipeline.publish.settle"]
+module = sys.modules["pipeline.publish.release"]
 die = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 def after(function):
     def inner(*args, **kwargs):
@@ -256,7 +256,7 @@ def release(ward, point):
     if point == "before commit": Ledger.commit = die
     if point == "after commit": Ledger.commit = after(Ledger.commit)
     config = load_release(ward / "release.toml")
-    content = module.settle(config, open_ledger(ward / "ledger.sqlite"), ward)
+    content = module.release_once(config, open_ledger(ward / "ledger.sqlite"), ward)
     if point == "while writing": os.replace = die; Path.replace = die
     write_document(content, ward / "out")
 release(Path(sys.argv[1]), "nowhere")
@@ -309,7 +309,7 @@ def test_killed_at_any_step_it_pays_once_and_leaves_no_half_file(
     assert killer(ward, point) == -signal.SIGKILL
     assert not list(ward.glob("out/release/*.json"))
     book = ledger(ward)
-    path = write_document(settle(told(ward), book, ward), ward / "out")
+    path = write_document(release_once(told(ward), book, ward), ward / "out")
     assert read_document(path)["settings"]["run_key"] == "monday"
     row = book.show("ward-7")[0]
     assert (row.spent, row.releases, row.unfinished) == (GDP(0.5), 1, 0)
@@ -318,7 +318,7 @@ def test_killed_at_any_step_it_pays_once_and_leaves_no_half_file(
 def test_a_full_disk_leaves_nothing_and_the_rerun_is_free(ward: Path) -> None:
     """When the file cannot be written there is no half of one; asking again writes it, unpaid."""
     book = ledger(ward)
-    content = settle(told(ward), book, ward)
+    content = release_once(told(ward), book, ward)
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -330,19 +330,21 @@ def test_a_full_disk_leaves_nothing_and_the_rerun_is_free(ward: Path) -> None:
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
     assert not [path for path in (ward / "out").rglob("*") if path.is_file()]
-    assert write_document(settle(told(ward), book, ward), ward / "out").read_bytes() == content
+    assert (
+        write_document(release_once(told(ward), book, ward), ward / "out").read_bytes() == content
+    )
     assert book.show("ward-7")[0].spent == GDP(0.5)
 
 
 def test_a_corrupt_result_file_is_restored_from_the_ledger(ward: Path) -> None:
     """A damaged document is a clear error, and the same run key writes the very bytes again."""
     book = ledger(ward)
-    path = write_document(settle(told(ward), book, ward), ward / "out")
+    path = write_document(release_once(told(ward), book, ward), ward / "out")
     good = path.read_bytes()
     path.write_bytes(good[:50])
     with pytest.raises(OSError, match="same run key"):
         read_document(path)
-    assert write_document(settle(told(ward), book, ward), ward / "out").read_bytes() == good
+    assert write_document(release_once(told(ward), book, ward), ward / "out").read_bytes() == good
     assert book.show("ward-7")[0].releases == 1
 
 
@@ -381,7 +383,7 @@ def test_what_is_wrong_in_public_is_said_and_costs_nothing(
     for path in (ward / "ward.toml", ward / "release.toml"):
         path.write_text(path.read_text().replace(*change))
     with pytest.raises(CovdpError, match=words):
-        settle(told(ward), book, ward)
+        release_once(told(ward), book, ward)
     assert book.show("ward-7")[0].releases == 0
 
 
@@ -402,7 +404,7 @@ def test_an_image_that_cannot_be_used_is_not_named(tmp_path: Path) -> None:
     book = init_ledger(tmp_path / "ledger.sqlite")
     book.set_budget("ward-7", GDP(1.0))
     with pytest.raises(DatasetError, match="withheld") as caught:
-        settle(told(tmp_path), book, tmp_path)
+        release_once(told(tmp_path), book, tmp_path)
     assert "miller" not in "".join(traceback.format_exception(caught.value))
     assert book.show("ward-7")[0].releases == 0
 
@@ -417,17 +419,17 @@ def test_warnings_about_an_image_are_not_shown(
         return describe(images, *options)
 
     monkeypatch.setattr(import_module("pipeline.store.fill"), "describe", talk)
-    settle(told(ward), ledger(ward), ward)
+    release_once(told(ward), ledger(ward), ward)
     assert not recwarn.list
 
 
 def test_title_and_place_do_not_make_another_release(ward: Path) -> None:
     """The same key and images under another title, or another path of the card, are paid."""
     book = ledger(ward)
-    first = settle(told(ward), book, ward)
-    assert settle(told(ward, "budget", 'title = "Another"\nbudget'), book, ward) == first
+    first = release_once(told(ward), book, ward)
+    assert release_once(told(ward, "budget", 'title = "Another"\nbudget'), book, ward) == first
     other = str(ward) + "/./ward.toml"
-    assert settle(told(ward, str(ward / "ward.toml"), other), book, ward) == first
+    assert release_once(told(ward, str(ward / "ward.toml"), other), book, ward) == first
     assert book.show("ward-7")[0].releases == 1
 
 
@@ -435,7 +437,7 @@ def test_another_release_is_never_written_over(ward: Path) -> None:
     """Two releases whose files would have one name get two; each asked for again keeps its own."""
     book = ledger(ward)
     book.set_budget("ward-7", GDP(5.0))
-    contents = [settle(told(ward, run_key=key), book, ward) for key in ("a:b", "a b", "a-b")]
+    contents = [release_once(told(ward, run_key=key), book, ward) for key in ("a:b", "a b", "a-b")]
     paths = [write_document(content, ward / "out") for content in contents * 2]
     assert [path.name for path in paths[:3]] == [
         "nightly-a-b.json",
@@ -565,7 +567,7 @@ def test_the_longest_names_can_be_published(ward: Path) -> None:
     from pipeline.results import write_release
 
     config = told(ward, '"nightly"', f'"{"n" * 60}"', run_key="é" * 50)
-    content = settle(config, ledger(ward), ward)
+    content = release_once(config, ledger(ward), ward)
     place = ward / "out" / "release"
     place.mkdir(parents=True)
     for number in ("", *(f"-{i}" for i in range(2, 12))):
@@ -582,7 +584,7 @@ def test_the_account_pays_for_all_images_of_a_person(ward: Path) -> None:
     changed = ("budget = 0.5", "budget = 0.25\nimages_per_person = 3")
     config = told(ward, *changed)
     assert (config.cost, config.charge) == (GDP(0.25), GDP(0.75))
-    document = json.loads(settle(config, book, ward))
+    document = json.loads(release_once(config, book, ward))
     row = book.show("ward-7")[0]
     assert row.spent == GDP(0.75)
     assert [item["mu"] for item in document["classes"]] == [0.25, 0.25]
@@ -595,7 +597,7 @@ def test_the_account_pays_for_all_images_of_a_person(ward: Path) -> None:
     assert str(GDP(0.75)) in statement["Charged to the account"]
     assert "at most 3" in statement["Charged to the account"]
     with pytest.raises(BudgetError, match=r"costs GDP\(mu=0.75\)"):
-        settle(told(ward, *changed, run_key="tuesday"), book, ward)
+        release_once(told(ward, *changed, run_key="tuesday"), book, ward)
 
 
 @pytest.mark.parametrize(
@@ -617,9 +619,9 @@ def test_the_account_of_a_document_is_that_of_its_charge(
     with monkeypatch.context() as patch:
         patch.setattr(settling, "make_document", lambda *_: 1 / 0)
         with pytest.raises(PrivacyError):
-            settle(told(ward), book, ward)
-    later = json.loads(settle(told(ward, run_key="tuesday"), book, ward))["account"]
-    first = json.loads(settle(told(ward), book, ward))["account"]
+            release_once(told(ward), book, ward)
+    later = json.loads(release_once(told(ward, run_key="tuesday"), book, ward))["account"]
+    first = json.loads(release_once(told(ward), book, ward))["account"]
     assert (first["releases"], first["spent"], first["releases_left"]) == (1, 0.5, 3)
     assert (later["releases"], later["spent"], later["releases_left"]) == (2, 0.5**0.5, 2)
 
@@ -628,47 +630,31 @@ def test_a_number_that_json_has_not_is_never_committed(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NaN in a document is refused unpaid when black images give it, else paid and drawn again."""
-    from pipeline.publish import document as module
+    from pipeline.publish import release as module
 
     real, book = module.private_part, ledger(ward)
 
-    def broken(points: Any, public: Any, *, always: bool) -> dict[str, Any]:
-        found: dict[str, Any] = real(points, public)
+    def broken(points: Any, *rest: Any, always: bool) -> Any:
+        part = real(points, *rest)
         first = next(iter(points))
         rehearsal = (first == first[0]).all()
-        return {**found, "predicted_error": np.nan} if always or not rehearsal else found
+        spoilt = always or not rehearsal
+        return part.model_copy(update={"predicted_error": np.nan}) if spoilt else part
 
     for always, error in ((True, ValueError), (False, PrivacyError)):
         with monkeypatch.context() as patch:
-            for place in (module, settling):
-                patch.setattr(place, "private_part", partial(broken, always=always))
+            patch.setattr(module, "private_part", partial(broken, always=always))
             with pytest.raises(error):
-                settle(told(ward), book, ward)
+                release_once(told(ward), book, ward)
         assert book.show("ward-7")[0].releases == (not always)
-    settle(told(ward), book, ward)
+    release_once(told(ward), book, ward)
     assert (book.show("ward-7")[0].releases, book.show("ward-7")[0].unfinished) == (1, 0)
-
-
-def test_keys_that_are_new_charge_nothing_again(ward: Path) -> None:
-    """At its default, a key that 0.1.0 did not have is no part of what a release is known by."""
-    from pipeline.publish import document as module
-
-    known = {*module.FIRST_KEYS, "image_height", "image_width", "classes", "version"}
-
-    def query(config: Any) -> dict[str, Any]:
-        size = domain("oct5", height=28, width=28)
-        found: dict[str, Any] = json.loads(module.Public(config, size, ((0, "well", 9),)).query())
-        return found
-
-    assert set(query(told(ward))) == known
-    changed = told(ward, "budget", "smallest_class = 3\nbudget")
-    assert query(changed) == {**query(told(ward)), "smallest_class": 3}
 
 
 @pytest.mark.parametrize("what", ["folder", "notes", "number", "dangling", "table", "page", "loop"])
 def test_what_is_there_already_is_left_alone(ward: Path, what: str) -> None:
     """A folder, or a file of somebody else, in the place of a release: it takes another name."""
-    content = settle(told(ward), ledger(ward), ward)
+    content = release_once(told(ward), ledger(ward), ward)
     place = ward / "out" / "release"
     place.mkdir(parents=True)
     target = place / "nightly-monday.json"
@@ -696,7 +682,7 @@ def test_a_file_of_another_user_in_a_shared_folder_is_left(
 
     Root makes three users of it. Others cannot, and only take themselves for somebody else.
     """
-    content = settle(told(ward), ledger(ward), ward)
+    content = release_once(told(ward), ledger(ward), ward)
     place = ward / "out" / "release"
     place.mkdir(parents=True)
     (place / "nightly-monday.json").write_text("{damaged")
@@ -731,12 +717,14 @@ def test_a_folder_that_vanished_is_made_again_and_a_lost_one_is_free(ward: Path)
     """A folder may go after the charge: made again, or one line, and free to repeat."""
     book = ledger(ward)
     check_folder(ward / "out")
-    content = settle(told(ward), book, ward)
+    content = release_once(told(ward), book, ward)
     (ward / "out" / "release").rmdir()
     (ward / "out").rmdir()
     (ward / "out").write_text("a file now")
     with pytest.raises(OutputError, match="--out"):
         write_document(content, ward / "out")
     (ward / "out").unlink()
-    assert write_document(settle(told(ward), book, ward), ward / "out").read_bytes() == content
+    assert (
+        write_document(release_once(told(ward), book, ward), ward / "out").read_bytes() == content
+    )
     assert book.show("ward-7")[0].spent == GDP(0.5)

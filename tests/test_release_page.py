@@ -13,7 +13,7 @@ from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP, ZCDP, Budget, best_test, convert, for_group, success
 from pipeline.privacy.rounding import digits_up
-from pipeline.publish import load_release, settle
+from pipeline.publish import load_release, release_once
 from pipeline.report import build_release_report
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "rare"]\n'
@@ -43,7 +43,7 @@ def released(ward: Path, lines: str, total: Budget = GDP(9.0)) -> tuple[bytes, L
     (ward / "release.toml").write_text(first + lines)
     book = init_ledger(ward / "ledger.sqlite")
     book.set_budget("ward", total)
-    return settle(load_release(ward / "release.toml"), book, ward), book
+    return release_once(load_release(ward / "release.toml"), book, ward), book
 
 
 def words(document: dict[str, Any], folder: Path) -> str:

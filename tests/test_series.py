@@ -16,7 +16,7 @@ from pipeline.descriptors import describe, domain
 from pipeline.errors import DatasetError
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
-from pipeline.publish import load_release, settle
+from pipeline.publish import load_release, release_once
 from pipeline.store import Made, check, fill, find_place, named, plan, take
 from pipeline.store import make_plan as planned
 
@@ -297,7 +297,7 @@ def test_a_release_states_the_public_depth(several: Path) -> None:
     )
     ledger = init_ledger(several / "ledger.sqlite")
     ledger.set_budget("p", GDP(1.0))
-    document = json.loads(settle(load_release(several / "release.toml"), ledger, several))
+    document = json.loads(release_once(load_release(several / "release.toml"), ledger, several))
     assert document["settings"]["image_depth"] == 9
     widest = domain("vol7", height=6, width=7, depth=9).diameter
     for depth in (3, 8):

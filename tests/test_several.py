@@ -11,18 +11,61 @@ from test_inference import entry, noised, observed
 from pipeline.cli import main
 from pipeline.inference import combine, two_sample
 
+COST = {"mu": 0.5, "rho": 0.125, "predicted_error": 0.1, "costs": []}
+SETTINGS = {
+    "title": "Ward",
+    "dataset": "ward",
+    "size": None,
+    "splits": None,
+    "classes": [],
+    "descriptor": "toy3",
+    "eta": 1e-6,
+    "manifold": "spd-log-euclidean",
+    "mechanism": "auto",
+    "run_key": "monday",
+    "definition": "gdp",
+    "budget": 0.5,
+    "shares": None,
+    "stream": None,
+    "labels_and_class_sizes_are_public": True,
+    "noise": "hardened",
+    "version": "0.3.0",
+    "images_per_person": None,
+    "classes_per_person": None,
+    "unit": "image",
+    "smallest_class": 2,
+    "image_height": 28,
+    "image_width": 28,
+}
+ACCOUNT = {
+    "definition": "gdp",
+    "charged": 0.5,
+    "total": 1.0,
+    "spent": 0.5,
+    "left": 0.8,
+    "releases": 1,
+    "releases_left": 3,
+    "delta": 1e-5,
+    "images_per_person": 1,
+    "epsilon_total": 4.0,
+    "epsilon_spent": 2.0,
+    "epsilon_left": 3.0,
+}
+"""What documents of these tests have in common."""
+
 
 def document(
     path: Path, seed: int, names: tuple[str, ...] = ("well", "ill"), **settings: Any
 ) -> Path:
     """Write a document with a class of each name."""
     rng = np.random.default_rng(seed)
-    rows = [{"class_name": name, "n": 200, **entry(noised(observed(), rng))} for name in names]
-    known = {"descriptor": "toy3", "eta": 1e-6, "manifold": "spd-log-euclidean"}
-    known |= {"name": path.stem, "run_key": "monday", "definition": "gdp", "budget": 0.5}
-    known |= {"population": path.stem, "dataset": "ward", "classes": [], "mechanism": "auto"}
-    known |= {"noise": "hardened"} | settings
-    path.write_text(json.dumps({"settings": known, "classes": rows}))
+    rows = [
+        {"label": label, "class_name": name, "n": 200, **COST, **entry(noised(observed(), rng))}
+        for label, name in enumerate(names)
+    ]
+    known = {"name": path.stem, "population": path.stem, **SETTINGS, **settings}
+    document = {"title": "Ward", "settings": known, "classes": rows, "statement": []}
+    path.write_text(json.dumps(document | {"account": ACCOUNT}))
     return path
 
 
@@ -111,7 +154,7 @@ def test_what_cannot_be_compared_is_one_line(
     document(Path("rare.json"), 2, ("rare",))
     Path("night.json").write_text(json.dumps(old | {"night": 3}))
     for row in old["classes"]:
-        del row["observed"]
+        row["observed"] = None
     Path("old.json").write_text(json.dumps(old))
     assert main(list(command)) == 2
     told = capsys.readouterr()

@@ -25,6 +25,7 @@ from test_browser import (  # noqa: F401  (fixtures)
     parts,
 )
 from test_inference import cells, tissue
+from test_several import ACCOUNT, COST, SETTINGS
 
 from pipeline.arrays import FloatArray
 from pipeline.cli import main
@@ -35,8 +36,8 @@ from pipeline.inference import covariance, read_released, two_sample
 from pipeline.mean import AdaptivePlan, Release, mean
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.publish.document import observed_values
-from pipeline.publish.forests import LEVEL, differences, population_mean
+from pipeline.publish.readings import LEVEL, differences, population_mean
+from pipeline.publish.release import observed_part
 from pipeline.report.several_page import finite
 
 CLASSES = ("<b>tissue</b>", "cells")
@@ -49,14 +50,15 @@ SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 
 def row_of(name: str, release: Release, *, gain: float = 1.0) -> dict[str, Any]:
     """Return the entry of a class in a document, of images `gain` times as bright."""
-    values = observed_values(release)
-    assert values is not None
+    part = observed_part(release)
+    assert part is not None
+    values = part.model_dump()
     brighter = 2.0 * np.log(gain) * vecd(np.eye(5))
     values["base"] = (np.array(values["base"]) + brighter).tolist()
     point = (gain**2 * release.point).tolist()
     told = {"manifold": SPACE.name, "point": point, "observed": values}
     told["coordinates"] = (release.coordinates + brighter).tolist()
-    return {"class_name": name, "n": values["n"], **told}
+    return {"label": 0, "class_name": name, "n": values["n"], **COST, **told}
 
 
 def release_of(points: FloatArray, seed: int) -> Release:
@@ -78,13 +80,11 @@ def write(path: Path, place: int) -> Path:
     """Write the document of a release, one of three hospitals."""
     names = zip(CLASSES, ("tissue", "cells"), strict=True)
     rows = [row_of(title, releases(name)[place]) for title, name in names]
-    known = {"descriptor": "oct5", "eta": 1e-6, "manifold": SPACE.name, "noise": "hardened"}
-    known |= {"name": path.stem, "run_key": "monday", "definition": "gdp", "budget": 2.0}
-    known |= {"population": path.stem, "image_height": 28, "image_width": 28, "dataset": "tiles"}
-    known |= {"classes": [[0, name, 300] for name in CLASSES], "mechanism": "auto"}
-    path.write_text(
-        json.dumps({"settings": known, "classes": rows, "statement": [["Unit", f"of {place}"]]})
-    )
+    known = SETTINGS | {"name": path.stem, "population": path.stem, "dataset": "tiles"}
+    known |= {"descriptor": "oct5", "manifold": SPACE.name, "budget": 2.0}
+    known |= {"classes": [[0, name, 300] for name in CLASSES]}
+    document = {"title": "Ward", "settings": known, "classes": rows, "account": ACCOUNT}
+    path.write_text(json.dumps(document | {"statement": [["Unit", f"of {place}"]]}))
     return path
 
 

@@ -10,7 +10,7 @@ import pytest
 WORK = """
 import os, signal, sys, time
 from pipeline.cli.signals import answered
-from pipeline.publish.silence import silence
+from pipeline.publish.redact import silence
 for line in sys.stdin:
     name, state, folder = line.rstrip().split(";")
     child = os.fork()

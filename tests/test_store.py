@@ -34,7 +34,7 @@ from pipeline.experiments.steps import run_experiment
 from pipeline.ledger import init_ledger
 from pipeline.parallel import limited_to
 from pipeline.privacy import GDP
-from pipeline.publish import load_release, settle
+from pipeline.publish import load_release, release_once
 from pipeline.results import read_rows
 from pipeline.store import Made, Place, Plan, fill, find_place, lease, make_plan, plan, take
 
@@ -491,7 +491,7 @@ def released(ward: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes
     book = init_ledger(ward / "ledger.sqlite")
     book.set_budget("ward-7", GDP(1.0))
     config = load_release(ward / "release.toml")
-    return lambda store=None: settle(config, book, ward, store)
+    return lambda store=None: release_once(config, book, ward, store)
 
 
 def test_a_release_unpacks_its_file_once(
@@ -521,7 +521,7 @@ def test_images_in_another_order_are_the_same_to_the_ledger(
         RELEASE.format(card=ward / "ward.toml").replace("ward-7", "ward-8")
     )
     with pytest.raises(LedgerError, match="under population 'ward-7' before"):
-        settle(load_release(ward / "release.toml"), book, ward)
+        release_once(load_release(ward / "release.toml"), book, ward)
     images = images.copy()
     images[0, 0, 0] ^= 1
     np.savez(ward / "ward.npz", train_images=images, train_labels=labels)
@@ -541,7 +541,7 @@ def test_a_private_store_goes_with_its_release(
 
     monkeypatch.setattr(FILL, "describe", counting)
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["pipeline.publish.settle"], "make_document", lambda *_: 1 / 0)
+        patch.setattr(sys.modules["pipeline.publish.release"], "make_document", lambda *_: 1 / 0)
         with pytest.raises(PrivacyError):
             released()
     assert sum(described) == 300
@@ -587,7 +587,7 @@ def test_masks_are_obeyed_and_counted_in_the_domain(tmp_path: Path) -> None:
     )
     book = init_ledger(tmp_path / "ledger.sqlite")
     book.set_budget("ward-7", GDP(1.0))
-    document = json.loads(settle(load_release(tmp_path / "release.toml"), book, tmp_path))
+    document = json.loads(release_once(load_release(tmp_path / "release.toml"), book, tmp_path))
     assert document["settings"]["masked"]
     known = domain("grid9", height=12, width=12, masked=True)
     for row in document["classes"]:

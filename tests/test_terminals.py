@@ -19,7 +19,7 @@ from pipeline.experiments.registry import MAIN
 from pipeline.ledger import init_ledger, open_ledger
 from pipeline.privacy import GDP
 from pipeline.progress import Level, say
-from pipeline.publish import load_release, settle
+from pipeline.publish import load_release, release_once
 
 ARGUMENTS = {
     "run": "--config few.toml --dataset ward.toml --out ran",
@@ -136,7 +136,7 @@ def test_every_command_works_on_a_terminal(
         assert main(["run", *ARGUMENTS["run"].split()]) == 0  # what is reported on
     if name == "history":
         monday = load_release(Path("nightly.toml"), run_key="monday")
-        settle(monday, open_ledger("ledger.sqlite"), None)
+        release_once(monday, open_ledger("ledger.sqlite"), None)
     monkeypatch.setattr(serving, "nights", lambda *_: iter(()))  # it would go on for ever
     found = on_terminal(monkeypatch, *tokens, *ARGUMENTS[name].split())
     assert found.code == 0, found.text

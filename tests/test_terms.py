@@ -13,8 +13,8 @@ from pipeline.errors import DomainError
 from pipeline.geometry import MANIFOLDS, frechet_mean, to_chart
 from pipeline.mean import private_mean
 from pipeline.privacy import GDP
-from pipeline.publish.document import observed_values
 from pipeline.publish.readings import Mean, axes_of, mean_of, read_terms
+from pipeline.publish.release import observed_part
 
 SIDE = 28
 MANIFOLD = "spd-log-euclidean"
@@ -148,7 +148,8 @@ def test_bands_hold_the_term_without_noise(manifold: str, plan: str, stated: boo
             "predicted_error": predicted[0],
             "costs": release.steps,
         }
-        row["observed"] = observed_values(release) if stated else None
+        part = observed_part(release)
+        row["observed"] = part.model_dump() if stated and part else None
         for place, found in enumerate(read_terms(terms, mean_of(row, axes, space), space)):
             if found.low is None:
                 bandless += 1

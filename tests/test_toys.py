@@ -30,7 +30,7 @@ from pipeline.ledger import init_ledger
 from pipeline.mean import Ball, SinglePlan, private_mean
 from pipeline.mechanisms import LATTICE, MECHANISMS
 from pipeline.privacy import GDP, PureDP
-from pipeline.publish import load_release, settle
+from pipeline.publish import load_release, release_once
 from pipeline.report.page import blocks_of, load_pages
 from pipeline.report.runs import load_runs
 from pipeline.results import read_rows
@@ -175,7 +175,7 @@ def test_a_hardened_release_runs_on_toys(ward: Path, mechanism: str) -> None:
     (ward / "release.toml").write_text(text)
     book = init_ledger(ward / "ledger.sqlite")
     book.set_budget("ward", GDP(1.0))
-    released = json.loads(settle(load_release(ward / "release.toml"), book, ward))
+    released = json.loads(release_once(load_release(ward / "release.toml"), book, ward))
     facts = domain("edge2", height=12, width=10, manifold="spd-decibel")
     space = MANIFOLDS["spd-decibel"](k=2)
     for row in released["classes"]:

@@ -29,7 +29,7 @@ from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
-from pipeline.publish import load_release, settle
+from pipeline.publish import load_release, release_once
 from pipeline.report.runs import load_runs
 from pipeline.results import read_rows
 
@@ -242,9 +242,9 @@ def test_a_release_on_volumes(ward, descriptor):
     ledger.set_budget("p", GDP(2.0))
     if descriptor == "oct5":
         with pytest.raises(MismatchError, match="choose descriptor vol7"):
-            settle(config, ledger, ward)
+            release_once(config, ledger, ward)
         return
-    document = json.loads(settle(config, ledger, ward))
+    document = json.loads(release_once(config, ledger, ward))
     sizes = [document["settings"][f"image_{side}"] for side in ("depth", "height", "width")]
     assert sizes == [5, 7, 6]
     point = np.array(document["classes"][0]["point"])

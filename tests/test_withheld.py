@@ -27,8 +27,8 @@ from pipeline.datasets.readers import InOneStream
 from pipeline.errors import CovdpError, DatasetError
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP
-from pipeline.publish import load_release, settle
-from pipeline.publish.silence import silence
+from pipeline.publish import load_release, release_once
+from pipeline.publish.redact import silence
 
 CARD = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = """\
@@ -65,7 +65,7 @@ def ledger(ward: Path) -> Ledger:
 def refused(ward: Path, words: str, capfd: pytest.CaptureFixture[str], log: Any) -> str:
     """Release; assert a refusal without a charge that names nobody anywhere; return its words."""
     with pytest.raises(CovdpError, match=words) as caught:
-        settle(load_release(ward / "release.toml"), ledger(ward), ward)
+        release_once(load_release(ward / "release.toml"), ledger(ward), ward)
     told = "".join([*traceback.format_exception(caught.value), *capfd.readouterr(), log.text])
     assert NAME not in told
     if "withheld" in words:

@@ -5,7 +5,7 @@ describing    describe: one pass over images into a store
 planning      plan: what a release will be like, before it
 catalogue     datasets, mechanisms, audit: what there is, and whether it keeps its word
 releases      release, ledger, serve: on private images
-looking_back  history: on what was released
+looking_back  history, schema: on what was released
 several       compare, combine: on several releases
 completion    what a shell needs to complete all of these
 """
@@ -72,6 +72,7 @@ HELP: Mapping[str, tuple[Callable[..., None] | App, ...]] = {
         book,
         releases.serve,
         looking_back.history,
+        looking_back.schema,
         several.compare,
         several.combine,
     ),

@@ -1,4 +1,4 @@
-"""Commands on what was released: history."""
+"""Commands on what was released: history, schema."""
 
 from pathlib import Path
 
@@ -42,3 +42,15 @@ def history(
         )
     name, results = next(iter(found.items()), (str(population), ()))
     print_paths({"history": build_history(name, results, out)}, how)
+
+
+def schema() -> None:
+    """Print the JSON Schema of the document that a release, or a night of a stream, commits.
+
+    ```
+    covdp schema > document.schema.json
+    ```
+    """
+    from pipeline.publish import SCHEMA
+
+    print(SCHEMA.read_text(encoding="utf-8"), end="")

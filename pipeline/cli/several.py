@@ -40,7 +40,7 @@ def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PL
         Documents of releases, `OUT/release/*.json`.
     """
     from pipeline.inference import bonferroni, comparison_refusal, two_sample
-    from pipeline.publish.foreign import computed
+    from pipeline.publish.document import computed
     from pipeline.publish.several import read_several
     from pipeline.report import build_comparison
 
@@ -90,7 +90,7 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
     """
     from pipeline.inference import combine as combined
     from pipeline.inference import comparison_refusal
-    from pipeline.publish.foreign import computed
+    from pipeline.publish.document import computed
     from pipeline.publish.several import read_several
     from pipeline.report import build_combination
 

@@ -1,21 +1,16 @@
 """Publishing: from a ledger's account to files that hold private values and nothing else.
 
-    config     what a release is told, all of it public
-    ledgers    where the account is
-    document   what the ledger commits: noised values and public facts
-    settle     digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
-               (kept: its descriptors meanwhile; silence, withheld: what is not said)
-    committed  those bytes on disk; `pipeline.report` makes the page from the same bytes
-
+    config     the settings of a release, all of them public, and where the account is
+    release    digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
+               (redact: what is not said of images)
+    document   those bytes: their schema, what they say, and the file
     night      the same for one night of a stream: new units alone, paid when it was opened
-               (arrivals, seen: who is new; earlier, sums, rows, transcript: all before;
-               night_document)
+               (arrivals: who is new; night_state, sums: all nights before)
 
-    history    what all committed documents of a population say (readings: terms with bands;
-               night_means: night by night)
-    several    documents of several releases, side by side (foreign: checked; forests: as plots)
+    history    what all committed documents of a population say (readings: terms with bands)
+    several    documents of several releases, side by side
 
-Between `settle` and the rest only the committed bytes pass.
+Between `release` and the rest only the committed bytes pass.
 
 **The document of a night**, of a config with a table ``[stream]``, is that of a release and holds
 besides all that the night made known, so that the documents of nights 1 to t, in order, say all
@@ -51,16 +46,22 @@ that is ever said of them (`read_histories`):
                                 night 1), and of all together
 """
 
-from pipeline.publish.committed import check_folder, read_document, write_document
-from pipeline.publish.config import ReleaseConfig, load_release
-from pipeline.publish.earlier import check_account, unfinished_night
-from pipeline.publish.ledgers import ledger_address
-from pipeline.publish.night import settle_night
-from pipeline.publish.settle import released_since, settle
-from pipeline.publish.transcript import ClassHistory, read_histories
+from pipeline.publish.config import ReleaseConfig, ledger_address, load_release
+from pipeline.publish.document import (
+    SCHEMA,
+    ClassHistory,
+    check_folder,
+    read_document,
+    read_histories,
+    write_document,
+)
+from pipeline.publish.night import release_night
+from pipeline.publish.night_state import check_account, unfinished_night
+from pipeline.publish.release import release_once, released_since
 from pipeline.results import write_release as write_parquet
 
 __all__ = [
+    "SCHEMA",
     "ClassHistory",
     "ReleaseConfig",
     "check_account",
@@ -69,9 +70,9 @@ __all__ = [
     "load_release",
     "read_document",
     "read_histories",
+    "release_night",
+    "release_once",
     "released_since",
-    "settle",
-    "settle_night",
     "unfinished_night",
     "write_document",
     "write_parquet",

@@ -3,17 +3,34 @@
 An image is known by its pixels, wherever and under whatever name it lies, a person by the digest of
 who it is. Of equal images the first counts, in the card's order of classes, and no other: which of
 them that is changes no record.
+
+What need not be read again: files whose images entered, or were left out, on a night before.
+
+A file is known by its name, size and times, and by whose images the card says it holds. So what is
+decoded and described on a night depends on what is new, not on what lies there. What is known is
+looked at before the file is read, so one that changes meanwhile is read again. What is read is
+looked up among the claims, so no list makes an image enter twice; one that is lost, or was changed,
+is as good as empty, and costs one night of reading all.
 """
 
+import hmac
+import itertools
 from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import ImageSource
+from pipeline.datasets import ImageSource, Splits
+from pipeline.datasets.readers import Rows, stamps_of
+from pipeline.errors import OutputError
+from pipeline.files import atomic_path, private_folder
 from pipeline.geometry import Point
-from pipeline.publish.document import Public
+from pipeline.ledger import Ledger, StreamAccount
+from pipeline.publish.release import Public
+from pipeline.publish.sums import read_private, seal, sums_folder, unsealed
 from pipeline.store import Plan, StoredImages
 
 
@@ -80,7 +97,7 @@ class Arrivals:
         return tuple(map(len, self.points))
 
 
-def nobody(classes: int, k: int) -> Arrivals:
+def no_arrivals(classes: int, k: int) -> Arrivals:
     """Return what lies in an empty folder."""
     none = tuple(np.empty((0, k, k)) for _ in range(classes))
     return Arrivals((), (), none, tuple(np.empty(0, np.int64) for _ in range(classes)))
@@ -131,3 +148,90 @@ def _images(
     rows = plan.chosen.rows[plan.chosen.labels == label].tolist()
     units = names if source.people is None else map(bytes, source.people[rows])
     return zip(rows, units, strict=True)
+
+
+BYTES = 16
+"""Of what a file is known by: two of 10⁹ have the same with probability 10⁻²¹."""
+FILE_CACHE, PURPOSE = "files.seen", b"seen"
+
+
+class Unread(NamedTuple):
+    """What is to be read, and what all files that lie there are known by.
+
+    Attributes
+    ----------
+    source : ImageSource or None
+        The images that may be new; None where there are none.
+    stamps : tuple of bytes
+        What the file of each of these is known by. Empty where images lie in one stream, which is
+        read from its start to its end.
+    others : frozenset of bytes
+        The same of the files that need not be read.
+    """
+
+    source: ImageSource | None
+    stamps: tuple[bytes, ...] = ()
+    others: frozenset[bytes] = frozenset()
+
+    def stamps_without(self, waiting: NDArray[np.bool_]) -> frozenset[bytes]:
+        """Return those of all files but of the images that wait, which are to be read again."""
+        held = {stamp for stamp, late in zip(self.stamps, waiting, strict=False) if late}
+        return self.others.union(self.stamps) - held
+
+
+def find_unread(
+    source: ImageSource | None,
+    splits: Splits,
+    ledger: Ledger,
+    stream: StreamAccount,
+    *,
+    everything: bool,
+) -> Unread:
+    """Return the images of files that no settled night has read, or of all."""
+    if source is None or source.read.sequential:
+        return Unread(source)
+    rows = np.sort(source.select(splits).rows)
+    stamps = _stamps(source, ledger, rows)
+    seen = frozenset[bytes]() if everything else _read_file_cache(ledger, stream)
+    is_new = [stamp not in seen for stamp in stamps]
+    kept, new = rows[is_new], tuple(itertools.compress(stamps, is_new))
+    if len(kept) < len(source.label_of):
+        return Unread(source.only(kept) if len(kept) else None, new, seen.intersection(stamps))
+    return Unread(source, new)
+
+
+def write_file_cache(ledger: Ledger, stream: StreamAccount, stamps: frozenset[bytes]) -> None:
+    """Keep what the files are known by that a night has read, once it is settled.
+
+    A list that cannot be written is none: the night is settled, and is not to fail for it.
+    """
+    content = stream.identity.encode() + b"".join(stamps)
+    with suppress(OutputError):
+        folder = private_folder(sums_folder(ledger, stream))
+        with atomic_path(folder / FILE_CACHE, mode=0o600) as temporary:
+            temporary.write_bytes(seal(ledger, content, PURPOSE) + content)
+
+
+def _read_file_cache(ledger: Ledger, stream: StreamAccount) -> frozenset[bytes]:
+    """Return the list, empty where there is none of this stream that is whole."""
+    head, content = stream.identity.encode(), None
+    with suppress(OutputError):
+        content = unsealed(ledger, read_private(sums_folder(ledger, stream) / FILE_CACHE), PURPOSE)
+    if content is None or not content.startswith(head):
+        return frozenset()
+    rest = content[len(head) :]
+    return frozenset(rest[at : at + BYTES] for at in range(0, len(rest), BYTES))
+
+
+def _stamps(source: ImageSource, ledger: Ledger, rows: Rows) -> list[bytes]:
+    """Return what the file of each image is known by, with that of its mask, and whose it is.
+
+    Under the ledger's key, since names of files may be those of patients, and can be guessed.
+    """
+    parts: list[Iterable[bytes]] = [stamps_of(source.read, rows)]
+    if source.masks is not None:
+        parts.append(stamps_of(source.masks, rows))
+    if source.people is not None:
+        parts.append(map(bytes, source.people[rows]))
+    known = map(b"".join, zip(*parts, strict=True))
+    return [hmac.digest(ledger.key, b"file\0" + one, "sha256")[:BYTES] for one in known]

@@ -1,5 +1,9 @@
-"""What a release is told, read from TOML: every choice is public and made before data are seen."""
+"""What a release is told, read from TOML: every choice is public and made before data are seen.
 
+Where the ledger is: what COVDP_LEDGER says, else a file that cleaning up never removes.
+"""
+
+import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -12,6 +16,7 @@ from pipeline.config import Count, Positive
 from pipeline.datasets import Card, beside, classes_per_person, find_card
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, LedgerError, require_known
+from pipeline.files import make_folder
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
 from pipeline.inference import check_opening
@@ -289,3 +294,20 @@ def load_release(
         check_new_stream(config)
     config = config.model_copy(update={"dataset": beside(config.dataset, path)})
     return config.of_card(find_card(config.dataset))
+
+
+VARIABLE = "COVDP_LEDGER"
+
+
+def ledger_address(given: str | None = None) -> str | Path:
+    """Return the address of the ledger: a path or a database URL.
+
+    A URL may hold a password, so flows read it here, where it is used: it enters neither their
+    parameters nor a log.
+    """
+    import platformdirs
+
+    address = given or os.environ.get(VARIABLE)
+    if address:
+        return address
+    return make_folder(platformdirs.user_data_path("covdp")) / "ledger.sqlite"

@@ -1,4 +1,4 @@
-"""Settling a night of a stream: who is new, claim, draw, commit. Only committed bytes come out.
+"""A night of a stream: who is new, claim, draw, commit. Only committed bytes come out.
 
     new                                                       reserved            stored
     read, describe ─► new units ─► private sums ─► reserve ─► draw ─► commit ─► bytes
@@ -20,12 +20,18 @@ claimed is finished from its file, even if the images have gone; a later one is 
 settled, and move what this one rests on: the nights before it, their sums, who has entered. So it
 is compared in the transaction that claims, in which the sums are written, too (`reserve_night`); a
 night that was overtaken claims and writes nothing, and is begun anew.
+
+**Its document** holds what the ledger commits of it, and no more:
+
+    tonight's rows (``document.py``) ─┬► what later nights and every estimate are made from
+                                      └► the mean so far, windows: post-processing of all rows
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +39,7 @@ from numpy.typing import NDArray
 from pipeline.datasets import ImageSource, find_card, may_be_empty, open_fetched
 from pipeline.descriptors import describe
 from pipeline.errors import CovdpError, EmptyError
+from pipeline.inference import mean_certainty
 from pipeline.ledger import (
     Ledger,
     NightReservation,
@@ -45,41 +52,74 @@ from pipeline.ledger import (
     reserve_night,
     stream_status,
 )
-from pipeline.publish.arrivals import Arrivals, arrivals, nobody
+from pipeline.privacy import GDP, privacy_statement
+from pipeline.publish.arrivals import (
+    Arrivals,
+    Unread,
+    arrivals,
+    find_unread,
+    no_arrivals,
+    write_file_cache,
+)
 from pipeline.publish.config import ReleaseConfig
-from pipeline.publish.document import Public, serialised
-from pipeline.publish.earlier import (
+from pipeline.publish.document import (
+    CertaintyPart,
+    ClassHistory,
+    NightClassPart,
+    NightDocument,
+    SettingsPart,
+    WindowPart,
+    estimate_part,
+    night_row,
+    serialised,
+    stands_on,
+)
+from pipeline.publish.night_state import (
     check_due,
     check_follows,
-    earlier,
-    ground_of,
-    how_far,
+    check_stream,
     last_sums,
+    mechanism_of,
     public_of,
+    read_past,
 )
-from pipeline.publish.kept import kept
-from pipeline.publish.night_document import make_night
-from pipeline.publish.seen import Rest, rest_of, write_seen
-from pipeline.publish.settle import check_unit, fetched
-from pipeline.publish.silence import silence
+from pipeline.publish.redact import draw_error, redact_errors, redact_images, silence
+from pipeline.publish.release import (
+    Public,
+    account_part,
+    check_unit,
+    fetched,
+    temporary_store,
+)
 from pipeline.publish.sums import Sums, forget_sums, read_sums, write_sums
-from pipeline.publish.withheld import unless_told, withheld_if_it_fails
 from pipeline.store import Place, fill, make_plan
-from pipeline.stream import Night, add_units, draw_night, empty_state
-from pipeline.stream import StreamMechanism as Ground
+from pipeline.stream import (
+    WINDOWS,
+    Night,
+    StreamMechanism,
+    add_units,
+    column_norm,
+    cumulative_mean,
+    draw_night,
+    empty_state,
+    join_streams,
+    window_mean,
+)
 
 
 @dataclass(frozen=True)
-class Work:
+class NightContext:
     """What the steps of a night share.
 
     Attributes
     ----------
     ledger, account : Ledger, StreamAccount
         Who pays, and the stream that is charged.
+    status : StreamStatus
+        All that the night rests on: how far the stream is, as one transaction read it.
     public : Public
         Its numbers of units are not known yet.
-    ground : Ground
+    mechanism : StreamMechanism
         What all classes stand on.
     source : ImageSource or None
         What lies there; None where nothing does.
@@ -87,60 +127,78 @@ class Work:
 
     ledger: Ledger
     account: StreamAccount
+    status: StreamStatus
     public: Public
-    ground: Ground
+    mechanism: StreamMechanism
     source: ImageSource | None
 
 
-def settle_night(
+def release_night(
     config: ReleaseConfig, ledger: Ledger, root: Path | None, store: Place | None = None
 ) -> bytes:
-    """Settle the night of a config's run key, or return it if that has been done before.
+    """Release the night of a config's run key, or return it if that has been done before.
 
     One before it that is not finished comes first: see `unfinished_night`. Parameters, errors and
-    what is returned are those of `settle`; a night that is settled is given back, whatever lies
-    there.
+    what is returned are those of `release_once`; a night that is stored is given back, whatever
+    lies there.
     """
-    config = config.of_card(find_card(config.dataset))
-    now = how_far(config, ledger)
-    check_due(config, now)
-    if now and now.tonight:
-        return now.tonight.result
-    if now and now.state == "reserved":
-        done = _going_on(_work(config, ledger, None, now), now)
-        if done is not None:
-            return done
+    status = check_stream(config, ledger)
+    check_due(config, status)
+    if status and status.tonight:
+        return status.tonight.result
+    if status and status.state == "reserved":
+        content = _resume(_context(config, ledger, None, status))
+        if content is not None:
+            return content
     path = fetched(config, root)
-    with silence(), kept(config, path, store) as place:
+    with silence(), temporary_store(config, path, store) as place:
         while True:
-            work = _work(config, ledger, _opened(config, ledger, path), now)
-            done = _settled(work, now or _known(work), place)
-            if done is not None:
-                return done
-            now = _known(work)
+            night = _context(config, ledger, _open_images(config, ledger, path), status)
+            content = _resume(night) or _begin(night, place)
+            if content is not None:
+                return content
+            status = _read_status(config, ledger)
 
 
-def _work(
-    config: ReleaseConfig, ledger: Ledger, source: ImageSource | None, now: StreamStatus | None
-) -> Work:
-    """Return what the steps share; the stream is opened, and paid, if it was not."""
-    public = public_of(config, source, now)
-    return Work(ledger, _account(public, ledger, now), public, ground_of(public), source)
+def _context(
+    config: ReleaseConfig, ledger: Ledger, source: ImageSource | None, status: StreamStatus | None
+) -> NightContext:
+    """Return what the steps share; a stream that is new is opened, and paid.
+
+    What can fail in public fails before that.
+    """
+    assert config.stream is not None
+    public = public_of(config, source, status)
+    if status is None:
+        check_follows(public, ledger)
+        _rehearse(public)
+    account = open_stream(
+        ledger,
+        config.population,
+        config.name,
+        public.query(),
+        horizon=config.stream.horizon,
+        cost=config.cost,
+        group=config.group,
+        classes=config.classes_per_person or 1,
+        follows=config.stream.follows,
+    )
+    now = status or _read_status(config, ledger)
+    return NightContext(ledger, account, now, public, mechanism_of(public), source)
 
 
-def _known(work: Work) -> StreamStatus:
+def _read_status(config: ReleaseConfig, ledger: Ledger) -> StreamStatus:
     """Return how far a stream is that was opened."""
-    config = work.public.config
-    found = stream_status(work.ledger, config.population, config.name, str(config.run_key))
-    assert found is not None
-    return found
+    status = stream_status(ledger, config.population, config.name, str(config.run_key))
+    assert status is not None
+    return status
 
 
-def _opened(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSource | None:
+def _open_images(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSource | None:
     """Return what lies there, None where no image does."""
     card, key = may_be_empty(find_card(config.dataset)), ledger.person_key()
     try:
-        source = unless_told(config, partial(open_fetched, card, path, key))
+        source = redact_images(config, partial(open_fetched, card, path, key))
         source.select(config.splits)
     except EmptyError:
         return None
@@ -148,153 +206,260 @@ def _opened(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSource | 
     return source
 
 
-def _account(public: Public, ledger: Ledger, now: StreamStatus | None) -> StreamAccount:
-    """Return the stream, opened now if it was not; what can fail in public fails before that."""
-    config, told = public.config, public.config.stream
-    assert told is not None
-    if now is None:
-        check_follows(public, ledger)
-        _rehearse(public)
-    return open_stream(
-        ledger,
-        config.population,
-        config.name,
-        public.query(),
-        horizon=told.horizon,
-        cost=config.cost,
-        group=config.group,
-        classes=config.classes_per_person or 1,
-        follows=told.follows,
-    )
-
-
 def _rehearse(public: Public) -> None:
     """Release an opening and a night after it of black images: what fails then is public."""
-    domain, config, ground = public.domain, public.config, ground_of(public)
+    domain, config, mechanism = public.domain, public.config, mechanism_of(public)
     depth = () if domain.depth is None else (domain.depth,)
     colour = (3,) if find_card(config.dataset).channels == 3 else ()
     black = np.zeros((1, *depth, domain.height, domain.width, *colour), dtype=np.uint8)
     point = describe(black, config.descriptor, config.eta)
-    history, private = list[Night](), empty_state(ground.space.dim)
-    for units in (int(np.ceil(ground.plan.opening / ground.plan.mu)) + 1, 1):
+    history, private = list[Night](), empty_state(mechanism.space.dim)
+    for units in (int(np.ceil(mechanism.plan.opening / mechanism.plan.mu)) + 1, 1):
         points = np.repeat(point, units, axis=0)
-        private = add_units(ground, history, private, points)
-        history.append(draw_night(ground, history, private, units, noise=config.source))
-        if ground.plan.horizon == 1:
+        private = add_units(mechanism, history, private, points)
+        history.append(draw_night(mechanism, history, private, units, noise=config.source))
+        if mechanism.plan.horizon == 1:
             return
 
 
-def _settled(work: Work, now: StreamStatus, place: Place) -> bytes | None:
+def _resume(night: NightContext) -> bytes | None:
+    """Return the document of a night that is stored, or reserved with its sums in their file."""
+    status = night.status
+    if status.tonight:
+        return status.tonight.result
+    if status.state == "new" or status.unfinished is None:
+        return None
+    held = status.unfinished
+    sums = read_sums(night.ledger, status, night.mechanism, held.night, held.total)
+    return None if sums is None else _finish(night, held, sums)
+
+
+def _begin(night: NightContext, place: Place) -> bytes | None:
     """Return the document of a night, from what lies there; None where another one overtook it."""
-    if (done := _going_on(work, now)) is not None:
-        return done
     try:
-        rest, waiting, sums, held = _reserved(work, now, place)
+        unread, waiting, sums, held = _reserve(night, place)
     except CovdpError:  # what another night has done since may be the cause
-        if _known(work).version == now.version:
+        if _read_status(night.public.config, night.ledger).version == night.status.version:
             raise
         return None
     if held is None:
         return None
     if isinstance(held, StoredNight):
         return held.result
-    content = _finished(work, held, sums)
-    write_seen(work.ledger, work.account, rest.stamps_without(waiting))
+    content = _finish(night, held, sums)
+    write_file_cache(night.ledger, night.account, unread.stamps_without(waiting))
     return content
 
 
-def _going_on(work: Work, now: StreamStatus) -> bytes | None:
-    """Return the document of a night that is stored, or reserved with its sums in their file."""
-    if now.tonight:
-        return now.tonight.result
-    held = now.unfinished
-    if now.state == "new" or held is None:
-        return None
-    sums = read_sums(work.ledger, work.account, now, work.ground, held.night, held.total)
-    return None if sums is None else _finished(work, held, sums)
-
-
-def _reserved(
-    work: Work, now: StreamStatus, place: Place
-) -> tuple[Rest, NDArray[np.bool_], Sums, NightReservation | StoredNight | None]:
-    """Claim the units of a night, and write its sums; all of it rests on `now`.
+def _reserve(
+    night: NightContext, place: Place
+) -> tuple[Unread, NDArray[np.bool_], Sums, NightReservation | StoredNight | None]:
+    """Claim the units of a night, and write its sums; all of it rests on its `status`.
 
     Returns
     -------
     tuple
         What was read, which images of it wait for a later night, the sums, and the night.
     """
-    ledger, account, config = work.ledger, work.account, work.public.config
-    begun = now.unfinished.night if now.unfinished else None
-    before = last_sums(ledger, account, now, work.ground)
-    lost = bool(now.totals) and before is None
-    rest = unless_told(
-        config, partial(rest_of, work.source, config.splits, ledger, account, everything=lost)
+    ledger, account, config = night.ledger, night.account, night.public.config
+    status, source = night.status, night.source
+    begun = status.unfinished.night if status.unfinished else None
+    before = last_sums(ledger, status, night.mechanism)
+    lost = bool(status.totals) and before is None
+    unread = redact_images(
+        config, partial(find_unread, source, config.splits, ledger, account, everything=lost)
     )
-    lying = unless_told(config, partial(_lying, work, rest.source, place))
+    lying = redact_images(config, partial(_read_arrivals, night.public, unread.source, place))
     entered = entered_on(ledger, account, lying.units)
-    new = lying.only([night == begun for night in entered])
+    new = lying.only([number == begun for number in entered])
     if begun is None:
         new = new.enough(config.smallest_class)
-    sums = unless_told(config, partial(_added, work, now, before, lying, entered, new))
+    sums = redact_images(config, partial(_add_tonight, night, before, lying, entered, new))
     held = reserve_night(
         ledger,
         account,
         str(config.run_key),
         units=new.units,
         labels=new.labels,
-        version=now.version,
-        prepare=lambda held: write_sums(ledger, account, now, held.total, sums),
+        version=status.version,
+        prepare=lambda held: write_sums(ledger, status, held.total, sums),
     )
-    late = {unit for unit, night in zip(lying.units, entered, strict=True) if night is None}
-    return rest, lying.images_of(late.difference(new.units)), sums, held
+    late = {unit for unit, number in zip(lying.units, entered, strict=True) if number is None}
+    return unread, lying.images_of(late.difference(new.units)), sums, held
 
 
-def _lying(work: Work, source: ImageSource | None, place: Place) -> Arrivals:
+def _read_arrivals(public: Public, source: ImageSource | None, place: Place) -> Arrivals:
     """Read and describe what is to be read."""
-    config, public = work.public.config, work.public
+    config = public.config
     if source is None:
-        return nobody(len(public.classes), public.domain.k)
+        return no_arrivals(len(public.classes), public.domain.k)
     plan = make_plan(source, config.splits, descriptor=config.descriptor, eta=config.eta)
     return arrivals(source, plan, fill(plan, place, shown=False).stored, public)
 
 
-def _added(
-    work: Work,
-    now: StreamStatus,
+def _add_tonight(
+    night: NightContext,
     before: Sums | None,
     lying: Arrivals,
     entered: tuple[int | None, ...],
     new: Arrivals,
 ) -> Sums:
     """Return the sums of all nights with this one."""
-    histories, private = earlier(
-        work.public, work.ledger, work.account, now, work.ground, before, lying, entered
+    histories, private = read_past(
+        night.public, night.ledger, night.status, night.mechanism, before, lying, entered
     )
     after = tuple(
-        add_units(work.ground, found.nights, sums, points)
-        for found, sums, points in zip(histories, private, new.points, strict=True)
+        add_units(night.mechanism, history.nights, sums, points)
+        for history, sums, points in zip(histories, private, new.points, strict=True)
     )
-    return Sums(histories, after, new.counts, before.kept if before else None)
+    return Sums(histories, after, new.counts, before.rows if before else None)
 
 
-def _finished(work: Work, held: NightReservation, sums: Sums) -> bytes:
+def _finish(night: NightContext, held: NightReservation, sums: Sums) -> bytes:
     """Draw a night that is reserved, commit it, and return what the ledger stored."""
-    content = withheld_if_it_fails(lambda: serialised(_drawn(work, held, sums)))
-    stored = commit_night(work.ledger, held, content)
-    forget_sums(work.ledger, work.account, held.night)
+    content = redact_errors(lambda: serialised(_draw(night, held, sums)), draw_error())
+    stored = commit_night(night.ledger, held, content)
+    forget_sums(night.ledger, night.account, held.night)
     return stored.result
 
 
-def _drawn(work: Work, held: NightReservation, sums: Sums) -> dict[str, Any]:
-    config = work.public.config
-    classes = [
+def _draw(night: NightContext, held: NightReservation, sums: Sums) -> NightDocument:
+    """Return the document of a night: draw the noise of each class."""
+    noise, histories = night.public.config.source, []
+    for history, after, units in zip(sums.histories, sums.after, sums.units, strict=True):
+        drawn = draw_night(night.mechanism, history.nights, after, units, noise=noise)
+        histories.append(replace(history, nights=(*history.nights, drawn)))
+    classes = tuple(
         (label, name, units)
-        for (label, name, _), units in zip(work.public.classes, sums.units, strict=True)
+        for (label, name, _), units in zip(night.public.classes, sums.units, strict=True)
+    )
+    public = replace(night.public, classes=classes)
+    return make_night(public, night.account, held, histories)
+
+
+ENTERED = (
+    "equality of contents: an image that entered on an earlier night is left out, and of equal "
+    "images all but the first, so whoever may submit images and sees how many entered can tell "
+    "that; an image that cannot be read stops a night"
+)
+KNOWN = (
+    "who entered: the later images of a person who entered on an earlier night are left out, so "
+    "whoever may submit images of somebody and sees how many entered can tell that; an image that "
+    "cannot be read stops a night"
+)
+"""What else may be seen from outside, of images and of persons."""
+
+
+def make_night(
+    public: Public, account: StreamAccount, held: NightReservation, classes: Sequence[ClassHistory]
+) -> NightDocument:
+    """Return the document of the last night of some histories."""
+    stream = classes[0].stream
+    plan = stream.plan
+    return NightDocument.model_construct(
+        title=public.config.title,
+        settings=SettingsPart.model_construct(**public.settings()),
+        night=held.night,
+        horizon=plan.horizon,
+        coefficient_norm=column_norm(plan.horizon),
+        **stands_on(stream),
+        classes=[_class_part(public, history) for history in classes],
+        statement=_statement(public, account, held, classes),
+        account=account_part(account.account, account.cost),
+    )
+
+
+def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
+    """Return what is said of a class."""
+    stream, night, budget = history.stream, history.nights[-1], public.config.cost
+    estimate = cumulative_mean(stream, history.nights)
+    row = night_row(stream, night)
+    rhos = [step.rho for step in row["costs"]]
+    if history.before is not None:
+        if night.night == 1:
+            row["before"] = estimate_part(history.before)
+        both = [history.before] if estimate is None else [history.before, estimate]
+        row["joined"] = estimate_part(join_streams(stream, *both))
+    certainty = mean_certainty(stream, history.nights)
+    return NightClassPart.model_construct(
+        label=history.label,
+        class_name=history.name,
+        n=night.n_so_far,
+        mu=budget.mu if isinstance(budget, GDP) else None,
+        rho=math.fsum(rhos) if rhos and None not in rhos else None,
+        point=None if estimate is None else estimate.point.tolist(),
+        coordinates=None if estimate is None else estimate.offset.tolist(),
+        no_point=_why_not(history) if estimate is None else None,
+        predicted_error=None if estimate is None else math.sqrt(estimate.covariance.trace()),
+        certainty=None if certainty is None else CertaintyPart.model_construct(**certainty),
+        windows=[part for nights in WINDOWS if (part := _window(history, nights))],
+        **row,
+    )
+
+
+def _why_not(found: ClassHistory) -> str:
+    """Say why there is no mean yet, and when there will be one."""
+    plan = found.stream.plan
+    return (
+        f"no mean yet: the {found.nights[-1].n_so_far} so far are held back until there are "
+        f"{math.ceil(plan.opening / plan.mu)}, as a mean of fewer would be noise, and what they "
+        "pay for it they could not pay again"
+    )
+
+
+def _window(found: ClassHistory, nights: int) -> WindowPart | None:
+    """Return the mean of the last nights, and the exact variances of its noise along `axes`.
+
+    With A the rows of `axes`, the covariance of `coordinates` is Aᵀ·diag(`variances`)·A.
+    """
+    seen = window_mean(found.stream, found.nights, nights)
+    if seen is None:
+        return None
+    into = found.stream.frame.to_axes
+    return WindowPart.model_construct(
+        nights=nights,
+        first=seen.first,
+        last=seen.last,
+        n=seen.n,
+        point=seen.point.tolist(),
+        coordinates=seen.offset.tolist(),
+        variances=(into.T @ seen.covariance @ into).diagonal().tolist(),
+    )
+
+
+def _statement(
+    public: Public, account: StreamAccount, held: NightReservation, classes: Sequence[ClassHistory]
+) -> list[tuple[str, str]]:
+    """Return titles and texts: what one unit pays, for how long, and what everybody may know."""
+    config, unit = public.config, public.config.unit
+    last = {found.name: found.nights[-1] for found in classes}
+    horizon, left = account.horizon, account.horizon - held.night
+    follows = None if config.stream is None else config.stream.follows
+    told = privacy_statement(
+        config.promise,
+        n_by_class={name: night.n_so_far for name, night in last.items()},
+        classes_per_person=config.classes_per_person,
+        group=config.images_per_person,
+        composition=f"each {unit} enters on one night and pays there once, for that night and all "
+        f"to come up to night {horizon} together; releases outside of this stream about the same "
+        f"{unit}s add up",
+        public=(
+            f"on which night each {unit} entered",
+            "horizon, opening, descriptor, domain and plan",
+        ),
+        hardened=config.hardened,
+        not_covered=(ENTERED if config.classes_per_person is None else KNOWN,),
+        seen="all nights of this stream, for ever,",
+        so_far=True,
+    )
+    entered = ", ".join(f"{name}: {night.units}" for name, night in last.items())
+    return [
+        *told.items(),
+        (f"{unit.capitalize()}s of this night (exact)", entered),
+        ("Horizon", f"night {held.night} of {horizon}; {left} left"),
+        (
+            "Charged to the account",
+            f"{account.cost}, once, when the stream was opened; this night cost nothing more"
+            + (f", nor did the stream, as it follows {follows!r}" if follows else ""),
+        ),
     ]
-    histories = []
-    for found, after, units in zip(sums.histories, sums.after, sums.units, strict=True):
-        night = draw_night(work.ground, found.nights, after, units, noise=config.source)
-        histories.append(replace(found, nights=(*found.nights, night)))
-    public = replace(work.public, classes=tuple(classes))
-    return make_night(public, work.account, held, histories)

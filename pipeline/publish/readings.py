@@ -3,6 +3,12 @@
 A band is where a term of the mean lies that noise was put on, in about 9 of 10 releases. The
 error of the mean is Gaussian of covariance V in the manifold's coordinates; on a term's own scale
 it is gᵀVg to first order, g the gradient there.
+
+Terms of several releases of one class, side by side: what a forest plot of them shows.
+
+Here a band holds the value of the population that a release's people were drawn from: the noise of
+its mean, what clipping may do to it in any direction (``readings.py``), and what a sample of n
+differs by. Nothing is shrunk, as means of several releases are not alike in how much they are.
 """
 
 import math
@@ -11,12 +17,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from pipeline.arrays import FloatArray
-from pipeline.descriptors import Term, domain
+from pipeline.descriptors import DESCRIPTORS, Term, domain, terms_of
 from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, chart_of, from_chart
-from pipeline.inference import point_at
+from pipeline.inference import ConfidenceRegion, covariance, point_at, read_released
 from pipeline.mean import default_prior
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.noisy_moments import NoisyMoments, from_values
@@ -231,3 +238,60 @@ def axes_of(settings: Mapping[str, Any], manifold: Manifold) -> Frame:
     )
     prior = default_prior(known, manifold)
     return build_frame(prior.line, prior.shape)
+
+
+LEVEL = 0.95
+"""Confidence of the bands, each for itself."""
+FOREST_WIDE = float(ndtri((1.0 + LEVEL) / 2.0))
+"""Standard deviations on each side of them."""
+
+
+class Forest(NamedTuple):
+    """What some means say in each term.
+
+    Attributes
+    ----------
+    terms : tuple of Term
+    rows : mapping of str to tuple of Reading
+        Name of a mean to what it says.
+    """
+
+    terms: tuple[Term, ...]
+    rows: Mapping[str, tuple[Reading, ...]]
+
+
+def forest(
+    descriptor: str,
+    names: Sequence[str],
+    released: Sequence[Mapping[str, Any]],
+    regions: Mapping[str, ConfidenceRegion] | None = None,
+) -> Forest:
+    """Return what releases of one class say, and what follows from all of them together."""
+    terms = terms_of(DESCRIPTORS[descriptor])
+    manifold = read_released(released[0]).manifold
+    means = {name: population_mean(one) for name, one in zip(names, released, strict=True)}
+    means |= {name: Mean(one.place, one.covariance) for name, one in (regions or {}).items()}
+    found = {
+        name: read_terms(terms, one, manifold, wide=FOREST_WIDE) for name, one in means.items()
+    }
+    return Forest(terms, found)
+
+
+def differences(
+    descriptor: str, first: Mapping[str, Any], second: Mapping[str, Any]
+) -> tuple[Reading, ...]:
+    """Return by what the population of a second release differs from that of the first."""
+    both = population_mean(first), population_mean(second)
+    manifold: Manifold = read_released(first).manifold
+    return read_differences(terms_of(DESCRIPTORS[descriptor]), *both, manifold, wide=FOREST_WIDE)
+
+
+def population_mean(released: Mapping[str, Any]) -> Mean:
+    """Return a mean before it was shrunk, with its error as that of a population."""
+    found = read_released(released)
+    seen = found.observed
+    point = found.space.exp(seen.base, seen.offset)
+    if seen.moment is None:
+        return Mean(point, None, seen.base)
+    bias = of_bias(seen.bias_line, seen.bias_rest, seen.axes, seen.lines)
+    return Mean(point, seen.noise + bias + covariance(seen) / seen.n, seen.base)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.privacy import Budget, budget_from, compose, repeat
-from pipeline.publish.foreign import check, check_sides, read_foreign
+from pipeline.publish.document import check, check_sides, read_foreign
 
 ALIKE = ("descriptor", "eta", "manifold", "image_height", "image_width", "image_depth", "masked")
 """Settings without which means of two releases are of different things."""

@@ -10,6 +10,15 @@ A file that was changed, or is of a ledger that went another way, is as good as 
 For SQLite the files lie in ``NAME.nights`` beside the ledger; for PostgreSQL on the machine that
 runs the nights, beside the marker. They are as private as the images, and belong into their
 backups.
+
+The nights of a stream as rows of one file, to which each night adds one.
+
+A row holds what was released of a night, and its private sums, those of an epoch until the next
+begins. It is added once its night is settled, when the next one is written. How many
+rows count, and their digest, stands in the sealed file of that next night (``sums.py``): rows
+behind these, or the half of one, are of a night that was killed, and are written again. All rows
+are read each night, as its sums are weighted sums of all before it, and one is written. They are as
+private as the images.
 """
 
 import hashlib
@@ -17,41 +26,44 @@ import hmac
 import io
 import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.files import atomic_path, private_folder
+from pipeline.errors import OutputError
+from pipeline.files import atomic_path, open_regular, private_folder, synced
 from pipeline.ledger import Ledger, StreamAccount, StreamStatus
-from pipeline.publish.rows import (
-    Kept,
-    nights_of,
-    private_of,
-    read_private,
-    read_rows,
-    row_type,
-    rows_of,
-    write_rows,
-)
-from pipeline.publish.transcript import (
+from pipeline.publish.document import (
     ClassHistory,
-    epoch_row,
-    estimate_row,
-    opened_row,
+    epoch_part,
+    estimate_part,
+    opening_part,
     read_epoch,
     read_estimate,
-    read_opened,
+    read_opening,
 )
-from pipeline.stream import PrivateSums
-from pipeline.stream import StreamMechanism as Ground
+from pipeline.stream import Epoch, Night, OpeningRelease, PrivateSums, StreamMechanism
+from pipeline.stream.factorisation import LIMBS
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
 
 FORMAT = 3
 """Raised when what is in a file changes."""
 SEAL = 32
 """Bytes of the seal that a file begins with."""
+
+
+class StoredRows(NamedTuple):
+    """How many rows lie in the file, and what their digest is made from."""
+
+    number: int
+    digest: "_Hash"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,14 +78,14 @@ class Sums:
         Of each class.
     units : tuple of int
         How many units of each class came in the last night.
-    kept : Kept or None
+    rows : StoredRows or None
         The rows that lie in a file already.
     """
 
     histories: tuple[ClassHistory, ...]
     after: tuple[PrivateSums, ...]
     units: tuple[int, ...]
-    kept: Kept | None = None
+    rows: StoredRows | None = None
 
     def __repr__(self) -> str:
         """Show no value."""
@@ -85,45 +97,41 @@ def sums_folder(ledger: Ledger, stream: StreamAccount) -> Path:
     return ledger.beside("nights") / stream.identity[:32]
 
 
-def write_sums(
-    ledger: Ledger, stream: StreamAccount, now: StreamStatus, total: str, sums: Sums
-) -> None:
+def write_sums(ledger: Ledger, status: StreamStatus, total: str, sums: Sums) -> None:
     """Write the file of the night after all that are settled; `total` is of its units."""
-    folder = private_folder(sums_folder(ledger, stream).parent) / stream.identity[:32]
+    folder = sums_folder(ledger, status.stream)
+    private_folder(folder.parent)
     private_folder(folder)
-    first = sums.kept.number if sums.kept else 0
-    rows = rows_of(sums.histories, sums.after, sums.units, first)
-    kept = write_rows(folder, rows[:-1], sums.kept)
-    content = _packed(_known(stream, now, len(now.digests), total), sums, kept, rows[-1:])
-    with atomic_path(_file(ledger, folder, len(now.digests) + 1, total), mode=0o600) as temporary:
+    before = len(status.digests)
+    rows = rows_of(sums.histories, sums.after, sums.units, sums.rows.number if sums.rows else 0)
+    stored = write_rows(folder, rows[:-1], sums.rows)
+    content = _packed(_owner(status, before, total), sums, stored, rows[-1:])
+    with atomic_path(_file(ledger, folder, before + 1, total), mode=0o600) as temporary:
         temporary.write_bytes(seal(ledger, content) + content)
 
 
 def read_sums(
-    ledger: Ledger, stream: StreamAccount, now: StreamStatus, ground: Ground, night: int, total: str
+    ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism, night: int, total: str
 ) -> Sums | None:
     """Return what the file of a night holds, or None where there is none that belongs to it."""
-    path = _file(ledger, sums_folder(ledger, stream), night, total)
-    sealed = read_private(path)
-    if sealed is None:
-        return None
-    known, content = sealed[:SEAL], sealed[SEAL:]
-    if not hmac.compare_digest(known, seal(ledger, content)):
+    path = _file(ledger, sums_folder(ledger, status.stream), night, total)
+    content = unsealed(ledger, read_private(path))
+    if content is None:
         return None
     head, arrays = _unpacked(content)
-    if head["of"] != _known(stream, now, night - 1, total):
+    if head["owner"] != _owner(status, night - 1, total):
         return None
-    kind = row_type(ground, len(head["classes"]))
-    found = read_rows(path.parent, kind, head["rows"], arrays["tonight"].tobytes())
-    if found is None:
+    kind = row_type(mechanism, len(head["classes"]))
+    nights = read_rows(path.parent, kind, head["rows"], arrays["tonight"].tobytes())
+    if nights is None:
         return None
-    rows, kept = found
+    rows, stored = nights
     classes = [
-        _read_class(told, arrays[f"{i} held"], rows[str(i)], ground)
-        for i, told in enumerate(head["classes"])
+        _read_class(row, arrays[f"{i} held"], rows[str(i)], mechanism)
+        for i, row in enumerate(head["classes"])
     ]
     histories, after = zip(*classes, strict=True)
-    return Sums(histories, after, tuple(told["units"] for told in head["classes"]), kept)
+    return Sums(histories, after, tuple(row["units"] for row in head["classes"]), stored)
 
 
 def forget_sums(ledger: Ledger, stream: StreamAccount, night: int) -> None:
@@ -138,13 +146,13 @@ def _file(ledger: Ledger, folder: Path, night: int, total: str) -> Path:
     return folder / f"{night}-{seal(ledger, total.encode()).hex()[:16]}.sums"
 
 
-def _known(stream: StreamAccount, now: StreamStatus, before: int, total: str) -> dict[str, Any]:
+def _owner(status: StreamStatus, before: int, total: str) -> dict[str, Any]:
     """Return what the file of the night after the first `before` belongs to."""
-    chain = hashlib.sha256()
-    for digest, units in itertools.islice(zip(now.digests, now.totals, strict=True), before):
+    chain, stream = hashlib.sha256(), status.stream
+    for digest, units in itertools.islice(zip(status.digests, status.totals, strict=True), before):
         chain.update(f"{digest} {units}\n".encode())
-    told = {"stream": stream.identity, "query": stream.query, "night": before + 1}
-    return {"format": FORMAT, **told, "chain": chain.hexdigest(), "total": total}
+    owner = {"stream": stream.identity, "query": stream.query, "night": before + 1}
+    return {"format": FORMAT, **owner, "chain": chain.hexdigest(), "total": total}
 
 
 def seal(ledger: Ledger, content: bytes, purpose: bytes = b"sums") -> bytes:
@@ -152,25 +160,38 @@ def seal(ledger: Ledger, content: bytes, purpose: bytes = b"sums") -> bytes:
     return hmac.digest(ledger.key, purpose + b"\0" + content, "sha256")
 
 
-def _packed(known: dict[str, Any], sums: Sums, kept: Kept, tonight: NDArray[Any]) -> bytes:
+def unsealed(ledger: Ledger, file: bytes | None, purpose: bytes = b"sums") -> bytes | None:
+    """Return a file without its seal, None where there is none or it is another's."""
+    if file is None or not hmac.compare_digest(file[:SEAL], seal(ledger, file[SEAL:], purpose)):
+        return None
+    return file[SEAL:]
+
+
+def _packed(owner: dict[str, Any], sums: Sums, stored: StoredRows, tonight: NDArray[Any]) -> bytes:
     """Return a file without its seal: what it belongs to as JSON, then NumPy's arrays."""
     classes = list[dict[str, Any]]()
     arrays: dict[str, NDArray[Any]] = {"tonight": np.frombuffer(tonight.tobytes(), np.uint8)}
-    for i, (found, after) in enumerate(zip(sums.histories, sums.after, strict=True)):
-        marks = [(t, one) for t, one in enumerate(found.nights) if one.opened or one.epoch]
-        told = {
-            "label": found.label,
-            "name": found.name,
+    for i, (history, after) in enumerate(zip(sums.histories, sums.after, strict=True)):
+        nights = list(enumerate(history.nights))
+        row = {
+            "label": history.label,
+            "name": history.name,
             "units": sums.units[i],
-            "before": None if found.before is None else estimate_row(found.before),
-            "opened": [(t, opened_row(night.opened)) for t, night in marks if night.opened],
-            "epochs": [(t, epoch_row(night.epoch)) for t, night in marks if night.epoch],
+            "before": None
+            if history.before is None
+            else estimate_part(history.before).model_dump(),
+            "opened": [
+                (t, opening_part(night.opened).model_dump()) for t, night in nights if night.opened
+            ],
+            "epochs": [
+                (t, epoch_part(night.epoch).model_dump()) for t, night in nights if night.epoch
+            ],
             "series": [len(after.survey), len(after.shells), len(after.means)],
         }
-        classes.append(told)
+        classes.append(row)
         arrays[f"{i} held"] = after.held
-    rows = kept.number, kept.digest.hexdigest()
-    head = json.dumps({"of": known, "rows": rows, "classes": classes}).encode()
+    rows = stored.number, stored.digest.hexdigest()
+    head = json.dumps({"owner": owner, "rows": rows, "classes": classes}).encode()
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
     return len(head).to_bytes(8, "little") + head + stream.getvalue()
@@ -178,17 +199,134 @@ def _packed(known: dict[str, Any], sums: Sums, kept: Kept, tonight: NDArray[Any]
 
 def _unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     size = 8 + int.from_bytes(content[:8], "little")
-    with np.load(io.BytesIO(content[size:]), allow_pickle=False) as found:
-        return json.loads(content[8:size]), dict(found)
+    with np.load(io.BytesIO(content[size:]), allow_pickle=False) as arrays:
+        return json.loads(content[8:size]), dict(arrays)
 
 
 def _read_class(
-    told: dict[str, Any], held: NDArray[np.float64], rows: NDArray[Any], ground: Ground
+    known: dict[str, Any], held: NDArray[np.float64], rows: NDArray[Any], mechanism: StreamMechanism
 ) -> tuple[ClassHistory, PrivateSums]:
     """Return the history of a class, and its sums."""
-    opened = {t: read_opened(row) for t, row in told["opened"]}
-    epochs = {t: read_epoch(row) for t, row in told["epochs"]}
+    opened = {t: read_opening(row) for t, row in known["opened"]}
+    epochs = {t: read_epoch(row) for t, row in known["epochs"]}
     nights = nights_of(rows[:-1], opened, epochs)
-    before = None if told["before"] is None else read_estimate(told["before"], ground)
-    history = ClassHistory(told["label"], told["name"], ground, nights, before)
-    return history, private_of(rows, held, told["series"])
+    before = None if known["before"] is None else read_estimate(known["before"], mechanism)
+    history = ClassHistory(known["label"], known["name"], mechanism, nights, before)
+    return history, private_of(rows, held, known["series"])
+
+
+ROWS_FILE = "nights.rows"
+RELEASED = ("survey", "shells", "w", "moment")
+SUMS = ("counts", "sizes", "means")
+
+
+def row_type(stream: StreamMechanism, classes: int) -> np.dtype[Any]:
+    """Return what the row of a night is: the same for all nights of a stream."""
+    (bins, shells), dim = stream.lengths, stream.space.dim
+    products = stream.products
+    sizes = zip(RELEASED, (bins, shells, dim, products), strict=True)
+    sums = zip(SUMS, (bins, shells, dim + products), strict=True)
+    own: list[tuple[Any, ...]] = [("units", "<i8")]
+    own += [(name, "<f8", (n,)) for name, n in sizes]
+    own += [(name, "<u2", (n, LIMBS)) for name, n in sums]
+    return np.dtype([(str(label), own) for label in range(classes)])
+
+
+def rows_of(
+    histories: Sequence[ClassHistory],
+    after: Sequence[PrivateSums],
+    units: Sequence[int],
+    first: int,
+) -> NDArray[Any]:
+    """Return the rows of the nights behind the `first`, tonight's included: it has no release.
+
+    What was not released is NaN, and private sums that are not needed again are 0.
+    """
+    tonight = len(histories[0].nights)
+    rows = np.zeros(tonight + 1 - first, row_type(histories[0].stream, len(histories)))
+    for label, (history, private) in enumerate(zip(histories, after, strict=True)):
+        own = rows[str(label)]
+        own["units"] = [*(night.units for night in history.nights[first:]), units[label]]
+        for name in RELEASED:
+            own[name] = np.nan
+        for place, night in enumerate(history.nights[first:]):
+            for name in RELEASED:
+                if (values := getattr(night, name)) is not None:
+                    own[name][place] = values
+        series = zip(SUMS, (private.survey, private.shells, private.means), strict=True)
+        for name, sums in series:
+            if len(sums):
+                own[name][-len(sums) :] = sums[-len(rows) :]
+    return rows
+
+
+def write_rows(folder: Path, rows: NDArray[Any], stored: StoredRows | None) -> StoredRows:
+    """Write rows behind those that lie there; in the place of all, where there are none."""
+    content, path = rows.tobytes(), folder / ROWS_FILE
+    before = stored or StoredRows(0, hashlib.sha256())
+    digest = before.digest.copy()
+    digest.update(content)
+    if not before.number:
+        with atomic_path(path, mode=0o600) as temporary:
+            temporary.write_bytes(content)
+    else:
+        with synced(path) as stream:
+            stream.seek(before.number * rows.itemsize)
+            stream.write(content)
+    return StoredRows(before.number + len(rows), digest)
+
+
+def read_rows(
+    folder: Path, kind: np.dtype[Any], told: tuple[int, str], tonight: bytes
+) -> tuple[NDArray[Any], StoredRows] | None:
+    """Return the rows that a file says lie there, with tonight's, if they are what it says."""
+    number, known = told
+    content = read_private(folder / ROWS_FILE, number * kind.itemsize) if number else b""
+    if content is None or (digest := hashlib.sha256(content)).hexdigest() != known:
+        return None
+    return np.frombuffer(content + tonight, kind), StoredRows(number, digest)
+
+
+def read_private(path: Path, size: int = -1) -> bytes | None:
+    """Return what a file begins with, None where there is none.
+
+    Raises
+    ------
+    OutputError
+        When it is there and cannot be read.
+    """
+    try:
+        with open_regular(path) as stream:
+            return stream.read(size)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise OutputError(
+            f"the private sums of the stream in {path.parent} cannot be read ({error.strerror}); "
+            "give them back to the user that runs the nights"
+        ) from None
+
+
+def nights_of(
+    rows: NDArray[Any], opened: dict[int, OpeningRelease], epochs: dict[int, Epoch]
+) -> tuple[Night, ...]:
+    """Return the nights of a class, from its rows and what few of them released besides."""
+    units = rows["units"].tolist()
+    series = [_released(rows[name]) for name in RELEASED]
+    return tuple(
+        Night(t + 1, many, so_far, opened.get(t), epochs.get(t), *released)
+        for t, many, so_far, *released in zip(
+            itertools.count(), units, np.cumsum(units).tolist(), *series, strict=False
+        )
+    )
+
+
+def private_of(rows: NDArray[Any], held: NDArray[np.float64], last: Sequence[int]) -> PrivateSums:
+    """Return the private sums of a class; `last` is how many rows each series has."""
+    series = zip(SUMS, last, strict=True)
+    return PrivateSums(held, *(rows[name][len(rows) - many :] for name, many in series))
+
+
+def _released(values: NDArray[np.float64]) -> list[Any]:
+    missing = np.isnan(values[:, 0]).tolist()
+    return [None if gone else row for gone, row in zip(missing, values, strict=True)]

@@ -12,7 +12,7 @@ from pipeline.figures import Figure, Scale, comparison, letter, matrices, timeli
 from pipeline.files import make_folder
 from pipeline.inference import ALPHA, WindowTest, holm
 from pipeline.privacy.rounding import digits_down, digits_up
-from pipeline.publish.committed import write_document
+from pipeline.publish.document import write_document
 from pipeline.publish.history import ClassRun, Run, Series, latest_points, read_history
 from pipeline.publish.readings import Reading
 from pipeline.report.methods import Methods, methods, word

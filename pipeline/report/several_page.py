@@ -22,9 +22,8 @@ from pipeline.inference import (
     read_released,
     region_refusal,
 )
-from pipeline.publish.committed import write_document
-from pipeline.publish.forests import differences, forest
-from pipeline.publish.readings import Reading
+from pipeline.publish.document import write_document
+from pipeline.publish.readings import Reading, differences, forest
 from pipeline.publish.several import Several
 from pipeline.report.methods import methods, word
 from pipeline.report.methods_of_release import of_release

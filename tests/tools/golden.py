@@ -75,14 +75,14 @@ def release(config: Path, run_key: str, ledger: Path, out: Path) -> tuple[Path, 
     from pipeline.publish import (
         load_release,
         read_document,
-        settle,
-        settle_night,
+        release_night,
+        release_once,
         write_document,
         write_parquet,
     )
 
     loaded = load_release(config, run_key=run_key)
-    work = settle_night if loaded.stream else settle
+    work = release_night if loaded.stream else release_once
     document = write_document(work(loaded, init_ledger(ledger), config.parent), out)
     return document, write_parquet(read_document(document), document.with_suffix(".parquet"))
 

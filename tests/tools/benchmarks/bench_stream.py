@@ -26,9 +26,9 @@ from pipeline.ledger.journal import Marker, append, move_marker, path_beside
 from pipeline.ledger.streams import name_of
 from pipeline.ledger.transaction import transaction
 from pipeline.privacy import GDP
-from pipeline.publish import load_release, settle_night
+from pipeline.publish import load_release, release_night
+from pipeline.publish.document import read_stream
 from pipeline.publish.sums import Sums, read_sums, write_sums
-from pipeline.publish.transcript import read_stream
 from pipeline.stream import PrivateSums
 
 NIGHTS, UNITS = 3000, 200
@@ -95,7 +95,7 @@ def settle(place: Path, ledger: Ledger, night: int, rng: np.random.Generator) ->
     put(place, rng)
     config = load_release(place / "night.toml", run_key=day(night))
     started = time.perf_counter()
-    content = settle_night(config, ledger, place)
+    content = release_night(config, ledger, place)
     seconds = time.perf_counter() - started
     assert json.loads(content)["night"] == night
     return seconds
@@ -113,13 +113,13 @@ def age(ledger: Ledger, nights: int, rng: np.random.Generator) -> None:
     stream = before.stream
     known = len(before.digests)
     ground = read_stream(json.loads(stream.query))
-    sums = read_sums(ledger, stream, before, ground, known, before.totals[-1])
+    sums = read_sums(ledger, before, ground, known, before.totals[-1])
     assert sums is not None
     write_nights(ledger, stream, known, nights, rng)
     now = stream_status(ledger, "ward-7", "nightly", day(nights))
     assert now is not None
     last = replace(now, digests=now.digests[:-1], totals=now.totals[:-1])
-    write_sums(ledger, stream, last, now.totals[-1], aged(sums, nights))
+    write_sums(ledger, last, now.totals[-1], aged(sums, nights))
 
 
 def aged(sums: Sums, nights: int) -> Sums:

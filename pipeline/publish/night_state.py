@@ -26,9 +26,7 @@ from pipeline.ledger import (
 )
 from pipeline.publish.arrivals import Arrivals
 from pipeline.publish.config import ReleaseConfig, check_new_stream
-from pipeline.publish.document import Public
-from pipeline.publish.sums import Sums, read_sums, sums_folder
-from pipeline.publish.transcript import (
+from pipeline.publish.document import (
     ClassHistory,
     check_drawn,
     read_domain,
@@ -36,15 +34,17 @@ from pipeline.publish.transcript import (
     read_night,
     read_stream,
 )
+from pipeline.publish.release import Public
+from pipeline.publish.sums import Sums, read_sums, sums_folder
 from pipeline.stream import (
     CumulativeMean,
     PrivateSums,
+    StreamMechanism,
     add_units,
     cumulative_mean,
     empty_state,
     join_streams,
 )
-from pipeline.stream import StreamMechanism as Ground
 
 SHARED = frozenset(
     {"descriptor", "eta", "manifold", "image_height", "image_width", "image_depth", "masked"}
@@ -56,13 +56,13 @@ EARLY = timedelta(minutes=1)
 """How much before its planned time a run may start, as clocks of two machines differ."""
 
 
-def ground_of(known: Public | StreamAccount) -> Ground:
+def mechanism_of(known: Public | StreamAccount) -> StreamMechanism:
     """Return what all classes of a stream stand on."""
     query = known.query() if isinstance(known, Public) else known.query
     return read_stream(json.loads(query))
 
 
-def how_far(config: ReleaseConfig, ledger: Ledger) -> StreamStatus | None:
+def check_stream(config: ReleaseConfig, ledger: Ledger) -> StreamStatus | None:
     """Return how far the stream of a config is, None before it was opened.
 
     What the ledger would refuse for want of budget or nights is refused at once: for use before
@@ -81,22 +81,22 @@ def how_far(config: ReleaseConfig, ledger: Ledger) -> StreamStatus | None:
     """
     assert config.stream is not None
     cost = None if config.stream.follows else config.charge
-    now = stream_status(ledger, config.population, config.name, str(config.run_key), cost=cost)
-    if now is None:
+    status = stream_status(ledger, config.population, config.name, str(config.run_key), cost=cost)
+    if status is None:
         check_new_stream(config)
-    elif not now.tonight:
-        _check_shown(config, json.loads(now.stream.query).get("shown", {}))
-    return now
+    elif not status.tonight:
+        _check_shown(config, json.loads(status.stream.query).get("shown", {}))
+    return status
 
 
-def check_due(config: ReleaseConfig, now: StreamStatus | None) -> None:
+def check_due(config: ReleaseConfig, status: StreamStatus | None) -> None:
     """Raise unless a night that is new was planned for today (UTC) or before.
 
     Nights go forward, so one that is named by a later day would be the last until then. A run that
     is planned for midnight may start `EARLY`.
     """
     today = f"{datetime.now(UTC) + EARLY:%Y-%m-%d}"
-    if (now is None or now.state == "new") and str(config.run_key) > today:
+    if (status is None or status.state == "new") and str(config.run_key) > today:
         raise ConfigError(
             f"a night is named by the day it was planned for, which has come, found run key "
             f"{config.run_key}, and today is {today} (UTC): no night could be released from now on "
@@ -122,7 +122,7 @@ def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
 
 
 def public_of(
-    config: ReleaseConfig, source: ImageSource | None, now: StreamStatus | None
+    config: ReleaseConfig, source: ImageSource | None, status: StreamStatus | None
 ) -> Public:
     """Return what is known of the images, of a night without any from those before it."""
     card = find_card(config.dataset)
@@ -136,8 +136,8 @@ def public_of(
             manifold=config.manifold,
             masked=source.masks is not None,
         )
-    elif now is not None:
-        known = read_domain(json.loads(now.stream.query))
+    elif status is not None:
+        known = read_domain(json.loads(status.stream.query))
     else:
         raise MismatchError(
             f"{config.dataset} has no image, and a stream begins on a night with images, which say "
@@ -153,30 +153,29 @@ def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
     """
     if config.stream is None:
         return None
-    now = how_far(config, ledger)
-    held = now.unfinished if now else None
+    status = check_stream(config, ledger)
+    held = status.unfinished if status else None
     return held.run_key if held and held.run_key < str(config.run_key) else None
 
 
 def check_account(config: ReleaseConfig, ledger: Ledger, *, planned: bool = False) -> None:
-    """Raise as `how_far` or `Ledger.check_charge` where the account cannot pay for a release.
+    """Raise as `check_stream` or `Ledger.check_charge` where the account cannot pay for a release.
 
     And where a night is not due, unless it is `planned` for a time to come.
     """
     if config.stream is None:
         ledger.check_charge(config.population, config.charge, str(config.run_key))
         return
-    now = how_far(config, ledger)
+    status = check_stream(config, ledger)
     if not planned:
-        check_due(config, now)
+        check_due(config, status)
 
 
-def earlier(
+def read_past(
     public: Public,
     ledger: Ledger,
-    account: StreamAccount,
-    now: StreamStatus,
-    ground: Ground,
+    status: StreamStatus,
+    mechanism: StreamMechanism,
     sums: Sums | None,
     lying: Arrivals,
     entered: Sequence[int | None],
@@ -197,24 +196,24 @@ def earlier(
     OutputError
         The nights before were drawn with other noise.
     """
-    nights = len(now.digests)
+    nights = len(status.digests)
     if not nights:
         before = _followed(public, ledger)
         histories = tuple(
-            ClassHistory(label, name, ground, (), before.get(name))
+            ClassHistory(label, name, mechanism, (), before.get(name))
             for label, name, _ in public.classes
         )
-        return histories, tuple(empty_state(ground.space.dim) for _ in histories)
+        return histories, tuple(empty_state(mechanism.space.dim) for _ in histories)
     if sums is not None:
-        assert now.last is not None
-        document = json.loads(now.last.result)
-        check_drawn(document, ground)
+        assert status.last is not None
+        document = json.loads(status.last.result)
+        check_drawn(document, mechanism)
         histories = tuple(
             replace(found, nights=(*found.nights, read_night(nights, row)))
             for found, row in zip(sums.histories, document["classes"], strict=True)
         )
         return histories, sums.after
-    histories = read_histories(_documents(ledger, account))
+    histories = read_histories(_documents(ledger, status.stream))
     again = tuple(
         _made_again(found, points, [entered[i] for i in owner])
         for found, points, owner in zip(histories, lying.points, lying.owners, strict=True)
@@ -222,21 +221,19 @@ def earlier(
     private = tuple(one for one in again if one is not None)
     if len(private) != len(histories):
         raise LedgerError(
-            f"the private sums of the stream {account.name!r} are not in "
-            f"{sums_folder(ledger, account)}, and images of earlier nights are not there to make "
-            "them again; put that folder or the images back, or open a stream of another name, "
-            "which is charged"
+            f"the private sums of the stream {status.stream.name!r} are not in "
+            f"{sums_folder(ledger, status.stream)}, and images of earlier nights are not there to "
+            "make them again; put that folder or the images back, or open a stream of another "
+            "name, which is charged"
         )
     return histories, private
 
 
-def last_sums(
-    ledger: Ledger, account: StreamAccount, now: StreamStatus, ground: Ground
-) -> Sums | None:
+def last_sums(ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism) -> Sums | None:
     """Return what the file of the last night that is settled holds, None where that is lost."""
-    if not now.totals:
+    if not status.totals:
         return None
-    return read_sums(ledger, account, now, ground, len(now.totals), now.totals[-1])
+    return read_sums(ledger, status, mechanism, len(status.totals), status.totals[-1])
 
 
 def _made_again(

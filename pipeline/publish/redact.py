@@ -1,0 +1,134 @@
+"""What is not said: the words of failures over private images, which stay in logs, and any noise.
+
+What card and settings decide is told when it is wrong. What the files decide, down to their names
+and all that an image may make a library say or raise, is not.
+
+Decoders in C (libjpeg, libpng, libtiff) write to file descriptor 2 past Python; Python's own
+warnings and logs may quote a value or a file's name. All three are of the process, not of a thread:
+the first who enters `silence` puts them off, the last who leaves puts them on again.
+"""
+
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TypeVar
+
+from pipeline.errors import (
+    CovdpError,
+    DatasetError,
+    LedgerError,
+    MismatchError,
+    OutputError,
+    PrivacyError,
+)
+from pipeline.publish.config import ReleaseConfig
+
+T = TypeVar("T")
+
+
+PUBLIC = (MismatchError, LedgerError, OutputError)
+"""Errors over images whose words are public: a full disk is no image's fault."""
+
+
+def redact_errors(
+    work: Callable[[], T], error: CovdpError, *, public: tuple[type[CovdpError], ...] = ()
+) -> T:
+    """Return what `work` gives; where it fails, raise `error`, but for errors that are `public`.
+
+    It takes a function and is no context manager, since what a context manager raises holds the
+    cause as its context.
+    """
+    try:
+        return work()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except public:
+        raise
+    except BaseException:  # a panic of a library in Rust is no Exception
+        failure = error
+    raise failure  # outside the handler, so that not even a traceback holds the cause
+
+
+def redact_images(config: ReleaseConfig, work: Callable[[], T]) -> T:
+    """Return what `work` makes of images; only what card and settings decide is told."""
+    return redact_errors(work, images_error(config), public=PUBLIC)
+
+
+def images_error(config: ReleaseConfig) -> DatasetError:
+    """Return what is said of images that are not as they should be."""
+    return DatasetError(
+        f"the images of {config.dataset} are not all as its card says; which one and why is "
+        "withheld, as it would stay in logs; `covdp describe --dataset CARD --store DIR --check` "
+        "shows it to you. Nothing was charged"
+    )
+
+
+def draw_error() -> PrivacyError:
+    """Return what is said where noise is drawn and something fails."""
+    return PrivacyError(
+        "the private part of the release failed; the reason is withheld because it may depend "
+        "on an image. The charge stays and pays for the next attempt with the same run key; "
+        "try the same config on public images with `covdp run`"
+    )
+
+
+STDERR = 2
+_LOCK = threading.Lock()
+_INSIDE: list[ExitStack] = []
+"""What puts everything on again, once for each who is inside; only the last one does it."""
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Let nothing reach standard error, the warnings or the logs in the block, from any thread."""
+    with _LOCK:
+        _INSIDE.append(_INSIDE[0] if _INSIDE else _put_off())
+    try:
+        yield
+    finally:
+        with _LOCK:
+            last = _INSIDE.pop()
+            if not _INSIDE:
+                last.close()
+
+
+def _put_off() -> ExitStack:
+    with ExitStack() as stack:
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.CRITICAL)
+        stack.enter_context(warnings.catch_warnings(action="ignore"))
+        stack.enter_context(_descriptor_into_nothing())
+        undo = stack.pop_all()
+    return undo
+
+
+@contextmanager
+def _descriptor_into_nothing() -> Iterator[None]:
+    """Point file descriptor 2 to the null device; one that is closed is closed again."""
+    _flush()
+    kept: int | None = None
+    with suppress(OSError):  # a service may run without
+        kept = os.dup(STDERR)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    if nothing != STDERR:
+        os.dup2(nothing, STDERR)
+        os.close(nothing)
+    try:
+        yield
+    finally:
+        _flush()  # what is still held back was said inside
+        if kept is None:
+            os.close(STDERR)
+        else:
+            os.dup2(kept, STDERR)
+            os.close(kept)
+
+
+def _flush() -> None:
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):  # closed
+            sys.stderr.flush()

@@ -1,0 +1,412 @@
+"""A release: pay, draw, commit. What comes out is what may leave; nothing else does.
+
+    rehearse ─► read, describe ─► digest ─► reserve ─► private means ─► commit ─► bytes
+    black image   once, stored              charged    hardened noise   stored
+
+The order is the safety: the budget is charged before noise exists, and only bytes that the ledger
+has stored are returned. Asked again for the same release, the ledger answers and nothing is drawn.
+What may be said of what goes wrong is in ``redact.py``.
+
+Its images are read once. Unless a store is named, their descriptors are kept for the owner alone,
+and go with the release. Killed before, they stay, and the next start goes on with them.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline import __version__
+from pipeline.arrays import FloatArray
+from pipeline.datasets import ImageSource, fetch, find_card, open_fetched, rendering_settings
+from pipeline.descriptors import (
+    DESCRIPTORS,
+    DescriptorDomain,
+    describe,
+    domain_of,
+    require_made_for,
+)
+from pipeline.errors import ImageError, LedgerError, MismatchError
+from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.ledger import Account, Ledger, Reservation, Stored, stream_status
+from pipeline.mean import Batches, Release, mean, person_records
+from pipeline.mean.noisy_moments import as_values
+from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
+from pipeline.publish.config import ReleaseConfig, check_sizes
+from pipeline.publish.document import (
+    AccountPart,
+    ClassPart,
+    ObservedPart,
+    ReleaseDocument,
+    SettingsPart,
+    cost_rows,
+    serialised,
+)
+from pipeline.publish.redact import draw_error, images_error, redact_errors, redact_images, silence
+from pipeline.store import Form, Place, StoredImages, fill, find_place, make_plan, private_stores
+
+EQUALITY = (
+    "equality of contents: the ledger tells images that were charged before, and two classes of "
+    "the same images, from others; an image that cannot be read stops a release"
+)
+"""What else may be seen from outside, as the statement says."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """What everybody may know before anything is drawn.
+
+    `excluded` is how many files of each class are left out, where the card says that is public.
+    """
+
+    config: ReleaseConfig
+    domain: DescriptorDomain
+    classes: tuple[tuple[int, str, int], ...]
+    excluded: tuple[int, ...] | None = None
+
+    def query(self) -> str:
+        """Return what, with the data and the run key, tells one release from another.
+
+        It is what the law of the result depends on: the title, and where the images were read
+        from, are not. Of a stream it is what all its nights have in common.
+        """
+        named = self.settings()
+        if self.config.stream is not None:  # the same every night, whatever comes on it
+            named |= {"run_key": None, "version": None}
+            named["classes"] = [[label, name] for label, name, _ in self.classes]
+            if rendering := rendering_settings(find_card(self.config.dataset)):
+                named["shown"] = rendering
+        return json.dumps({**named, "title": None, "dataset": None}, sort_keys=True)
+
+    @property
+    def manifold(self) -> Manifold:
+        """Where the means lie."""
+        return MANIFOLDS[self.config.manifold](k=DESCRIPTORS[self.config.descriptor].k)
+
+    @property
+    def form(self) -> Form | None:
+        """How the images of a unit become one record; None where each is one."""
+        if self.config.classes_per_person is None:
+            return None
+        return partial(person_records, manifold=self.manifold)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """What the statement says of files that are left out; nothing unless that is public."""
+        if self.excluded is None:
+            return {}
+        pairs = zip(self.classes, self.excluded, strict=True)
+        return {"Files left out of each class": ", ".join(f"{c[1]}: {count}" for c, count in pairs)}
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as JSON values."""
+        return {
+            **self.config.model_dump(mode="json"),
+            "unit": self.config.unit,
+            "image_height": self.domain.height,
+            "image_width": self.domain.width,
+            **({"image_depth": self.domain.depth} if self.domain.depth else {}),
+            **({"masked": True} if self.domain.masked else {}),
+            "classes": [list(item) for item in self.classes],
+            "version": __version__,
+        }
+
+
+def make_document(stored: StoredImages, public: Public, held: Reservation) -> ReleaseDocument:
+    """Return the document: draw the private mean of each class."""
+    config = public.config
+    rows, left_out = [], public.left_out
+    for label, name, n in public.classes:
+        records = stored.records(label, public.form)
+        rows.append(private_part(records, public, label, name, n))
+    statement = privacy_statement(
+        config.promise,
+        n_by_class={name: n for _, name, n in public.classes},
+        classes_per_person=config.classes_per_person,
+        group=config.images_per_person,
+        public=("class sizes", "descriptor, domain and plan", *(name.lower() for name in left_out)),
+        hardened=config.hardened,
+        not_covered=(EQUALITY,),
+    )
+    charged = ("Charged to the account", _charged(held, public))
+    optional: dict[str, Any] = {}
+    if public.excluded is not None:
+        optional["excluded"] = list(public.excluded)
+    return ReleaseDocument.model_construct(
+        title=config.title,
+        settings=SettingsPart.model_construct(**public.settings()),
+        classes=rows,
+        statement=[*statement.items(), *left_out.items(), charged],
+        account=account_part(held.account, held.cost),
+        **optional,
+    )
+
+
+def _charged(held: Reservation, public: Public) -> str:
+    """Return what the account paid, and why it is not what one image is promised."""
+    images, classes = public.config.images_per_person, public.config.classes_per_person
+    if held.cost != public.config.charge:
+        return f"{held.cost}, as it was when this release was first asked for"
+    if classes is not None:
+        together = "" if classes == 1 else f"; {public.config.cost} for each of {classes} classes"
+        return f"{held.cost}: it protects people, and all images of one are one record{together}"
+    if images is None:
+        return f"{held.cost}: one image a person is counted, since images_per_person is not set"
+    return f"{held.cost}: it protects people, so it pays for all images of one, at most {images}"
+
+
+def account_part(account: Account, charged: Budget) -> AccountPart:
+    """Return the account right after a charge, in the parameter of its definition."""
+    spent, left = account.spent, account.left
+    return AccountPart.model_construct(
+        definition=account.budget.name,
+        charged=main_parameter(charged),
+        total=main_parameter(account.budget),
+        spent=main_parameter(spent) if spent else 0.0,
+        left=main_parameter(left) if left else 0.0,
+        releases=account.releases,
+        releases_left=account.releases_left,
+        delta=account.delta,
+        images_per_person=account.group,
+        epsilon_total=account.epsilon_budget,
+        epsilon_spent=account.epsilon_spent,
+        epsilon_left=account.epsilon_left,
+    )
+
+
+def observed_part(drawn: Release) -> ObservedPart | None:
+    """Return what regions, tests and classifiers read of an adaptive mean, None of a single one.
+
+    The base is written as its coordinates, as the mean is.
+    """
+    if drawn.observed is None:
+        return None
+    statistics, space = drawn.statistics[0], drawn.space
+    values = as_values(drawn.observed)
+    values["base"] = space.log(space.origin, drawn.observed.base).tolist()
+    return ObservedPart.model_construct(
+        **values,
+        survey=statistics.survey.tolist(),
+        shells=statistics.shells.tolist(),
+        belief=statistics.belief.tolist(),
+    )
+
+
+def private_part(points: Batches, public: Public, label: int, name: str, n: int) -> ClassPart:
+    """Return the private mean of one class and what it cost."""
+    config = public.config
+    drawn = mean(
+        points,
+        config.cost,
+        domain=public.domain,
+        manifold=public.manifold,
+        plan=config.plan,
+        noise=config.source,
+    )
+    rhos = drawn.rhos[0].tolist()
+    error = drawn.expected_error if drawn.predicted_error is None else drawn.predicted_error[0]
+    return ClassPart.model_construct(
+        label=label,
+        class_name=name,
+        n=n,
+        point=drawn.point.tolist(),
+        coordinates=drawn.coordinates.tolist(),
+        manifold=config.manifold,
+        observed=observed_part(drawn),
+        mu=config.cost.mu if isinstance(config.cost, GDP) else None,
+        predicted_error=None if error is None else float(error),
+        rho=math.fsum(rhos) if config.hardened else None,
+        costs=cost_rows(drawn.steps, rhos),
+    )
+
+
+def release_once(
+    config: ReleaseConfig, ledger: Ledger, root: Path | None, store: Place | None = None
+) -> bytes:
+    """Pay for a release, draw it and commit it, or return it if that has been done before.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        What to release, as `load_release` returns it.
+    ledger : Ledger
+        The account of ``config.population``.
+    root : Path or None
+        The data root.
+    store : Place, optional
+        Where descriptors are kept and found again; a private one that goes when left out.
+
+    Returns
+    -------
+    bytes
+        The committed document, JSON in UTF-8.
+
+    Raises
+    ------
+    LedgerError
+        Out of budget, or no such ledger or population: nothing was drawn.
+    DatasetError, ConfigError
+        The images cannot be read, or do not fit the settings: nothing was charged.
+    PrivacyError
+        The private part failed; why is withheld, as it might depend on the images.
+    """
+    path = fetched(config, root)
+    with silence(), temporary_store(config, path, store) as place:
+        stored, public, contents = _read(config, ledger, path, place)
+        held = ledger.reserve(
+            config.population,
+            public.query(),
+            str(config.run_key),
+            contents=contents,
+            cost=config.cost,
+            group=config.group,
+            classes=config.classes_per_person or 1,
+        )
+        if isinstance(held, Stored):
+            return held.result
+        content = redact_errors(
+            lambda: serialised(make_document(stored, public, held)), draw_error()
+        )
+        return ledger.commit(held, content).result
+
+
+def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> bool:
+    """Return whether a run was released by the config of this name, and paid at `planned` or later.
+
+    Before a run that was planned for that time, only a clock that was set back makes it true, or a
+    release by hand. With the same images asking again is free, yet with others it is paid again. A
+    night of a stream is one for ever, whenever it was settled.
+    """
+    if config.stream is not None:
+        status = stream_status(ledger, config.population, config.name, str(config.run_key))
+        return status is not None and status.state == "stored"
+    queries = ledger.stored_since(config.population, str(config.run_key), planned)
+    return any(_name(query) == config.name for query in queries)
+
+
+def _name(query: str) -> str | None:
+    """Return the name in a query of ours; queries of other programs may be any text."""
+    with suppress(ValueError, TypeError, KeyError):
+        return str(json.loads(query)["name"])
+    return None
+
+
+def fetched(config: ReleaseConfig, root: Path | None) -> Path:
+    """Return where the images lie; all that may be wrong so far is of the card and the settings."""
+    with suppress(ImageError):  # the digest of a file that is there
+        return fetch(find_card(config.dataset), root, size=config.size, progress=False)
+    raise images_error(config)
+
+
+def _read(
+    config: ReleaseConfig, ledger: Ledger, path: Path, place: Place
+) -> tuple[StoredImages, Public, dict[str, str]]:
+    """Return what is stored of the images, what is public of them, and the digest of each class."""
+    card, key = find_card(config.dataset), ledger.person_key()
+    source = redact_images(config, partial(open_fetched, card, path, key))
+    check_unit(source, config)
+    source.labels(config.splits)  # raises where a class is empty: class sizes are public
+    public = _public(config, source)
+    _rehearse(source, public)
+    stored = redact_images(config, partial(described, source, config, place))
+
+    def content(label: int) -> str:
+        return ledger.digest(stored.contents(label))  # of the units, in whatever order
+
+    contents = {
+        f"{label} {name}": redact_images(config, partial(content, label))
+        for label, name, _ in public.classes
+    }
+    return stored, public, contents
+
+
+def described(source: ImageSource, config: ReleaseConfig, place: Place) -> StoredImages:
+    """Read and describe the images, once; how many a person has is not shown."""
+    plan = make_plan(source, config.splits, descriptor=config.descriptor, eta=config.eta)
+    return fill(plan, place, shown=config.classes_per_person is None).stored
+
+
+def check_unit(source: ImageSource, config: ReleaseConfig) -> None:
+    """Raise unless the images are told apart by what is paid for."""
+    found = source.classes_per_person if source.unit == "person" else None
+    if found != config.classes_per_person:
+        raise MismatchError(
+            f"{config.dataset} protects one {config.unit} (classes_per_person = "
+            f"{config.classes_per_person}), and its kind, {source.card.kind}, reads it as one "
+            f"{source.unit} ({found}); leave unit out of the card, or use a kind that knows persons"
+        )
+
+
+def _rehearse(source: ImageSource, public: Public) -> None:
+    """Draw once for black images, as many as the smallest class has: what fails then is public."""
+    black = np.zeros((1, *source.shape), dtype=np.uint8)
+    point = describe(black, public.config.descriptor, public.config.eta)
+    fewest = min(n for _, _, n in public.classes)
+    serialised(private_part(Copies(point, fewest), public, 0, "", fewest))
+
+
+@dataclass(frozen=True)
+class Copies:
+    """One point n times, in chunks: as many as a class has need not fit in memory."""
+
+    point: FloatArray
+    n: int
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        for start in range(0, self.n, 4096):
+            yield np.repeat(self.point, min(4096, self.n - start), axis=0)
+
+
+def _public(config: ReleaseConfig, source: ImageSource) -> Public:
+    card, counts = source.card, source.units(config.splits)
+    require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
+    check_sizes(config, dict(zip(source.classes, counts, strict=True)))
+    return Public(
+        config,
+        domain_of(
+            config.descriptor,
+            source.shape,
+            eta=config.eta,
+            manifold=config.manifold,
+            masked=source.masks is not None,
+        ),
+        tuple((label, name, counts[label]) for label, name in enumerate(source.classes)),
+        source.excluded(config.splits),
+    )
+
+
+@contextmanager
+def temporary_store(config: ReleaseConfig, images: Path, store: Place | None) -> Iterator[Place]:
+    """Give the store of a release in the block; a private one is emptied once the block succeeds.
+
+    A refusal by the ledger empties it too: what it refuses is not asked for again. Of two releases
+    of the same images one waits for the other, lest it lose its store.
+    """
+    if store is not None:
+        yield store
+        return
+    from filelock import FileLock
+
+    settings = [config.dataset, config.splits, config.descriptor, config.eta]
+    known = json.dumps([str(images.resolve()), *settings]).encode(errors="surrogateescape")
+    folder = private_stores() / hashlib.sha256(known).hexdigest()[:16]
+    with FileLock(folder.with_suffix(".lock"), mode=0o600) as lock:
+        own = find_place(folder)
+        try:
+            yield own
+        except LedgerError:
+            own.clear()
+            raise
+        else:
+            own.clear()
+        finally:
+            with suppress(OSError):
+                Path(lock.lock_file).unlink()  # whoever waits for it sees that and asks anew

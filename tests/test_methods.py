@@ -24,11 +24,16 @@ from pipeline.privacy import DEFINITIONS, GDP, convert
 from pipeline.privacy.definitions import ApproxDP
 from pipeline.privacy.rounding import digits_up
 from pipeline.publish import ReleaseConfig
-from pipeline.report.methods import Methods, methods, words
-from pipeline.report.methods_of_experiment import of_experiment
-from pipeline.report.methods_of_release import of_release
-from pipeline.report.methods_of_runs import methods_of_runs
-from pipeline.report.references import reference, references
+from pipeline.report.methods import (
+    Methods,
+    methods,
+    of_experiment,
+    of_release,
+    reference,
+    references,
+    words,
+)
+from pipeline.report.run_page import methods_of_runs
 from pipeline.report.runs import load_runs
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -15,8 +15,7 @@ from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish.document import write_document
 from pipeline.publish.history import ClassRun, Run, Series, latest_points, read_history
 from pipeline.publish.readings import Reading
-from pipeline.report.methods import Methods, methods, word
-from pipeline.report.methods_of_release import of_release
+from pipeline.report.methods import Methods, methods, of_release, word
 from pipeline.report.page import (
     Block,
     Declaration,

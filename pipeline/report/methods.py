@@ -1,27 +1,98 @@
-"""The paragraph "Methods" of every page: what a paper says of the settings of a run.
+"""The paragraph "Methods" of every page: what a paper says of the settings of a run, and cites.
 
 It is made from settings alone, those in the document of a release or in the record of an
-experiment, so it is true for every run that has them. The words for each name stand in
-``reports/methods.toml``.
+experiment, so it is true for every run that has them. What it says stands in
+``reports/templates/methods_*.txt.j2``, a block a sentence; the words for each name in
+``reports/methods.toml``; what it cites in ``reports/references.bib``. Every setting that a result
+depends on is in a sentence: a test changes each and sees the text change.
 """
 
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from pipeline import __version__
+from pipeline.config import ExperimentConfig, SeriesConfig
+from pipeline.errors import ConfigError
+from pipeline.figures import letter, listing, number
 from pipeline.files import resource
-from pipeline.report.references import OWN, Reference, reference, references
+from pipeline.mean.plan import RELEASE_PLANS, SERIES_PLANS
+from pipeline.privacy import budget_from, for_group_as_written, main_parameter, repeat
+from pipeline.privacy.rounding import digits_up
+from pipeline.privacy.statement import equivalent
+from pipeline.report.templates import templates
 
 NAMED = 3
 """Most releases that are named with what is true of them alone; of more, how many there are."""
 CITED = re.compile(r"\[(@\w+(?:; @\w+)*)\]")
 """What a text cites."""
+OWN = "covdp"
+"""Key of the entry of this project, in the version that was used."""
+WITH_MOMENT = ("regions", "tests", "hospitals", "classifiers")
+"""Kinds of experiments that look at what a release says besides its mean."""
+SOURCE_SETTINGS = {
+    "freedom": "wishart",
+    "sizes": "persons",
+    "between": "persons",
+    "within": "persons",
+    "smoothing": "outlines",
+}
+"""Settings of a source that one kind alone reads."""
 
-Said = Mapping[str, str]
+Settings = Mapping[str, Any]
+Sentences = Mapping[str, str]
 """What settings say: slot → sentence without its full stop."""
+
+
+class Reference(NamedTuple):
+    """One entry.
+
+    Attributes
+    ----------
+    key : str
+    fields : dict of str to str
+        As they stand in the file.
+    bibtex : str
+        The whole entry.
+    """
+
+    key: str
+    fields: dict[str, str]
+    bibtex: str
+
+    @property
+    def label(self) -> str:
+        """How a text cites it: “Dong et al. 2022”."""
+        authors = self.fields["author"].split(" and ") if "author" in self.fields else []
+        names = [_plain(author.split(",")[0]) for author in authors]  # organisations stay whole
+        who = names[0] if names else self.fields["key"]
+        if len(names) == 2 and names[1] != "others":
+            who = " and ".join(names)
+        elif len(names) > 1:
+            who = f"{who} et al."
+        version = self.fields.get("version")
+        return f"{who}, version {version}" if version else f"{who} {self.fields['year']}"
+
+    @property
+    def text(self) -> str:
+        """How a list of references has it."""
+        fields = {name: _plain(value) for name, value in self.fields.items()}
+        names = fields.get("author", "").replace(" and others", " et al.").replace(" and ", "; ")
+        places = ("journal", "booktitle", "howpublished", "institution")
+        where = [fields[name] for name in places if name in fields]
+        if "volume" in fields:
+            issue = f"({fields['number']})" if "number" in fields else ""
+            where.append(f"{fields['volume']}{issue}")
+        marks = {"pages": "", "eprint": "arXiv:", "version": "version "}
+        where += [mark + fields[name] for name, mark in marks.items() if name in fields]
+        address = f"https://doi.org/{fields['doi']}" if "doi" in fields else fields.get("url", "")
+        parts = (names, fields["title"], ", ".join(where), address)
+        return f"{'. '.join(part.rstrip('.') for part in parts if part)} ({fields['year']})."
 
 
 class Methods(NamedTuple):
@@ -41,15 +112,15 @@ class Methods(NamedTuple):
     @property
     def bibtex(self) -> str:
         """The references as BibTeX."""
-        return "\n\n".join(one.bibtex for one in self.references)
+        return "\n\n".join(entry.bibtex for entry in self.references)
 
 
 @cache
 def words() -> Mapping[str, Mapping[str, str]]:
     """Return the words for each name, by the table of the setting that has it."""
     with resource("reports", "methods.toml").open("rb") as stream:
-        found: Mapping[str, Mapping[str, str]] = tomllib.load(stream)
-    return found
+        tables: Mapping[str, Mapping[str, str]] = tomllib.load(stream)
+    return tables
 
 
 def word(table: str, name: str) -> str:
@@ -58,14 +129,14 @@ def word(table: str, name: str) -> str:
 
 
 def methods(
-    told: Mapping[str, Said], *, apart: bool = False, more: str = "", version: str = ""
+    runs: Mapping[str, Sentences], *, apart: bool = False, more: str = "", version: str = ""
 ) -> Methods:
-    """Return the paragraphs on what was told, and what they cite.
+    """Return the paragraphs on some releases or runs, and what they cite.
 
     Parameters
     ----------
-    told : mapping of str to mapping
-        Name of a release or run to what its settings say (``methods_of_release.py``).
+    runs : mapping of str to mapping
+        Name of a release or run to what its settings say.
     apart : bool
         Whether each has a paragraph of its own; else what all have in common is said once.
     more : str
@@ -73,29 +144,32 @@ def methods(
     version : str
         Of covdp that drew the noise, where that was another than this.
     """
-    if apart and len(told) > 1:
-        texts = [(name, list(said.values())) for name, said in told.items()]
+    if apart and len(runs) > 1:
+        texts = [(name, list(sentences.values())) for name, sentences in runs.items()]
     else:
-        texts = [("", _together(told))]
+        texts = [("", _together(runs))]
     own = version or __version__
     closing = [f"All was computed with covdp {own} [@{OWN}]"]
     if version and version != __version__:
         closing.append(f"This page was made with covdp {__version__}")
     texts[-1][1].extend([*filter(None, [more]), *closing])
-    paragraphs = [(name, f"{'. '.join(map(_capital, parts))}.") for name, parts in texts]
+    paragraphs = [
+        (name, f"{'. '.join(part[:1].upper() + part[1:] for part in parts)}.")
+        for name, parts in texts
+    ]
     keys = [
-        key.strip().removeprefix("@")
+        key
         for _, text in paragraphs
-        for found in CITED.findall(text)
-        for key in found.split(";")
-        if key.strip().removeprefix("@") in references()
+        for group in CITED.findall(text)
+        for key in _keys(group)
+        if key in references()
     ]
     cited = {key: reference(key, own) for key in dict.fromkeys(keys)}
 
-    def label(found: re.Match[str]) -> str:
-        keys = [key.strip().removeprefix("@") for key in found[1].split(";")]
+    def label(match: re.Match[str]) -> str:
+        keys = _keys(match[1])
         if not cited.keys() >= set(keys):  # the name of a release, or of a class, may look so
-            return found[0]
+            return match[0]
         return f"({'; '.join(cited[key].label for key in keys)})"
 
     return Methods(
@@ -103,32 +177,194 @@ def methods(
     )
 
 
-def _together(told: Mapping[str, Said]) -> list[str]:
+def _keys(group: str) -> list[str]:
+    return [key.strip().removeprefix("@") for key in group.split(";")]
+
+
+def _together(runs: Mapping[str, Sentences]) -> list[str]:
     """Return each slot's sentence once; where they differ, each with whose it is."""
-    slots = dict.fromkeys(slot for said in told.values() for slot in said)
-    sentences = list[str]()
-    for slot in slots:
-        texts: dict[str, list[str]] = {}
-        for name, said in told.items():
-            texts.setdefault(said.get(slot, ""), []).append(name)
-        if len(texts) == 1:
-            sentences.extend(texts)
-        else:
-            parts = [f"{_whose(who, len(told))}: {text}" for text, who in texts.items() if text]
-            sentences.append("; ".join(parts))
-    return sentences
+    lines = list[str]()
+    for slot in dict.fromkeys(slot for sentences in runs.values() for slot in sentences):
+        owners: dict[str, list[str]] = {}
+        for name, sentences in runs.items():
+            owners.setdefault(sentences.get(slot, ""), []).append(name)
+        if len(owners) == 1:
+            lines.extend(owners)
+            continue
+        parts = [
+            f"for {' and '.join(names)}: {text}"
+            if len(names) <= NAMED
+            else f"for {len(names)} of {len(runs)} releases: {text}"
+            for text, names in owners.items()
+            if text
+        ]
+        lines.append("; ".join(parts))
+    return lines
 
 
-def _whose(names: Sequence[str], count: int) -> str:
-    if len(names) <= NAMED:
-        return f"for {' and '.join(names)}"
-    return f"for {len(names)} of {count} releases"
+@cache
+def references() -> dict[str, Reference]:
+    """Return all entries by key."""
+    text = resource("reports", "references.bib").read_text(encoding="utf-8")
+    _, *blocks = re.split(r"\n\s*\n(?=@)", text.strip())  # what comes first is about the file
+    return {entry.key: entry for entry in map(_entry, blocks)}
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def reference(key: str, version: str) -> Reference:
+    """Return an entry; that of this project in the version that was used."""
+    entry = references()[key]
+    if key != OWN:
+        return entry
+    old = entry.fields["version"]
+    bibtex = entry.bibtex.replace(f"version = {{{old}}}", f"version = {{{version}}}")
+    return entry._replace(fields=entry.fields | {"version": version}, bibtex=bibtex)
 
 
-def listed(values: Sequence[Any]) -> str:
+def _entry(block: str) -> Reference:
+    key = re.match(r"@\w+\{(\w+),", block)
+    if key is None:
+        raise ConfigError(f"references.bib: no entry begins with {block[:40]!r}")
+    fields = re.findall(r"(\w+) = \{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}", block)
+    return Reference(key[1], dict(fields), block.strip())
+
+
+def _plain(text: str) -> str:
+    """Return a field without BibTeX's marks."""
+    marks = {"{\\'e}": "é", "{\\'c}": "ć", '{\\"o}': "ö", "{\\c c}": "ç", "--": "–"}
+    for mark, sign in marks.items():
+        text = text.replace(mark, sign)
+    return text.replace("{", "").replace("}", "")
+
+
+def of_release(settings: Settings, rows: Sequence[Mapping[str, Any]] = ()) -> Sentences:
+    """Return what the settings of a release, or of a night of a stream, say.
+
+    Parameters
+    ----------
+    settings : mapping
+        Of the document.
+    rows : sequence of mapping
+        Its ``classes``: of a night, how many came, and of which classes there is no mean yet.
+    """
+    sizes = {row["class_name"]: row["n"] for row in rows}
+    sizes = sizes or {name: n for _, name, n in settings["classes"]}
+    waiting = [row["class_name"] for row in rows if row["point"] is None]
+    classes, group = settings.get("classes_per_person"), settings.get("images_per_person") or 1
+    promise = repeat(budget_from(settings["definition"], settings["budget"]), classes or 1)
+    implied = equivalent(promise, None, sum(sizes.values()))
+    return _sentences(
+        "methods_release.txt.j2",
+        settings=settings,
+        stream=settings.get("stream"),
+        unit=settings.get("unit", "image"),
+        classes=classes,
+        group=group,
+        sizes=sizes,
+        tonight={row["class_name"]: row["n_tonight"] for row in rows if "n_tonight" in row},
+        waiting=waiting,
+        drawn=not waiting or len(waiting) < len(rows),
+        adaptive=settings["mechanism"] in RELEASE_PLANS,
+        promise=digits_up(main_parameter(promise), 6),
+        epsilon=digits_up(implied.epsilon, 4),
+        delta=implied.delta,
+        together=digits_up(main_parameter(for_group_as_written(promise, group)), 6),
+    )
+
+
+def of_experiment(
+    config: Settings, *, title: str = "", classes: str = "", guarantees: Mapping[str, str] = {}
+) -> Sentences:
+    """Return what the settings of an experiment say.
+
+    Parameters
+    ----------
+    config : mapping
+        As the record of a run has it; what is absent is at its default.
+    title : str
+        Of the dataset, as its card has it.
+    classes : str
+        The classes with their sizes.
+    guarantees : mapping of str to str
+        What each series guarantees at its largest budget, or why nothing.
+    """
+    settings = _complete(ExperimentConfig, config)
+    series = [_complete(SeriesConfig, item) for item in settings["mechanisms"]]
+    source = settings["source"] or {}
+    kind = source.get("kind")
+    promises = set(guarantees.values())
+    return _sentences(
+        "methods_experiment.txt.j2",
+        settings=settings,
+        series=series,
+        source={x: y for x, y in source.items() if SOURCE_SETTINGS.get(x, kind) == kind},
+        manifolds=source.get("manifolds") or (settings["manifold"],),
+        made=settings["source"] or settings["composition"] or settings["scale"],
+        title=title,
+        classes=classes,
+        guarantees=guarantees if len(promises) > 1 else {},
+        guarantee=promises.pop() if len(promises) == 1 else "",
+        moment=settings["kind"] in WITH_MOMENT,
+        plans=SERIES_PLANS,
+        defaults=_complete(SeriesConfig, {}),
+    )
+
+
+def _complete(model: type[BaseModel], settings: Settings) -> dict[str, Any]:
+    """Return settings, those that are absent at their defaults."""
+    defaults = {
+        name: None if field.is_required() else field.get_default()
+        for name, field in model.model_fields.items()
+    }
+    return defaults | dict(settings)
+
+
+def _sentences(template: str, **values: Any) -> Sentences:
+    """Return what each block of a template says; those that say nothing are left out."""
+    source = _environment().get_template(template)
+    texts = {
+        slot: "".join(block(source.new_context(values))) for slot, block in source.blocks.items()
+    }
+    lines = {slot: " ".join(map(str.strip, text.split("\n"))) for slot, text in texts.items()}
+    return {slot: line.strip() for slot, line in lines.items() if line.strip()}
+
+
+@cache
+def _environment() -> Any:
+    """Return the templates of plain text, which know the words for names."""
+    environment = templates().overlay(autoescape=False)
+    environment.filters = {
+        **environment.filters,
+        "word": lambda name, table: word(table, name),
+        "letter": letter,
+        "listing": listing,
+        "listed": _listed,
+        "numbers": _numbers,
+        "dataset": _dataset,
+        "number": number,
+        "shown": lambda value: _listed(value) if isinstance(value, list | tuple) else value,
+    }
+    environment.globals = {**environment.globals, "words": words()}
+    return environment
+
+
+def _listed(values: Any) -> str:
     """Return numbers or names, one after another."""
+    values = values if isinstance(values, list | tuple) else [values]
     return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+
+
+def _numbers(table: Settings) -> str:
+    """Return the settings of a table, but for its kind and those that are empty."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {_listed(value)}"
+        for name, value in table.items()
+        if name != "kind" and value not in (None, (), [])
+    )
+
+
+def _dataset(name: str) -> str:
+    """Return the name of a dataset, with what to cite for it."""
+    stem, cited = Path(name).stem, words()["dataset"]
+    ending = "medmnist" if stem.rstrip("3d").endswith("mnist") else ""
+    key = cited.get(stem) or (cited[ending] if ending else "")
+    return f"{stem} [@{key}]" if key else stem

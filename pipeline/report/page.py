@@ -6,7 +6,6 @@ under which title and caption, and by which template a section shows what their 
 function too, makes of the section's subject. A block with nothing to show drops out.
 """
 
-import base64
 import pkgutil
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.errors import ConfigError
-from pipeline.figures import PALETTE, digits, javascript, listing, number, own_ids
+from pipeline.figures import listing
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.report.methods import Methods
+from pipeline.report.templates import draw
 
 Declaration = Mapping[str, Any]
 """A page of ``reports/report.toml``: its frame, its blocks, and its own texts."""
@@ -224,45 +224,6 @@ def _parts(
             (block.title, f"{section.id}-{block.name}", several) for block in blocks[section.id]
         ]
     return [*parts, *((texts[f"{name}_title"], name, False) for name in ("privacy", "methods"))]
-
-
-def draw(template: str, **values: Any) -> str:
-    """Return what a template of ``reports/templates`` makes of `values`."""
-    page: str = templates().get_template(template).render(**values)
-    return page
-
-
-@cache
-def templates() -> Any:
-    """Return the templates, which know the scripts and styles, and how numbers are written."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(resource("reports", "templates")),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": number, "digits": digits, "own_ids": own_ids, "link": _link}
-    environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": _library}
-    return environment
-
-
-def _library() -> str:
-    """Return the script that draws charts again."""
-    return javascript()
-
-
-def _shipped(name: str) -> str:
-    """Return the text of a script or a style sheet of ``reports``."""
-    return resource("reports", name).read_text(encoding="utf-8")
-
-
-def _link(text: str, kind: str) -> str:
-    """Return a text as an address that needs no file; tables have the mark of spreadsheets."""
-    mark = "\ufeff" if kind == "text/csv" else ""
-    return f"data:{kind};charset=utf-8;base64,{base64.b64encode(f'{mark}{text}'.encode()).decode()}"
 
 
 def table(

@@ -27,8 +27,7 @@ from pipeline.privacy import (
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.privacy.statement import plainly
 from pipeline.publish.history import read_alone
-from pipeline.report.methods import Methods, methods, word
-from pipeline.report.methods_of_release import of_release
+from pipeline.report.methods import Methods, methods, of_release, word
 from pipeline.report.page import (
     Declaration,
     Finding,

@@ -22,11 +22,11 @@ from pipeline.figures import (
 )
 from pipeline.report.claims import claims
 from pipeline.report.findings import findings
-from pipeline.report.methods_of_runs import methods_of_runs
+from pipeline.report.methods import Methods, Sentences, methods, of_experiment
 from pipeline.report.page import Declaration, Page, Section, statement_of
 from pipeline.report.run_tables import printed_lines
 from pipeline.report.runs import FinishedRun, where
-from pipeline.results import RunRecord, summarise, unique
+from pipeline.results import RunRecord, Table, summarise, unique
 
 
 def run_page(runs: Sequence[FinishedRun], texts: Declaration) -> Page:
@@ -59,6 +59,56 @@ def statement_of_runs(runs: Sequence[FinishedRun]) -> Any:
     return statement_of(
         [(run.id, run.record.privacy.items()) for run in runs if run.record.privacy]
     )
+
+
+def methods_of_runs(runs: Sequence[FinishedRun]) -> Methods:
+    """Return what a paper says of some runs, a paragraph each: only what their rows hold."""
+    sentences = {run.id: _sentences(run) for run in runs}
+    return methods(sentences, apart=True, version=version_of(runs))
+
+
+def _sentences(run: FinishedRun) -> Sentences:
+    """Return what a run did; of one without a result, that there is none."""
+    record = run.record
+    if run.rows is None or not np.any(run.rows["status"] == "ok"):
+        return {"kind": f"“{record.experiment}” has no result on {record.dataset.name}"}
+    rows = {name: column[run.rows["status"] == "ok"] for name, column in run.rows.items()}
+    config = {"dataset": record.dataset.name, **record.config, "seed": record.seed}
+    names, series = set(rows["class_name"].tolist()), set(rows["series"].tolist())
+    classes = [item for item in record.classes if item.name in names or config.get("source")]
+    return of_experiment(
+        _as_run(config | {"name": record.experiment}, rows),
+        title=where(run),
+        classes=", ".join(f"{item.name} n = {item.n:,}" for item in classes),
+        guarantees={x: text for x, text in record.guarantees.items() if x in series},
+    )
+
+
+def _as_run(config: Mapping[str, Any], rows: Table) -> dict[str, Any]:
+    """Return a config as if it had asked for no more than there are rows of."""
+    counts = {
+        name: len(set(rows["repetition"][rows["series"] == name].tolist()))
+        for name in dict.fromkeys(rows["series"].tolist())
+    }
+    most = max(counts.values())
+    series = [
+        {**item, "repetitions": None if counts[item["series"]] == most else counts[item["series"]]}
+        for item in config.get("mechanisms", ())
+        if item["series"] in counts
+    ]
+    ran = {**config, "mechanisms": series, "repetitions": most}
+    if config.get("baseline") not in counts or len(counts) < 2:
+        ran["baseline"] = ""
+    if not config.get("composition"):  # whose rows have the budgets of all queries together
+        spent = set(rows["budget"].tolist())
+        ran["budgets"] = [value for value in config.get("budgets", ()) if float(value) in spent]
+    return ran
+
+
+def version_of(runs: Sequence[FinishedRun]) -> str:
+    """Return the version of covdp that made all runs; "" where there are several."""
+    versions = {run.record.versions.get("covdp", "") for run in runs}
+    return versions.pop() if len(versions) == 1 else ""
 
 
 def _about(run: FinishedRun) -> str:

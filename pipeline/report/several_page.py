@@ -25,8 +25,7 @@ from pipeline.inference import (
 from pipeline.publish.document import write_document
 from pipeline.publish.readings import Reading, differences, forest
 from pipeline.publish.several import Several
-from pipeline.report.methods import methods, word
-from pipeline.report.methods_of_release import of_release
+from pipeline.report.methods import methods, of_release, word
 from pipeline.report.page import (
     Declaration,
     Finding,

@@ -14,6 +14,7 @@ from pipeline.files import owner_only
 from pipeline.report.claims import (
     AGAINST,
     AGREES,
+    HOW,
     OPEN,
     PART,
     RATIO,
@@ -23,9 +24,9 @@ from pipeline.report.claims import (
     verdicts,
 )
 from pipeline.report.findings import findings
-from pipeline.report.methods_of_runs import methods_of_site
+from pipeline.report.methods import Methods, methods
 from pipeline.report.page import Declaration, Page, load_pages, write_page
-from pipeline.report.run_page import statement_of_runs
+from pipeline.report.run_page import methods_of_runs, statement_of_runs, version_of
 from pipeline.report.runs import FinishedRun, load_runs, where
 
 NO_DATA = "Data not at hand"
@@ -190,6 +191,20 @@ def index_page(
             "legend": legend(entries, texts["meaning"]),
         },
     )
+
+
+def methods_of_site(runs: Sequence[FinishedRun], texts: Mapping[str, str]) -> Methods:
+    """Return how the statements of all runs were decided, and all that their pages cite."""
+    judged = [run for run in runs if any(item.word != UNRUN for item in verdicts(run))]
+    columns = [claim["column"] for run in judged for claim in run.record.config.get("claims", ())]
+    done = [run for run in runs if run.record.status == "ok"]
+    experiments = len({run.record.experiment for run in done})
+    how = [HOW.get(column, texts["methods_else"]).rstrip(".") for column in columns]
+    lines = [texts["methods"].format(experiments=experiments, runs=len(done)), *how]
+    sentences = {line: line for line in lines}
+    cited = sorted(methods_of_runs(runs).references, key=lambda entry: entry.text.casefold())
+    own = methods({"": sentences}, version=version_of(runs))
+    return own._replace(references=tuple(cited))
 
 
 def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Entry:

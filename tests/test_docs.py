@@ -4,17 +4,20 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from pipeline.datasets import DATASETS
-from pipeline.descriptors import DESCRIPTORS
+from pipeline.descriptors import DESCRIPTORS, find_descriptor
+from pipeline.errors import CovdpError
 from pipeline.experiments.registry import EXPERIMENTS
-from pipeline.geometry import MANIFOLDS
-from pipeline.mechanisms import MECHANISMS
+from pipeline.geometry import MANIFOLDS, find_manifold
+from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.privacy import DEFINITIONS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,13 +32,40 @@ PAGES += [ROOT / ".github" / "CONTRIBUTING.md"]
 
 @pytest.mark.parametrize(
     "registry",
-    [DATASETS, DESCRIPTORS, MANIFOLDS, MECHANISMS, DEFINITIONS, EXPERIMENTS],
-    ids=["datasets", "descriptors", "manifolds", "mechanisms", "definitions", "experiments"],
+    [DATASETS, DEFINITIONS, EXPERIMENTS],
+    ids=["datasets", "definitions", "experiments"],
 )
 def test_a_page_names_every_member(registry: dict[str, object]) -> None:
     """Each registry's members stand in the page of the package, in code type."""
     page = (ROOT / "pipeline" / "README.md").read_text(encoding="utf-8")
     assert [name for name in registry if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("title", "registry", "ask"),
+    [
+        ("descriptors", DESCRIPTORS, lambda: find_descriptor("nonesuch")),
+        ("manifolds", MANIFOLDS, lambda: find_manifold("nonesuch", np.eye(3)[None])),
+        ("mechanisms", MECHANISMS, lambda: refusal("nonesuch", "gdp", "sphere")),
+    ],
+    ids=["descriptors", "manifolds", "mechanisms"],
+)
+def test_refusals_name_every_member_and_a_page_no_other(
+    title: str, registry: dict[str, object], ask: Callable[[], object]
+) -> None:
+    """An unknown name is refused with all names there are; the table of a page has members only."""
+    try:
+        words = str(ask())
+    except CovdpError as error:
+        words = str(error)
+    assert "'nonesuch'" in words
+    assert [name for name in registry if name not in words] == []
+    page = (ROOT / "pipeline" / "README.md").read_text(encoding="utf-8")
+    (table,) = re.findall(rf"^\| {title} \|.*?\n\n", page, flags=re.S | re.M)
+    cells = "".join(line.split("|")[1] for line in table.split("\n") if line)
+    names = set(re.findall(r"`([a-z0-9-]+)`", cells)) - {"auto"}
+    assert names
+    assert names <= set(registry)
 
 
 def test_the_readme_is_short_and_leads_to_every_page() -> None:

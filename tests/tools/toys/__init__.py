@@ -1,7 +1,7 @@
 """Members that nobody needs, each in a file of its own: what a new one costs.
 
-One file here, one line in `TOYS`: in the package that line stands in the registry itself, and the
-README has a row. `python -m pytest -p tests.tools.toys` runs any test with them registered. The
+One file here, one line in `TOYS`: in the package that line stands in the registry itself.
+`python -m pytest -p tests.tools.toys` runs any test with them registered. The
 registry of a page's blocks is ``reports/report.toml``.
 """
 

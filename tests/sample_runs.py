@@ -1,11 +1,12 @@
 """Made-up results with the real laws: what an experiment on flat SPD(5) writes, in a moment."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import special, stats
 
+from pipeline.descriptors import Bound
 from pipeline.figures import montage
 from pipeline.results import (
     ClassCount,
@@ -21,21 +22,6 @@ from pipeline.results import (
 D, R, DIAMETER = 15, 30.892, 54.081
 PAPER, OURS = "EWG, 2r/n, 5 % subsample", "EWG, D/n, all data"
 SERIES = (PAPER, OURS, "RL, 2r/n, 5 % subsample", "RL, D/n, all data")
-
-
-class Bound(NamedTuple):
-    """One class's bound, as `verify` returns it."""
-
-    label: int
-    name: str
-    n: int
-    largest: float
-    radius: float
-    ratio: float
-    diameter: float
-    least_eigenvalue: float
-    largest_trace: float
-    ok: bool
 
 
 def sample_columns(

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pipeline.descriptors import DESCRIPTORS, describe, kernels, made_for
+from pipeline.descriptors import DESCRIPTORS, describe, descriptors_for, kernels
 from pipeline.descriptors.images import FIRST, SECOND
 from pipeline.errors import ConfigError, DatasetError
 from pipeline.parallel import limited_to
@@ -201,7 +201,7 @@ def test_medical_images(request, dataset):
     root = request.getfixturevalue("samples" if dataset.endswith("subset") else "shared")
     with np.load(root / f"{dataset}.npz") as archive:
         images = archive["test_images"][:60]
-    fitting = made_for(channels=1 if images.ndim == 3 else 3, volumes=False)
+    fitting = descriptors_for(channels=1 if images.ndim == 3 else 3, volumes=False)
     assert fitting
     for name in fitting:
         assert_close(describe(images, name), [oracle(image, name) for image in images], name)

@@ -16,7 +16,7 @@ from sample_dicom import item, write_dicom
 from pipeline.datasets import ImageSource, collect_faults, find_card, nifti_format, open_dataset
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
-from pipeline.store import check, fill, find_place, make_plan, take
+from pipeline.store import check, fill, find_place, make_plan, make_shards
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\n'
 PICTURES, NIFTI = 'masks = "masks/{class}/**/*.png"\n', 'masks = "masks/{class}/**.nii.gz"\n'
@@ -174,7 +174,9 @@ def test_series_as_volumes(root: Path, masks: str) -> None:
     np.testing.assert_array_equal(regions(source), wanted)
     plan = make_plan(source, descriptor="vol7")
     assert plan.source.card.masked
-    stored = fill(plan, find_place(root / "s"), lambda to, done: [*map(done, map(take, to))]).stored
+    stored = fill(
+        plan, find_place(root / "s"), lambda to, done: [*map(done, map(make_shards, to))]
+    ).stored
     points = np.concatenate([*stored.records(0), *stored.records(1)])
     np.testing.assert_array_equal(points, describe(volumes, "vol7", masks=wanted))
     with pytest.raises(DatasetError, match="a mask must have a pixel inside in every image"):

@@ -21,7 +21,7 @@ from pipeline.datasets.dicom import header as header_file
 from pipeline.datasets.dicom import masks as mask_files
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
-from pipeline.store import check, fill, find_place, make_plan, plan, take
+from pipeline.store import check, fill, find_place, make_plan, make_shards, plan
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\nmasks = "masks/**/*"\n'
 FLAT = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
@@ -332,7 +332,9 @@ def test_series_with_masks(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(regions(source), wanted)
     assert make_plan(source, descriptor="vol7").source.card.masked
     made = make_plan(source, descriptor="vol7")
-    stored = fill(made, find_place(root / "s"), lambda to, done: [*map(done, map(take, to))]).stored
+    stored = fill(
+        made, find_place(root / "s"), lambda to, done: [*map(done, map(make_shards, to))]
+    ).stored
     points = np.concatenate([*stored.records(0), *stored.records(1)])
     np.testing.assert_array_equal(points, describe(volumes, "vol7", masks=wanted))
 

@@ -14,10 +14,10 @@ from pipeline.arrays import FloatArray
 from pipeline.geometry.hyperbolic import HyperbolicArea
 from pipeline.geometry.kendall import KendallArea
 from pipeline.geometry.manifold import FlatArea
-from pipeline.geometry.sphere import SphereArea
+from pipeline.geometry.sphere import SphericalArea
 from pipeline.mechanisms.radial import RadialLaw, SpdEnvelope, directions
 
-AREAS = [FlatArea, HyperbolicArea, SphereArea, KendallArea, SpdEnvelope]
+AREAS = [FlatArea, HyperbolicArea, SphericalArea, KendallArea, SpdEnvelope]
 
 P_VALUE = 1e-8
 SIZE = 20_000
@@ -30,10 +30,10 @@ LAWS = [
     RadialLaw(HyperbolicArea(2), 0.1),
     RadialLaw(HyperbolicArea(3), 0.499),
     RadialLaw(HyperbolicArea(15), 0.07),
-    RadialLaw(SphereArea(1), 5.0),
-    RadialLaw(SphereArea(2), 0.01),
-    RadialLaw(SphereArea(2), 3.0),
-    RadialLaw(SphereArea(5), 0.4, 0.7),
+    RadialLaw(SphericalArea(1), 5.0),
+    RadialLaw(SphericalArea(2), 0.01),
+    RadialLaw(SphericalArea(2), 3.0),
+    RadialLaw(SphericalArea(5), 0.4, 0.7),
     RadialLaw(KendallArea(2), 0.3),
     RadialLaw(KendallArea(96), 0.002),
     RadialLaw(KendallArea(96), 50.0),
@@ -53,7 +53,7 @@ def log_area(law: RadialLaw, radius: FloatArray) -> FloatArray:
         areas: dict[type, FloatArray] = {
             FlatArea: (d - 1) * np.log(radius),
             HyperbolicArea: (d - 1) * (radius + np.log(-np.expm1(-2 * radius))),
-            SphereArea: (d - 1) * np.log(np.sin(radius)),
+            SphericalArea: (d - 1) * np.log(np.sin(radius)),
             KendallArea: (d - 1) * np.log(np.sin(radius)) + np.log(np.cos(radius)),
             SpdEnvelope: (d - 1) * np.log(radius) + k * (k - 1) / 2 * sinhc,
         }

@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.descriptors import Bound
 from pipeline.errors import ConfigError, OutputError
 from pipeline.results import (
     BOUND_SCHEMA,
@@ -184,21 +184,6 @@ def test_a_table_of_an_older_version_is_read(tmp_path: Path) -> None:
     assert (before["distance"] == "").all()
     for name in set(found) - {"night", "distance"}:
         np.testing.assert_array_equal(before[name], found[name])
-
-
-class Bound(NamedTuple):
-    """One class's bound, as `verify` returns it."""
-
-    label: int
-    name: str
-    n: int
-    largest: float
-    radius: float
-    ratio: float
-    diameter: float
-    least_eigenvalue: float
-    largest_trace: float
-    ok: bool
 
 
 BOUNDS = [

@@ -17,7 +17,7 @@ from pipeline.errors import DatasetError
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
-from pipeline.store import Made, check, fill, find_place, named, plan, take
+from pipeline.store import ShardReport, check, fill, find_place, listing_faults, make_shards, plan
 from pipeline.store import make_plan as planned
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\nvolumes = true\n'
@@ -193,7 +193,7 @@ def test_volumes_have_one_size_and_slices_in_number(root: Path) -> None:
     found = collect_faults(find_card(root / "ward.toml"), root / "ward") if ward(root) else None
     assert found is not None
     assert found.source is not None
-    assert named(found.faults, root / "ward") == []
+    assert listing_faults(found.faults, root / "ward") == []
     faults = {fault.file: fault.reason for fault in check(found.source, root / "ward")}
     assert list(faults) == ["ill/long", f"ill/scout/{file.name}", "ill/wide"]
     assert "found 5 slices in the series of" in faults["ill/long"]
@@ -246,7 +246,7 @@ def test_volumes_of_several_depths(several: Path, monkeypatch: pytest.MonkeyPatc
     fill(
         planned(source, descriptor="vol7"),
         there,
-        lambda tasks, done: [*map(done, map(take, tasks))],
+        lambda tasks, done: [*map(done, map(make_shards, tasks))],
     )
     points = np.concatenate(list(fill(planned(source, descriptor="vol7"), there).stored.records(0)))
     np.testing.assert_array_equal(points, alone)
@@ -312,9 +312,9 @@ def test_workers_read_volumes_of_their_own(root: Path, monkeypatch: pytest.Monke
     here, there = find_place(root / "here"), find_place(root / "there")
     made = planned(ward(root), descriptor="vol7")
 
-    def in_turn(addresses: Any, done: Callable[[Made], None]) -> None:
+    def in_turn(addresses: Any, done: Callable[[ShardReport], None]) -> None:
         for address in reversed(addresses):
-            done(take(address))
+            done(make_shards(address))
 
     stored = fill(made, here).stored
     fill(made, there, in_turn)

@@ -36,7 +36,17 @@ from pipeline.parallel import limited_to
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
 from pipeline.results import read_rows
-from pipeline.store import Made, Place, Plan, fill, find_place, lease, make_plan, plan, take
+from pipeline.store import (
+    Place,
+    Plan,
+    ShardReport,
+    fill,
+    find_place,
+    lease,
+    make_plan,
+    make_shards,
+    plan,
+)
 
 FILL = import_module("pipeline.store.fill")
 NPZ = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "odd"]\n'
@@ -88,10 +98,10 @@ def contents(place: Place) -> dict[str, bytes]:
     return {name: place.read(name) for name in place.names()}
 
 
-def in_turn(addresses: Sequence[str], done: Callable[[Made], None]) -> None:
+def in_turn(addresses: Sequence[str], done: Callable[[ShardReport], None]) -> None:
     """Make shards one after another in an order of their own."""
     for address in random.Random(1).sample(list(addresses), len(addresses)):
-        done(take(address))
+        done(make_shards(address))
 
 
 def test_what_is_read_back_is_what_describe_gives(ward: Path) -> None:
@@ -443,10 +453,10 @@ def test_a_task_that_was_changed_is_not_opened(ward: Path) -> None:
     """A worker opens a pickle only if its content has the digest in its name."""
     place = find_place(ward / "store")
 
-    def changed(addresses: Sequence[str], done: Callable[[Made], None]) -> None:
+    def changed(addresses: Sequence[str], done: Callable[[ShardReport], None]) -> None:
         for address in addresses:
             Path(address).write_bytes(b"cos\nsystem\n(S'touch opened'\ntR.")
-            done(take(address))
+            done(make_shards(address))
 
     with pytest.raises(OutputError, match="was changed"):
         fill(planned(ward), place, changed)
@@ -688,8 +698,8 @@ def test_a_killed_worker_costs_its_shard_only(
     fill(made, find_place(tmp_path / "undisturbed"))
     at = list[int]()
 
-    def by_workers(addresses: Sequence[str], done: Callable[[Made], None]) -> None:
-        for future in completed(client.map(take, addresses, pure=False)):
+    def by_workers(addresses: Sequence[str], done: Callable[[ShardReport], None]) -> None:
+        for future in completed(client.map(make_shards, addresses, pure=False)):
             done(future.result())
             if not at:
                 at.append(len(list((tmp_path / "store").glob("*.parquet"))))

@@ -18,7 +18,7 @@ from pipeline.descriptors import (
     domain,
     domain_of,
     require,
-    require_made_for,
+    require_descriptor_for,
     verify,
 )
 from pipeline.descriptors.base import check_sides
@@ -160,7 +160,7 @@ def test_what_does_not_fit_is_one_line(monkeypatch):
         (
             MismatchError,
             "choose descriptor vol7",
-            lambda: require_made_for("oct5", channels=1, volumes=True),
+            lambda: require_descriptor_for("oct5", channels=1, volumes=True),
         ),
         (
             DatasetError,

@@ -59,7 +59,7 @@ def describe(
         write excluded.txt into the store, which exclude in the card can name.
     """
     from pipeline.datasets import open_dataset
-    from pipeline.descriptors import domain_of, require_made_for
+    from pipeline.descriptors import domain_of, require_descriptor_for
     from pipeline.parallel import check_runner, workers
     from pipeline.store import fill, find_place, make_plan
 
@@ -71,7 +71,7 @@ def describe(
         return
     source = open_dataset(dataset, data_root)
     card = source.card
-    require_made_for(descriptor, channels=card.channels, volumes=card.volumes)
+    require_descriptor_for(descriptor, channels=card.channels, volumes=card.volumes)
     domain_of(descriptor, source.shape)  # refuses sizes for which there is none
     plan = make_plan(source, descriptor=descriptor)
     if runner == "threads":  # one stream keeps all cores busy
@@ -109,19 +109,19 @@ def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> No
     from pipeline.datasets import collect_faults, fetch, find_card
     from pipeline.datasets.listing import read_exclusions
     from pipeline.errors import one_line, printable
-    from pipeline.store import check, listed, named
+    from pipeline.store import check, exclusion_list, listing_faults
 
     card = find_card(dataset)
     path = fetch(card, root, progress=False)
     folder = path if path.is_dir() else path.parent
     place.prepare()
     found = collect_faults(card, path)
-    faults = named(found.faults, folder)
+    faults = listing_faults(found.faults, folder)
     if found.source is not None:
         before = {fault.file for fault in faults}
         faults += [one for one in check(found.source, folder) if one.file not in before]
     left_out = read_exclusions(getattr(card, "exclude", None), folder, there=False)
-    place.write(EXCLUDED, listed(faults, left_out))
+    place.write(EXCLUDED, exclusion_list(faults, left_out))
     if how.json:
         print_json({"faults": [fault._asdict() for fault in faults], "list": place.join(EXCLUDED)})
     elif faults:

@@ -16,7 +16,12 @@ from pipeline.descriptors.bounds import (
     verify,
 )
 from pipeline.descriptors.describe import describe
-from pipeline.descriptors.registry import DESCRIPTORS, find_descriptor, made_for, require_made_for
+from pipeline.descriptors.registry import (
+    DESCRIPTORS,
+    descriptors_for,
+    find_descriptor,
+    require_descriptor_for,
+)
 from pipeline.descriptors.terms import Term, terms_of
 
 __all__ = [
@@ -26,13 +31,13 @@ __all__ = [
     "DescriptorDomain",
     "Term",
     "describe",
+    "descriptors_for",
     "domain",
     "domain_of",
     "find_descriptor",
-    "made_for",
     "merge_bounds",
     "require",
-    "require_made_for",
+    "require_descriptor_for",
     "terms_of",
     "verify",
 ]

@@ -24,15 +24,15 @@ def find_descriptor(name: str) -> Descriptor:
     return DESCRIPTORS[name]
 
 
-def made_for(*, channels: int, volumes: bool) -> list[str]:
+def descriptors_for(*, channels: int, volumes: bool) -> list[str]:
     """Return the descriptors of gray or colour images, or of volumes."""
     wanted = (channels, 3 if volumes else 2)
     return [name for name, x in DESCRIPTORS.items() if (x.channels, x.dimensions) == wanted]
 
 
-def require_made_for(name: str, *, channels: int, volumes: bool) -> None:
+def require_descriptor_for(name: str, *, channels: int, volumes: bool) -> None:
     """Raise `MismatchError` with the descriptors to choose when `name` is for other images."""
-    names = made_for(channels=channels, volumes=volumes)
+    names = descriptors_for(channels=channels, volumes=volumes)
     if name not in names:
         raise MismatchError(
             f"{name} describes {find_descriptor(name).takes}, and the card has "

@@ -2,7 +2,7 @@
 
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.datasets import find_card
-from pipeline.descriptors import DESCRIPTORS, domain_of, require_made_for
+from pipeline.descriptors import DESCRIPTORS, domain_of, require_descriptor_for
 from pipeline.errors import ConfigError, require_known
 from pipeline.experiments.changes import CHANGES, RARE
 from pipeline.experiments.classifiers import CLASSIFIERS
@@ -67,7 +67,7 @@ def _check_series(series: SeriesConfig) -> None:
 
 def _check_scale(config: ExperimentConfig) -> None:
     require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
-    require_made_for(config.descriptor, channels=1, volumes=False)
+    require_descriptor_for(config.descriptor, channels=1, volumes=False)
     for images in config.scale:
         require_known("form", images.form, FORMS, f"known are {', '.join(FORMS)}")
         domain_of(config.descriptor, (images.side, images.side))  # refuses sides without one
@@ -83,7 +83,7 @@ def _check_images(config: ExperimentConfig) -> None:
     card = find_card(config.dataset)
     require_public(card)
     require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
-    require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
+    require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
     classes = len(card.classes if config.classes is None else config.classes)
     if classes < 2 and any(series.change == OTHER for series in config.mechanisms):
         raise ConfigError(

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.config import ExperimentConfig, TargetsConfig
 from pipeline.datasets import beside, find_card
-from pipeline.descriptors import DESCRIPTORS, made_for
+from pipeline.descriptors import DESCRIPTORS, descriptors_for
 from pipeline.errors import ConfigError, require_known
 from pipeline.experiments.checks import check
 from pipeline.toml import parse, read_toml
@@ -141,7 +141,7 @@ def _on(
     card = find_card(dataset)
     for config in configs:
         require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
-    names = made_for(channels=card.channels, volumes=card.volumes)
+    names = descriptors_for(channels=card.channels, volumes=card.volumes)
     fit = [config for config in configs if config.descriptor in names]
     if not fit and (fixed or configs[0].paper or len(names) != 1):
         raise ConfigError(

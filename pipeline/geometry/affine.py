@@ -15,7 +15,7 @@ from pipeline.geometry.charts import NormalChart
 from pipeline.geometry.cholesky import cholesky
 from pipeline.geometry.covariances import SPECTRAL, Covariances
 from pipeline.geometry.linalg import assemble, polar, sym_eig, unvecd, vecd
-from pipeline.geometry.manifold import Field
+from pipeline.geometry.manifold import DescentField
 from pipeline.geometry.spd import Spd
 from pipeline.parallel import SHARE, spread
 
@@ -128,13 +128,13 @@ class AffineInvariant(Spd):
         columns = lower @ polar(lower).swapaxes(-1, -2) @ vectors
         return assemble(columns, np.exp(values))
 
-    def mean_field(self, points: FloatArray, weights: FloatArray) -> Field:
-        """Return the gradient of a Fréchet mean, computed on factors of the points."""
+    def frechet_descent(self, points: FloatArray, weights: FloatArray) -> DescentField:
+        """Return minus the gradient of a Fréchet mean, computed on factors of the points."""
         factors = cholesky(points)
 
         def field(at: FloatArray) -> tuple[FloatArray, FloatArray]:
-            pulls, bounds = mean_logs(cholesky(at), factors, weights)
-            return vecd(pulls), bounds
+            descents, bounds = mean_logs(cholesky(at), factors, weights)
+            return vecd(descents), bounds
 
         return field
 

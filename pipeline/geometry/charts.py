@@ -27,13 +27,13 @@ from pipeline.geometry.manifold import Manifold, Point
 
 @dataclass(frozen=True)
 class FlatChart:
-    """The flat manifold `of`, each point p replaced by log(origin, p) in R^d.
+    """The flat manifold `manifold`, each point p replaced by log(origin, p) in R^d.
 
     The map is an isometry, so distances, means and the laws of all intrinsic mechanisms are those
-    of `of`; the name is kept for that reason.
+    of `manifold`; the name is kept for that reason.
     """
 
-    of: Manifold
+    manifold: Manifold
     flat: ClassVar[bool] = True
     hadamard: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = True
@@ -41,33 +41,35 @@ class FlatChart:
     injectivity_radius: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
-        if not self.of.flat:
-            raise DomainError(f"only a flat manifold has a global chart, found {self.of.name}")
+        if not self.manifold.flat:
+            raise DomainError(
+                f"only a flat manifold has a global chart, found {self.manifold.name}"
+            )
 
     @property
     def name(self) -> str:
         """Name of the manifold that is charted."""
-        return self.of.name
+        return self.manifold.name
 
     @property
     def title(self) -> str:
         """Title of the manifold that is charted."""
-        return self.of.title
+        return self.manifold.title
 
     @property
     def metric(self) -> str:
         """Name of the distance, which is the same."""
-        return self.of.metric
+        return self.manifold.metric
 
     @property
     def covariances(self) -> Covariances | None:
         """What is known of covariance descriptors on the manifold that is charted."""
-        return covariances_of(self.of)
+        return covariances_of(self.manifold)
 
     @property
     def dim(self) -> int:
         """Dimension d."""
-        return self.of.dim
+        return self.manifold.dim
 
     @property
     def point_shape(self) -> tuple[int, ...]:
@@ -93,16 +95,16 @@ class FlatChart:
 
     def coordinates(self, points: Point) -> FloatArray:
         """Return points of the manifold that is charted as points of this chart."""
-        return self.of.log(self.of.origin, points)
+        return self.manifold.log(self.manifold.origin, points)
 
     def points(self, coordinates: FloatArray) -> Point:
         """Return points of this chart as points of the manifold, as near as doubles hold them.
 
         Matrices are definite: what rounding left on the border is moved.
         """
-        found = self.of.exp(self.of.origin, coordinates)
-        definite = getattr(self.of, "definite", None)
-        return found if definite is None else np.asarray(definite(found))
+        points = self.manifold.exp(self.manifold.origin, coordinates)
+        definite = getattr(self.manifold, "definite", None)
+        return points if definite is None else np.asarray(definite(points))
 
     def check(self, points: Point) -> FloatArray:
         """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""

@@ -84,7 +84,7 @@ class Facts(NamedTuple):
     grid: int = 0
 
 
-class Place(NamedTuple):
+class DescriptorSet(NamedTuple):
     """A convex set of coordinates at the identity that holds every descriptor.
 
     Attributes
@@ -124,7 +124,7 @@ class Covariances(Protocol):
     def largest(self, radius: float, k: int) -> float:
         """Return a bound on the eigenvalues of k×k matrices within `radius` of the identity."""
 
-    def place(self, facts: Facts) -> Place:
+    def descriptor_set(self, facts: Facts) -> DescriptorSet:
         """Return the set that holds every descriptor."""
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
@@ -145,7 +145,7 @@ class Covariances(Protocol):
 class Spectral:
     """The log-Euclidean and the affine-invariant metric: see the top of this file.
 
-    **Place**: {X : X ⪰ η·Id, tr X ≤ T + kη}. It is convex in log X, as λ_min is concave and tr exp
+    **Set**: {X : X ⪰ η·Id, tr X ≤ T + kη}. It is convex in log X, as λ_min is concave and tr exp
     is convex; and along affine-invariant geodesics X #_t Y, as X, Y ⪰ η·Id gives X #_t Y ⪰ η·Id
     (the geometric mean is monotone) and tr(X #_t Y) ≤ tr(X)^{1−t}·tr(Y)^t. In both metrics
     dist(X, Y) ≥ ‖ln λ(X) − ln λ(Y)‖ for ordered spectra (Lidskii; Gelfand and Naimark), with
@@ -177,7 +177,7 @@ class Spectral:
         """Return e^r: |ln λ| ≤ ‖log X‖_F ≤ r."""
         return math.exp(radius)
 
-    def place(self, facts: Facts) -> Place:
+    def descriptor_set(self, facts: Facts) -> DescriptorSet:
         """Return the set of spectra."""
         k = len(facts.variances)
         low, total = math.log(facts.eta), facts.trace + k * facts.eta
@@ -191,7 +191,7 @@ class Spectral:
                 out[moved] = vecd(assemble(vectors[moved], fitted[moved]))
             return out
 
-        return Place(inside, 2.0 * math.sqrt(k) * TOLERANCE, total / facts.eta)
+        return DescriptorSet(inside, 2.0 * math.sqrt(k) * TOLERANCE, total / facts.eta)
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
         """Return `diagonal` for the logarithms of variances, `others` for the rest."""

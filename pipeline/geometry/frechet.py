@@ -23,12 +23,12 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, ConvergenceError, DomainError
-from pipeline.geometry.manifold import Field, Manifold, Point, in_chunks
+from pipeline.geometry.manifold import DescentField, Manifold, Point, in_chunks
 from pipeline.geometry.registry import find_manifold
 
 MEMORY = 5
 """Earlier steps that an accelerated step learns from."""
-MOST = 1000
+MAX_ITERATIONS = 1000
 """Steps before giving up, unless told otherwise."""
 
 
@@ -40,20 +40,20 @@ class FrechetMean(NamedTuple):
     iterations: int
 
 
-class _State(NamedTuple):
+class _Iterate(NamedTuple):
     """One iterate: the point, −grad F there, its norm and the bound L."""
 
     point: Point
-    pull: FloatArray
+    descent: FloatArray
     size: float
     bound: float
 
 
-def _field(points: Point, manifold: Manifold, weights: FloatArray) -> Field:
+def _field(points: Point, manifold: Manifold, weights: FloatArray) -> DescentField:
     """Return the map from a batch of places to −grad F and the bound of the Hessian there."""
-    own = getattr(manifold, "mean_field", None)
+    own = getattr(manifold, "frechet_descent", None)
     if own is not None:
-        return cast(Field, own(points, weights))
+        return cast(DescentField, own(points, weights))
 
     def field(at: Point) -> tuple[FloatArray, FloatArray]:
         logs = manifold.log(at[:, None], points)
@@ -87,23 +87,23 @@ def _sample(
     return points[used], weights[used] / weights.sum()
 
 
-def _state(field: Field, manifold: Manifold, point: Point) -> _State:
-    pulls, bounds = field(point[None])
-    size = float(np.linalg.norm(pulls[0]))
+def _state(field: DescentField, manifold: Manifold, point: Point) -> _Iterate:
+    descents, bounds = field(point[None])
+    size = float(np.linalg.norm(descents[0]))
     drift = math.sqrt(max(0.0, -manifold.curvature[0])) * size
-    return _State(point, pulls[0], size, float(bounds[0]) + drift)
+    return _Iterate(point, descents[0], size, float(bounds[0]) + drift)
 
 
 def _accelerated(
-    state: _State, plain: float, memory: list[tuple[FloatArray, FloatArray]]
+    state: _Iterate, plain: float, memory: list[tuple[FloatArray, FloatArray]]
 ) -> FloatArray:
     """Return Anderson's step: the plain one, corrected by what earlier steps have shown."""
     if not memory:
-        return plain * state.pull
+        return plain * state.descent
     steps = np.stack([step for step, _ in memory], axis=1)
     changes = np.stack([change for _, change in memory], axis=1)
-    mix = np.linalg.lstsq(changes, state.pull, rcond=1e-10)[0]
-    return np.asarray(plain * (state.pull - changes @ mix) - steps @ mix)
+    mix = np.linalg.lstsq(changes, state.descent, rcond=1e-10)[0]
+    return np.asarray(plain * (state.descent - changes @ mix) - steps @ mix)
 
 
 def frechet_mean(
@@ -112,7 +112,7 @@ def frechet_mean(
     *,
     weights: FloatArray | None = None,
     tolerance: float = 1e-9,
-    max_iterations: int = MOST,
+    max_iterations: int = MAX_ITERATIONS,
 ) -> FrechetMean:
     """Return the Fréchet mean of `points`, with ‖grad F‖ ≤ `tolerance` at the returned point.
 
@@ -168,17 +168,17 @@ def frechet_mean_of_parts(
     """
 
     def field(at: Point) -> tuple[FloatArray, FloatArray]:
-        pulls, bounds = np.zeros((len(at), manifold.dim)), np.zeros(len(at))
+        descents, bounds = np.zeros((len(at), manifold.dim)), np.zeros(len(at))
         for part in parts:
-            pull, bound = _field(part, manifold, np.full(len(part), 1.0 / n))(at)
-            pulls, bounds = pulls + pull, bounds + bound
-        return pulls, bounds
+            descent, bound = _field(part, manifold, np.full(len(part), 1.0 / n))(at)
+            descents, bounds = descents + descent, bounds + bound
+        return descents, bounds
 
-    return _descend(field, manifold, parts, next(iter(parts))[0], tolerance, MOST)
+    return _descend(field, manifold, parts, next(iter(parts))[0], tolerance, MAX_ITERATIONS)
 
 
 def _descend(
-    field: Field,
+    field: DescentField,
     manifold: Manifold,
     parts: Iterable[Point],
     start: Point,
@@ -198,11 +198,11 @@ def _descend(
         step = _accelerated(state, plain, memory)
         trial = _state(field, manifold, manifold.exp(state.point, step))
         if memory and trial.size > rate * state.size:
-            memory, step = [], plain * state.pull
+            memory, step = [], plain * state.descent
             trial = _state(field, manifold, manifold.exp(state.point, step))
-        memory = [*memory, (step, trial.pull - state.pull)][-MEMORY:]
+        memory = [*memory, (step, trial.descent - state.descent)][-MEMORY:]
         stuck = trial.size >= state.size
-        state = min(state, trial, key=lambda one: one.size)
+        state = min(state, trial, key=lambda iterate: iterate.size)
     _check_unique(parts, manifold, state.point)
     if state.size > tolerance:
         raise ConvergenceError(
@@ -241,8 +241,8 @@ def gradient(
     points, weights = _sample(points, manifold, weights)
     at = manifold.check(at)
     batch = at.shape[: at.ndim - len(manifold.point_shape)]
-    pulls, _ = _field(points, manifold, weights)(at.reshape(-1, *manifold.point_shape))
-    return -pulls.reshape(*batch, manifold.dim)
+    descents, _ = _field(points, manifold, weights)(at.reshape(-1, *manifold.point_shape))
+    return -descents.reshape(*batch, manifold.dim)
 
 
 def gradient_norm(

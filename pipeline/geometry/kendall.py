@@ -11,7 +11,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
 from pipeline.geometry.manifold import (
     ROUNDING,
-    Field,
+    DescentField,
     check_size,
     check_vectors,
     direction,
@@ -212,8 +212,8 @@ class Kendall:
         lift = _reflect(base @ helmert.T, moved) @ helmert
         return preshape(np.cos(radius) * base + np.sin(radius) * lift)
 
-    def mean_field(self, points: ComplexArray, weights: FloatArray) -> Field:
-        """Return the gradient of a Fréchet mean by two matrix products, no bound of the Hessian."""
+    def frechet_descent(self, points: ComplexArray, weights: FloatArray) -> DescentField:
+        """Return minus the gradient of a Fréchet mean by two matrix products."""
         return in_chunks(lambda at: (mean_logs(at, points, weights), np.ones(len(at))), len(points))
 
     def check(self, points: ComplexArray) -> ComplexArray:

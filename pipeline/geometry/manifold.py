@@ -19,7 +19,7 @@ for it and raises where it is absent; nothing compares names.
 ``embed``, ``unembed``  to and from a vector space of dimension ``embedding_dim``, and ``stretch``:
                         how far an embedded mean moves at most for each unit of distance
 ``nearest``             nearest point to a vector around it, as embedded
-``mean_field``          the gradient of a Fréchet mean, faster than point by point (``frechet.py``)
+``frechet_descent``     minus the gradient of a Fréchet mean, faster than point by point
 ``factor_logs``         log of a point given by its factor, which holds digits that its array lost;
                         with ``factors``, ``logs_of_factors`` and ``factor_exp``
 ``log_reach``           how far from the origin the rounding of a logarithm was measured
@@ -31,9 +31,9 @@ for it and raises where it is absent; nothing compares names.
 ``covariances``         what is known on it of covariance descriptors (``covariances.py``)
 ======================  ===========================================================================
 
-**Area.** The distance of a random point from a centre has a density that is the area A(ρ) of the
-geodesic sphere times the law at that distance. A manifold carries its `SphereArea`, or none if it
-does not look alike in all directions.
+**SphereArea.** The distance of a random point from a centre has a density that is the area A(ρ) of
+the geodesic sphere times the law at that distance. A manifold carries its `SphereArea`, or none if
+it does not look alike in all directions.
 
 At the end stands what the manifolds whose points are vectors share: their sizes, and helpers. Next
 on the path: the manifolds, one a file, then ``frechet.py``.
@@ -155,7 +155,7 @@ class Embedded(Protocol):
         """
 
 
-class Area(Protocol):
+class SphereArea(Protocol):
     """ln A(ρ) up to a constant, its derivative, where the radius ends, and how A grows."""
 
     @property
@@ -194,7 +194,7 @@ class FlatArea:
         return (self.dim - 1) / radius
 
 
-def area_of(manifold: Manifold) -> Area:
+def area_of(manifold: Manifold) -> SphereArea:
     """Return the area of geodesic spheres of `manifold`.
 
     Raises
@@ -204,7 +204,7 @@ def area_of(manifold: Manifold) -> Area:
     """
     if manifold.flat:
         return FlatArea(manifold.dim)
-    area: Area | None = getattr(manifold, "area", None)
+    area: SphereArea | None = getattr(manifold, "area", None)
     if area is None:
         raise PrivacyError(
             f"no law of distances is known on {manifold.name}, which carries no area of its "
@@ -216,18 +216,18 @@ def area_of(manifold: Manifold) -> Area:
 CHUNK = 2**18
 """Pairs (place, point) held at once when gradients are taken at many places."""
 
-Field: TypeAlias = Callable[[Point], tuple[FloatArray, FloatArray]]
+DescentField: TypeAlias = Callable[[Point], tuple[FloatArray, FloatArray]]
 """Places ``(S, *point_shape)`` → −grad F ``(S, d)`` and Σ w h, a bound of the Hessian, ``(S,)``."""
 
 
-def in_chunks(field: Field, n: int) -> Field:
+def in_chunks(field: DescentField, n: int) -> DescentField:
     """Return a field of n points that holds at most `CHUNK` pairs at once."""
 
     def chunked(at: Point) -> tuple[FloatArray, FloatArray]:
         stride = max(1, CHUNK // n)
         parts = [field(at[start : start + stride]) for start in range(0, max(1, len(at)), stride)]
-        pulls, bounds = zip(*parts, strict=True)
-        return np.concatenate(pulls), np.concatenate(bounds)
+        descents, bounds = zip(*parts, strict=True)
+        return np.concatenate(descents), np.concatenate(bounds)
 
     return chunked
 

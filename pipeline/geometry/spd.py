@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConfigError, DomainError
 from pipeline.geometry.cholesky import cholesky
-from pipeline.geometry.covariances import SPECTRAL, Covariances, Facts, Place
+from pipeline.geometry.covariances import SPECTRAL, Covariances, DescriptorSet, Facts
 from pipeline.geometry.linalg import assemble, sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import ROUNDING, check_size
 
@@ -168,7 +168,7 @@ class CholeskyCovariances:
         D² = 4 Σ_{C₊} v_i + ¼ Σ_C ln²(1 + v_i/η),
         r² = Σ_{C₊} v_i + ¼ Σ_C max(ln² η, ln²(v_i + η)) + ¼ Σ_{i not in C} ln²(v_i + η).
 
-    **Place**: ½ ln η ≤ ln L_ii ≤ ½ ln(v_i + η) and Σ_{j<i} L_ij² ≤ v_i, a product of intervals and
+    **Set**: ½ ln η ≤ ln L_ii ≤ ½ ln(v_i + η) and Σ_{j<i} L_ij² ≤ v_i, a product of intervals and
     balls, projected factor by factor; wider than D.
     """
 
@@ -193,7 +193,7 @@ class CholeskyCovariances:
         """Return k·e^{2r} + r² ≥ ‖L‖_F²: each L_ii is at most e^r, the rest has norm at most r."""
         return k * math.exp(2.0 * radius) + radius**2
 
-    def place(self, facts: Facts) -> Place:
+    def descriptor_set(self, facts: Facts) -> DescriptorSet:
         """Return the set of factors."""
         bound, k = np.array(facts.variances), len(facts.variances)
         low, high = 0.5 * math.log(facts.eta), 0.5 * np.log(bound + facts.eta)
@@ -210,7 +210,7 @@ class CholeskyCovariances:
             return out
 
         width = 4.0 * bound[1:].sum() + np.sum((high - low) ** 2)
-        return Place(inside, 0.0, 1.0, math.sqrt(width) * (1 + 1e-12))
+        return DescriptorSet(inside, 0.0, 1.0, math.sqrt(width) * (1 + 1e-12))
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
         """Return scales: ln of a deviation is half that of a variance; L_ij is ρ_ij times one."""

@@ -32,7 +32,7 @@ def _flip(base: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class SphereArea:
+class SphericalArea:
     """A(ρ) = sin^{d−1} ρ on [0, π]."""
 
     dim: int
@@ -80,9 +80,9 @@ class Sphere:
         return (self.dim + 1,)
 
     @property
-    def area(self) -> SphereArea:
+    def area(self) -> SphericalArea:
         """Area of its geodesic spheres."""
-        return SphereArea(self.dim)
+        return SphericalArea(self.dim)
 
     @property
     def title(self) -> str:

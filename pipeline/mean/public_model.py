@@ -187,15 +187,15 @@ def _of_covariances(
     Matrices of doubles and their factors miss what a logarithm says: `Domain.rounding` is added to
     the diameter and to the condition.
     """
-    place = known.place(Facts(domain.eta, domain.variances, domain.trace))
-    diameter = (domain.diameter if place.diameter is None else place.diameter) + place.slack
-    condition = place.condition * (1.0 + domain.rounding)
+    region = known.descriptor_set(Facts(domain.eta, domain.variances, domain.trace))
+    diameter = (domain.diameter if region.diameter is None else region.diameter) + region.slack
+    condition = region.condition * (1.0 + domain.rounding)
     if hasattr(manifold, "coordinates"):  # a chart: its points are these logarithms
-        return FeasibleSet(place.inside, diameter, condition)
+        return FeasibleSet(region.inside, diameter, condition)
 
     def inside(points: Point) -> Point:
         before = manifold.log(manifold.origin, points)
-        after = place.inside(before)
+        after = region.inside(before)
         moved = (after != before).any(axis=-1)
         if not moved.any():
             return np.array(points)  # what is admitted is ours

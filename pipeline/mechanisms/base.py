@@ -143,7 +143,7 @@ class Neighbours(NamedTuple):
     exact: bool = True
 
 
-class Price(Protocol):
+class CostFunction(Protocol):
     """What noise costs in a definition: as `pipeline.privacy.gaussian_cost`."""
 
     def __call__(
@@ -173,7 +173,7 @@ class Family:
         The definitions of privacy for which the guarantee is proven.
     proven : callable
         Whether the guarantee is proven, and the noise can be drawn, on a manifold.
-    price : Price
+    price : CostFunction
         What its noise costs at a scale, in any definition.
     neighbours : callable
         Two inputs Δ apart on which a calibrated mechanism leaks most, and a score: for the audit.
@@ -204,7 +204,7 @@ class Family:
     calibrate: Callable[..., Mechanism]
     definitions: tuple[str, ...]
     proven: Callable[[Manifold], bool]
-    price: Price
+    price: CostFunction
     neighbours: Callable[[Mechanism], Neighbours]
     note: str
     samplers: tuple[str, ...] = ("exact",)

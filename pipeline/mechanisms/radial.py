@@ -74,7 +74,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError
 from pipeline.geometry.hyperbolic import HyperbolicArea
 from pipeline.geometry.linalg import unvecd, vecd
-from pipeline.geometry.manifold import Area, FlatArea
+from pipeline.geometry.manifold import FlatArea, SphereArea
 
 
 def log_sinhc(x: FloatArray) -> FloatArray:
@@ -125,7 +125,7 @@ class RadialLaw:
     A is the area of geodesic spheres, or an envelope; σ > 0. The space may end before `end`.
     """
 
-    area: Area
+    area: SphereArea
     sigma: float
     end: float = math.inf
 

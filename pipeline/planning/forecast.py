@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipeline.datasets import Card, find_card
-from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, domain_of, require_made_for
+from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, domain_of, require_descriptor_for
 from pipeline.errors import ConfigError, require_known
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
@@ -167,7 +167,7 @@ def _domain(config: ReleaseConfig, card: Card) -> DescriptorDomain:
 
     `oct5` and `vol7` do not depend on it; the bound of the others changes by less than 0.1 %.
     """
-    require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
+    require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
     side = config.size or card.size or SIDE
     shape = (side,) * (3 if card.volumes else 2) + ((3,) if card.channels == 3 else ())
     return domain_of(

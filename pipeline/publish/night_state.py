@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.datasets import ImageSource, find_card, rendering_settings
-from pipeline.descriptors import domain_of, require_made_for
+from pipeline.descriptors import domain_of, require_descriptor_for
 from pipeline.errors import ConfigError, LedgerError, MismatchError
 from pipeline.ledger import (
     Ledger,
@@ -126,7 +126,7 @@ def public_of(
 ) -> Public:
     """Return what is known of the images, of a night without any from those before it."""
     card = find_card(config.dataset)
-    require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
+    require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
     classes = tuple((label, name, 0) for label, name in enumerate(card.classes))
     if source is not None:
         known = domain_of(

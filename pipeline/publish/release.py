@@ -32,7 +32,7 @@ from pipeline.descriptors import (
     DescriptorDomain,
     describe,
     domain_of,
-    require_made_for,
+    require_descriptor_for,
 )
 from pipeline.errors import ImageError, LedgerError, MismatchError
 from pipeline.geometry import MANIFOLDS, Manifold
@@ -367,7 +367,7 @@ class Copies:
 
 def _public(config: ReleaseConfig, source: ImageSource) -> Public:
     card, counts = source.card, source.units(config.splits)
-    require_made_for(config.descriptor, channels=card.channels, volumes=card.volumes)
+    require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
     check_sizes(config, dict(zip(source.classes, counts, strict=True)))
     return Public(
         config,

@@ -12,28 +12,28 @@ A reader's order: ``plan`` (which images go into which shard, and what a shard i
 file), ``fill`` (the pass), ``stored`` (reading back), ``check`` (what cannot be used).
 """
 
-from pipeline.store.check import FileFault, check, listed, named
-from pipeline.store.fill import Filled, Made, fill, take
+from pipeline.store.check import FileFault, check, exclusion_list, listing_faults
+from pipeline.store.fill import PassReport, ShardReport, fill, make_shards
 from pipeline.store.place import Place, find_place, lease, private_stores
 from pipeline.store.plan import Plan, make_plan
 from pipeline.store.stored import Form, StoredImages, StoredRecords
 
 __all__ = [
     "FileFault",
-    "Filled",
     "Form",
-    "Made",
+    "PassReport",
     "Place",
     "Plan",
+    "ShardReport",
     "StoredImages",
     "StoredRecords",
     "check",
+    "exclusion_list",
     "fill",
     "find_place",
     "lease",
-    "listed",
+    "listing_faults",
     "make_plan",
-    "named",
+    "make_shards",
     "private_stores",
-    "take",
 ]

@@ -29,7 +29,7 @@ class FileFault(NamedTuple):
     listed: bool = True
 
 
-def named(faults: Iterable[Fault], folder: Path) -> list[FileFault]:
+def listing_faults(faults: Iterable[Fault], folder: Path) -> list[FileFault]:
     """Return the faults that were found when files were listed, in the order of their paths."""
     return sorted(
         FileFault(_relative(x.file, folder), _plain(str(x.error), x.file), x.listed) for x in faults
@@ -74,7 +74,7 @@ def _whole(source: ImageSource, file: Path, splits: Splits) -> list[FileFault]:
     return []
 
 
-def listed(faults: list[FileFault], before: Iterable[str]) -> bytes:
+def exclusion_list(faults: list[FileFault], before: Iterable[str]) -> bytes:
     """Return the lines of a list of exclusions, with what was left out before."""
     paths = sorted({*before, *(fault.file for fault in faults if fault.listed)})
     return "".join(f"{path}\n" for path in paths).encode(errors="surrogateescape")

@@ -24,9 +24,9 @@ from pipeline.errors import DatasetError, OutputError
 from pipeline.parallel import Submit, UnorderedMap, peak_memory, side_by_side
 from pipeline.progress import counted
 from pipeline.store.place import TASK, Place, find_place, lease, sweep
-from pipeline.store.plan import Part, Plan
+from pipeline.store.plan import Plan, ShardJob
 from pipeline.store.shard import DIGEST, SUFFIX, Chunk, encode, name_of
-from pipeline.store.stored import Held, StoredImages
+from pipeline.store.stored import StoredImages, StoredShard
 
 CHUNK = 1 << 23
 """Bytes of pixels that are read at a time; two or three such chunks are held."""
@@ -35,18 +35,18 @@ BLOCK = 1 << 20
 Tick: TypeAlias = Callable[[float], None]
 
 
-class Made(NamedTuple):
+class ShardReport(NamedTuple):
     """What one worker did: images described, and the most memory it ever had, in bytes."""
 
     images: int
     peak: int
 
 
-def unseen(count: float) -> None:
+def no_progress(count: float) -> None:
     """Show nothing."""
 
 
-def make(part: Part, place: Place, tick: Tick) -> Made:
+def make(part: ShardJob, place: Place, tick: Tick) -> ShardReport:
     """Describe the images of some shards in one stream, and write each shard as it is full."""
     k = DESCRIPTORS[part.descriptor].k
     with side_by_side() as submit:
@@ -57,16 +57,16 @@ def make(part: Part, place: Place, tick: Tick) -> Made:
             writing = submit(_write, part, place, shard, chunk)
         if writing is not None:
             writing.result()
-    return Made(len(part.rows), peak_memory())
+    return ShardReport(len(part.rows), peak_memory())
 
 
-def _write(part: Part, place: Place, shard: int, chunk: Chunk) -> None:
+def _write(part: ShardJob, place: Place, shard: int, chunk: Chunk) -> None:
     low, high = part.span(shard)
     content = encode(part.labels[low:high], chunk)
     place.write(name_of(part.keys[shard], content), content)
 
 
-def _shards(part: Part, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[int, Chunk]]:
+def _shards(part: ShardJob, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[int, Chunk]]:
     """Yield the images of each shard, as they are described."""
     described = _described(part, submit)
     held = next(described, None)
@@ -87,7 +87,7 @@ def _shards(part: Part, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[in
         yield shard, Chunk(points, part.units[low:high].astype(np.int64), digests)
 
 
-def _described(part: Part, submit: Submit) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:
+def _described(part: ShardJob, submit: Submit) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:
     """Yield descriptors and digests chunk by chunk; meanwhile the next chunk is read."""
     size = max(1, CHUNK // math.prod(part.shape))
     images = part.read(part.rows, size)
@@ -101,7 +101,7 @@ def _described(part: Part, submit: Submit) -> Iterator[tuple[FloatArray, NDArray
 
 
 def _ask(
-    submit: Submit, part: Part, images: ImageArray, masks: ImageArray | None
+    submit: Submit, part: ShardJob, images: ImageArray, masks: ImageArray | None
 ) -> "list[Future[Any]]":
     step = max(1, BLOCK // math.prod(part.shape))
     cuts = [slice(start, start + step) for start in range(0, len(images), step)]
@@ -109,7 +109,7 @@ def _ask(
 
 
 def _work(
-    part: Part, images: ImageArray, masks: ImageArray | None
+    part: ShardJob, images: ImageArray, masks: ImageArray | None
 ) -> tuple[FloatArray, NDArray[np.uint8]]:
     """Return descriptors and digests of a few images."""
     regions: dict[str, Any] = {} if masks is None else {"masks": masks}
@@ -125,7 +125,7 @@ def _work(
     return points, whole.reshape(len(images), -1)[:, :DIGEST]
 
 
-class Filled(NamedTuple):
+class PassReport(NamedTuple):
     """What a pass came to.
 
     Attributes
@@ -148,7 +148,7 @@ class Filled(NamedTuple):
 
 def fill(
     plan: Plan, place: Place, workers: UnorderedMap | None = None, *, shown: bool = True
-) -> Filled:
+) -> PassReport:
     """Make the shards that are missing or damaged, and return what is stored.
 
     Parameters
@@ -170,20 +170,24 @@ def fill(
     """
     started = time.perf_counter()
     place.prepare()
-    made: list[Made] = []
+    made: list[ShardReport] = []
     with lease(place) as own:
         sweep(place, own)
-        names = _found(plan, place)
+        names = _intact(plan, place)
         if missing := [shard for shard, key in enumerate(plan.keys) if key not in names]:
             total = sum(plan.span(shard).stop - plan.span(shard).start for shard in missing)
-            with counted("describing", total, "images") if shown else nullcontext(unseen) as tick:
+            with (
+                counted("describing", total, "images")
+                if shown
+                else nullcontext(no_progress) as tick
+            ):
                 if workers is None:
                     made.append(make(plan.part(missing), place, tick))
                 else:
                     _distribute(plan, place, missing, workers, made, tick)
                     sweep(place, own)  # what a worker that was killed left half done
-            names = _listed(plan, place)
-    held = [_held(plan, shard, names) for shard in range(len(plan.keys))]
+            names = _names(plan, place)
+    held = [_stored_shard(plan, shard, names) for shard in range(len(plan.keys))]
     seconds = time.perf_counter() - started
     peak = max((one.peak for one in made), default=peak_memory())
     stored = StoredImages(
@@ -195,10 +199,10 @@ def fill(
         DESCRIPTORS[plan.descriptor].k,
         tuple(held),
     )
-    return Filled(stored, sum(one.images for one in made), seconds, peak)
+    return PassReport(stored, sum(one.images for one in made), seconds, peak)
 
 
-def take(address: str) -> Made:
+def make_shards(address: str) -> ShardReport:
     """Make the shards of one task that lies in the store; for a worker, on any machine.
 
     A task is a pickle, so it is opened only if its content has the digest in its name.
@@ -208,20 +212,20 @@ def take(address: str) -> Made:
     content = where.read(name)
     if name != _task_name(content):
         raise OutputError(f"a task in the store {where.shown} was changed; describe again")
-    return make(pickle.loads(content), where, unseen)
+    return make(pickle.loads(content), where, no_progress)
 
 
-def _listed(plan: Plan, place: Place) -> dict[str, str]:
+def _names(plan: Plan, place: Place) -> dict[str, str]:
     """Return the names of the plan's shards that are there, by key."""
     wanted = set(plan.keys)
     names = [name for name in sorted(place.names()) if name.endswith(SUFFIX)]
     return {name.partition(".")[0]: name for name in names if name.partition(".")[0] in wanted}
 
 
-def _found(plan: Plan, place: Place) -> dict[str, str]:
+def _intact(plan: Plan, place: Place) -> dict[str, str]:
     """Return the shards that are there and whole; those that are damaged are removed."""
     whole = {}
-    for key, name in _listed(plan, place).items():
+    for key, name in _names(plan, place).items():
         if name == name_of(key, place.read(name)):
             whole[key] = name
         else:
@@ -229,12 +233,12 @@ def _found(plan: Plan, place: Place) -> dict[str, str]:
     return whole
 
 
-def _held(plan: Plan, shard: int, names: dict[str, str]) -> Held:
+def _stored_shard(plan: Plan, shard: int, names: dict[str, str]) -> StoredShard:
     key = plan.keys[shard]
     if key not in names:
         raise OutputError("a shard of the store is gone; run again, one pass at a time")
     labels = np.unique(plan.chosen.labels[plan.span(shard)])
-    return Held(names[key], tuple(labels.tolist()))
+    return StoredShard(names[key], tuple(labels.tolist()))
 
 
 def _distribute(
@@ -242,7 +246,7 @@ def _distribute(
     place: Place,
     missing: list[int],
     workers: UnorderedMap,
-    made: list[Made],
+    made: list[ShardReport],
     tick: Tick,
 ) -> None:
     """Have workers do a task for each shard, or one for all shards that lie in one stream."""
@@ -253,7 +257,7 @@ def _distribute(
             content = pickle.dumps(plan.part(group).detached())
             tasks.append(_task_name(content))
             place.write(tasks[-1], content)
-        for shards in workers(take, [(place.join(name),) for name in tasks]):
+        for shards in workers(make_shards, [(place.join(name),) for name in tasks]):
             made.append(shards)
             tick(shards.images)
     finally:

@@ -82,13 +82,13 @@ class Place:
             return self._tried("read", lambda: [file.name for file in folder.iterdir()])
         files = self._elsewhere()
 
-        def listed() -> list[str]:
+        def listing() -> list[str]:
             files.invalidate_cache()
             with suppress(FileNotFoundError):  # nothing was written yet
-                return [str(found).rpartition("/")[2] for found in files.ls(self._path, False)]
+                return [str(name).rpartition("/")[2] for name in files.ls(self._path, False)]
             return []
 
-        return self._tried("read", listed)
+        return self._tried("read", listing)
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading."""

@@ -31,7 +31,7 @@ UNREAD = {"name", "title", "description", "licence", "url", "images", "public"}
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ShardJob:
     """What a worker needs for some shards, one after another; it can be pickled.
 
     Attributes
@@ -65,12 +65,12 @@ class Part:
         """Return where one of the shards lies in `rows`."""
         return self.ends[shard - 1] if shard else 0, self.ends[shard]
 
-    def detached(self) -> "Part":
+    def detached(self) -> "ShardJob":
         """Return the same with readers of these rows alone."""
         rows = np.arange(len(self.rows))
         masks = None if self.masks is None else self.masks.only(self.rows)
         values = {**vars(self), "read": self.read.only(self.rows), "masks": masks, "rows": rows}
-        return Part(**values)
+        return ShardJob(**values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class Plan:
         """Return where a shard lies in `chosen`."""
         return slice(int(self.ends[shard - 1]) if shard else 0, int(self.ends[shard]))
 
-    def part(self, shards: Sequence[int]) -> Part:
+    def part(self, shards: Sequence[int]) -> ShardJob:
         """Return what some shards need, in ascending order."""
         spans = [self.span(shard) for shard in shards]
         kept: slice | NDArray[np.int64] = slice(spans[0].start, spans[-1].stop)
@@ -109,7 +109,7 @@ class Plan:
             kept = np.concatenate([np.arange(span.start, span.stop) for span in spans])
         rows, labels, units = (column[kept] for column in self.chosen)
         ends = itertools.accumulate(span.stop - span.start for span in spans)
-        return Part(
+        return ShardJob(
             self.source.read,
             self.source.masks,
             rows,

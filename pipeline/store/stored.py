@@ -17,11 +17,11 @@ Form: TypeAlias = Callable[[FloatArray, NDArray[np.int64]], FloatArray]
 """From descriptors and the units they belong to, each unit's together, to one record a unit."""
 
 
-TOLD = 1 << 16
-"""Units that are told of at a time."""
+BATCH = 1 << 16
+"""Units whose digests are yielded at a time."""
 
 
-class Held(NamedTuple):
+class StoredShard(NamedTuple):
     """A shard that is there: its file, and the classes in it, ascending."""
 
     name: str
@@ -44,7 +44,7 @@ class StoredImages:
         Images and units, which are images or persons, of each class.
     k : int
         Order of the matrices.
-    shards : tuple of Held
+    shards : tuple of StoredShard
         In the order of the pass.
     """
 
@@ -54,7 +54,7 @@ class StoredImages:
     counts: tuple[int, ...]
     units: tuple[int, ...]
     k: int
-    shards: tuple[Held, ...]
+    shards: tuple[StoredShard, ...]
 
     def chunks(self, label: int) -> Iterator[Chunk]:
         """Yield the images of a class in the order of the source.
@@ -92,8 +92,8 @@ class StoredImages:
             known[at : at + len(units)] = units
             at += len(units)
         known.view(f"S{DIGEST}").sort(axis=0)  # in place
-        for start in range(0, len(known), TOLD):
-            yield known[start : start + TOLD].tobytes()
+        for start in range(0, len(known), BATCH):
+            yield known[start : start + BATCH].tobytes()
 
     def verify(self, label: int, domain: DescriptorDomain) -> Bound:
         """Return the bound on one class; see `pipeline.descriptors.bounds`."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.covariances import SPECTRAL, Covariances, Facts, Place
+from pipeline.geometry.covariances import SPECTRAL, Covariances, DescriptorSet, Facts
 from pipeline.geometry.hyperbolic import Hyperbolic
 from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import check_size, check_vectors, of_dim, of_length, superscript
@@ -36,10 +36,12 @@ class DecibelCovariances:
         """Return 10^(r/10): DB·|ln λ| ≤ DB·‖log X‖_F ≤ r."""
         return SPECTRAL.largest(radius / DB, k)
 
-    def place(self, facts: Facts) -> Place:
+    def descriptor_set(self, facts: Facts) -> DescriptorSet:
         """Return the set of spectra; scaling all coordinates alike keeps it convex."""
-        place = SPECTRAL.place(facts)
-        return Place(lambda u: DB * place.inside(u / DB), DB * place.slack, place.condition)
+        region = SPECTRAL.descriptor_set(facts)
+        return DescriptorSet(
+            lambda u: DB * region.inside(u / DB), DB * region.slack, region.condition
+        )
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
         """Return the log-Euclidean scales, which are relative."""

@@ -33,7 +33,7 @@ from pipeline.mechanisms.noise import FloatNoise, Noise
 from pipeline.privacy import GDP
 from tests.sample_means import adaptive, drawn
 from tests.tools.tuning.factors import published
-from tests.tools.tuning.images import Class, colour_tiles, records_of, some
+from tests.tools.tuning.images import ImageClass, colour_tiles, records_of, some
 from tests.tools.tuning.images import images_of as tuned
 
 pytestmark = pytest.mark.slow
@@ -119,7 +119,9 @@ def never_worse(ready: Prepared, radius: float, mu: float, *, size: int) -> None
 
 def of_tiles(descriptor: str, manifold: str, label: int) -> tuple[Prepared, float]:
     """Return 300 tiles prepared, and the papers' radius; `grid11` in the pictures' colours."""
-    tiles = colour_tiles()[label] if descriptor == "grid11" else tuned(Class("tiles", label), None)
+    tiles = (
+        colour_tiles()[label] if descriptor == "grid11" else tuned(ImageClass("tiles", label), None)
+    )
     records = records_of(some(tiles, 300), descriptor=descriptor, manifold=manifold)
     return prepare(records, AdaptivePlan(moment=False), rng=None), records.domain.radius
 

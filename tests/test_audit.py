@@ -389,7 +389,7 @@ def test_the_scale_that_is_stated_is_the_one_that_is_drawn(chosen: Case) -> None
     asked: list[float] = []
 
     @dataclass(frozen=True)
-    class Asked(FloatNoise):
+    class RecordingNoise(FloatNoise):
         """Notes each σ that it is asked for."""
 
         def __call__(self, vector: Any, sigma: float, sensitivity: float) -> Noised:
@@ -398,7 +398,7 @@ def test_the_scale_that_is_stated_is_the_one_that_is_drawn(chosen: Case) -> None
 
     mechanism: Any = chosen.calibrate()
     pair, rng = chosen.neighbours(mechanism), np.random.default_rng(9)
-    recording = replace(mechanism, noise=Asked)
+    recording = replace(mechanism, noise=RecordingNoise)
     rows = [recording.sample(data, size=3, rng=rng).points for data in (pair.left, pair.right)]
     steps = chosen.steps(mechanism, pair, rows)
     assert mechanism.sigma == asked[-1]

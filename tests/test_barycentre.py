@@ -126,14 +126,14 @@ def test_neither_order_nor_cuts_change_a_bit(manifold: Manifold) -> None:
     for cuts in ([], [1], [3, 3, 20, 39]):
         mixed = points[rng.permutation(40)]
 
-        class Cut:
+        class Pieces:
             n = 40
 
             def __iter__(self):  # type: ignore[no-untyped-def]
                 return iter(np.split(mixed, cuts))  # noqa: B023
 
         found = barycentre.barycentre(
-            parts_of(Cut()), 40, manifold, centre=manifold.origin, diameter=WIDE, condition=1e11
+            parts_of(Pieces()), 40, manifold, centre=manifold.origin, diameter=WIDE, condition=1e11
         )
         assert np.array_equal(found.point, wanted.point)
         assert (found.factor is None) == (wanted.factor is None)

@@ -124,7 +124,7 @@ def test_every_test_states_its_property() -> None:
                 assert said.split("\n\n")[0].endswith("."), f"{path.name}: {node.name}"
 
 
-class Source(NamedTuple):
+class SourceFile(NamedTuple):
     """A file of the library or the flows: its lines, and those of each function's body."""
 
     path: Path
@@ -134,7 +134,7 @@ class Source(NamedTuple):
 
 
 @cache
-def library() -> list[Source]:
+def library() -> list[SourceFile]:
     """Return each file, with the constants that it compares with."""
     found = []
     for path in [*(ROOT / "pipeline").rglob("*.py"), *(ROOT / "flows").rglob("*.py")]:
@@ -146,7 +146,7 @@ def library() -> list[Source]:
                 functions[node.name] = max(body, functions.get(node.name, 0))
             elif isinstance(node, ast.Compare):
                 compared |= {x.value for x in ast.walk(node) if isinstance(x, ast.Constant)}
-        found.append(Source(path, len(text.splitlines()), functions, compared))
+        found.append(SourceFile(path, len(text.splitlines()), functions, compared))
     return found
 
 

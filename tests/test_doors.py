@@ -220,7 +220,7 @@ def test_a_panic_keeps_its_words_in_a_release() -> None:
         assert "benengeli" not in str(caught.value)
 
 
-class Case(NamedTuple):
+class DoorCase(NamedTuple):
     """Options, and what of an error nobody foresaw is shown."""
 
     tokens: list[str]
@@ -231,16 +231,16 @@ class Case(NamedTuple):
 @pytest.mark.parametrize(
     "case",
     [
-        Case(["card", "{}"], {"place", "file"}),
-        Case(["card", "{}", "-v"], {"place", "file", "words", "traceback"}),
-        Case(["release", "--config", "{}"], set()),
-        Case(["release", "--config", "{}", "-v"], set()),
+        DoorCase(["card", "{}"], {"place", "file"}),
+        DoorCase(["card", "{}", "-v"], {"place", "file", "words", "traceback"}),
+        DoorCase(["release", "--config", "{}"], set()),
+        DoorCase(["release", "--config", "{}", "-v"], set()),
     ],
     ids=lambda case: " ".join(case.tokens),
 )
 def test_what_nobody_foresaw_is_one_line_and_70(
     error: type[BaseException],
-    case: Case,
+    case: DoorCase,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

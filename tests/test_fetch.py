@@ -26,7 +26,7 @@ MD5 = hashlib.md5(BODY).hexdigest()
 
 
 @dataclass
-class Server:
+class FileServer:
     """A server that gives `files`; `faults` of the first requests, by path, come before them."""
 
     address: str = ""
@@ -37,9 +37,9 @@ class Server:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[FileServer]:
     """Serve on a free port; close it whatever happens."""
-    state = Server()
+    state = FileServer()
     state.gate.set()
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -74,7 +74,7 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
-def card(server: Server, name: str = "toy", md5: str = MD5) -> NpzCard:
+def card(server: FileServer, name: str = "toy", md5: str = MD5) -> NpzCard:
     """Return a card whose 28 px file the server gives at /NAME.npz and 64 px at /NAME_64.npz."""
     files = [
         {"size": 28, "url": f"{server.address}/{name}.npz", "md5": md5},
@@ -84,7 +84,7 @@ def card(server: Server, name: str = "toy", md5: str = MD5) -> NpzCard:
     return NpzCard.model_validate(fields)
 
 
-def test_download_is_whole_and_used_again(server: Server, tmp_path: Path) -> None:
+def test_download_is_whole_and_used_again(server: FileServer, tmp_path: Path) -> None:
     """A file is downloaded once into a new folder, byte for byte, and used from then on."""
     server.files["/toy.npz"] = BODY
     root = tmp_path / "new" / "root"
@@ -95,7 +95,7 @@ def test_download_is_whole_and_used_again(server: Server, tmp_path: Path) -> Non
     assert server.requests == ["/toy.npz"]
 
 
-def test_size_is_part_of_the_name(server: Server, tmp_path: Path) -> None:
+def test_size_is_part_of_the_name(server: FileServer, tmp_path: Path) -> None:
     """Another size than the first is another file; one that is not offered is refused."""
     server.files["/toy_64.npz"] = BODY
     assert fetch(card(server), tmp_path, size=64, progress=False) == tmp_path / "toy_64.npz"
@@ -104,7 +104,7 @@ def test_size_is_part_of_the_name(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_download_is_counted_only_when_asked(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every byte of the file is counted, out of as many as there are, and only when asked."""
     seen: list[float] = []
@@ -123,7 +123,9 @@ def test_a_download_is_counted_only_when_asked(
 
 
 @pytest.mark.parametrize("fault", [500, 503, 429, "cut"])
-def test_passing_faults_are_tried_again(server: Server, tmp_path: Path, fault: int | str) -> None:
+def test_passing_faults_are_tried_again(
+    server: FileServer, tmp_path: Path, fault: int | str
+) -> None:
     """A server that is busy or cuts the body short is asked again, and the file comes whole."""
     server.files["/toy.npz"] = BODY
     server.faults["/toy.npz"] = [fault, fault]
@@ -132,7 +134,7 @@ def test_passing_faults_are_tried_again(server: Server, tmp_path: Path, fault: i
     assert len(server.requests) == 3
 
 
-def test_pauses_double(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_double(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After attempt i the wait is pause·2^(i-1)."""
     pauses: list[float] = []
     monkeypatch.setattr("pipeline.datasets.download.time.sleep", pauses.append)
@@ -154,7 +156,7 @@ def test_pauses_double(server: Server, tmp_path: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_failure_is_one_line(
-    server: Server, tmp_path: Path, fault: int | str, asked: int, reason: str
+    server: FileServer, tmp_path: Path, fault: int | str, asked: int, reason: str
 ) -> None:
     """A download that fails names URL, target, reason and --data-root, and leaves no file."""
     toy = card(server, md5="0" * 32 if fault == "digest" else MD5)
@@ -174,7 +176,7 @@ def test_failure_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unwritable_root_is_one_line(server: Server, tmp_path: Path) -> None:
+def test_unwritable_root_is_one_line(server: FileServer, tmp_path: Path) -> None:
     """A data root that cannot be made is an error of the same form, without a request."""
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(DatasetError, match="--data-root"):
@@ -182,7 +184,7 @@ def test_unwritable_root_is_one_line(server: Server, tmp_path: Path) -> None:
     assert server.requests == []
 
 
-def test_wrong_digest_on_disk_is_refused(server: Server, tmp_path: Path) -> None:
+def test_wrong_digest_on_disk_is_refused(server: FileServer, tmp_path: Path) -> None:
     """A file of the user's with another MD5 is refused with both digests, and stays as it is."""
     server.files["/toy.npz"] = BODY
     target = tmp_path / "toy.npz"
@@ -195,7 +197,7 @@ def test_wrong_digest_on_disk_is_refused(server: Server, tmp_path: Path) -> None
     assert server.requests == []
 
 
-def test_changed_file_is_noticed(server: Server, tmp_path: Path) -> None:
+def test_changed_file_is_noticed(server: FileServer, tmp_path: Path) -> None:
     """A digest that was right is not believed any more when the file changes."""
     server.files["/toy.npz"] = BODY
     for _ in range(2):
@@ -234,7 +236,7 @@ def wait_for(condition: object, seconds: float = 30.0) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_download_once(server: Server, tmp_path: Path) -> None:
+def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None:
     """Of two processes that ask at once, one downloads; the other says it waits, then uses it."""
     server.files["/toy.npz"] = BODY
     server.gate.clear()
@@ -255,7 +257,7 @@ def test_two_processes_download_once(server: Server, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_kill_leaves_no_half_file(server: Server, tmp_path: Path, how: signal.Signals) -> None:
+def test_kill_leaves_no_half_file(server: FileServer, tmp_path: Path, how: signal.Signals) -> None:
     """Killed midway, a download leaves no file under its name; the next run cleans and succeeds."""
     server.files["/toy.npz"] = BODY
     server.gate.clear()
@@ -274,7 +276,7 @@ def test_kill_leaves_no_half_file(server: Server, tmp_path: Path, how: signal.Si
 
 
 @pytest.mark.parametrize("name", ["pneumoniamnist", "breastmnist"])
-def test_official_file(server: Server, tmp_path: Path, shared: Path, name: str) -> None:
+def test_official_file(server: FileServer, tmp_path: Path, shared: Path, name: str) -> None:
     """The official file passes the digest of its card, downloaded or in place in a data root."""
     body = (shared / f"{name}.npz").read_bytes()
     official = DATASETS[name]

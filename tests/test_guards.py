@@ -68,7 +68,7 @@ Answer = Callable[[int, FloatArray, float], Sequence[float]]
 """Number of the draw, the vector and σ → what is released."""
 
 
-class Source:
+class ScriptedSource:
     """Measurements that answer as told, certify what OpenDP certifies, and write all of it down."""
 
     def __init__(self, real: Callable[[int, float], Any], answer: Answer | None = None) -> None:
@@ -93,12 +93,12 @@ class Source:
 
 
 @pytest.fixture
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Source]:
-    """Put a `Source` in the place of OpenDP's measurements."""
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedSource]:
+    """Put a `ScriptedSource` in the place of OpenDP's measurements."""
     real = noise_module._measurement
 
-    def put(answer: Answer | None = None) -> Source:
-        source = Source(real, answer)
+    def put(answer: Answer | None = None) -> ScriptedSource:
+        source = ScriptedSource(real, answer)
         monkeypatch.setattr(noise_module, "_measurement", source)
         return source
 
@@ -148,7 +148,7 @@ def wards() -> dict[str, NDArray[np.uint8]]:
 WARDS = wards()
 
 
-class Place:
+class ReleasePlace:
     """A folder with a card and a config, and a new ledger for every release."""
 
     def __init__(self, folder: Path, manifold: str, mechanism: str, definition: str) -> None:
@@ -191,13 +191,13 @@ def noised(seed: int) -> Answer:
 @pytest.mark.parametrize(("mechanism", "definition"), KINDS)
 def test_under_a_script_every_ward_gives_the_same_document(
     tmp_path: Path,
-    stand_in: Callable[..., Source],
+    stand_in: Callable[..., ScriptedSource],
     manifold: str,
     mechanism: str,
     definition: str,
 ) -> None:
     """With the noised vectors of one ward, all others give its document, byte for byte."""
-    place = Place(tmp_path, manifold, mechanism, definition)
+    place = ReleasePlace(tmp_path, manifold, mechanism, definition)
     first = stand_in(noised(1))
     expected = place.release("usual")
     for ward in WARDS:
@@ -212,10 +212,10 @@ def test_under_a_script_every_ward_gives_the_same_document(
 @pytest.mark.parametrize("manifold", SPD)
 @pytest.mark.parametrize("script", [nothing, huge])
 def test_scripts_of_no_meaning_give_the_same_document_too(
-    tmp_path: Path, stand_in: Callable[..., Source], manifold: str, script: Answer
+    tmp_path: Path, stand_in: Callable[..., ScriptedSource], manifold: str, script: Answer
 ) -> None:
     """Where noise drowns all, or nothing is seen, no choice falls back on the images."""
-    place = Place(tmp_path, manifold, "auto", "gdp")
+    place = ReleasePlace(tmp_path, manifold, "auto", "gdp")
     found = set()
     for ward in ("usual", "black", "boards"):
         stand_in(script)
@@ -226,7 +226,7 @@ def test_scripts_of_no_meaning_give_the_same_document_too(
 @pytest.mark.parametrize("manifold", SPD)
 def test_where_the_whole_region_is_covered_every_ward_gives_the_same_document(
     tmp_path: Path,
-    stand_in: Callable[..., Source],
+    stand_in: Callable[..., ScriptedSource],
     monkeypatch: pytest.MonkeyPatch,
     manifold: str,
 ) -> None:
@@ -238,7 +238,7 @@ def test_where_the_whole_region_is_covered_every_ward_gives_the_same_document(
         return chosen[-1]
 
     monkeypatch.setattr(rounds, "choose_clip", spy)
-    place, found = Place(tmp_path, manifold, "auto", "gdp"), set()
+    place, found = ReleasePlace(tmp_path, manifold, "auto", "gdp"), set()
     for ward in ("usual", "black", "boards"):
         stand_in(spread)
         found.add(place.release(ward))
@@ -266,12 +266,12 @@ def scaled(points: FloatArray, drawn: Release) -> Release:
 @pytest.mark.parametrize("leak", [moved, told, scaled])
 def test_the_script_shows_a_leak(
     tmp_path: Path,
-    stand_in: Callable[..., Source],
+    stand_in: Callable[..., ScriptedSource],
     monkeypatch: pytest.MonkeyPatch,
     leak: Callable[[FloatArray, Release], Release],
 ) -> None:
     """A release that lets one number out un-noised, however small, gives other documents."""
-    place = Place(tmp_path, SPD[0], "auto", "gdp")
+    place = ReleasePlace(tmp_path, SPD[0], "auto", "gdp")
 
     def leaking(chunks: Batches, *values: Any, **named: Any) -> Release:
         return leak(np.concatenate(list(chunks)), mean(chunks, *values, **named))
@@ -286,7 +286,7 @@ def test_the_script_shows_a_leak(
 
 def test_under_a_script_files_screen_and_log_are_the_same(
     tmp_path: Path,
-    stand_in: Callable[..., Source],
+    stand_in: Callable[..., ScriptedSource],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
@@ -294,7 +294,7 @@ def test_under_a_script_files_screen_and_log_are_the_same(
     """Names and bytes of JSON, page and table, and all that is printed: the same for all images."""
     from flows import release as flow
 
-    place = Place(tmp_path, SPD[0], "auto", "gdp")
+    place = ReleasePlace(tmp_path, SPD[0], "auto", "gdp")
     first, seen = stand_in(noised(2)), []
     for number, ward in enumerate(["usual", "usual", "black", "boards"]):
         place.keep(ward)
@@ -331,18 +331,18 @@ def test_what_a_document_states_is_what_was_drawn_and_pays(
     def spy(space: Any, metric: Any, scale: float) -> Any:
         true = make(space, metric, scale=scale)
 
-        class Measurement:
+        class WatchedMeasurement:
             def __call__(_, values: list[float]) -> Any:
                 made.append((space, scale, values))
                 return true(values)
 
             map = staticmethod(lambda distance: true.map(distance))
 
-        return Measurement()
+        return WatchedMeasurement()
 
     monkeypatch.setattr(dp.m, "make_gaussian", spy)
     noise_module._measurement.cache_clear()
-    document = json.loads(Place(tmp_path, manifold, mechanism, definition).release("usual"))
+    document = json.loads(ReleasePlace(tmp_path, manifold, mechanism, definition).release("usual"))
     noise_module._measurement.cache_clear()
     stated = [step for row in document["classes"] for step in row["costs"]]
     for (space, scale, values), step in zip(made[-len(stated) :], stated, strict=True):
@@ -518,7 +518,7 @@ def centre(points: FloatArray, space: Any) -> FloatArray:
 
 @pytest.mark.parametrize("manifold", SPD)
 def test_every_step_of_an_adaptive_release_is_as_noisy_as_stated(
-    stand_in: Callable[..., Source], manifold: str
+    stand_in: Callable[..., ScriptedSource], manifold: str
 ) -> None:
     """(released − given)/σ of each step of 8 releases is N(0, 1); false alarm 5e-9 a manifold."""
     points = describe(WARDS["usual"])
@@ -539,7 +539,7 @@ def test_every_step_of_an_adaptive_release_is_as_noisy_as_stated(
 # --- the order is the safety ----------------------------------------------------------------------
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, source: Source) -> dict[str, int]:
+def watched(monkeypatch: pytest.MonkeyPatch, source: ScriptedSource) -> dict[str, int]:
     """Note how many draws were made when the ledger was asked to reserve and to commit."""
     at: dict[str, int] = {}
     for name in ("reserve", "commit"):
@@ -555,10 +555,10 @@ def watched(monkeypatch: pytest.MonkeyPatch, source: Source) -> dict[str, int]:
 
 @pytest.mark.parametrize("mechanism", ["auto", "ewg"])
 def test_before_the_charge_nothing_is_drawn_about_an_image(
-    tmp_path: Path, stand_in: Callable[..., Source], mechanism: str
+    tmp_path: Path, stand_in: Callable[..., ScriptedSource], mechanism: str
 ) -> None:
     """What is noised before the reservation is the same for all images, and after it is not."""
-    place, seen = Place(tmp_path, SPD[0], mechanism, "gdp"), []
+    place, seen = ReleasePlace(tmp_path, SPD[0], mechanism, "gdp"), []
     for ward in ("usual", "noise"):
         with pytest.MonkeyPatch.context() as patch:
             source = stand_in(nothing)
@@ -575,10 +575,10 @@ def test_before_the_charge_nothing_is_drawn_about_an_image(
 
 
 def test_a_refused_charge_draws_nothing_about_an_image(
-    tmp_path: Path, stand_in: Callable[..., Source]
+    tmp_path: Path, stand_in: Callable[..., ScriptedSource]
 ) -> None:
     """Out of budget, the only vectors that were noised are those of the rehearsal."""
-    place, seen = Place(tmp_path, SPD[0], "auto", "gdp"), []
+    place, seen = ReleasePlace(tmp_path, SPD[0], "auto", "gdp"), []
     for ward in ("usual", "noise"):
         source = stand_in(nothing)
         book = init_ledger(tmp_path / f"{ward}.sqlite")
@@ -590,7 +590,7 @@ def test_a_refused_charge_draws_nothing_about_an_image(
     assert all(np.array_equal(a.given, b.given) for a, b in zip(*seen, strict=True))
 
 
-def flow_release(place: Place, out: Path) -> Path:
+def flow_release(place: ReleasePlace, out: Path) -> Path:
     """Settle as the flow does and return the path of the document."""
     from flows import release as flow
 
@@ -606,7 +606,7 @@ def test_files_hold_the_bytes_of_the_ledger_not_those_that_were_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another attempt committed first: its document is written, and no byte of the loser's."""
-    place, out = Place(tmp_path, SPD[0], "ewg", "gdp"), tmp_path / "out"
+    place, out = ReleasePlace(tmp_path, SPD[0], "ewg", "gdp"), tmp_path / "out"
     place.keep("usual")
     book = place.ledger()
     monkeypatch.setenv("COVDP_LEDGER", str(book.database.file))
@@ -631,7 +631,7 @@ def test_files_hold_the_bytes_of_the_ledger_not_those_that_were_drawn(
 
 def test_without_a_commit_there_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the ledger does not take the result, nothing that was drawn is written, anywhere."""
-    place, out = Place(tmp_path, SPD[0], "ewg", "gdp"), tmp_path / "out"
+    place, out = ReleasePlace(tmp_path, SPD[0], "ewg", "gdp"), tmp_path / "out"
     place.keep("usual")
     monkeypatch.setenv("COVDP_LEDGER", str(place.ledger().database.file))
 
@@ -647,7 +647,7 @@ def test_without_a_commit_there_is_no_file(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_ledger_knows_which_run_was_paid(tmp_path: Path) -> None:
     """The history of the account names the run key and the cost of the release."""
-    place = Place(tmp_path, SPD[0], "ewg", "gdp")
+    place = ReleasePlace(tmp_path, SPD[0], "ewg", "gdp")
     book = place.ledger()
     release_once(place.keep("usual"), book, tmp_path)
     paid = book.history("ward-7")[-1]
@@ -663,7 +663,7 @@ def test_another_question_or_other_images_are_another_release(
     tmp_path: Path, change: tuple[str, str] | None
 ) -> None:
     """Whatever the result depends on makes a release of its own under the same key, and is paid."""
-    place, seen = Place(tmp_path, SPD[0], "ewg", "gdp"), []
+    place, seen = ReleasePlace(tmp_path, SPD[0], "ewg", "gdp"), []
     path, book = tmp_path / "release.toml", place.ledger()
     book.set_budget("ward-7", GDP(2 * BUDGET))
     path.write_text(path.read_text() + "eta = 1e-06\n")

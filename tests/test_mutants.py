@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.mutants.__main__ import Tree, UnbrokenError, Verdict, judge, judge_all
+from tests.tools.mutants.__main__ import MutantVerdict, Tree, UnbrokenError, judge, judge_all
 from tests.tools.mutants.listed import Mutant, faults, read_mutants
 
 CODE = "def noise(sigma):\n    return sigma\n"
@@ -77,9 +77,9 @@ def test_no_verdict_without_an_unbroken_project_that_passes(tree: Tree) -> None:
 def test_reasons_must_be_true() -> None:
     """A break with a written reason may live, and must."""
     excused = mutant(survives="nothing reads it")
-    assert not Verdict(excused, "", 1.0).problem
-    assert "drop its reason" in Verdict(excused, "test_code.py::test_noise", 1.0).problem
-    assert "ALIVE" in Verdict(mutant(), "", 1.0).problem
+    assert not MutantVerdict(excused, "", 1.0).problem
+    assert "drop its reason" in MutantVerdict(excused, "test_code.py::test_noise", 1.0).problem
+    assert "ALIVE" in MutantVerdict(mutant(), "", 1.0).problem
 
 
 def test_the_list_is_long_enough() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from prefect.client.schemas.objects import State
 from sample_nights import CARD, CONFIG, PERSONS, STREAM, Ward, tonight
-from test_guards import Source, noised, replay, stand_in  # noqa: F401  (a fixture)
+from test_guards import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
 from test_ledger_faults import in_child
 
 from pipeline.cli import main
@@ -337,7 +337,7 @@ def test_a_person_of_two_classes_waits_in_both() -> None:
 
 def test_what_is_released_is_made_of_what_was_noised(
     tmp_path: Path,
-    stand_in: Callable[..., Source],  # noqa: F811
+    stand_in: Callable[..., ScriptedSource],  # noqa: F811
 ) -> None:
     """With the noised vectors of one ward, as many other images give its documents to the byte."""
     first, expected = stand_in(noised(5)), list[bytes]()

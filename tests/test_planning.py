@@ -31,7 +31,7 @@ from pipeline.planning.needed import least_budget
 from pipeline.planning.nights import Arrivals, marks, opening_night, stream_curves
 from pipeline.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
 from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
-from tests.tools.tuning.images import CARDS, Class, gray, images_of, records_of
+from tests.tools.tuning.images import CARDS, ImageClass, gray, images_of, records_of
 from tests.tools.tuning.ranges import cells
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
@@ -78,7 +78,7 @@ def test_realised_errors_of_other_images_lie_in_the_range(samples: Path) -> None
     """
     found = []
     for label in (3, 8):
-        images = gray(images_of(Class(str(CARDS / "pathmnist-sample.toml"), label), samples))
+        images = gray(images_of(ImageClass(str(CARDS / "pathmnist-sample.toml"), label), samples))
         for descriptor, manifold in (
             ("oct5", "spd-log-euclidean"),
             ("oct5", "spd-log-cholesky"),
@@ -218,7 +218,7 @@ def test_a_stream_is_charged_once_and_opens_when_it_says(
 
 def test_a_real_stream_errs_as_foreseen() -> None:
     """At the opening, ten nights and 40 nights later, on tiles of one picture."""
-    records = records_of(images_of(Class("tiles", 0), None), descriptor="oct5")
+    records = records_of(images_of(ImageClass("tiles", 0), None), descriptor="oct5")
     plan = StreamPlan(GDP(1.0), 365)
     stream = StreamMechanism(plan, records.domain, FlatChart(records.manifold))
     known = stream_curves(plan, curve(), MANIFOLDS["spd-log-euclidean"](k=5))

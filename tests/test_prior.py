@@ -23,7 +23,7 @@ from pipeline.mean.histogram import (
 from pipeline.mean.public_model import _shape as prior_shape
 from pipeline.mean.records import survey_records
 from pipeline.mean.tuning import LINE_WEIGHT, STABLE_RATIO
-from tests.tools.tuning.images import Class, images_of, records_of, some
+from tests.tools.tuning.images import ImageClass, images_of, records_of, some
 from tests.tools.tuning.scales import shape_of
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
@@ -81,7 +81,7 @@ def test_the_line_reaches_as_far_as_the_survey_saw_records() -> None:
 @pytest.mark.parametrize("descriptor", ["oct5", "grid9"])
 def test_most_tiles_are_near_where_the_prior_expects_them(name: str, descriptor: str) -> None:
     """No whole class is far, off the line: far records are counted as exceptions."""
-    images = np.concatenate([some(images_of(Class("tiles", i), None), 100) for i in range(3)])
+    images = np.concatenate([some(images_of(ImageClass("tiles", i), None), 100) for i in range(3)])
     records = records_of(images, descriptor=descriptor, manifold=name)
     seen = survey_records(records)
     far = seen.counts[len(seen.counts) - (len(seen.bins[1].edges) + 1 - seen.bins[1].far) :]

@@ -23,7 +23,7 @@ from pipeline.mean import (
 from pipeline.privacy import GDP
 from tests.tools.tuning.factors import published
 from tests.tools.tuning.flatness import Effect, Paired, Tried, relative
-from tests.tools.tuning.images import Class, images_of, records_of, some
+from tests.tools.tuning.images import ImageClass, images_of, records_of, some
 from tests.tools.tuning.numbers import NUMBERS, Number, changed, trying
 
 NO_TRIAL = {"FARTHEST_RATIO", "LARGEST_LOG_SCALE", "OVERSHOOT_SD"}
@@ -34,7 +34,7 @@ and how sure of an overshoot regions are."""
 @cache
 def known(case: str) -> Records:
     """Return 200 tiles, as each kind of number needs them."""
-    images = some(images_of(Class("tiles", 0), None), 200)
+    images = some(images_of(ImageClass("tiles", 0), None), 200)
     if case == "curved":
         return records_of(images, descriptor="oct5", manifold="spd-affine-invariant")
     found = records_of(images, descriptor="oct5")

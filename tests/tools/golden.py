@@ -338,7 +338,7 @@ def replay_noise() -> None:
 
     hardened, asked = measurements.make_gaussian, Counter[bytes]()
 
-    class Replayed:
+    class ReplayedGaussian:
         """A measurement of OpenDP's that draws from a generator, and certifies as OpenDP does."""
 
         def __init__(self, *spaces: Any, scale: float) -> None:
@@ -350,7 +350,7 @@ def replay_noise() -> None:
             rng = np.random.default_rng([*seed, asked[seed]])
             return [value + self.scale * rng.standard_normal() for value in values]
 
-    measurements.make_gaussian = Replayed
+    measurements.make_gaussian = ReplayedGaussian
     secrets.token_bytes = lambda size=32: bytes(range(size))
 
 

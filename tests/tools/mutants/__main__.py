@@ -101,7 +101,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MutantVerdict:
     """How it went: killed by which test, or alive; `fault` when it cannot be said."""
 
     mutant: Mutant
@@ -122,7 +122,7 @@ class Verdict:
         return ""
 
 
-def judge(mutant: Mutant, tree: Tree, limit: float, tests: Sequence[str]) -> Verdict:
+def judge(mutant: Mutant, tree: Tree, limit: float, tests: Sequence[str]) -> MutantVerdict:
     """Break the tree, run tests until one fails, and mend it."""
     started, file = time.perf_counter(), tree.root / mutant.file
     whole = file.read_text(encoding="utf-8")
@@ -140,7 +140,7 @@ def judge(mutant: Mutant, tree: Tree, limit: float, tests: Sequence[str]) -> Ver
     elif code != 0:
         fault = f"pytest ended with {code}: {' '.join(words.split())[-300:]}"
     tree.write(file, whole)
-    return Verdict(mutant, killer, time.perf_counter() - started, fault)
+    return MutantVerdict(mutant, killer, time.perf_counter() - started, fault)
 
 
 def plant(folder: Path) -> list[Tree]:
@@ -164,7 +164,7 @@ def unbroken(trees: list[Tree], tests: Sequence[str]) -> float:
 
 def judge_all(
     mutants: list[Mutant], trees: list[Tree], tests_of: Callable[[Mutant], Sequence[str]]
-) -> dict[str, Verdict]:
+) -> dict[str, MutantVerdict]:
     """Return the verdict on each mutant, by name, of the tests that `tests_of` gives for it.
 
     Raises
@@ -180,14 +180,14 @@ def judge_all(
     for tree in trees:
         free.put(tree)
 
-    def next_one(mutant: Mutant) -> Verdict:
+    def next_one(mutant: Mutant) -> MutantVerdict:
         tree = free.get()
         try:
             return judge(mutant, tree, limit, tests_of(mutant))
         finally:
             free.put(tree)
 
-    found = dict[str, Verdict]()
+    found = dict[str, MutantVerdict]()
     with ThreadPoolExecutor(len(trees)) as pool:
         for job in as_completed([pool.submit(next_one, mutant) for mutant in mutants]):
             verdict = job.result()
@@ -200,7 +200,7 @@ def judge_all(
     return found
 
 
-def show(verdicts: list[Verdict]) -> Table:
+def show(verdicts: list[MutantVerdict]) -> Table:
     """Return the table: each mutant, what killed it, and how long that took."""
     table = Table("mutant", "what it breaks", "killed by", "s", title="Breaks of the release path")
     for item in verdicts:

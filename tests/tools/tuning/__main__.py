@@ -13,13 +13,13 @@ from rich.table import Table
 
 from pipeline.files import atomic_path
 from tests.tools.tuning import __doc__ as usage
-from tests.tools.tuning.factors import BUDGETS, LEAST, Cell, Factors, factors, in_every_metric
+from tests.tools.tuning.factors import BUDGETS, LEAST, FactorCell, Factors, factors, in_every_metric
 from tests.tools.tuning.flatness import Tried, flatness
-from tests.tools.tuning.images import HELD_OUT, SET_ON, Class, classes_of
-from tests.tools.tuning.measured import Measured, measured
+from tests.tools.tuning.images import HELD_OUT, SET_ON, ImageClass, classes_of
+from tests.tools.tuning.measured import MeasuredNumber, measured
 from tests.tools.tuning.numbers import NUMBERS
 from tests.tools.tuning.openings import openings
-from tests.tools.tuning.ranges import Held, groups_of, ranges
+from tests.tools.tuning.ranges import RangeCell, groups_of, ranges
 from tests.tools.tuning.scales import write_scales
 
 SCREEN = Console(width=150)
@@ -46,7 +46,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def show_measured(found: list[Measured]) -> Table:
+def show_measured(found: list[MeasuredNumber]) -> Table:
     """Return the table of what was measured."""
     names = list(dict.fromkeys(name for row in found for name in row.sets))
     table = Table("number", "in the code", *names, title="Measured")
@@ -84,10 +84,10 @@ def show_factors(title: str, found: list[Factors]) -> Table:
     return table
 
 
-def show_ranges(title: str, found: list[Held]) -> Table:
+def show_ranges(title: str, found: list[RangeCell]) -> Table:
     """Return the table of ranges: how many cells err as was foreseen."""
     table = Table("", "cells", "in", "below", "above", "within radius", "high/low", title=title)
-    groups = defaultdict[str, list[Held]](list)
+    groups = defaultdict[str, list[RangeCell]](list)
     for cell in found:
         kind = "stream" if cell.night else cell.manifold
         for name in (f"{cell.descriptor}, {kind}", cell.name.split(",")[0], "all"):
@@ -131,7 +131,7 @@ def make_openings(asked: argparse.Namespace) -> dict[str, Any]:
     return {"openings": [row._asdict() | {"shares": row.shares.all} for row in found]}
 
 
-def make_factors(asked: argparse.Namespace, known: list[Class]) -> dict[str, Any]:
+def make_factors(asked: argparse.Namespace, known: list[ImageClass]) -> dict[str, Any]:
     """Print both groups of the README's tables of errors."""
     others, missing = classes_of(HELD_OUT, asked.data_root)
     draws, out = 30 if asked.quick else 300, {}
@@ -145,7 +145,7 @@ def make_factors(asked: argparse.Namespace, known: list[Class]) -> dict[str, Any
     return out
 
 
-def show_cells(title: str, found: list[Cell]) -> Table:
+def show_cells(title: str, found: list[FactorCell]) -> Table:
     """Return the table of metrics: errors published over ours, on average and at the least."""
     table = Table("metric", "cells", "geometric mean", "least", "which is of", title=title)
     for metric in dict.fromkeys(cell.metric for cell in found):
@@ -157,7 +157,7 @@ def show_cells(title: str, found: list[Cell]) -> Table:
     return table
 
 
-def make_numbers(asked: argparse.Namespace, known: list[Class]) -> dict[str, Any]:
+def make_numbers(asked: argparse.Namespace, known: list[ImageClass]) -> dict[str, Any]:
     """Print what is measured and what is tried."""
     chosen = tuple(
         number

@@ -17,7 +17,7 @@ from pipeline.arrays import ImageArray
 from pipeline.mean import AdaptivePlan, Prepared, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from tests.tools.tuning.images import MOST, Class, gray, images_of, records_of, some
+from tests.tools.tuning.images import MOST, ImageClass, gray, images_of, records_of, some
 
 BUDGETS = (0.1, 0.2, 0.5, 1.0)
 METRICS = {"spd-log-euclidean": 1, "spd-log-cholesky": 1, "spd-affine-invariant": 3}
@@ -53,7 +53,9 @@ def published(radius: float, n: int, mu: float, d: int) -> float:
     return 2.0 * radius / (n * math.sqrt(0.9) * mu) * chi
 
 
-def factors_of(name: str, members: list[Class], root: Path | None, draws: int) -> list[Factors]:
+def factors_of(
+    name: str, members: list[ImageClass], root: Path | None, draws: int
+) -> list[Factors]:
     """Measure the error on all images of some classes, as one; colour ones also in gray."""
     return [
         _measure(title, images, descriptor, draws)
@@ -62,7 +64,7 @@ def factors_of(name: str, members: list[Class], root: Path | None, draws: int) -
 
 
 def _described(
-    name: str, members: list[Class], root: Path | None
+    name: str, members: list[ImageClass], root: Path | None
 ) -> list[tuple[str, ImageArray, str]]:
     """Return images with their name and descriptor, as all are described that are measured."""
     images = np.concatenate([images_of(one, root) for one in members])
@@ -91,7 +93,7 @@ def _factor(ready: Prepared, name: str, mu: float, draws: int) -> tuple[float, f
     return paper / float(ours.mean()), error
 
 
-class Cell(NamedTuple):
+class FactorCell(NamedTuple):
     """Published error over ours in one metric, and its relative standard error."""
 
     metric: str
@@ -104,10 +106,10 @@ class Cell(NamedTuple):
 
 
 def cells_of(
-    metric: str, name: str, members: list[Class], root: Path | None, draws: int
-) -> list[Cell]:
+    metric: str, name: str, members: list[ImageClass], root: Path | None, draws: int
+) -> list[FactorCell]:
     """Measure where n·μ is `LEAST` or more: all images, and of large classes some of them."""
-    out = list[Cell]()
+    out = list[FactorCell]()
     for title, images, descriptor in _described(name, members, root):
         large = len(members) == 1 and len(images) > MOST
         for most in (len(images), *(SOME if large else ())):
@@ -118,11 +120,11 @@ def cells_of(
             ready = prepare(records, AdaptivePlan(), rng=None)
             for mu in budgets:
                 found = _factor(ready, f"{title} {descriptor}", mu, draws)
-                out.append(Cell(metric, title, descriptor, records.n, mu, *found))
+                out.append(FactorCell(metric, title, descriptor, records.n, mu, *found))
     return out
 
 
-def groups(classes: list[Class]) -> list[tuple[str, list[Class]]]:
+def groups(classes: list[ImageClass]) -> list[tuple[str, list[ImageClass]]]:
     """Return each class, and each set of several classes as a whole, with its name."""
     sets = {one.card: [other for other in classes if other.card == one.card] for one in classes}
     alone = [(one.name, [one]) for members in sets.values() for one in members]
@@ -133,7 +135,9 @@ def groups(classes: list[Class]) -> list[tuple[str, list[Class]]]:
     ]
 
 
-def factors(classes: list[Class], root: Path | None, *, draws: int, jobs: int) -> Iterator[Factors]:
+def factors(
+    classes: list[ImageClass], root: Path | None, *, draws: int, jobs: int
+) -> Iterator[Factors]:
     """Measure class by class, and each set of several classes as a whole."""
     with ProcessPoolExecutor(jobs) as pool:
         found = [pool.submit(factors_of, *group, root, draws) for group in groups(classes)]
@@ -142,8 +146,8 @@ def factors(classes: list[Class], root: Path | None, *, draws: int, jobs: int) -
 
 
 def in_every_metric(
-    classes: list[Class], root: Path | None, *, draws: int, jobs: int
-) -> Iterator[Cell]:
+    classes: list[ImageClass], root: Path | None, *, draws: int, jobs: int
+) -> Iterator[FactorCell]:
     """Measure the same in every metric; with a third of the draws where the metric is curved."""
     with ProcessPoolExecutor(jobs) as pool:
         found = [

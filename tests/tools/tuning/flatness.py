@@ -21,7 +21,7 @@ from pipeline.arrays import FloatArray
 from pipeline.mean import AdaptivePlan, Ball, Domain, Records, admit, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.privacy import GDP
-from tests.tools.tuning.images import Class, images_of, records_of, some
+from tests.tools.tuning.images import ImageClass, images_of, records_of, some
 from tests.tools.tuning.numbers import NUMBERS, Number, trying
 
 
@@ -102,7 +102,7 @@ class Tried(NamedTuple):
 
 
 @cache
-def _records(one: Class, case: str, root: Path | None) -> Records:
+def _records(one: ImageClass, case: str, root: Path | None) -> Records:
     """Return the records that a number matters for."""
     images = images_of(one, root)
     if case == "curved":
@@ -118,7 +118,7 @@ def _records(one: Class, case: str, root: Path | None) -> Records:
 
 
 def errors(
-    which: int, value: float | None, one: Class, root: Path | None, size: Size
+    which: int, value: float | None, one: ImageClass, root: Path | None, size: Size
 ) -> FloatArray:
     """Return distances to the mean, (cells, draws), with a number at `value`; None: as it is."""
     number = NUMBERS[which]
@@ -129,7 +129,7 @@ def errors(
         return _draws(base, domain, one, size)
 
 
-def _draws(base: Records, domain: Domain, one: Class, size: Size) -> FloatArray:
+def _draws(base: Records, domain: Domain, one: ImageClass, size: Size) -> FloatArray:
     """Draw; each class and each n·μ has noise of its own, so that all cells are independent."""
     records = Records(base.manifold, domain, base.parts)  # nothing kept from before
     ready = prepare(records, AdaptivePlan(), rng=None)
@@ -157,7 +157,12 @@ def _average(values: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def flatness(
-    numbers: tuple[Number, ...], classes: list[Class], root: Path | None, *, quick: bool, jobs: int
+    numbers: tuple[Number, ...],
+    classes: list[ImageClass],
+    root: Path | None,
+    *,
+    quick: bool,
+    jobs: int,
 ) -> Iterator[Tried]:
     """Try each number at each value, on all classes: yield what came of it, one by one."""
     size = QUICK if quick else FULL

@@ -29,7 +29,7 @@ MOST = 1500
 """Records of a class, at most, where numbers are tried: a choice of fixed seed."""
 
 
-class Class(NamedTuple):
+class ImageClass(NamedTuple):
     """The images of one class of one set."""
 
     card: str
@@ -41,7 +41,7 @@ class Class(NamedTuple):
         return f"{Path(self.card).stem}, {find_card(self.card).classes[self.label]}"
 
 
-def classes_of(cards: tuple[str, ...], root: Path | None) -> tuple[list[Class], list[str]]:
+def classes_of(cards: tuple[str, ...], root: Path | None) -> tuple[list[ImageClass], list[str]]:
     """Return the classes of all sets whose files are there, and the sets that are not.
 
     Nothing is downloaded.
@@ -49,7 +49,7 @@ def classes_of(cards: tuple[str, ...], root: Path | None) -> tuple[list[Class], 
     disk = {row.name: row.on_disk.split(", ")[0] for row in overview(root)}
     here = [card for card in cards if _present(card, disk, root)]
     found = [
-        Class(card, label)
+        ImageClass(card, label)
         for card in here
         for label, count in enumerate(open_dataset(card, root).counts())
         if count
@@ -65,7 +65,7 @@ def _present(card: str, disk: dict[str, str], root: Path | None) -> bool:
 
 
 @cache
-def images_of(one: Class, root: Path | None) -> ImageArray:
+def images_of(one: ImageClass, root: Path | None) -> ImageArray:
     """Return all images of a class, all splits."""
     chunks = open_dataset(one.card, root).chunks(label=one.label)
     if find_card(one.card).volumes:

@@ -17,13 +17,13 @@ from pipeline.geometry.linalg import vecd
 from pipeline.mean import CovarianceDomain, Records, tuning
 from pipeline.mean.histogram import shell_counts
 from pipeline.mean.records import SurveyedRecords, survey_records
-from tests.tools.tuning.images import Class, colour_tiles, images_of, records_of
+from tests.tools.tuning.images import ImageClass, colour_tiles, images_of, records_of
 
 FILLED = 0.01
 """A bin with at least this share of the records counts as filled."""
 
 
-class Measured(NamedTuple):
+class MeasuredNumber(NamedTuple):
     """One number: what the code has, and what the sets say."""
 
     title: str
@@ -31,7 +31,7 @@ class Measured(NamedTuple):
     sets: dict[str, float]
 
 
-def measured(classes: list[Class], root: Path | None) -> list[Measured]:
+def measured(classes: list[ImageClass], root: Path | None) -> list[MeasuredNumber]:
     """Measure all that can be, on classes of gray images and on tiles in colour."""
     groups: dict[str, list[ImageArray]] = defaultdict(list)
     for one in classes:
@@ -63,7 +63,7 @@ def _by_set(
     }
 
 
-def _typical(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[Measured]:
+def _typical(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[MeasuredNumber]:
     """Return medians of ln(variance/largest possible variance), feature by feature."""
 
     def medians(records: Records) -> FloatArray:
@@ -79,7 +79,7 @@ def _typical(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[Measu
     }
     found = _by_set(known, medians)
     return [
-        Measured(
+        MeasuredNumber(
             f"{descriptor}.typical {i + 1}",
             value,
             {name: float(values[i]) for name, values in found.items()},
@@ -88,7 +88,7 @@ def _typical(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[Measu
     ]
 
 
-def _correlations(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[Measured]:
+def _correlations(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[MeasuredNumber]:
     """Return medians of the correlations that the prior knows."""
     pairs = DESCRIPTORS[descriptor].correlations
     rows, columns = ([pair[side] for pair in pairs] for side in (0, 1))
@@ -105,7 +105,7 @@ def _correlations(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[
     found = _by_set(known, medians)
     names = DESCRIPTORS[descriptor].features
     return [
-        Measured(
+        MeasuredNumber(
             f"{descriptor}.correlations {names[i]}, {names[j]}",
             value,
             {name: float(values[at]) for name, values in found.items()},
@@ -114,7 +114,7 @@ def _correlations(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[
     ]
 
 
-def _place(known: dict[str, list[Records]]) -> list[Measured]:
+def _place(known: dict[str, list[Records]]) -> list[MeasuredNumber]:
     """Return how far the means of classes lie from the prior's centre: along the line, off it."""
 
     def squares(records: Records) -> FloatArray:
@@ -128,7 +128,7 @@ def _place(known: dict[str, list[Records]]) -> list[Measured]:
 
     found = {name: np.sqrt(values) for name, values in _by_set(known, squares).items()}
     return [
-        Measured(title, value, {name: float(values[i]) for name, values in found.items()})
+        MeasuredNumber(title, value, {name: float(values[i]) for name, values in found.items()})
         for i, (title, value) in enumerate(
             [
                 ("PRIOR_SD_LINE", tuning.PRIOR_SD_LINE),
@@ -166,7 +166,7 @@ def _line(seen: SurveyedRecords) -> FloatArray:
     return seen.counts[: len(along.edges) + 1] / seen.records.n
 
 
-def _chains(known: dict[str, list[Records]]) -> list[Measured]:
+def _chains(known: dict[str, list[Records]]) -> list[MeasuredNumber]:
     """Return how often histograms without noise begin filled, rise, rise again and drop."""
     out = []
     for title, chain, histogram in [
@@ -178,7 +178,7 @@ def _chains(known: dict[str, list[Records]]) -> list[Measured]:
             name: np.append(m[0], m[1:4] / np.maximum(m[4:], 1.0)) for name, m in found.items()
         }
         out += [
-            Measured(
+            MeasuredNumber(
                 f"{title} {field}",
                 getattr(chain, field),
                 {name: float(values[i]) for name, values in rates.items()},
@@ -188,7 +188,7 @@ def _chains(known: dict[str, list[Records]]) -> list[Measured]:
     return out
 
 
-def _curvature() -> Measured:
+def _curvature() -> MeasuredNumber:
     """Return the curvature of the average plane of SPD(5) over the largest, 1/2: no images.
 
     K(X, Y) = ‖[X, Y]‖²/4 for orthonormal X, Y at the identity, up to its sign.
@@ -201,6 +201,6 @@ def _curvature() -> Measured:
     y /= np.linalg.norm(vecd(y), axis=-1)[:, None, None]
     bracket = x @ y - y @ x
     average = np.sum(bracket**2, axis=(-1, -2)).mean() / 4.0
-    return Measured(
+    return MeasuredNumber(
         "CURVATURE_FRACTION", tuning.CURVATURE_FRACTION, {"random planes": float(average / 0.5)}
     )

@@ -33,7 +33,7 @@ from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_
 from tests.tools.tuning.images import (
     HELD_OUT,
     SET_ON,
-    Class,
+    ImageClass,
     classes_of,
     gray,
     images_of,
@@ -69,7 +69,7 @@ SAMPLE = "pathmnist_64_subset.npz"
 Load = Callable[[], ImageArray]
 
 
-class Held(NamedTuple):
+class RangeCell(NamedTuple):
     """One cell.
 
     Attributes
@@ -104,7 +104,7 @@ class Held(NamedTuple):
         return self.low <= self.error <= self.high
 
 
-def of_classes(members: Iterable[Class], root: Path | None) -> ImageArray:
+def of_classes(members: Iterable[ImageClass], root: Path | None) -> ImageArray:
     """Return the images of some classes as one."""
     return np.concatenate([images_of(one, root) for one in members])
 
@@ -131,7 +131,7 @@ def groups_of(root: Path | None) -> dict[str, dict[str, Load]]:
     found = {}
     for title, cards in (("Set on these", SET_ON), ("Not on these", HELD_OUT)):
         classes, _ = classes_of(cards, root)
-        sets = defaultdict[str, list[Class]](list)
+        sets = defaultdict[str, list[ImageClass]](list)
         loads = dict[str, Load]()
         for one in classes:
             sets[one.card].append(one)
@@ -148,9 +148,9 @@ def groups_of(root: Path | None) -> dict[str, dict[str, Load]]:
     return {**found, "Looked at once": later}
 
 
-def cells_of(name: str, load: Load, draws: int) -> list[Held]:
+def cells_of(name: str, load: Load, draws: int) -> list[RangeCell]:
     """Return the cells of some images."""
-    images, found = load(), list[Held]()
+    images, found = load(), list[RangeCell]()
     for descriptor, known in DESCRIPTORS.items():
         seen = gray(images) if images.shape[-1] == 3 and known.channels == 1 else images
         if not known.fits(seen.shape[1:]):
@@ -166,7 +166,7 @@ def cells_of(name: str, load: Load, draws: int) -> list[Held]:
 
 def cells(
     name: str, images: ImageArray, descriptor: str, manifold: str, draws: int
-) -> Iterator[Held]:
+) -> Iterator[RangeCell]:
     """Yield the cells of one set of images, one for each budget."""
     records = records_of(images, descriptor=descriptor, manifold=manifold)
     ready = prepare(records, AdaptivePlan(), rng=None)
@@ -178,12 +178,12 @@ def cells(
         told = said.ends(records.n * mu)
         within = float(np.mean(errors <= told.radius(records.space.dim)))
         error = float(errors.mean())
-        yield Held(name, descriptor, manifold, records.n, mu, 0, *told, error, within)
+        yield RangeCell(name, descriptor, manifold, records.n, mu, 0, *told, error, within)
 
 
 def nights(
     name: str, images: ImageArray, descriptor: str, manifold: str, draws: int
-) -> Iterator[Held]:
+) -> Iterator[RangeCell]:
     """Yield cells of streams; when all images have come they come again, as units of their own."""
     records = records_of(images, descriptor=descriptor, manifold=manifold)
     later = curve_of(records.domain, AdaptivePlan())
@@ -199,7 +199,7 @@ def nights(
             within = float(np.mean(np.array(errors) <= told.radius(records.space.dim)))
             error = float(np.mean(errors))
             n = night * nightly
-            yield Held(name, descriptor, manifold, n, mu, night, *told, error, within)
+            yield RangeCell(name, descriptor, manifold, n, mu, night, *told, error, within)
 
 
 def _run(stream: StreamMechanism, placed: ImageArray, nightly: int, seed: int) -> list[float]:
@@ -219,7 +219,7 @@ def _run(stream: StreamMechanism, placed: ImageArray, nightly: int, seed: int) -
     return errors
 
 
-def ranges(loads: dict[str, Load], *, draws: int, jobs: int) -> list[Held]:
+def ranges(loads: dict[str, Load], *, draws: int, jobs: int) -> list[RangeCell]:
     """Measure all cells of a group."""
     with ProcessPoolExecutor(jobs) as pool:
         found = [pool.submit(cells_of, name, load, draws) for name, load in loads.items()]

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.cli import main
-from pipeline.cli.commands import app
+from pipeline.cli import app, main
 from pipeline.experiments.registry import MAIN
 
 

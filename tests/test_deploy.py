@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.cli import main
-from pipeline.cli.commands import app
+from pipeline.cli import app, main
 from pipeline.cli.releases import serve
 from tests.tools.container import instructions
 

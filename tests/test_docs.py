@@ -78,7 +78,7 @@ def test_the_readme_is_short_and_leads_to_every_page() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_pages_exist(page: Path) -> None:
     """Every `make` target and `covdp` command of a page exists."""
-    from pipeline.cli.commands import app
+    from pipeline.cli import app
 
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     text = page.read_text(encoding="utf-8")

@@ -855,7 +855,7 @@ def test_serving_a_stream(
     ward: Ward, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Missed nights take none of the horizon, a settled one is skipped, the last one ends it."""
-    from pipeline.cli import serving
+    from pipeline.cli import releases
 
     ward.write(stream="[stream]\nhorizon = 3\nopening = 80.0\n")
     ward.put(well=5, ill=5)
@@ -871,12 +871,12 @@ def test_serving_a_stream(
         ward.settle(int(ran[-1][-2:]))
         return "released"
 
-    real, times = serving.nights, serving.planned_times
+    real, times = releases.nights, releases.planned_times
     monkeypatch.setenv("COVDP_LEDGER", str(ward.folder / "ledger.sqlite"))
-    monkeypatch.setattr(serving, "LONGEST_SLEEP", 1e6)
-    monkeypatch.setattr(serving, "nights", lambda coming, _: real(coming, lambda: clock[0], sleep))
-    monkeypatch.setattr(serving, "planned_times", lambda cron, _: times(cron, clock[0]))
-    monkeypatch.setattr(serving, "release_night", night)
+    monkeypatch.setattr(releases, "LONGEST_SLEEP", 1e6)
+    monkeypatch.setattr(releases, "nights", lambda coming, _: real(coming, lambda: clock[0], sleep))
+    monkeypatch.setattr(releases, "planned_times", lambda cron, _: times(cron, clock[0]))
+    monkeypatch.setattr(releases, "release_night", night)
     config, out = ward.folder / "night.toml", ward.folder / "out"
     assert main(["serve", "--config", str(config), "--out", str(out)]) == 2
     said = capsys.readouterr()

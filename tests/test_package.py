@@ -19,9 +19,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from pipeline import __version__
-from pipeline.cli.version import version
+from pipeline.cli.commands import version
 
-VERSIONS = sys.modules["pipeline.cli.version"]
+VERSIONS = sys.modules["pipeline.cli.commands"]
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ("pipeline", "flows", "data", "reports", "pyproject.toml", "README.md", "LICENSE")
 PLANTED = (

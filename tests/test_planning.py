@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from pipeline.cli import main
-from pipeline.cli.planning import sizes_of
+from pipeline.cli.releases import sizes_of
 from pipeline.descriptors import domain
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, FlatChart

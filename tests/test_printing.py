@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from pipeline import progress
-from pipeline.cli import main
-from pipeline.cli.commands import app
+from pipeline.cli import app, main
 from pipeline.datasets import DATASETS
 from pipeline.errors import LedgerError
 from pipeline.ledger import Ledger, Reservation, init_ledger

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.cli.accounts import charge_json, charge_line
+from pipeline.cli.ledger import charge_json, charge_line
 from pipeline.cli.options import Printing
 from pipeline.descriptors import describe, domain
 from pipeline.errors import (

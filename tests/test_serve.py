@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from pipeline import jobs
-from pipeline.cli import main, serving
-from pipeline.cli.serving import nights, planned_times
+from pipeline.cli import main, releases
+from pipeline.cli.releases import nights, planned_times
 from pipeline.errors import BudgetError, CovdpError
 from pipeline.files import project_root
 from pipeline.jobs import ReleaseJob, prepare_release
@@ -126,11 +126,11 @@ def test_a_night_that_fails_is_one_line_and_an_exhausted_account_ends_serving(
         pay(ward, str(job.settings.run_key))
         return "paid"
 
-    real = serving.nights
-    monkeypatch.setattr(serving, "LONGEST_SLEEP", 1e6)
-    monkeypatch.setattr(serving, "nights", lambda times, _: real(times, clock.now, mend_or_break))
-    monkeypatch.setattr(serving, "planned_times", lambda cron, _: planned_times(cron, clock.now()))
-    monkeypatch.setattr(serving, "release_night", night)
+    real = releases.nights
+    monkeypatch.setattr(releases, "LONGEST_SLEEP", 1e6)
+    monkeypatch.setattr(releases, "nights", lambda times, _: real(times, clock.now, mend_or_break))
+    monkeypatch.setattr(releases, "planned_times", lambda cron, _: planned_times(cron, clock.now()))
+    monkeypatch.setattr(releases, "release_night", night)
     assert main(["serve", "--config", str(config), "--out", str(ward / "out")]) == 2
     failed, ended = capsys.readouterr().err.splitlines()
     assert "not valid TOML" in failed
@@ -179,10 +179,10 @@ def test_a_clock_that_is_set_back_releases_no_night_again(
             raise BudgetError("enough")
         return "paid"
 
-    real = serving.nights
-    monkeypatch.setattr(serving, "nights", lambda times, _: real(times, clock.now, clock.sleep))
-    monkeypatch.setattr(serving, "planned_times", lambda cron, _: planned_times(cron, clock.now()))
-    monkeypatch.setattr(serving, "release_night", night)
+    real = releases.nights
+    monkeypatch.setattr(releases, "nights", lambda times, _: real(times, clock.now, clock.sleep))
+    monkeypatch.setattr(releases, "planned_times", lambda cron, _: planned_times(cron, clock.now()))
+    monkeypatch.setattr(releases, "release_night", night)
     tokens = ["--config", str(ward / "nightly.toml"), "--out", str(ward / "out")]
     assert main(["serve", *tokens]) == 2
     first = 3 if skipped else 2
@@ -195,8 +195,8 @@ def served(ward: Path, monkeypatch: pytest.MonkeyPatch, nights: int, *tokens: st
     """Serve so many nights, each at its time, and return the exit code."""
     today = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0)
     first = today - timedelta(days=nights - 1)
-    times = [serving.Night(first + timedelta(days=number)) for number in range(nights)]
-    monkeypatch.setattr(serving, "nights", lambda *_: iter(times))
+    times = [releases.Night(first + timedelta(days=number)) for number in range(nights)]
+    monkeypatch.setattr(releases, "nights", lambda *_: iter(times))
     options = ["--config", ward / "nightly.toml", "--out", ward / "out", "--data-root", ward]
     return main(["serve", *map(str, options), *tokens])
 
@@ -205,7 +205,7 @@ def test_each_night_is_one_line_with_what_was_released_and_charged(
     ward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its time, the release, the table and the charge; the files are those of `covdp release`."""
-    monkeypatch.setattr(serving, "released_since", lambda *_: False)
+    monkeypatch.setattr("pipeline.publish.released_since", lambda *_: False)
     assert served(ward, monkeypatch, 1) == 0
     day = f"{datetime.now(UTC):%Y-%m-%d}"
     said = capsys.readouterr()
@@ -232,7 +232,7 @@ def test_a_night_that_fails_is_notified_and_the_next_one_is_tried(
         return real(job)
 
     monkeypatch.setattr(jobs, "release", release)
-    monkeypatch.setattr(serving, "released_since", lambda *_: False)
+    monkeypatch.setattr("pipeline.publish.released_since", lambda *_: False)
     heard = ward / "heard.txt"
     notify = shlex.join([sys.executable, "-c", NOTIFY, str(heard)])
     assert served(ward, monkeypatch, 3, "--notify", notify) == 0
@@ -250,7 +250,7 @@ def test_a_night_that_cannot_be_paid_is_notified_and_ends_serving(
 ) -> None:
     """The line that ends it is said once; that nobody was notified is said as well."""
     monkeypatch.setattr(jobs, "release", lambda job: pay(ward, "another"))
-    monkeypatch.setattr(serving, "release_night", lambda job: pay(ward, "another"))
+    monkeypatch.setattr(releases, "release_night", lambda job: pay(ward, "another"))
     assert served(ward, monkeypatch, 2, "--notify", "false") == 2
     nobody, ends = capsys.readouterr().err.splitlines()
     assert nobody == "covdp: nobody was notified: it ended with exit code 1"
@@ -332,7 +332,7 @@ def test_ctrl_c_in_a_terminal_is_one_line_at_once_and_leaves_nothing(
 NIGHT = """
 import sys
 from pathlib import Path
-from pipeline.cli.serving import release_night
+from pipeline.cli.releases import release_night
 from pipeline.jobs import prepare_release
 config, out, root = map(Path, sys.argv[1:])
 release_night(prepare_release(config, ledger=None, out=out, root=root))
@@ -351,7 +351,7 @@ def test_a_killed_night_leaves_nothing_and_the_next_try_is_paid_once(ward: Path)
         first.kill()
     assert book.show("ward-7")[0].releases == 1
     job = prepare_release(config, ledger=None, out=out, root=ward)
-    said = serving.release_night(job)
+    said = releases.release_night(job)
     assert re.search(r"; (nothing charged: μ = 0.5 was paid|already released)", said)
     assert len(list((ward / "out" / "release").glob("*.parquet"))) == 1
     (row,) = book.show("ward-7")

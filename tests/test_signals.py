@@ -9,7 +9,7 @@ import pytest
 
 WORK = """
 import os, signal, sys, time
-from pipeline.cli.signals import answered
+from pipeline.cli import answered
 from pipeline.publish.redact import silence
 for line in sys.stdin:
     name, state, folder = line.rstrip().split(";")

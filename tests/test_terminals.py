@@ -14,7 +14,7 @@ import pytest
 from test_printing import LEAVES
 from test_several import document
 
-from pipeline.cli import main, serving
+from pipeline.cli import main, releases
 from pipeline.experiments.registry import MAIN
 from pipeline.ledger import init_ledger, open_ledger
 from pipeline.privacy import GDP
@@ -137,7 +137,7 @@ def test_every_command_works_on_a_terminal(
     if name == "history":
         monday = load_release(Path("nightly.toml"), run_key="monday")
         release_once(monday, open_ledger("ledger.sqlite"), None)
-    monkeypatch.setattr(serving, "nights", lambda *_: iter(()))  # it would go on for ever
+    monkeypatch.setattr(releases, "nights", lambda *_: iter(()))  # it would go on for ever
     found = on_terminal(monkeypatch, *tokens, *ARGUMENTS[name].split())
     assert found.code == 0, found.text
     assert "Traceback" not in found.text

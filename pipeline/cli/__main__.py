@@ -1,7 +1,191 @@
-"""`python -m pipeline.cli` is `covdp`."""
+"""The program `covdp`: it runs a command line, answers signals, and says what went wrong.
 
+**Ctrl-C and SIGTERM** are one line, and the process is gone, whatever it does. A handler that
+raised would be at the mercy of whatever runs: an import that swallows it, a pool that waits for its
+threads. And a handler is called between two lines of the main thread, which a long call keeps
+waiting: so the work has a thread of its own, and the main thread only waits. Nothing is asked here,
+and nothing needs to be: tables and documents take their place whole, a release that was paid is not
+paid again, and what this process started ends with it.
+"""
+
+import logging
+import os
+import signal
 import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn, TypeVar
 
-from pipeline.cli import main
+from pipeline.errors import CovdpError, one_line, printable
+from pipeline.files import discard_unfinished
+from pipeline.progress import is_verbose
 
-sys.exit(main())
+Result = TypeVar("Result")
+
+UNFORESEEN = 70
+"""Exit code of what nobody foresaw (EX_SOFTWARE of sysexits.h)."""
+PRIVATE = ("release", "serve")
+"""Commands over private images whose output stays in logs: nothing of a failure is shown."""
+NAMES = ("file", "path", "config", "folder", "dataset", "document", "first")
+"""What functions call the file that they work on."""
+WORDS = {
+    signal.SIGINT: b"covdp: interrupted; the same command starts it again\n",
+    signal.SIGTERM: b"covdp: told to stop; the same command starts it again\n",
+}
+"""What is said of a signal."""
+
+
+def main(tokens: list[str] | None = None) -> int:
+    """Run the command line; errors of the user become one line and exit code 2."""
+    warnings.filterwarnings("ignore", module="pydicom")  # which may quote a header
+    logging.getLogger("pydicom").setLevel(logging.CRITICAL)
+
+    def run() -> int:
+        try:
+            return _run(tokens)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of a library in Rust is no Exception
+            _report(error, sys.argv[1:] if tokens is None else tokens)
+            return UNFORESEEN
+
+    return run_in_thread(run)
+
+
+def _run(tokens: list[str] | None) -> int:
+    """Run the command line as far as it is foreseen."""
+    from cyclopts import CycloptsError, UnusedCliTokensError
+
+    from pipeline.cli.commands import app
+
+    try:
+        app(tokens, exit_on_error=False, print_error=False, result_action="return_none")
+    except UnusedCliTokensError as error:
+        unused = one_line(" ".join(error.unused_tokens or ()))
+        way = "give it with an option: --help after the command lists them"
+        print(f"covdp: {unused} has no place here; {way}", file=sys.stderr)
+        return 2
+    except (CovdpError, CycloptsError) as error:
+        print(f"covdp: {one_line(error)}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # who reads, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return 0
+
+
+def _report(error: BaseException, tokens: Sequence[str]) -> None:
+    """Say on one line what nobody foresaw, over which file and where; `--verbose` says all of it.
+
+    Of a command over private images nothing is said of it, in a traceback neither: what failed may
+    depend on an image.
+    """
+    if next((token for token in tokens if not token.startswith("-")), "") in PRIVATE:
+        said = (
+            "it is withheld, as it may depend on an image; `covdp run` with the same settings on "
+            "public images may show it"
+        )
+    else:
+        if is_verbose():
+            print(printable("".join(traceback.format_exception(error))), file=sys.stderr)
+        said = f"{type(error).__name__} in {_place(error)}"
+        said += ", of which --verbose shows more" * (not is_verbose())
+    print(
+        f"covdp: failed in a way that was not foreseen: {one_line(said)}; this is a fault of "
+        "covdp, please report it",
+        file=sys.stderr,
+    )
+
+
+def _place(error: BaseException) -> str:
+    """Return the last line of covdp that an error went through, and the file it was about."""
+    root = Path(__file__).parents[2]
+    place, file = "", None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = Path(frame.f_code.co_filename)
+        if not any(code.is_relative_to(root / package) for package in ("pipeline", "flows")):
+            continue
+        place = f"{code.relative_to(root).as_posix()}, line {line}"
+        named = (frame.f_locals.get(name) for name in NAMES)
+        file = next((one for one in named if isinstance(one, Path)), file)
+    return place if file is None else f"{place}, over {file}"
+
+
+def run_in_thread(work: Callable[[], Result]) -> Result:
+    """Do `work` in a thread, and return its result or raise its error; signals are answered.
+
+    Signals belong to the main thread: elsewhere the work is done at once, and they are left alone.
+    What the work starts, such as workers of Dask, leaves Ctrl-C to this process.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    done: Future[Result] = Future()
+    context = copy_context()
+
+    def run() -> None:
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            done.set_result(context.run(work))
+        except BaseException as error:
+            done.set_exception(error)
+
+    with answered():
+        threading.Thread(target=run, name="command", daemon=True).start()
+        while not wait([done], timeout=0.2).done:  # a wait without end would not be interrupted
+            continue
+    return done.result()
+
+
+@contextmanager
+def answered() -> Iterator[None]:
+    """Answer Ctrl-C and SIGTERM in the block, which the main thread is in."""
+    stderr = os.dup(2) if _is_open(2) else None  # a release silences 2 itself while it reads
+    leave = partial(_leave, stderr)
+    before = {number: signal.signal(number, leave) for number in WORDS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if stderr is not None:
+            os.close(stderr)
+
+
+def _is_open(number: int) -> bool:
+    """Return whether a file descriptor is there: a service may run without."""
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _leave(stderr: int | None, number: int, _: FrameType | None) -> NoReturn:
+    """Say so and end: 130 after Ctrl-C, by the signal itself after SIGTERM."""
+    for each in WORDS:
+        signal.signal(each, signal.SIG_IGN)
+    with suppress(OSError):  # whoever read it is gone
+        for screen in (1, stderr):
+            if screen is not None and os.isatty(screen):
+                os.write(screen, b"\r\x1b[2K\x1b[?25h")  # a spinner goes, the cursor comes back
+    with suppress(OSError):
+        if stderr is not None:
+            os.write(stderr, WORDS[signal.Signals(number)])
+    discard_unfinished()
+    if number == signal.SIGTERM:
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+    os._exit(128 + number)  # Ctrl-C; or the first process of a container, which no signal ends
+
+
+if __name__ == "__main__":
+    sys.exit(main())

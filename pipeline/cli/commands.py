@@ -1,30 +1,63 @@
 """What `covdp` can do: its commands, grouped as the help shows them.
 
 experiments   run, reproduce, report: on public images
-describing    describe: one pass over images into a store
-planning      plan: what a release will be like, before it
-catalogue     datasets, mechanisms, audit: what there is, and whether it keeps its word
-releases      release, ledger, serve: on private images
-looking_back  history, schema: on what was released
-several       compare, combine: on several releases
+catalogue     datasets, card, describe, mechanisms, audit: what there is, and if it keeps its word
+releases      plan, release, serve: on private images
+ledger        the account that pays
+documents     history, compare, combine, schema: on what was released
+version       which covdp this is
 completion    what a shell needs to complete all of these
 """
 
+import json
+import os
+import subprocess
 from collections.abc import Callable, Mapping
+from importlib import metadata
 from typing import Literal
 
 from cyclopts import App, Group
 
-from pipeline.cli import (
-    catalogue,
-    describing,
-    experiments,
-    looking_back,
-    planning,
-    releases,
-    several,
-)
-from pipeline.cli.version import version
+from pipeline import __version__
+from pipeline.cli import catalogue, documents, experiments, releases
+from pipeline.files import project_root
+
+
+def version() -> str:
+    """Return ``0.3.0``, or ``0.3.0 (commit 1a2b3c4d5e6f)``."""
+    found = commit()
+    return f"{__version__} (commit {found})" if found else __version__
+
+
+def commit() -> str:
+    """Return twelve digits of the commit: git's in a checkout, else what pip wrote down, or ""."""
+    root = project_root()
+    if root is None:
+        return _installed()
+    if not (root / ".git").exists():  # a copy of the files, maybe inside another repository
+        return ""
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            env=plain,
+        )
+    except (OSError, subprocess.SubprocessError):  # no git here
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _installed() -> str:
+    """Return the commit that pip installed from, which it notes when it fetches with git."""
+    try:
+        noted = metadata.distribution("covdp").read_text("direct_url.json")
+        return str(json.loads(noted or "{}")["vcs_info"]["commit_id"])[:12]
+    except (metadata.PackageNotFoundError, ValueError, KeyError, TypeError):
+        return ""
+
 
 app = App(
     name="covdp",
@@ -57,24 +90,27 @@ book = App(
     help="The account of privacy budgets: what was spent, what is left, for how long it lasts.",
     help_epilogue="",
 )
-book.command(releases.init)
-book.command(releases.set_budget)
-book.command(releases.show_ledger, name="show")
-book.command(releases.history)
-book.command(releases.confirm_ledger, name="confirm-restored")
+for _name, _function in (
+    ("init", "init"),
+    ("set-budget", "set_budget"),
+    ("show", "show_ledger"),
+    ("history", "history"),
+    ("confirm-restored", "confirm_ledger"),
+):
+    book.command(f"pipeline.cli.ledger:{_function}", name=_name)  # imported when it is called
 
 HELP: Mapping[str, tuple[Callable[..., None] | App, ...]] = {
     "On public images": (experiments.run, experiments.reproduce, experiments.report),
     "On private images": (
-        describing.describe,
-        planning.plan,
+        catalogue.describe,
+        releases.plan,
         releases.release,
         book,
         releases.serve,
-        looking_back.history,
-        looking_back.schema,
-        several.compare,
-        several.combine,
+        documents.history,
+        documents.compare,
+        documents.combine,
+        documents.schema,
     ),
     "What there is": (catalogue.datasets, catalogue.card, catalogue.mechanisms, catalogue.audit),
     "The program itself": (completion, app["--help"], app["--version"]),

@@ -21,14 +21,13 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from pipeline.errors import ConfigError, printable
-from pipeline.privacy import Budget
 from pipeline.progress import Level, say
 
 DataRoot = Annotated[
     Path | None,
     Parameter("--data-root", help="Folder of the datasets [COVDP_DATA, else data/cache]."),
 ]
-Ledger = Annotated[
+LedgerAddress = Annotated[
     str | None,
     Parameter("--ledger", help="Path or database URL of the ledger [COVDP_LEDGER, else your own]."),
 ]
@@ -115,6 +114,8 @@ def plain(value: Any) -> Any:
     Paths are text, times ISO 8601, budgets objects with their definition; what is not finite is
     null.
     """
+    from pipeline.privacy import Budget
+
     if isinstance(value, Budget):
         return {"definition": value.name, **dataclasses.asdict(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -1,26 +1,275 @@
-"""Commands on private images: release, ledger, serve."""
+"""Commands on private images: plan, release, and serve, which releases night after night.
 
+    planned time ─► can it be paid? ─► release ─► next planned time
+
+When a release runs, and of what, is said by the command line and the config alone.
+
+**Missed nights.** Of planned times that have passed, only the last is run, and only if covdp was
+there when it passed, awake or asleep: every night that is made up for costs its full price, and the
+images are today's in any case. What was planned before covdp started is not run at all. In a stream
+the images of a missed night enter with the next one, and it takes none of the horizon; a night that
+was killed is finished before the next.
+
+**A clock that is set back.** A night whose result the ledger holds, paid when it was planned or
+later, is not run again: other images under the same date would be paid for a second time.
+"""
+
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from cyclopts import Parameter
+from rich.markup import escape
+from rich.table import Table
 
 from pipeline.cli.options import (
     PLAIN,
     DataRoot,
-    Ledger,
+    LedgerAddress,
     Out,
     Printing,
     begin,
+    new_table,
     print_json,
-    print_line,
     print_paths,
     show,
 )
+from pipeline.errors import (
+    BudgetError,
+    ConfigError,
+    CovdpError,
+    LedgerError,
+    PrivacyError,
+    one_line,
+)
+
+if TYPE_CHECKING:
+    from pipeline.jobs import ReleaseJob
+    from pipeline.planning import ClassForecast, Expected, Forecast
+    from pipeline.privacy import Budget
+
+DIGITS = 30
+"""Of a number of units; what is too large is said with it."""
+LONGEST_SLEEP = 30.0
+"""Seconds: clocks are set, and a machine that slept wakes in the middle."""
+NOTIFY_SECONDS = 60.0
+"""How long the command of ``--notify`` may take."""
+
+
+def plan(
+    *,
+    config: Path,
+    n: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    per_night: int | None = None,
+    nights: int | None = None,
+    error: float | None = None,
+    ledger: LedgerAddress = None,
+    how: Printing = PLAIN,
+) -> None:
+    """Foresee a release: error, region, price and nights by budget, before anything is spent.
+
+    Only the config, the card and the ledger, if there is one, are read: images need not be there.
+
+    ```
+    covdp plan --config ward.toml --n normal=1500 --n pneumonia=4000
+    covdp plan --config ward.toml --n normal=1500 --error 0.1
+    covdp plan --config stream.toml --per-night 20 --nights 365
+    ```
+
+    Parameters
+    ----------
+    config
+        The release in TOML, as for `covdp release`.
+    n
+        Images, or persons, of a class, CLASS=N; once for each class. Some usual sizes when left
+        out.
+    per_night
+        How many more come each night, in each class.
+    nights
+        The night that is foreseen; a stream's last one when left out, else the first.
+    error
+        Solve for the least budget whose range ends at or below this distance.
+    """
+    from pipeline.planning import Asked, forecast
+    from pipeline.publish import load_release
+
+    begin(how)
+    settings = load_release(config)
+    affords, why = _account(settings.population, ledger)
+    asked = Asked(sizes_of(n), per_night, nights, error)
+    found = forecast(settings, asked, affords)
+    if how.json:
+        print_json({"account": why, "forecast": found})
+        return
+    show_forecast(found, how)
+    show(f" {escape(' '.join(found.meaning))}\n {escape(why)}", how)
+
+
+def sizes_of(given: Iterable[str]) -> dict[str, int]:
+    """Return sizes of classes from ``CLASS=N``; a name may hold an equals sign itself.
+
+    Raises
+    ------
+    ConfigError
+        For anything else, or a class that is named twice.
+    """
+    sizes = dict[str, int]()
+    for item in given:
+        name, _, count = item.rpartition("=")
+        if not name or not (count.isascii() and count.isdecimal() and len(count) <= DIGITS):
+            raise ConfigError(f"--n must be CLASS=N, as in --n normal=1500, found {item[:200]!r}")
+        if name in sizes:
+            raise ConfigError(f"--n gives class {name!r} twice; leave one out")
+        sizes[name] = int(count)
+    return sizes
+
+
+def _account(population: str, address: str | None) -> tuple["Callable[[Budget], int] | None", str]:
+    """Return how many releases the account pays for, and what is known of it in words.
+
+    A ledger that is not there is no fault, unless it was named.
+    """
+    from pipeline.ledger import open_ledger
+    from pipeline.publish import ledger_address
+
+    try:
+        book = open_ledger(ledger_address(address))
+        (row,) = book.show(population)
+    except LedgerError as fault:
+        if address is not None:
+            raise
+        return None, f"nights: for how many the account lasts is not known: {fault}"
+    return (
+        lambda charge: book.releases_left(population, charge),
+        f"nights: for how many the account of {population} lasts, with {row.left or 'nothing'} of "
+        f"{row.budget} left",
+    )
+
+
+def show_forecast(found: "Forecast", how: Printing) -> None:
+    """Print a table of prices, one of errors by budget, one by night, and what was solved for."""
+    from pipeline.privacy import letter as letter_of
+
+    letter = letter_of(found.definition)
+    title = f"{found.name}: {found.descriptor}, {found.manifold}, {found.dimension} numbers"
+    show(
+        f"\n[bold]{escape(title)}[/], no two {found.unit}s farther apart than "
+        f"{found.diameter:.4g}\n",
+        how,
+    )
+    show(_prices(found, letter), how)
+    for one in found.classes:
+        show(f" [bold]{escape(_about(found, one))}[/]", how)
+        show(_by_budget(found, one, letter), how)
+    if found.nights:
+        show(_by_night(found, letter), how)
+    for line in _solved(found, letter):
+        show(f" {escape(line)}\n", how)
+
+
+def _prices(found: "Forecast", letter: str) -> Table:
+    """Return what each budget costs and means."""
+    from pipeline.privacy import main_parameter
+    from pipeline.privacy.rounding import digits_up
+
+    streamed = found.horizon is not None
+    table = new_table(title="What it costs", title_justify="left")
+    for head in (
+        f"budget {letter}",
+        f"charged {letter}, once" if streamed else f"charged {letter}",
+        f"ε (δ = {found.prices[0].delta:.2g})",
+        "best test, %",
+        "advantage",
+        "nights",
+    ):
+        table.add_column(head, justify="right", no_wrap=True)
+    for price in found.prices:
+        table.add_row(
+            f"{price.value:.4g}",
+            digits_up(main_parameter(price.charge), 4),
+            digits_up(price.epsilon, 3),
+            price.success,
+            digits_up(price.advantage, 3),
+            "" if price.nights is None else f"{price.nights:,}",
+        )
+    table.caption = (
+        "best test: how often whoever knows all but one unit tells at most which of two it was; "
+        "guessing has 50"
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def _about(found: "Forecast", one: "ClassForecast") -> str:
+    """Return what a table of errors is about."""
+    n = one.by_budget[0].n
+    said = f"{one.name}: mean of {n:,} {found.unit}{'s' * (n != 1)}"
+    return f"{said} at night {found.night:,}" if found.night > 1 else said
+
+
+def _by_budget(found: "Forecast", one: "ClassForecast", letter: str) -> Table:
+    """Return the errors of one class by budget."""
+    table = new_table()
+    for head in (f"budget {letter}", "error", "radius"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for price, expected in zip(found.prices, one.by_budget, strict=True):
+        table.add_row(f"{price.value:.4g}", *_cells(expected))
+    return table
+
+
+def _cells(expected: "Expected") -> tuple[str, str]:
+    """Return error and radius as text."""
+    if expected.low is None or expected.high is None or expected.radius is None:
+        return "not open yet", ""
+    return f"{expected.low:.2g} to {expected.high:.2g}", f"{expected.radius:.2g}"
+
+
+def _by_night(found: "Forecast", letter: str) -> Table:
+    """Return errors by night, at the config's budget."""
+    from pipeline.privacy import main_parameter
+    from pipeline.privacy.rounding import digits_up
+
+    table = new_table(title="Night by night, at the budget of the config", title_justify="left")
+    table.add_column("night", justify="right", no_wrap=True)
+    table.add_column(f"charged so far, {letter}", justify="right", no_wrap=True)
+    for one in found.classes:
+        table.add_column(f"{escape(one.name)}: n", justify="right")
+        table.add_column("error", justify="right", no_wrap=True)
+    for i, (night, total) in enumerate(zip(found.nights, found.totals, strict=True)):
+        cells = [
+            cell
+            for one in found.classes
+            for cell in (f"{one.by_night[i].n:,}", _cells(one.by_night[i])[0])
+        ]
+        table.add_row(f"{night:,}", digits_up(main_parameter(total), 4), *cells)
+    return table
+
+
+def _solved(found: "Forecast", letter: str) -> list[str]:
+    """Return the least budget that suffices for the error asked for, class by class."""
+    if found.error is None:
+        return []
+    lines = []
+    for one in found.classes:
+        said = (
+            "no budget looked at suffices" if one.needed is None else f"{letter} = {one.needed:g}"
+        )
+        lines.append(f"{one.name}: for an error of at most {found.error:g}, {said}")
+    if found.needed is not None and len(found.classes) > 1:
+        lines.append(f"for all of them: {letter} = {found.needed:g}")
+    return lines
 
 
 def release(
     *,
     config: Path,
-    ledger: Ledger = None,
+    ledger: LedgerAddress = None,
     data_root: DataRoot = None,
     out: Out = None,
     run_key: str | None = None,
@@ -53,7 +302,7 @@ def release(
         folder that goes with the release when left out.
     """
     from pipeline import jobs
-    from pipeline.cli.accounts import (
+    from pipeline.cli.ledger import (
         charge_json,
         charge_line,
         read_accounts,
@@ -93,158 +342,12 @@ def release(
         show_night(read_streams(book, settings.population, settings.name), how)
 
 
-def init(*, ledger: Ledger = None, how: Printing = PLAIN) -> None:
-    """Create the ledger where there is none.
-
-    ```
-    covdp ledger init
-    covdp ledger init --ledger postgresql+psycopg://covdp@dbhost/privacy
-    ```
-    """
-    from pipeline.ledger import init_ledger
-    from pipeline.publish import ledger_address
-
-    begin(how)
-    place = init_ledger(ledger_address(ledger)).database.place.removeprefix("ledger ")
-    if how.json:
-        print_json({"ledger": place})
-    elif not how.quiet:
-        print_line(f"ledger ready: {place}")
-
-
-def set_budget(
-    population: str,
-    *,
-    total: float,
-    definition: Literal["gdp", "zcdp"] = "gdp",
-    delta: float | None = None,
-    ledger: Ledger = None,
-    how: Printing = PLAIN,
-) -> None:
-    """Give a population its total budget, or change it; every change is kept.
-
-    ```
-    covdp ledger set-budget ward-7 --definition gdp --total 2
-    ```
-
-    Parameters
-    ----------
-    population
-        The declared name of the people whose images are released about.
-    total
-        All that may ever be spent on them: μ for gdp, ρ for zcdp.
-    definition
-        What charges are counted in.
-    delta
-        δ at which ε is shown; 1e-5 by default.
-    """
-    from pipeline.ledger import open_ledger
-    from pipeline.privacy import budget_from
-    from pipeline.publish import ledger_address
-
-    begin(how)
-    book = open_ledger(ledger_address(ledger))
-    book.set_budget(population, budget_from(definition, total), delta=delta)
-    _show_accounts(population, ledger, how)
-
-
-def show_ledger(
-    population: str | None = None,
-    *,
-    budget: float | None = None,
-    ledger: Ledger = None,
-    how: Printing = PLAIN,
-) -> None:
-    """Show what each population may spend, has spent and has left, and how long that lasts.
-
-    ```
-    covdp ledger show
-    covdp ledger show ward-7 --budget 0.25
-    ```
-
-    Parameters
-    ----------
-    population
-        One population only.
-    budget
-        What one more release costs, in the account's definition; that of the last one when left
-        out.
-    """
-    begin(how)
-    _show_accounts(population, ledger, how, budget)
-
-
-def history(population: str | None = None, *, ledger: Ledger = None, how: Printing = PLAIN) -> None:
-    """Show every change of a budget and every release that was paid for, oldest first.
-
-    ```
-    covdp ledger history
-    covdp ledger history ward-7 --json
-    ```
-
-    Parameters
-    ----------
-    population
-        One population only.
-    """
-    from pipeline.cli.accounts import show_history
-    from pipeline.ledger import open_ledger
-    from pipeline.publish import ledger_address
-
-    begin(how)
-    book = open_ledger(ledger_address(ledger))
-    if population is not None:
-        book.show(population)  # refuses a name that has no account
-    entries = book.history(population)
-    if how.json:
-        print_json(entries)
-    else:
-        show_history(entries, population, how)
-
-
-def confirm_ledger(*, ledger: Ledger = None, how: Printing = PLAIN) -> None:
-    """Accept a ledger that was restored from a backup; its history says so from then on.
-
-    What was spent after the backup is not in it, is not charged again, and was spent all the same:
-    lower the totals by it with `covdp ledger set-budget` where you know it.
-
-    ```
-    covdp ledger confirm-restored
-    ```
-    """
-    from pipeline.ledger import confirm_restored
-    from pipeline.publish import ledger_address
-
-    begin(how)
-    confirmed = confirm_restored(ledger_address(ledger))
-    if how.json:
-        print_json({"confirmed": confirmed})
-    elif not how.quiet:
-        print("confirmed" if confirmed else "nothing to confirm: the ledger is as it was left")
-
-
-def _show_accounts(
-    population: str | None, ledger: str | None, how: Printing, budget: float | None = None
-) -> None:
-    """Print the accounts asked for."""
-    from pipeline.cli.accounts import read_accounts, read_streams, show_accounts
-    from pipeline.ledger import open_ledger
-    from pipeline.publish import ledger_address
-
-    book = open_ledger(ledger_address(ledger))
-    accounts, streams = read_accounts(book, population, budget), read_streams(book, population)
-    if how.json:
-        print_json([account.as_json(streams) for account in accounts])
-    else:
-        show_accounts(accounts, how, streams)
-
-
 def serve(
     *,
     config: Path,
     out: Out = None,
     data_root: DataRoot = None,
-    ledger: Ledger = None,
+    ledger: LedgerAddress = None,
     cron: str = "0 2 * * *",
     notify: str | None = None,
 ) -> None:
@@ -270,6 +373,166 @@ def serve(
     notify
         A command that is run when a night fails, with the line that says why as its standard input.
     """
-    from pipeline.cli.serving import serve_nights
-
     serve_nights(config, ledger=ledger, root=data_root, out=out, cron=cron, notify=notify)
+
+
+class Night(NamedTuple):
+    """A planned time that has come, and those before it that it has overtaken."""
+
+    planned: datetime
+    overtaken: tuple[datetime, ...] = ()
+
+
+def serve_nights(
+    config: Path,
+    *,
+    ledger: str | None,
+    root: Path | None,
+    out: Path | None,
+    cron: str,
+    notify: str | None = None,
+) -> None:
+    """Release whenever `cron` says (UTC), until stopped; a run is named by its planned date.
+
+    A night that fails says so in one line, and the next one is tried.
+
+    Raises
+    ------
+    BudgetError
+        When the account cannot pay the next night: later ones would fail as well.
+    ConfigError
+        When `cron` or `notify` is none, or the config fixes the run key.
+    CovdpError
+        When a release could not start now.
+    """
+    from pipeline import jobs
+    from pipeline.publish import released_since
+
+    times = planned_times(cron, datetime.now(UTC))
+    first = next(times)
+    command = notify_command(notify)
+
+    def prepare(planned: datetime) -> "ReleaseJob":
+        return jobs.prepare_release(config, ledger=ledger, out=out, root=root, at=planned)
+
+    settings = prepare(first).settings
+    if settings.run_key != f"{first:%Y-%m-%d}":
+        raise ConfigError(
+            f"{config} fixes run_key = {settings.run_key!r}, so every night would give the first "
+            "night's release again; leave run_key out of a config that is served"
+        )
+    print(f"serving {settings.name} at {cron!r}, next {_text(first)}; stop with Ctrl-C", flush=True)
+    for night in nights(planned_times(cron, datetime.now(UTC)), lambda: datetime.now(UTC)):
+        planned = _text(night.planned)
+        for missed in night.overtaken:
+            print(f"{_text(missed)} is skipped: {planned} has come as well", flush=True)
+        try:
+            job = prepare(night.planned)
+            if released_since(job.settings, job.ledger, night.planned):
+                print(f"{planned} is skipped: the ledger holds its release", flush=True)
+                continue
+            print(f"{planned}  {release_night(job)}", flush=True)
+        except CovdpError as error:
+            line = f"{planned}  {one_line(error)}"
+            ends = isinstance(error, BudgetError)  # which is said when serving ends
+            if not ends:
+                print(f"covdp: {line}", file=sys.stderr, flush=True)
+            notify_failure(line, command)
+            if ends:
+                raise
+
+
+def planned_times(cron: str, after: datetime) -> Iterator[datetime]:
+    """Yield the times of a cron expression after `after`, without end."""
+    from cronsim import CronSim, CronSimError
+
+    try:
+        if len(cron.split()) != 5:
+            raise CronSimError("not five fields")
+        return CronSim(cron, after)
+    except CronSimError as error:
+        raise ConfigError(
+            f"--cron takes cron's five fields, such as '0 2 * * *', found {cron!r}"
+        ) from error
+
+
+def nights(
+    times: Iterator[datetime],
+    now: Callable[[], datetime],
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Night]:
+    """Yield planned times as they come; of several that have passed, the last with the others."""
+    planned = next(times)
+    while True:
+        while (left := (planned - now()).total_seconds()) > 0:
+            sleep(min(left, LONGEST_SLEEP))
+        passed = [planned]
+        while (planned := next(times)) <= now():
+            passed.append(planned)
+        yield Night(passed[-1], tuple(passed[:-1]))
+
+
+def release_night(job: "ReleaseJob") -> str:
+    """Release once, and return in words what was released and what was charged.
+
+    Raises
+    ------
+    CovdpError
+        What goes wrong; of what nobody foresaw no word, as it may depend on an image.
+    """
+    from pipeline import jobs
+    from pipeline.cli.ledger import charge_line
+    from pipeline.ledger import charge_of, rows_written
+    from pipeline.publish import read_document
+
+    before, document = rows_written(job.ledger), None
+    try:
+        document = jobs.release(job)
+    except (CovdpError, SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException:  # a panic of a library in Rust is no Exception
+        pass
+    if document is None:  # outside the handler, so that no traceback holds the cause
+        raise PrivacyError(
+            "failed in a way that was not foreseen; it is withheld, as it may depend on an image; "
+            "this is a fault of covdp, please report it"
+        )
+    released = read_document(document)
+    what = f"{job.settings.name} {job.settings.run_key}"
+    if "night" in released:
+        what += f", night {released['night']} of {released['horizon']}"
+    charge = charge_line(charge_of(job.ledger, document.read_bytes(), before), PLAIN)
+    return f"released {what}: {document.with_suffix('.parquet')}; {charge}"
+
+
+def notify_command(text: str | None) -> list[str]:
+    """Return the words of a command that can be run; none when there is no text."""
+    try:
+        words = shlex.split(text or "")
+    except ValueError as error:
+        raise ConfigError(f"--notify takes a command, found {text!r} ({error})") from error
+    if text is not None and (not words or shutil.which(words[0]) is None):
+        raise ConfigError(
+            f"--notify takes a command that can be run, found {text!r}; give the full path of its "
+            "program, and arguments with blanks in quotes"
+        )
+    return words
+
+
+def notify_failure(line: str, command: list[str]) -> None:
+    """Tell whoever the command tells that a night failed; say so when that fails as well."""
+    if not command:
+        return
+    try:
+        done = subprocess.run(
+            command, input=f"{line}\n", text=True, timeout=NOTIFY_SECONDS, check=False
+        )
+        fault = f"it ended with exit code {done.returncode}" * (done.returncode != 0)
+    except (OSError, subprocess.SubprocessError) as error:
+        fault = str(error)
+    if fault:
+        print(f"covdp: nobody was notified: {one_line(fault)}", file=sys.stderr, flush=True)
+
+
+def _text(planned: datetime) -> str:
+    return f"{planned:%Y-%m-%d %H:%M} UTC"

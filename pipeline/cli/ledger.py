@@ -1,21 +1,171 @@
-"""Accounts of the ledger as people and programs read them: tables for 80 columns, and JSON."""
+"""Commands on the ledger, and its accounts as people and programs read them: tables and JSON."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rich.markup import escape
 from rich.table import Table
 
-from pipeline.cli.options import Printing, new_table, show
-from pipeline.ledger import Account, Charge, Entry, Ledger, StreamAccount, streams_of
+from pipeline.cli.options import (
+    PLAIN,
+    LedgerAddress,
+    Printing,
+    begin,
+    new_table,
+    print_json,
+    print_line,
+    show,
+)
+from pipeline.ledger import (
+    Account,
+    Charge,
+    Entry,
+    Ledger,
+    StreamAccount,
+    confirm_restored,
+    init_ledger,
+    open_ledger,
+    streams_of,
+)
 from pipeline.privacy import Budget, budget_from, letter, main_parameter, second_parameter
 from pipeline.privacy.rounding import digits_down, digits_up
+from pipeline.publish import ledger_address
 
 SHOWN = (
     *("population", "budget", "spent", "left", "delta", "epsilon_budget", "epsilon_spent"),
     *("epsilon_left", "group", "releases", "unfinished", "created"),
 )
 """What programs read of an account."""
+
+
+def init(*, ledger: LedgerAddress = None, how: Printing = PLAIN) -> None:
+    """Create the ledger where there is none.
+
+    ```
+    covdp ledger init
+    covdp ledger init --ledger postgresql+psycopg://covdp@dbhost/privacy
+    ```
+    """
+    begin(how)
+    place = init_ledger(ledger_address(ledger)).database.place.removeprefix("ledger ")
+    if how.json:
+        print_json({"ledger": place})
+    elif not how.quiet:
+        print_line(f"ledger ready: {place}")
+
+
+def set_budget(
+    population: str,
+    *,
+    total: float,
+    definition: Literal["gdp", "zcdp"] = "gdp",
+    delta: float | None = None,
+    ledger: LedgerAddress = None,
+    how: Printing = PLAIN,
+) -> None:
+    """Give a population its total budget, or change it; every change is kept.
+
+    ```
+    covdp ledger set-budget ward-7 --definition gdp --total 2
+    ```
+
+    Parameters
+    ----------
+    population
+        The declared name of the people whose images are released about.
+    total
+        All that may ever be spent on them: μ for gdp, ρ for zcdp.
+    definition
+        What charges are counted in.
+    delta
+        δ at which ε is shown; 1e-5 by default.
+    """
+    begin(how)
+    book = open_ledger(ledger_address(ledger))
+    book.set_budget(population, budget_from(definition, total), delta=delta)
+    _show_accounts(population, ledger, how)
+
+
+def show_ledger(
+    population: str | None = None,
+    *,
+    budget: float | None = None,
+    ledger: LedgerAddress = None,
+    how: Printing = PLAIN,
+) -> None:
+    """Show what each population may spend, has spent and has left, and how long that lasts.
+
+    ```
+    covdp ledger show
+    covdp ledger show ward-7 --budget 0.25
+    ```
+
+    Parameters
+    ----------
+    population
+        One population only.
+    budget
+        What one more release costs, in the account's definition; that of the last one when left
+        out.
+    """
+    begin(how)
+    _show_accounts(population, ledger, how, budget)
+
+
+def history(
+    population: str | None = None, *, ledger: LedgerAddress = None, how: Printing = PLAIN
+) -> None:
+    """Show every change of a budget and every release that was paid for, oldest first.
+
+    ```
+    covdp ledger history
+    covdp ledger history ward-7 --json
+    ```
+
+    Parameters
+    ----------
+    population
+        One population only.
+    """
+    begin(how)
+    book = open_ledger(ledger_address(ledger))
+    if population is not None:
+        book.show(population)  # refuses a name that has no account
+    entries = book.history(population)
+    if how.json:
+        print_json(entries)
+    else:
+        show_history(entries, population, how)
+
+
+def confirm_ledger(*, ledger: LedgerAddress = None, how: Printing = PLAIN) -> None:
+    """Accept a ledger that was restored from a backup; its history says so from then on.
+
+    What was spent after the backup is not in it, is not charged again, and was spent all the same:
+    lower the totals by it with `covdp ledger set-budget` where you know it.
+
+    ```
+    covdp ledger confirm-restored
+    ```
+    """
+    begin(how)
+    confirmed = confirm_restored(ledger_address(ledger))
+    if how.json:
+        print_json({"confirmed": confirmed})
+    elif not how.quiet:
+        print("confirmed" if confirmed else "nothing to confirm: the ledger is as it was left")
+
+
+def _show_accounts(
+    population: str | None, ledger: str | None, how: Printing, budget: float | None = None
+) -> None:
+    """Print the accounts asked for."""
+    book = open_ledger(ledger_address(ledger))
+    accounts, streams = read_accounts(book, population, budget), read_streams(book, population)
+    if how.json:
+        print_json([account.as_json(streams) for account in accounts])
+    else:
+        show_accounts(accounts, how, streams)
 
 
 class AccountState(NamedTuple):

@@ -24,7 +24,6 @@ from sample_dicom import write_dicom
 from test_cli import fails
 from test_several import document
 
-from pipeline import cli
 from pipeline.cli import main
 from pipeline.cli.options import PLAIN, new_table, show
 from pipeline.datasets import intensities, nifti_format, open_dataset

@@ -63,7 +63,7 @@ app = App(
     name="covdp",
     help="Differentially private mean covariance descriptors of medical images.",
     version=version,
-    help_format="markdown",
+    help_format="plaintext",  # of markdown the import alone takes 0.1 s
     help_epilogue="Start with `covdp run`, which needs no network.",
 )
 
@@ -89,6 +89,7 @@ book = App(
     name="ledger",
     help="The account of privacy budgets: what was spent, what is left, for how long it lasts.",
     help_epilogue="",
+    help_format="markdown",
 )
 for _name, _function in (
     ("init", "init"),
@@ -123,5 +124,5 @@ for number, (title, commands) in enumerate(HELP.items()):
         if isinstance(command, App):
             command.group = group
         else:
-            app.command(command, group=group, help_epilogue="")
+            app.command(command, group=group, help_epilogue="", help_format="markdown")
 app.command(book)

@@ -1,4 +1,4 @@
-"""Commands on what was released: history, compare, combine and schema, from committed bytes alone."""
+"""Commands on what was released: history, compare, combine, schema, from committed bytes alone."""
 
 import math
 import sys

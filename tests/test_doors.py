@@ -213,7 +213,7 @@ def test_a_panic_keeps_its_words_in_a_release() -> None:
         lambda: redact_images(config, work),
         lambda: redact_errors(work, draw_error()),
     ):
-        with pytest.raises(cli.CovdpError, match="withheld") as caught:
+        with pytest.raises(CovdpError, match="withheld") as caught:
             call()
         assert caught.value.__context__ is None
         assert "benengeli" not in str(caught.value)

@@ -29,7 +29,7 @@ from pipeline.cli.options import PLAIN, new_table, show
 from pipeline.datasets import intensities, nifti_format, open_dataset
 from pipeline.datasets.listing import DEEPEST
 from pipeline.datasets.patterns import LONGEST, check_pattern, fill
-from pipeline.errors import DatasetError, ImageError, LedgerError, printable
+from pipeline.errors import CovdpError, DatasetError, ImageError, LedgerError, printable
 from pipeline.files import IrregularFileError, open_regular, read_regular
 from pipeline.ledger import init_ledger, open_ledger
 from pipeline.planning.needed import least_budget

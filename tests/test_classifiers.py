@@ -7,7 +7,8 @@ import pytest
 
 from pipeline.claimed import ClaimConfig
 from pipeline.errors import ConfigError
-from pipeline.experiments.classifiers import (
+from pipeline.experiments.driver import all_cells
+from pipeline.experiments.kinds.classifiers import (
     Classes,
     against,
     area,
@@ -15,7 +16,6 @@ from pipeline.experiments.classifiers import (
     run_classifiers,
     score,
 )
-from pipeline.experiments.montecarlo import all_cells
 from pipeline.experiments.registry import EXPERIMENTS, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment

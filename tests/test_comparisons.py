@@ -9,9 +9,8 @@ import pytest
 from pipeline.arrays import ImageArray
 from pipeline.claimed import ClaimConfig
 from pipeline.errors import ConfigError
-from pipeline.experiments.changes import CHANGES
-from pipeline.experiments.comparisons import read_populations
-from pipeline.experiments.images import described
+from pipeline.experiments.images import CHANGES, described
+from pipeline.experiments.kinds.comparisons import read_populations
 from pipeline.experiments.registry import EXPERIMENTS, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from pipeline.config import ExperimentConfig
-from pipeline.experiments.montecarlo import (
+from pipeline.experiments.driver import (
+    ClassData,
     Setting,
     all_cells,
     distance_name,
@@ -20,10 +21,9 @@ from pipeline.experiments.montecarlo import (
     prepare_series,
     run_cells,
 )
-from pipeline.experiments.persons import ClassData
 from pipeline.experiments.registry import load_experiments
 from pipeline.experiments.run import Run
-from pipeline.experiments.sources import build_manifold, class_title, simulate, simulated_setting
+from pipeline.experiments.simulated import build_manifold, class_title, simulate, simulated_setting
 from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS, NormalChart, unvecd
 from pipeline.mean import SinglePlan, admit

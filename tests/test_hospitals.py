@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from pipeline.experiments.hospitals import divided, noise_of, together
-from pipeline.experiments.kinds import read_class
+from pipeline.experiments.driver import place, release
+from pipeline.experiments.kinds.hospitals import divided, noise_of, together
 from pipeline.experiments.registry import EXPERIMENTS, load_experiments
 from pipeline.experiments.run import Run
-from pipeline.experiments.samples import place, release
-from pipeline.experiments.steps import run_experiment
+from pipeline.experiments.steps import read_class, run_experiment
 from pipeline.mean import AdaptivePlan
 from pipeline.privacy import GDP
 from pipeline.report.claims import verdicts

@@ -89,7 +89,7 @@ def test_bound_holds_and_says_how_tight(tiles_run: Path) -> None:
 @pytest.mark.slow
 def test_a_row_is_recomputed_from_its_own_columns(tiles_run: Path) -> None:
     """A cell recomputed alone from the seed in its rows gives the same errors, bit for bit."""
-    from pipeline.experiments.montecarlo import all_cells, run_cells
+    from pipeline.experiments.driver import all_cells, run_cells
     from pipeline.experiments.steps import read_class
 
     run = Run(small("tiles"), None, tiles_run / "again")

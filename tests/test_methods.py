@@ -14,9 +14,9 @@ from sample_runs import write_sample
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.descriptors import DESCRIPTORS
+from pipeline.experiments.kinds import EXPERIMENT_KINDS
 from pipeline.experiments.registry import EXPERIMENTS, load_experiments
-from pipeline.experiments.sources import SOURCES
-from pipeline.experiments.steps import WORK
+from pipeline.experiments.simulated import SOURCES
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import NOISES
@@ -252,7 +252,7 @@ def test_every_name_has_words() -> None:
         "definition": DEFINITIONS,
         "noise": NOISES,
         "source": SOURCES,
-        "kind": {*WORK, "composition", "scale"},
+        "kind": set(EXPERIMENT_KINDS),
     }.items():
         assert set(names) <= set(known[table]), table
     told = " ".join(words for table in known.values() for words in table.values())

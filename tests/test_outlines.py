@@ -9,7 +9,7 @@ import pytest
 from pipeline.errors import ConfigError
 from pipeline.experiments.registry import load_experiments
 from pipeline.experiments.run import Run
-from pipeline.experiments.shapes import outlines, smooth, template
+from pipeline.experiments.simulated import outlines, smooth, template
 from pipeline.experiments.steps import run_experiment
 
 

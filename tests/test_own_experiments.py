@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.cli import main
 from pipeline.errors import CovdpError
-from pipeline.experiments.kinds import WORK
+from pipeline.experiments.kinds import EXPERIMENT_KINDS
 from pipeline.experiments.registry import EXPERIMENTS, MAIN, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment, steps_of
@@ -104,7 +104,7 @@ def test_both_commands_run_any_file_from_any_folder(
 
 def test_the_command_of_a_file_loads_it_again(mine: tuple[Path, ...], tmp_path: Path) -> None:
     """A record names the file, what was changed and the card beside it, and that gives the same."""
-    from pipeline.experiments.logbook import command
+    from pipeline.experiments.record import command
 
     (config,) = load_experiments(mine[2], seed=7, repetitions=4, quick=True)
     card = mine[2].with_name("ward.toml")
@@ -150,7 +150,7 @@ def test_classes_draw_side_by_side_unless_timed() -> None:
         assert steps[-1].name in ("results", "table", "passes")
         parallel[config.kind] = {step.name for step in steps if step.parallel}
     alone = {"timing": set[str](), "composition": set[str](), "scale": set[str]()}
-    drawn = {kind: {"mechanisms"} for kind in set(WORK) - {"timing"}}
+    drawn = {kind: {"mechanisms"} for kind in set(EXPERIMENT_KINDS) - set(alone)}
     assert parallel == {**drawn, **alone}
 
 

@@ -26,7 +26,7 @@ from pipeline.descriptors import DESCRIPTORS, describe, domain_of
 from pipeline.errors import ConfigError, DomainError, MismatchError
 from pipeline.experiments.registry import load_experiments
 from pipeline.experiments.run import Run
-from pipeline.experiments.sources import simulate, simulated_persons
+from pipeline.experiments.simulated import simulate, simulated_persons
 from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS, Manifold, chart_of, flat_chart, to_chart
 from pipeline.ledger import Ledger, init_ledger

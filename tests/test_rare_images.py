@@ -6,7 +6,7 @@ import pytest
 from pipeline.arrays import ImageArray
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe
-from pipeline.experiments.changes import MANY, RARE, rare_images
+from pipeline.experiments.images import MANY, RARE, rare_images
 from pipeline.geometry import MANIFOLDS
 
 SHAPE = (28, 20)

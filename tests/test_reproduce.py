@@ -12,9 +12,8 @@ from pipeline.cli import main
 from pipeline.config import ExperimentConfig
 from pipeline.datasets.download import obtain
 from pipeline.errors import ConfigError, CovdpError
-from pipeline.experiments.logbook import command
-from pipeline.experiments.outcome import outcome
-from pipeline.experiments.promises import guarantees, statement, uncertified
+from pipeline.experiments.guarantees import guarantees, statement, uncertified
+from pipeline.experiments.record import command, outcome
 from pipeline.experiments.registry import EXPERIMENTS, MAIN, QUICK, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import perform, run_experiment
@@ -209,7 +208,7 @@ def test_missing_data_is_neither_done_nor_failed(
 
     One dataset that ran is enough for an experiment.
     """
-    import pipeline.experiments.outcome
+    import pipeline.experiments.record
     from pipeline import jobs
 
     config, out = missing
@@ -226,7 +225,7 @@ def test_missing_data_is_neither_done_nor_failed(
     assert listed.lines[1].endswith("covdp reproduce ew-octmnist --quick --dataset octmnist")
     assert found.lines[2] == "summary  0 run, 1 not run: no data"
     monkeypatch.setattr(jobs, "run_experiments", lambda *_, **__: ((run,), out / "report.html"))
-    monkeypatch.setattr(pipeline.experiments.outcome, "outcome", lambda *_: found)
+    monkeypatch.setattr(pipeline.experiments.record, "outcome", lambda *_: found)
     assert main(["reproduce", "ew-octmnist"]) == 2
     said = capsys.readouterr()
     assert said.err == "covdp: no data at all for ew-octmnist; the commands above get them\n"

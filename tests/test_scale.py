@@ -9,9 +9,8 @@ import pytest
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import open_dataset
 from pipeline.errors import CovdpError, OutputError
-from pipeline.experiments.checks import check
-from pipeline.experiments.patches import FORMS
-from pipeline.experiments.registry import EXPERIMENTS, load_experiments
+from pipeline.experiments.kinds.scale import FORMS
+from pipeline.experiments.registry import EXPERIMENTS, check, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.report import build_report

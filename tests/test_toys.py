@@ -20,8 +20,7 @@ from pipeline.cli import main
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain, require, verify
 from pipeline.errors import PrivacyError
-from pipeline.experiments.checks import check
-from pipeline.experiments.registry import load_experiments
+from pipeline.experiments.registry import check, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.files import resource

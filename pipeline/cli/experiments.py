@@ -115,7 +115,7 @@ def reproduce(
         Run the published Markov chains too, which take most of the time.
     """
     from pipeline.errors import DatasetError
-    from pipeline.experiments.outcome import outcome
+    from pipeline.experiments.record import outcome
 
     begin(how)
     runs, page = _start(experiments, changes, quick=quick, chains=chains)

@@ -1,12 +1,10 @@
-"""Experiments: the Monte Carlo engine, and one TOML for each experiment.
+"""Experiments: the Monte Carlo driver, and one TOML for each experiment.
 
-    TOML ─► registry, checks ─► run ─► steps: images or sources ─► kinds: cells of rows ─► Parquet
+    TOML ─► registry ─► run ─► steps: images or simulated ─► kinds: cells of rows ─► Parquet
 
-In reading order: ``run.py`` (one experiment on one dataset), ``persons.py`` (what a record is) and
-``montecarlo.py``, the engine. What is worked on: ``images.py``, or simulated ``sources.py``, with
-``shapes.py`` and their ``pictures.py``. What is done, a kind a file: ``timing.py``; ``samples.py``
-for ``regions.py``, ``nights.py``, ``comparisons.py`` with ``changes.py``, ``hospitals.py`` and
-``classifiers.py``; without draws ``composition.py``, and ``scale.py`` with ``patches.py`` and
-``passes.py``. ``kinds.py`` lists them. Then ``checks.py``, ``registry.py``, ``promises.py``,
-``usefulness.py``, ``logbook.py``, ``steps.py`` and ``outcome.py``.
+In reading order: ``registry.py`` (which there are, and what is refused), ``run.py`` (one experiment
+on one dataset), ``steps.py``, ``driver.py`` (what a record is, cells and their draws). What is
+worked on: ``images.py``, or ``simulated.py``. What is done, a kind a file, in ``kinds``. Then what
+is said of it: ``guarantees.py``, ``usefulness.py``, ``record.py``. ``passes.py`` is a process of
+the kind scale.
 """

@@ -18,18 +18,25 @@ from typing import Any, NamedTuple
 
 from pipeline import __version__
 from pipeline.errors import DatasetError
-from pipeline.experiments.composition import fill_table
+from pipeline.experiments.driver import Cell, ClassData, Setting, all_cells
 from pipeline.experiments.images import (
+    class_images,
     describe_classes,
     fetch_images,
+    image_setting,
     verify_bound,
 )
-from pipeline.experiments.kinds import WORK, drawn_labels, read_class
-from pipeline.experiments.logbook import write_log, write_missing
-from pipeline.experiments.montecarlo import Cell, all_cells
+from pipeline.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
+from pipeline.experiments.record import write_log, write_missing
 from pipeline.experiments.run import Run
-from pipeline.experiments.scale import measure_passes
-from pipeline.experiments.sources import SOURCES, source_of
+from pipeline.experiments.simulated import (
+    SOURCES,
+    class_title,
+    simulate,
+    simulated_persons,
+    simulated_setting,
+    source_of,
+)
 from pipeline.experiments.usefulness import judged, measure_usefulness
 from pipeline.progress import counted
 from pipeline.results import RowWriter
@@ -68,11 +75,9 @@ def calls_by_mechanism(run: Run, step: Step) -> list[tuple[Any, ...]]:
 
 def steps_of(run: Run) -> tuple[Step, ...]:
     """Return the steps of a run, in order."""
-    config = run.config
-    if config.composition is not None:
-        return (Step("table", fill_table),)
-    if config.scale:
-        return (Step("passes", measure_passes),)
+    config, kind = run.config, EXPERIMENT_KINDS[run.config.kind]
+    if kind.table is not None:
+        return (Step(*kind.table),)
     steps = list[Step]()
     if config.on_images:
         steps = [
@@ -80,7 +85,7 @@ def steps_of(run: Run) -> tuple[Step, ...]:
             Step("descriptors", describe_classes),
             Step("bound", verify_bound),
         ]
-    steps.append(Step("mechanisms", draw_class, drawn_labels(run), WORK[config.kind].parallel))
+    steps.append(Step("mechanisms", draw_class, drawn_labels(run), kind.parallel))
     if config.source is not None and SOURCES[config.source.kind].pictures is not None:
         steps.append(Step("pictures", draw_pictures))
     if judged(config):
@@ -117,10 +122,19 @@ def run_experiment(
     return run.table
 
 
+def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:
+    """Return the records of one class, and what is public of it."""
+    config = run.config
+    if config.on_images:
+        return ClassData(label, *class_images(run, label)), image_setting(run)
+    records = simulate(config, label), simulated_persons(config, label)
+    return ClassData(label, class_title(config, label), *records), simulated_setting(config, label)
+
+
 def draw_class(run: Run, label: int, series: str | None = None) -> None:
     """Run every budget of one class, of one series or of all, that is not on disk yet."""
-    work = WORK[run.config.kind]
-    data, setting = work.read(run, label)
+    kind = EXPERIMENT_KINDS[run.config.kind]
+    data, setting = (kind.read or read_class)(run, label)
     writer = row_writer(run)
     todo = set(writer.pending())
     cells = [cell for cell in all_cells(run.config, [label]) if cell.key in todo]
@@ -131,7 +145,8 @@ def draw_class(run: Run, label: int, series: str | None = None) -> None:
             writer.write(cell.key, rows)
             tick(1)
 
-        work.cells(data, setting, pending, write)
+        if kind.cells is not None:
+            kind.cells(data, setting, pending, write)
 
 
 def draw_pictures(run: Run) -> None:

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
+from pipeline.experiments.driver import ClassData, Setting, budget_of, records_of, stream_seed
 from pipeline.experiments.images import classes_of_images, image_setting
-from pipeline.experiments.kinds import WORK
-from pipeline.experiments.montecarlo import Setting, stream_seed
-from pipeline.experiments.persons import ClassData, budget_of, records_of
+from pipeline.experiments.kinds import EXPERIMENT_KINDS
 from pipeline.experiments.run import Run
 from pipeline.files import atomic_path
 from pipeline.geometry import Manifold, Point
@@ -47,8 +46,7 @@ def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
     The best is the last adaptive one, else the last. Chains, and noise that leaves the manifold,
     are left out; so are published experiments, which ask something else.
     """
-    drawn = config.kind in WORK and WORK[config.kind].useful
-    if not drawn or config.paper or not config.on_images:
+    if not EXPERIMENT_KINDS[config.kind].useful or config.paper or not config.on_images:
         return ()
     sound = [
         one

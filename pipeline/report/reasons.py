@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.experiments.sources import build_manifold
+from pipeline.experiments.simulated import build_manifold
 from pipeline.figures import number
 from pipeline.mechanisms.base import chi_mean
 from pipeline.mechanisms.riemannian_laplace import largest_sigma

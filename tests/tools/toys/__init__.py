@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.datasets.registry import KINDS
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.experiments.kinds import WORK
+from pipeline.experiments.kinds import EXPERIMENT_KINDS
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
 from tests.tools.toys.dataset_kind import RAW
@@ -26,7 +26,7 @@ TOYS: tuple[tuple[dict[str, Any], str, Any], ...] = (
     (DESCRIPTORS, "edge2", EDGE2),
     (MECHANISMS, "huber", HUBER),
     (KINDS, "raw", RAW),
-    (WORK, "halves", HALVES),
+    (EXPERIMENT_KINDS, "halves", HALVES),
 )
 """Registry, name and member."""
 

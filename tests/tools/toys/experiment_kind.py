@@ -5,10 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.experiments.kinds import Work
-from pipeline.experiments.montecarlo import Cell, Setting, describe_cell
-from pipeline.experiments.persons import ClassData
-from pipeline.experiments.samples import place, release, space_of
+from pipeline.experiments.driver import (
+    Cell,
+    ClassData,
+    ExperimentKind,
+    Setting,
+    describe_cell,
+    place,
+    release,
+    space_of,
+)
 from pipeline.mean import admit
 
 
@@ -28,4 +34,4 @@ def run_halves(
         write(cell, known | {"status": "ok", "error": half, "acceptance": 1.0, "seconds": 0.0})
 
 
-HALVES = Work(run_halves)
+HALVES = ExperimentKind(run_halves)

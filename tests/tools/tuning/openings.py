@@ -16,7 +16,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.config import NightsConfig
-from pipeline.experiments.nights import arrivals
+from pipeline.experiments.kinds.nights import arrivals
 from pipeline.geometry import FlatChart
 from pipeline.mean import Shares
 from pipeline.privacy import GDP

@@ -13,8 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UndefinedError
-from pipeline.experiments.montecarlo import Cell, Setting, describe_cell
-from pipeline.experiments.persons import ClassData, records_of
+from pipeline.experiments.driver import (
+    Cell,
+    ClassData,
+    ExperimentKind,
+    Setting,
+    describe_cell,
+    records_of,
+)
 from pipeline.mean import SinglePlan, admit, calibrate
 from pipeline.mean.single import Calibrated
 
@@ -63,3 +69,7 @@ def _timed(ready: Calibrated, size: int, rng: np.random.Generator) -> tuple[floa
     started = time.perf_counter()
     points = ready.mechanism.sample(ready.statistic, base=ready.base, size=size, rng=rng).points
     return (time.perf_counter() - started) / size, points
+
+
+TIMING = ExperimentKind(time_cells, parallel=False)
+"""A clock that is read while another class draws would say nothing."""

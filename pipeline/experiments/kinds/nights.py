@@ -15,9 +15,16 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, NightsConfig
 from pipeline.errors import ConfigError
-from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream_seed
-from pipeline.experiments.persons import ClassData, records_of
-from pipeline.experiments.regions import LEVEL
+from pipeline.experiments.driver import (
+    Cell,
+    ClassData,
+    ExperimentKind,
+    Setting,
+    describe_cell,
+    records_of,
+    stream_seed,
+)
+from pipeline.experiments.kinds.regions import LEVEL
 from pipeline.geometry import FlatChart, flat_chart
 from pipeline.inference import ConfidenceRegion, mean_certainty, region
 from pipeline.mean import AdaptivePlan, admit, draw, prepare
@@ -178,3 +185,6 @@ def arrivals(
     rounds = range(-(-int(sizes.sum()) // len(placed)))
     order = np.concatenate([rng.permutation(len(placed)) for _ in rounds])[: sizes.sum()]
     return tuple(placed[rows] for rows in np.split(order, np.cumsum(sizes)[:-1]))
+
+
+STREAMING = ExperimentKind(run_nights)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.datasets import classes_per_person, find_card
-from pipeline.experiments.persons import UNITS
-from pipeline.experiments.sources import SOURCES, build_manifold
+from pipeline.experiments.driver import UNITS
+from pipeline.experiments.simulated import SOURCES, build_manifold
 from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import Budget, PrivacyStatement, advantage, privacy_statement, repeat
 from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, PureDP, RaoDP

@@ -13,12 +13,20 @@ import numpy as np
 
 from pipeline.config import SeriesConfig
 from pipeline.descriptors import describe
-from pipeline.experiments.changes import CHANGES, rare_images
-from pipeline.experiments.images import described, image_setting
-from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream_seed
-from pipeline.experiments.persons import ClassData, records_of
+from pipeline.experiments.driver import (
+    Cell,
+    ClassData,
+    ExperimentKind,
+    Setting,
+    describe_cell,
+    draw_mixed,
+    place,
+    records_of,
+    release,
+    stream_seed,
+)
+from pipeline.experiments.images import CHANGES, described, image_setting, rare_images
 from pipeline.experiments.run import Run
-from pipeline.experiments.samples import draw_mixed, place, release
 from pipeline.geometry import Point
 from pipeline.inference import two_sample
 
@@ -121,3 +129,6 @@ def columns(populations: Populations, cell: Cell, setting: Setting) -> dict[str,
         "acceptance": 1.0,
         "seconds": (perf_counter() - started) / times,
     }
+
+
+COMPARING = ExperimentKind(run_comparisons, read=read_populations, on_images=True)

@@ -12,10 +12,18 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.experiments.comparisons import LEVEL
-from pipeline.experiments.montecarlo import Cell, Setting, describe_cell
-from pipeline.experiments.persons import ClassData, records_of
-from pipeline.experiments.samples import place, release, space_of
+from pipeline.experiments.driver import (
+    Cell,
+    ClassData,
+    ExperimentKind,
+    Setting,
+    describe_cell,
+    place,
+    records_of,
+    release,
+    space_of,
+)
+from pipeline.experiments.kinds.comparisons import LEVEL
 from pipeline.geometry import Point, from_chart
 from pipeline.inference import combine
 from pipeline.mean import Release, admit
@@ -97,3 +105,6 @@ def noise_of(released: Sequence[Release]) -> float:
     whole = sum(one.n for one in seen if one is not None)
     parts: list[FloatArray] = [(one.n / whole) ** 2 * one.noise for one in seen if one is not None]
     return float(np.sqrt(sum(np.trace(part) for part in parts) / len(parts[0])))
+
+
+COMBINING = ExperimentKind(run_hospitals)

@@ -1,12 +1,16 @@
-"""The Monte Carlo engine: every (class, series, budget) of one experiment on one dataset.
+"""The Monte Carlo driver: every (class, series, budget) of one experiment on one dataset.
+
+    records ─► Cell: all its repetitions, from a stream of its own ─► columns of its rows
 
 A `Cell` holds all its repetitions, drawn in one call from a stream of its own, so any row can be
 recomputed from its `seed` and `repetition` columns alone, and an interrupted run goes on where it
-stopped with the same numbers.
+stopped with the same numbers. What a record is where images are of persons, differs by series
+(`UNITS`): four ways, to be compared, of which only the first is what a release does.
 """
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,14 +20,101 @@ from numpy.typing import NDArray
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
-from pipeline.experiments.persons import ClassData, budget_of, records_of
-from pipeline.geometry import Manifold
+from pipeline.geometry import Manifold, Point, flat_chart
 from pipeline.geometry.manifold import Embedded
-from pipeline.mean import Domain, MeanDraw, Prepared, Records, SinglePlan, admit, draw, prepare
+from pipeline.mean import (
+    AdaptivePlan,
+    Domain,
+    MeanDraw,
+    Plan,
+    Prepared,
+    Records,
+    Release,
+    SinglePlan,
+    admit,
+    draw,
+    mean,
+    person_records,
+    prepare,
+)
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
-from pipeline.privacy import second_parameter
+from pipeline.privacy import Budget, for_one_of_group, second_parameter
+
+
+class ClassData(NamedTuple):
+    """The images of one class, or its simulated records.
+
+    Attributes
+    ----------
+    label, name
+        Of the class.
+    points : array, shape (n, *point_shape)
+    persons : array, shape (n,), optional
+        Whose each point is, those of a person one after another, where the unit is the person.
+    """
+
+    label: int
+    name: str
+    points: NDArray[Any]
+    persons: NDArray[np.int64] | None = None
+
+    @property
+    def most(self) -> int:
+        """The most points of one person."""
+        if self.persons is None:
+            return 1
+        return int(np.unique(self.persons, return_counts=True)[1].max())
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One way to make records of the images of persons.
+
+    Attributes
+    ----------
+    points : callable
+        Points, persons and manifold → the records.
+    group : bool
+        Whether noise is for all records of the person with most of them.
+    protects : bool
+        Whether a budget spent so protects a person.
+    """
+
+    points: Callable[[Point, NDArray[np.int64], Manifold], Point]
+    group: bool = False
+    protects: bool = True
+
+
+def _each(points: Point, persons: NDArray[np.int64], manifold: Manifold) -> Point:
+    return points
+
+
+def _first(points: Point, persons: NDArray[np.int64], manifold: Manifold) -> Point:
+    """Return the first image of each person: a function of that person's images alone."""
+    return np.asarray(points[np.unique(persons, return_index=True)[1]])
+
+
+UNITS = {
+    "persons": Unit(person_records),
+    "one image": Unit(_first),
+    "images in groups": Unit(_each, group=True),
+    "images": Unit(_each, protects=False),
+}
+"""What `records` of a series may be; where the unit is the image, records are images."""
+
+
+def records_of(data: ClassData, unit: str, manifold: Manifold) -> Point:
+    """Return the records of a class as a series wants them."""
+    if data.persons is None:
+        return data.points
+    return UNITS[unit].points(data.points, data.persons, manifold)
+
+
+def budget_of(budget: Budget, most: int, unit: str) -> Budget:
+    """Return what one record may cost so that a person with `most` costs `budget`, where wanted."""
+    return for_one_of_group(budget, most) if UNITS[unit].group else budget
 
 
 class Setting(NamedTuple):
@@ -49,6 +140,38 @@ class Cell(NamedTuple):
     def key(self) -> str:
         """Name of the cell, unique in a run."""
         return f"{self.label}/{self.series.series}/{self.value!r}"
+
+
+@dataclass(frozen=True)
+class ExperimentKind:
+    """What is done in an experiment of one kind.
+
+    Attributes
+    ----------
+    cells : callable, optional
+        Takes what was read, what is public, the cells that are pending, and their writer.
+    parallel : bool
+        Whether classes may be worked on side by side.
+    read : callable, optional
+        Run and label → what is worked on, and what is public of it; the records of a class, where
+        it is left out.
+    on_images : bool
+        Whether it must have images: simulated records will not do.
+    together : bool
+        Whether a cell is of all classes, under the label of the first.
+    useful : bool
+        Whether it is asked what its private means are good for.
+    table : (str, callable), optional
+        In place of all that: the name of the only step, which makes the table of a run.
+    """
+
+    cells: Callable[[Any, Setting, Sequence["Cell"], Callable[..., Any]], None] | None = None
+    parallel: bool = True
+    read: Callable[[Any, int], tuple[Any, Setting]] | None = None
+    on_images: bool = False
+    together: bool = False
+    useful: bool = False
+    table: tuple[str, Callable[[Any], None]] | None = None
 
 
 def all_cells(config: ExperimentConfig, labels: Iterable[int]) -> list[Cell]:
@@ -209,3 +332,45 @@ def measure(records: Records, drawn: MeanDraw, series: SeriesConfig) -> NDArray[
         return np.asarray(np.linalg.norm(apart[..., rows, columns], axis=-1))
     axes = tuple(range(-len(manifold.point_shape), 0))
     return np.asarray(np.sqrt((np.abs(apart) ** 2).sum(axis=axes)))
+
+
+def space_of(setting: Setting) -> Manifold:
+    """Return where records are placed: the chart of a flat manifold, else the manifold."""
+    return flat_chart(setting.manifold) if setting.manifold.flat else setting.manifold
+
+
+def place(points: Point, setting: Setting) -> Point:
+    """Return the points of a class as records, in `space_of`."""
+    return admit(points, domain=setting.domain, manifold=setting.manifold).placed
+
+
+def draw_sample(placed: Point, n: int, rng: np.random.Generator) -> Point:
+    """Return n records, drawn with replacement."""
+    return np.asarray(placed[rng.integers(len(placed), size=n)])
+
+
+def draw_mixed(
+    placed: Point, rare: Point | None, share: float, n: int, rng: np.random.Generator
+) -> Point:
+    """Return n records, drawn with replacement; each is of the rare ones with this probability."""
+    drawn = draw_sample(placed, n, rng)
+    if rare is not None:
+        others = np.flatnonzero(rng.random(n) < share)
+        drawn[others] = draw_sample(rare, len(others), rng)
+    return drawn
+
+
+def release(
+    placed: Point, budget: Budget, plan: Plan, setting: Setting, rng: np.random.Generator
+) -> Release:
+    """Return a private mean of records that are placed already; adaptive with second moment."""
+    if isinstance(plan, AdaptivePlan):
+        plan = replace(plan, moment=True)
+    return mean(
+        placed,
+        budget,
+        domain=setting.domain,
+        manifold=space_of(setting),
+        plan=plan,
+        noise=FloatNoise(rng),
+    )

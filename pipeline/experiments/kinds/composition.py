@@ -12,7 +12,7 @@ import numpy as np
 from pipeline import __version__
 from pipeline.config import CompositionConfig, ExperimentConfig, SeriesConfig
 from pipeline.errors import ConfigError, PrivacyError
-from pipeline.experiments.montecarlo import stream_seed
+from pipeline.experiments.driver import ExperimentKind, stream_seed
 from pipeline.experiments.run import Run
 from pipeline.geometry import FlatChart
 from pipeline.geometry.spd import LogEuclidean
@@ -133,3 +133,6 @@ def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
         "seconds": 0.0,
         "version": __version__,
     }
+
+
+COMPOSING = ExperimentKind(table=("table", fill_table))

@@ -11,9 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.experiments.comparisons import Populations
-from pipeline.experiments.montecarlo import Cell, Setting, describe_cell
-from pipeline.experiments.samples import draw_mixed, release, space_of
+from pipeline.experiments.driver import (
+    Cell,
+    ExperimentKind,
+    Setting,
+    describe_cell,
+    draw_mixed,
+    release,
+    space_of,
+)
+from pipeline.experiments.kinds.comparisons import Populations, read_populations
 from pipeline.inference import region
 from pipeline.mean import admit
 
@@ -63,3 +70,6 @@ def columns(populations: Populations, cell: Cell, setting: Setting) -> dict[str,
         "acceptance": 1.0,
         "seconds": (perf_counter() - started) / times,
     }
+
+
+COVERING = ExperimentKind(run_regions, read=read_populations, on_images=True)

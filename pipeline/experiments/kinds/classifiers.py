@@ -15,11 +15,20 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.config import SeriesConfig
+from pipeline.experiments.driver import (
+    Cell,
+    ClassData,
+    ExperimentKind,
+    Setting,
+    describe_cell,
+    place,
+    records_of,
+    release,
+    space_of,
+    stream_seed,
+)
 from pipeline.experiments.images import described, image_setting
-from pipeline.experiments.montecarlo import Cell, Setting, describe_cell, stream_seed
-from pipeline.experiments.persons import ClassData, records_of
 from pipeline.experiments.run import Run
-from pipeline.experiments.samples import place, release, space_of
 from pipeline.geometry import Point
 from pipeline.inference import Discriminants, discriminants_of_means, lda, nearest_mean
 from pipeline.mean import Release, admit
@@ -224,3 +233,6 @@ def area(scores: FloatArray, positive: NDArray[np.bool_]) -> float:
     many = int(positive.sum())
     ranks = float(rankdata(scores)[positive].sum())
     return (ranks - many * (many + 1) / 2) / (many * (len(scores) - many))
+
+
+CLASSIFYING = ExperimentKind(run_classifiers, read=read_classes, on_images=True, together=True)

@@ -1,0 +1,30 @@
+"""The kinds of experiments: what is done in each. A new kind is a file and a row here."""
+
+from pipeline.experiments.driver import ExperimentKind, run_cells
+from pipeline.experiments.kinds.classifiers import CLASSIFYING
+from pipeline.experiments.kinds.comparisons import COMPARING
+from pipeline.experiments.kinds.composition import COMPOSING
+from pipeline.experiments.kinds.hospitals import COMBINING
+from pipeline.experiments.kinds.nights import STREAMING
+from pipeline.experiments.kinds.regions import COVERING
+from pipeline.experiments.kinds.scale import SCALING
+from pipeline.experiments.kinds.timing import TIMING
+from pipeline.experiments.run import Run
+
+EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
+    "error": ExperimentKind(run_cells, useful=True),
+    "timing": TIMING,
+    "nights": STREAMING,
+    "regions": COVERING,
+    "tests": COMPARING,
+    "hospitals": COMBINING,
+    "classifiers": CLASSIFYING,
+    "composition": COMPOSING,
+    "scale": SCALING,
+}
+"""Kind of an experiment → what is done."""
+
+
+def drawn_labels(run: Run) -> tuple[int, ...]:
+    """Return the labels that cells of a run have."""
+    return run.labels[:1] if EXPERIMENT_KINDS[run.config.kind].together else run.labels

@@ -21,8 +21,7 @@ from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.inference import discriminants_of_means
-from pipeline.report.cells import judge
-from pipeline.report.claims import verdicts
+from pipeline.report.claims import judge, verdicts
 from pipeline.report.run_page import measured
 from pipeline.report.run_tables import classified
 from pipeline.report.runs import FinishedRun, load_runs

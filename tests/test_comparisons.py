@@ -16,8 +16,7 @@ from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.figures import class_titles
 from pipeline.geometry import vecd
-from pipeline.report.cells import judge
-from pipeline.report.claims import verdicts
+from pipeline.report.claims import judge, verdicts
 from pipeline.report.runs import load_runs
 from pipeline.results import Table, read_rows
 

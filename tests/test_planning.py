@@ -26,9 +26,8 @@ from pipeline.mean import AdaptivePlan, draw, release_plan
 from pipeline.mean.rounds import default_shares
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.planning.curves import SURE, Curve, Ends, curve_of
-from pipeline.planning.meaning import MEASURED
-from pipeline.planning.needed import least_budget
-from pipeline.planning.nights import Arrivals, marks, opening_night, stream_curves
+from pipeline.planning.forecast import MEASURED, least_budget
+from pipeline.planning.nights import ClassArrivals, marks, opening_night, stream_curves
 from pipeline.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
 from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tools.tuning.images import CARDS, ImageClass, gray, images_of, records_of
@@ -135,7 +134,7 @@ def test_a_night_errs_by_the_norm_of_its_weights() -> None:
 
     The norm is that of exact fractions.
     """
-    plan, units = StreamPlan(GDP(1.0), 365, opening=10.0), Arrivals(1000, 1000)
+    plan, units = StreamPlan(GDP(1.0), 365, opening=10.0), ClassArrivals(1000, 1000)
     known = stream_curves(plan, curve(), MANIFOLDS["spd-log-euclidean"](k=5))
     c, squares = Fraction(1), [Fraction(0)]
     for k in range(1, 366):
@@ -229,7 +228,7 @@ def test_a_real_stream_errs_as_foreseen() -> None:
         batch = records.placed[rows[(night - 1) * nightly : night * nightly]]
         told, private = release_night(stream, history, private, batch, noise=noise)
         history.append(told)
-        ends = known.ends(plan, Arrivals(nightly, nightly), night)
+        ends = known.ends(plan, ClassArrivals(nightly, nightly), night)
         found = cumulative_mean(stream, history)
         assert (found is None) == (ends is None) == (night < 15)
         if night in (15, 25, 55) and found is not None and ends is not None:
@@ -265,10 +264,10 @@ def test_budgets_that_jump_or_never_suffice() -> None:
 def test_the_opening_is_the_first_night_with_enough() -> None:
     """It is where N·μ reaches the opening, or never within the horizon."""
     plan = StreamPlan(GDP(0.5), 100)
-    assert opening_night(plan, Arrivals(600)) == 1
-    assert opening_night(plan, Arrivals(599)) is None
-    assert opening_night(plan, Arrivals(7, 7)) == 86
-    assert opening_night(plan, Arrivals(5, 5)) is None
+    assert opening_night(plan, ClassArrivals(600)) == 1
+    assert opening_night(plan, ClassArrivals(599)) is None
+    assert opening_night(plan, ClassArrivals(7, 7)) == 86
+    assert opening_night(plan, ClassArrivals(5, 5)) is None
     assert marks(40, None, 33) == (1, 2, 5, 10, 30, 33, 40)
 
 

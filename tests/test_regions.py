@@ -12,8 +12,7 @@ from pipeline.claimed import ClaimConfig
 from pipeline.experiments.registry import EXPERIMENTS, load_experiments
 from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
-from pipeline.report.cells import judge
-from pipeline.report.claims import verdicts
+from pipeline.report.claims import judge, verdicts
 from pipeline.report.run_tables import coverage_of
 from pipeline.report.runs import load_runs
 from pipeline.results import Table, read_rows

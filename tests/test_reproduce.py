@@ -20,8 +20,7 @@ from pipeline.experiments.steps import perform, run_experiment
 from pipeline.jobs import run_experiments
 from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
 from pipeline.report import build_report
-from pipeline.report.cells import JUDGED
-from pipeline.report.claims import claims, verdict
+from pipeline.report.claims import JUDGED, claims, verdict
 from pipeline.report.run_tables import published, totals
 from pipeline.report.runs import load_run
 from pipeline.results import read_record, read_rows, write_record

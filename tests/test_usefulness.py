@@ -15,8 +15,8 @@ from pipeline.experiments.steps import judge, run_experiment
 from pipeline.experiments.usefulness import judged
 from pipeline.figures import digits
 from pipeline.geometry import MANIFOLDS, frechet_mean
+from pipeline.report.run_tables import beside_distances, beside_true, in_words, kept
 from pipeline.report.runs import FinishedRun, load_runs
-from pipeline.report.usefulness import beside_distances, beside_true, in_words, kept
 
 CARD = """\
 kind = "npz"

@@ -96,13 +96,13 @@ def plan(
     error
         Solve for the least budget whose range ends at or below this distance.
     """
-    from pipeline.planning import Asked, forecast
+    from pipeline.planning import ForecastRequest, forecast
     from pipeline.publish import load_release
 
     begin(how)
     settings = load_release(config)
     affords, why = _account(settings.population, ledger)
-    asked = Asked(sizes_of(n), per_night, nights, error)
+    asked = ForecastRequest(sizes_of(n), per_night, nights, error)
     found = forecast(settings, asked, affords)
     if how.json:
         print_json({"account": why, "forecast": found})

@@ -24,7 +24,7 @@ MARKS = (1, 2, 5, 10, 30, 100, 365, 1000, 3650, 10_000)
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class ClassArrivals:
     """How many units of a class there are: `first` on the first night, `nightly` more on each."""
 
     first: int
@@ -35,7 +35,7 @@ class Arrivals:
         return self.first + (night - 1) * self.nightly
 
 
-def opening_night(plan: StreamPlan, units: Arrivals) -> int | None:
+def opening_night(plan: StreamPlan, units: ClassArrivals) -> int | None:
     """Return the night of the opening, None where it does not come before the horizon."""
     nights = range(1, plan.horizon + 1)
     place = bisect_left(nights, True, key=lambda night: plan.opens(units.until(night)))
@@ -61,7 +61,7 @@ class StreamCurves:
     opening: Curve
     later: Curve
 
-    def ends(self, plan: StreamPlan, units: Arrivals, night: int) -> Ends | None:
+    def ends(self, plan: StreamPlan, units: ClassArrivals, night: int) -> Ends | None:
         """Return both ends of the range at a night, None before the opening."""
         opened = opening_night(plan, units)
         if opened is None or night < opened:

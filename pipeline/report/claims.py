@@ -1,16 +1,15 @@
-"""The paper beside us: its statements judged by our rows, and its numbers next to ours.
+"""Statements judged by our rows: those of papers by series, those on released values cell by cell.
 
 Every sentence is computed: from the statements in the experiment's TOML and from the rows. Only
 what `evidence` decides counts, for a statement or against it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipeline.figures import DEFINITIONS, letter, listing, number
-from pipeline.report.cells import JUDGED, NEEDED, judge
 from pipeline.report.evidence import (
     STATED,
     Checked,
@@ -21,7 +20,7 @@ from pipeline.report.evidence import (
     smaller,
 )
 from pipeline.report.page import Finding
-from pipeline.report.reasons import REASONS, outrun, rows_of
+from pipeline.report.reasons import REASONS, Claim, outrun, rows_of
 from pipeline.report.runs import FinishedRun
 from pipeline.results import Table, summarise
 
@@ -41,9 +40,17 @@ HOW = {
     "decided and does not count, for or against.",
 }
 """How statements on a column are judged; on the bound there is nothing random."""
+FEWEST = 20
+"""Regions of a cell that say something of its coverage."""
+RARE = 0.0228
+"""How rare a coverage must be to count against its level: as two standard errors below it."""
+LEVEL = 0.05
+"""Level of the tests whose power is claimed."""
+CONFIDENCE = 0.95
+"""Of the regions that are said to hold a mean."""
 
 
-class Verdict(NamedTuple):
+class ClaimVerdict(NamedTuple):
     """One statement of the paper: what became of it, what it says, what we found, and why."""
 
     word: str
@@ -93,7 +100,7 @@ def verdict(run: FinishedRun) -> list[Finding]:
     return [Finding(text.strip(), open=all(item.finding.open for item in judged))]
 
 
-def verdicts(run: FinishedRun) -> list[Verdict]:
+def verdicts(run: FinishedRun) -> list[ClaimVerdict]:
     """Judge every statement of the paper by the rows of a run; none where there was no data."""
     stated = run.record.config.get("claims", ())
     if run.rows is None or run.record.status != "ok":
@@ -115,12 +122,12 @@ def verdicts(run: FinishedRun) -> list[Verdict]:
     return out + _rules(run)
 
 
-def _judge(claim: Mapping[str, Any], table: Table) -> Verdict:
+def _judge(claim: Mapping[str, Any], table: Table) -> ClaimVerdict:
     """Compare the two series of a statement in every class and at every budget it is about."""
     says = claim["says"]
     for name in (claim["left"], claim["right"]):
         if name not in table["series"]:
-            return Verdict(UNRUN, says, f"; the series “{name}” was not run.")
+            return ClaimVerdict(UNRUN, says, f"; the series “{name}” was not run.")
     both, gone = rows_of(claim, table), _without(claim, table)
     checked = check_cells(table) if claim["column"] == "error" else None
     void = [pair for pair in both if checked is not None and checked.off[list(pair)].any()]
@@ -134,7 +141,7 @@ def _judge(claim: Mapping[str, Any], table: Table) -> Verdict:
         where = f"{disagreement(table, checked, row)} at {place(table, row)}"
         text += f"; {len(void)} more cannot be judged: {where}"
     text += _measured(claim, table, pairs)
-    return Verdict(word, says, text)
+    return ClaimVerdict(word, says, text)
 
 
 def _decide(
@@ -200,42 +207,207 @@ def _without(claim: Mapping[str, Any], table: Table) -> int:
     return len(rows_of(claim, every)) - len(rows_of(claim, table))
 
 
-def _fills(claim: Mapping[str, Any], run: FinishedRun) -> Verdict:
+def _fills(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     """Judge a statement on how much of the bound the largest descriptor of each class fills.
 
     Nothing here is random: the largest of all records is known.
     """
     says = claim["says"]
     if run.bound is None:
-        return Verdict(UNRUN, says, "; the bound was not measured.")
+        return ClaimVerdict(UNRUN, says, "; the bound was not measured.")
     ratios = zip(run.bound["class_name"], run.bound["ratio"], strict=True)
     told = [(f"{name} {number(100 * ratio)} %", ratio) for name, ratio in ratios]
     holds = sum(ratio >= claim["factor"] for _, ratio in told)
     word = _word(holds, 0, len(told) - holds, 0)
     text = f" ({claim['place']}). {claim['ours']} So in {holds} of {len(told)} classes. "
-    return Verdict(word, says, text + f"Measured: {listing([name for name, _ in told])}.")
+    return ClaimVerdict(word, says, text + f"Measured: {listing([name for name, _ in told])}.")
 
 
-def _fits(claim: Mapping[str, Any], run: FinishedRun) -> Verdict:
+def _fits(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     """Judge a statement on the most memory that any pass over a set took; it is known, too."""
     says, rows = claim["says"], run.rows
     if rows is None or not np.isfinite(rows["memory"]).all():
-        return Verdict(UNRUN, says, "; this system does not tell the memory of a process.")
+        return ClaimVerdict(UNRUN, says, "; this system does not tell the memory of a process.")
     most = {name: rows["memory"][rows["class_name"] == name].max() for name in rows["class_name"]}
     holds = sum(memory <= claim["factor"] for memory in most.values())
     word = _word(holds, 0, len(most) - holds, 0)
     told = [f"{name} {number(memory)} MB" for name, memory in most.items()]
     text = f" ({claim['place']}). {claim['ours']} So in {holds} of {len(most)} sets. "
-    return Verdict(word, says, text + f"Measured: {listing(told, '; ')}.")
+    return ClaimVerdict(word, says, text + f"Measured: {listing(told, '; ')}.")
 
 
-def _holds(claim: Mapping[str, Any], run: FinishedRun) -> Verdict:
+class CellVerdict(NamedTuple):
+    """What became of a claim in one cell.
+
+    Attributes
+    ----------
+    holds : bool
+    value : str
+        What was measured there.
+    order : float
+        The same as a number.
+    chance : float
+        How often chance alone breaks it in a cell that is at its level exactly; 0 where a share is
+        taken as it is.
+    """
+
+    holds: bool
+    value: str
+    order: float
+    chance: float = 0.0
+
+
+def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
+    """Yield the cells that a claim is about, named: one class, series, budget and night each."""
+    many, left = rows["n"] * rows["budget"], claim["left"]
+    nights = rows.get("night", np.zeros(len(many), dtype=np.int64))
+    for label, series, budget, night in dict.fromkeys(
+        zip(rows["label"], rows["series"], rows["budget"], nights, strict=True)
+    ):
+        if claim["nights"] is not None and night not in claim["nights"]:
+            continue
+        meant = not left or series == left or series.startswith(f"{left},")
+        if not meant or not claim["above"] <= budget <= claim["below"]:
+            continue
+        if claim["labels"] is not None and label not in claim["labels"]:
+            continue
+        mine = (rows["label"] == label) & (rows["series"] == series) & (rows["budget"] == budget)
+        mine &= nights == night
+        if claim["least"] <= float(many[mine][0]) <= claim["most"]:
+            cell = {name: column[mine] for name, column in rows.items()}
+            if claim["right"]:
+                other = claim["right"] + series.removeprefix(left)
+                beside = (rows["label"] == label) & (rows["budget"] == budget)
+                beside &= rows["series"] == other
+                if beside.sum() != mine.sum():
+                    continue
+                cell["right"] = rows["auc"][beside]
+            symbol = letter(str(cell["definition"][0]))
+            name = f"{cell['class_name'][0]}, {series}, {symbol} = {number(float(budget))}"
+            yield name + (f", night {night}" if night else ""), cell
+
+
+def _covers(level: float, cell: Table) -> CellVerdict | None:
+    return _covers_at_least(level, cell, level)
+
+
+def _covers_at_least(least: float, cell: Table, level: float = CONFIDENCE) -> CellVerdict | None:
+    """Say whether regions of a level hold the mean at least as often as `least`."""
+    from scipy.stats import binom
+
+    reach = cell["reach"][cell["offered"] > 0]
+    if len(reach) < FEWEST:
+        return None
+    inside = int((reach <= level).sum())
+    share = inside / len(reach)
+    holds = bool(binom.cdf(inside, len(reach), least) > RARE)
+    return CellVerdict(holds, f"{number(100 * share)} % of {len(reach)}", share, RARE)
+
+
+def _is_tight(most: float, cell: Table) -> CellVerdict | None:
+    offered = cell["offered"] > 0
+    if not offered.any():
+        return None
+    ratio = float(np.median(cell["radius"][offered]) / np.median(cell["error"][offered]))
+    return CellVerdict(ratio <= most, f"{number(ratio)} times", ratio)
+
+
+def _offers(share: float, cell: Table) -> CellVerdict:
+    found = float(cell["offered"].mean())
+    return CellVerdict(found >= share if share else found == 0.0, f"{number(100 * found)} %", found)
+
+
+def _is_seldom_false(level: float, cell: Table) -> CellVerdict | None:
+    return _is_seldom_alarmed(level, cell, level)
+
+
+def _is_seldom_alarmed(share: float, cell: Table, level: float = LEVEL) -> CellVerdict | None:
+    """Say whether p-values at or below a level are no more than a share and two standard errors."""
+    from scipy.stats import binom
+
+    values = cell["p_value"][np.isfinite(cell["p_value"])]
+    many = len(values)
+    if not many:
+        return None
+    most = share * many + 2.0 * (many * share * (1.0 - share)) ** 0.5
+    found = int((values <= level).sum())
+    chance = float(binom.sf(int(most), many, share))
+    return CellVerdict(found <= most, f"{number(100 * found / many)} %", found / many, chance)
+
+
+def _finds(share: float, cell: Table) -> CellVerdict:
+    found = float((cell["p_value"] <= LEVEL).mean())
+    return CellVerdict(found >= share, f"{number(100 * found)} %", found)
+
+
+def _ranks(least: float, cell: Table) -> CellVerdict | None:
+    if not np.isfinite(cell["auc"]).any():
+        return None
+    found = float(np.nanmean(cell["auc"]))
+    return CellVerdict(found >= least, number(found), found)
+
+
+def _is_near(most: float, cell: Table) -> CellVerdict | None:
+    """Say whether a series lies at most so far below the one it is compared with."""
+    far = cell["right"] - cell["auc"]
+    if not np.isfinite(far).any():
+        return None
+    found = float(np.nanmean(far))
+    return CellVerdict(found <= most, number(found), found)
+
+
+JUDGED: Mapping[str, Callable[[float, Table], CellVerdict | None]] = {
+    "coverage": _covers,
+    "held": _covers_at_least,
+    "alarms": _is_seldom_alarmed,
+    "radius": _is_tight,
+    "offered": _offers,
+    "false": _is_seldom_false,
+    "power": _finds,
+    "auc": _ranks,
+    "behind": _is_near,
+}
+"""Column of a claim → what it says of a cell; None where too little was offered."""
+NEEDED = {
+    "false": "p_value",
+    "alarms": "p_value",
+    "power": "p_value",
+    "auc": "auc",
+    "behind": "auc",
+}
+"""Column of a claim → the column of the rows that it rests on, where that is not ``offered``."""
+
+
+def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
+    """Return in how many cells a claim holds, where it does not, and the sentence that says so."""
+    test = JUDGED[claim["column"]]
+    found = [
+        (name, held)
+        for name, cell in cells(claim, rows)
+        if (held := test(claim["factor"], cell)) is not None
+    ]
+    fails = [f"{name}: {held.value}" for name, held in found if not held.holds]
+    text = f" ({claim['place']}). {claim['ours']}" + " " * bool(claim["ours"])
+    if not found:
+        return 0, fails, f"{text}This run has no cell to judge it by."
+    text += f"So in {len(found) - len(fails)} of {len(found)} cells"
+    text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
+    text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""
+    chance = sum(held.chance for _, held in found)
+    if chance:
+        text += f"; at its level exactly, chance alone would break it in {number(chance)} of them"
+    order = sorted((held for _, held in found), key=lambda held: held.order)
+    ends = dict.fromkeys([order[0].value, order[-1].value])
+    return len(found) - len(fails), fails, f"{text}. Measured: {' to '.join(ends)}."
+
+
+def _holds(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     """Judge a statement on released values, cell by cell."""
     column = NEEDED.get(claim["column"], "offered")
     if run.rows is None or not np.isfinite(run.rows[column]).any():
-        return Verdict(UNRUN, claim["says"], "; nothing of the kind was made.")
+        return ClaimVerdict(UNRUN, claim["says"], "; nothing of the kind was made.")
     holds, fails, text = judge(claim, run.rows)
-    return Verdict(_word(holds, 0, len(fails), 0), claim["says"], text)
+    return ClaimVerdict(_word(holds, 0, len(fails), 0), claim["says"], text)
 
 
 LIMITS = {"ratio": _fills, "memory": _fits, **dict.fromkeys(JUDGED, _holds)}
@@ -245,7 +417,7 @@ RULES = {"gdp": {"budget": 0.5}, "rao": {"budget": 0.5}, "mcdp": {"budget": 1.0,
 """Powers of the number of queries by which budgets grow, where it is not 1 for all."""
 
 
-def _rules(run: FinishedRun) -> list[Verdict]:
+def _rules(run: FinishedRun) -> list[ClaimVerdict]:
     """Compare the totals of a table of compositions with the rules that the paper prints."""
     if run.rows is None or run.subject != "budgets":
         return []
@@ -268,7 +440,7 @@ def _rules(run: FinishedRun) -> list[Verdict]:
         text = f" (Table 1). So in all {mine.sum()} rows, up to rounding."
         text = text if same else " (Table 1). Our totals are others."
         says = f"{DEFINITIONS[str(name)]}: m budgets make {listing(rules)}"
-        out.append(Verdict(AGREES if same else AGAINST, says, text))
+        out.append(ClaimVerdict(AGREES if same else AGAINST, says, text))
     return out
 
 

@@ -20,7 +20,7 @@ from pipeline.report.page import (
     Block,
     Declaration,
     Finding,
-    Page,
+    PageFrame,
     Section,
     blocks_of,
     load_pages,
@@ -74,7 +74,7 @@ def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
     return write_page(out / "index.html", "history", History(population, series, others, files))
 
 
-def history_page(history: History, texts: Declaration) -> Page:
+def history_page(history: History, texts: Declaration) -> PageFrame:
     """Return the frame of the page: a section a series."""
     sections = [
         _section(f"series-{place}", series, history.files, texts, first=place == 1)
@@ -86,7 +86,7 @@ def history_page(history: History, texts: Declaration) -> Page:
     unsafe = {"warning": texts["unsafe"]} if any(map(_is_float, history.series)) else {}
     shared = [shared_statement(series).items() for series in history.series]
     names = [section.subtitle for section in sections]
-    return Page(
+    return PageFrame(
         title=f"{history.population}: history of releases",
         sections=sections,
         privacy=statement_of(list(zip(names, shared, strict=True))),

@@ -49,7 +49,7 @@ Sentences = Mapping[str, str]
 """What settings say: slot → sentence without its full stop."""
 
 
-class Reference(NamedTuple):
+class BibEntry(NamedTuple):
     """One entry.
 
     Attributes
@@ -102,12 +102,12 @@ class Methods(NamedTuple):
     ----------
     paragraphs : tuple of (str, str)
         Heading, "" where there is but one, and text.
-    references : tuple of Reference
+    references : tuple of BibEntry
         What the texts cite, in order.
     """
 
     paragraphs: tuple[tuple[str, str], ...]
-    references: tuple[Reference, ...]
+    references: tuple[BibEntry, ...]
 
     @property
     def bibtex(self) -> str:
@@ -203,14 +203,14 @@ def _together(runs: Mapping[str, Sentences]) -> list[str]:
 
 
 @cache
-def references() -> dict[str, Reference]:
+def references() -> dict[str, BibEntry]:
     """Return all entries by key."""
     text = resource("reports", "references.bib").read_text(encoding="utf-8")
     _, *blocks = re.split(r"\n\s*\n(?=@)", text.strip())  # what comes first is about the file
     return {entry.key: entry for entry in map(_entry, blocks)}
 
 
-def reference(key: str, version: str) -> Reference:
+def reference(key: str, version: str) -> BibEntry:
     """Return an entry; that of this project in the version that was used."""
     entry = references()[key]
     if key != OWN:
@@ -220,12 +220,12 @@ def reference(key: str, version: str) -> Reference:
     return entry._replace(fields=entry.fields | {"version": version}, bibtex=bibtex)
 
 
-def _entry(block: str) -> Reference:
+def _entry(block: str) -> BibEntry:
     key = re.match(r"@\w+\{(\w+),", block)
     if key is None:
         raise ConfigError(f"references.bib: no entry begins with {block[:40]!r}")
     fields = re.findall(r"(\w+) = \{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}", block)
-    return Reference(key[1], dict(fields), block.strip())
+    return BibEntry(key[1], dict(fields), block.strip())
 
 
 def _plain(text: str) -> str:

@@ -22,7 +22,7 @@ from pipeline.report.templates import draw
 
 Declaration = Mapping[str, Any]
 """A page of ``reports/report.toml``: its frame, its blocks, and its own texts."""
-Statement = Mapping[str, Sequence[tuple[str, str]]]
+PrivacyStatement = Mapping[str, Sequence[tuple[str, str]]]
 """Label → texts, each with what it is about ("" for all of the page)."""
 
 
@@ -81,7 +81,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Page:
+class PageFrame:
     """What a frame makes of a subject.
 
     Attributes
@@ -99,7 +99,7 @@ class Page:
 
     title: str
     sections: Sequence[Section]
-    privacy: Statement
+    privacy: PrivacyStatement
     methods: Methods
     texts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -136,7 +136,7 @@ def build_page(name: str, subject: Any, *, bar: Mapping[str, Any] | None = None)
         Other pages that the bar leads to, which stays in sight; of its own parts it always knows.
     """
     declared = load_pages()[name]
-    page: Page = declared["frame"](subject, declared)
+    page: PageFrame = declared["frame"](subject, declared)
     texts = {**declared, **page.texts}
     blocks = {section.id: blocks_of(section, declared["block"]) for section in page.sections}
     nowhere = {"home": "", "pages": (), "before": None, "after": None, "title": page.title}
@@ -237,7 +237,7 @@ def table(
     return {"heads": heads, "lines": lines, "text": text, **more} if lines else None
 
 
-def statement_of(owners: Sequence[tuple[str, Iterable[tuple[str, str]]]]) -> Statement:
+def statement_of(owners: Sequence[tuple[str, Iterable[tuple[str, str]]]]) -> PrivacyStatement:
     """Return the statements of several, each a name and its pairs of label and text.
 
     A text that all of them have is about none in particular.

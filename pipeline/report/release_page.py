@@ -31,7 +31,7 @@ from pipeline.report.methods import Methods, methods, of_release, word
 from pipeline.report.page import (
     Declaration,
     Finding,
-    Page,
+    PageFrame,
     Section,
     statement_of,
     table,
@@ -63,7 +63,7 @@ def page_name(document: Document) -> str:
     return "night" if "night" in document else "release"
 
 
-def release_page(document: Document, texts: Declaration) -> Page:
+def release_page(document: Document, texts: Declaration) -> PageFrame:
     """Return the frame of the page of a release, or of a night: one section."""
     settings = document["settings"]
     hardened = settings["noise"] == "hardened"
@@ -76,7 +76,7 @@ def release_page(document: Document, texts: Declaration) -> Page:
         headline=lead if hardened else unsafe,
         subject=document,
     )
-    return Page(
+    return PageFrame(
         title=document["title"],
         sections=[section],
         privacy=statement_of([("", document["statement"])]),

@@ -23,17 +23,17 @@ from pipeline.figures import (
 from pipeline.report.claims import claims
 from pipeline.report.findings import findings
 from pipeline.report.methods import Methods, Sentences, methods, of_experiment
-from pipeline.report.page import Declaration, Page, Section, statement_of
+from pipeline.report.page import Declaration, PageFrame, Section, statement_of
 from pipeline.report.run_tables import printed_lines
 from pipeline.report.runs import FinishedRun, where
 from pipeline.results import RunRecord, Table, summarise, unique
 
 
-def run_page(runs: Sequence[FinishedRun], texts: Declaration) -> Page:
+def run_page(runs: Sequence[FinishedRun], texts: Declaration) -> PageFrame:
     """Return the frame of the page of an experiment: a section a dataset that it ran on."""
     places = where(runs[0]) if len(runs) == 1 else ""
     title = listing(run.record.title for run in runs)
-    return Page(
+    return PageFrame(
         title=": ".join(filter(None, (title, places))),
         sections=[_section(run, alone=len(runs) == 1) for run in runs],
         privacy=statement_of_runs(runs),

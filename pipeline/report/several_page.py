@@ -29,7 +29,7 @@ from pipeline.report.methods import methods, of_release, word
 from pipeline.report.page import (
     Declaration,
     Finding,
-    Page,
+    PageFrame,
     Section,
     statement_of,
     table,
@@ -133,7 +133,7 @@ def _write(name: str, several: Several, results: Mapping[str, Any], out: Path) -
     return write_page(out / f"{name}.html", name, Together(several, results, files))
 
 
-def several_page(together: Together, texts: Declaration) -> Page:
+def several_page(together: Together, texts: Declaration) -> PageFrame:
     """Return the frame of both pages: one section."""
     several = together.several
     names, unit = listing(several.names), together.unit
@@ -159,7 +159,7 @@ def several_page(together: Together, texts: Declaration) -> Page:
     )
     is_float = any(given.settings.get("noise") != "hardened" for given in several.given)
     statements = [given.document.get("statement", ()) for given in several.given]
-    return Page(
+    return PageFrame(
         title=f"{texts['headline']}: {names}",
         sections=[section],
         privacy=statement_of(list(zip(several.names, statements, strict=True))),

@@ -20,12 +20,12 @@ from pipeline.report.claims import (
     RATIO,
     UNRUN,
     VOID,
-    Verdict,
+    ClaimVerdict,
     verdicts,
 )
 from pipeline.report.findings import findings
 from pipeline.report.methods import Methods, methods
-from pipeline.report.page import Declaration, Page, load_pages, write_page
+from pipeline.report.page import Declaration, PageFrame, load_pages, write_page
 from pipeline.report.run_page import methods_of_runs, statement_of_runs, version_of
 from pipeline.report.runs import FinishedRun, load_runs, where
 
@@ -62,7 +62,7 @@ class Statement(NamedTuple):
     why: Sequence[str]
 
 
-class Place(NamedTuple):
+class RunLink(NamedTuple):
     """One run: its name, where its page has it, and whether its data were not at hand."""
 
     id: str
@@ -71,7 +71,7 @@ class Place(NamedTuple):
     gone: bool
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """One experiment of the index; `missing` are datasets, each with the command that gets it."""
 
     id: str
@@ -82,7 +82,7 @@ class Entry(NamedTuple):
     own: bool
     told: Sequence[str]
     warnings: Sequence[str]
-    runs: Sequence[Place]
+    runs: Sequence[RunLink]
     statements: Sequence[Statement]
     missing: Sequence[tuple[str, str]]
     mark: str
@@ -94,7 +94,7 @@ class Group(NamedTuple):
     id: str
     title: str
     own: bool
-    entries: Sequence[Entry]
+    entries: Sequence[IndexEntry]
 
 
 def build_report(out: Path, *, target: Path | None = None) -> Path:
@@ -163,7 +163,7 @@ def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) ->
     return write_page(path, "reproduction", (groups, experiments), bar=bar)
 
 
-def _link(entry: Entry, href: str) -> dict[str, Any]:
+def _link(entry: IndexEntry, href: str) -> dict[str, Any]:
     return {
         "href": href,
         "title": entry.title,
@@ -175,12 +175,12 @@ def _link(entry: Entry, href: str) -> dict[str, Any]:
 
 def index_page(
     subject: tuple[Sequence[Group], Mapping[str, Sequence[FinishedRun]]], texts: Declaration
-) -> Page:
+) -> PageFrame:
     """Return the frame of the index, whose template draws the groups of experiments."""
     groups, experiments = subject
     runs = [run for group in experiments.values() for run in group]
     entries = [entry for group in groups for entry in group.entries]
-    return Page(
+    return PageFrame(
         title=texts["title"],
         sections=(),
         privacy=statement_of_runs(runs),
@@ -207,7 +207,7 @@ def methods_of_site(runs: Sequence[FinishedRun], texts: Mapping[str, str]) -> Me
     return own._replace(references=tuple(cited))
 
 
-def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Entry:
+def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> IndexEntry:
     """Return what the index says of the runs of one experiment, whose page is at `href`."""
     judged = {run.id: verdicts(run) or _gone(run) for run in runs}
     found = {run.id: findings(run) for run in runs}
@@ -218,7 +218,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Entry:
     shown = [one.text for items in found.values() for one in items if one.warning]
     gone = [run.record for run in runs if _is_gone(run)]
     words = {badge.word for line in stated for badge in line.badges}
-    return Entry(
+    return IndexEntry(
         id=name,
         title=first.title,
         href=href,
@@ -227,7 +227,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Entry:
         own=not paper,
         told=[items[0].text for items in found.values() if not says and not items[0].warning],
         warnings=list(dict.fromkeys(shown)),
-        runs=[Place(run.id, _named(run), f"{href}#{run.id}", _is_gone(run)) for run in runs],
+        runs=[RunLink(run.id, _named(run), f"{href}#{run.id}", _is_gone(run)) for run in runs],
         statements=stated,
         missing=[(record.dataset.title, record.command) for record in gone],
         mark=_worst({MARKS[word] for word in words}, warned=bool(shown)),
@@ -238,15 +238,17 @@ def _is_gone(run: FinishedRun) -> bool:
     return run.record.status != "ok"
 
 
-def _gone(run: FinishedRun) -> list[Verdict]:
+def _gone(run: FinishedRun) -> list[ClaimVerdict]:
     """Return the statements of a run that had no data."""
     if not _is_gone(run):
         return []
-    return [Verdict(NO_DATA, claim["says"], "") for claim in run.record.config.get("claims", ())]
+    return [
+        ClaimVerdict(NO_DATA, claim["says"], "") for claim in run.record.config.get("claims", ())
+    ]
 
 
 def _statement(
-    says: str, runs: Sequence[FinishedRun], judged: Mapping[str, Sequence[Verdict]], href: str
+    says: str, runs: Sequence[FinishedRun], judged: Mapping[str, Sequence[ClaimVerdict]], href: str
 ) -> Statement:
     """Return one statement, what became of it in each run, and the reasons, each told once."""
     badges, why = [], dict[str, list[str]]()
@@ -273,7 +275,7 @@ def _named(run: FinishedRun) -> str:
     return _where(run) or run.record.dataset.name
 
 
-def _reason(item: Verdict) -> str:
+def _reason(item: ClaimVerdict) -> str:
     """Return why a statement is not held: the reason that is known, else what was found.
 
     What is left open needs none: the word says it.
@@ -290,12 +292,12 @@ def _worst(marks: set[str], *, warned: bool) -> str:
     return "fails" if warned else next((mark for mark in order if mark in marks), "told")
 
 
-def groups_of(entries: Sequence[Entry], words: Mapping[str, Any]) -> list[Group]:
+def groups_of(entries: Sequence[IndexEntry], words: Mapping[str, Any]) -> list[Group]:
     """Return the experiments by paper, then our own claims, then what claims nothing.
 
     They are in the order of their names, whichever was run last.
     """
-    titles: dict[str, list[Entry]] = {}
+    titles: dict[str, list[IndexEntry]] = {}
     for entry in sorted(entries, key=lambda one: (not one.paper, not one.statements, one.id)):
         own = words["own_title"] if entry.statements else words["other_title"]
         titles.setdefault(entry.paper or own, []).append(entry)
@@ -321,7 +323,7 @@ def lead(groups: Sequence[Group]) -> list[str]:
     return out
 
 
-def legend(entries: Sequence[Entry], meaning: Mapping[str, str]) -> list[dict[str, Any]]:
+def legend(entries: Sequence[IndexEntry], meaning: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return what each word means, how often it stands and where, for the words that occur."""
     words = _words(entries)
     return [
@@ -337,5 +339,5 @@ def legend(entries: Sequence[Entry], meaning: Mapping[str, str]) -> list[dict[st
     ]
 
 
-def _words(entries: Sequence[Entry]) -> list[str]:
+def _words(entries: Sequence[IndexEntry]) -> list[str]:
     return [badge.word for entry in entries for line in entry.statements for badge in line.badges]

@@ -27,7 +27,7 @@ from pipeline.geometry import FlatChart
 from pipeline.mean import AdaptivePlan, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.planning.curves import curve_of
-from pipeline.planning.nights import Arrivals, stream_curves
+from pipeline.planning.nights import ClassArrivals, stream_curves
 from pipeline.privacy import GDP
 from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tools.tuning.images import (
@@ -193,7 +193,7 @@ def nights(
         known = stream_curves(plan, later, records.manifold)
         runs = [_run(stream, records.placed, nightly, seed) for seed in range(draws)]
         for night, *errors in zip(NIGHTS, *runs, strict=True):
-            told = known.ends(plan, Arrivals(nightly, nightly), night)
+            told = known.ends(plan, ClassArrivals(nightly, nightly), night)
             if told is None:
                 continue
             within = float(np.mean(np.array(errors) <= told.radius(records.space.dim)))

@@ -20,7 +20,7 @@ from pipeline.geometry import MANIFOLDS, Point, find_manifold
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mean import admit
 from pipeline.mean.public_model import SCALES, scales_name
-from pipeline.planning.pictures import DEEP, SIDE, reference_points
+from pipeline.planning.curves import DEEP, SIDE, reference_points
 
 ETA = 1e-6
 FARTHEST = 2.5

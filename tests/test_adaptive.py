@@ -269,6 +269,7 @@ def any_axes(monkeypatch: pytest.MonkeyPatch) -> list[Frame]:
     made: list[Frame] = []
 
     def turned(frame: Frame, _: NoisyMoments) -> Frame:
+        frame = frame.at(0)
         d = len(frame.to_axes)
         basis = np.linalg.qr(np.random.default_rng(0).standard_normal((d, d)))[0]
         shape = (basis * np.geomspace(1.0, 100.0, d)) @ basis.T
@@ -710,3 +711,39 @@ def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: floa
             assert np.linalg.norm(one - other) <= 1.0 + 1e-11
         assert found[0].sum() == pytest.approx(usual[0].sum())
         assert found[1].sum() == pytest.approx(usual[1].sum())
+
+
+class InTurn:
+    """Noise of a step and a repetition, the same whether these are drawn together or one by one."""
+
+    rng = None
+
+    def __init__(self, repetitions: int, first: int = 0) -> None:
+        """Draw for some repetitions together, or for the one that is the `first`."""
+        self.repetitions, self.first, self.calls = repetitions, first, 0
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add noise; as ρ return which step it was."""
+        step, repetition = divmod(self.calls, self.repetitions)
+        self.calls += 1
+        rng = np.random.default_rng([step, self.first + repetition])
+        return Noised(vector + sigma * rng.standard_normal(len(vector)), float(step))
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("mu", [0.03, 0.5, 4.0])
+def test_repetitions_are_single_draws_bit_for_bit(name: str, mu: float) -> None:
+    """With the same noise several repetitions are what each is alone: exact, no false alarms."""
+    manifold, facts, points = setting(name)
+    ready = adaptive(points, domain=facts, manifold=manifold)
+    together = drawn(ready, GDP(mu), InTurn(5), size=5)
+    for repetition in range(5):
+        alone = drawn(ready, GDP(mu), InTurn(1, repetition))
+        assert np.array_equal(together.outputs[repetition], alone.outputs[0])
+        assert np.array_equal(together.rhos[repetition], alone.rhos[0])
+        found, expected = together.statistics[repetition], alone.statistics[0]
+        for one, other in zip(found[:3], expected[:3], strict=True):
+            assert np.array_equal(one, other)
+        for one, other in zip(found.observed, expected.observed, strict=True):
+            assert type(one) is type(other)
+            assert one is None or np.array_equal(one, other)

@@ -40,7 +40,6 @@ from pipeline.mean.clip import (
     stretch,
 )
 from pipeline.mean.histogram import (
-    HmmPrior,
     LineBins,
     ShellBins,
     Smoothed,
@@ -65,6 +64,7 @@ from pipeline.mean.tuning import (
     LINE_PRIOR,
     LINE_WEIGHT,
     SHELL_PRIOR,
+    HmmPrior,
 )
 from tests.sample_means import clip_of
 
@@ -530,7 +530,7 @@ def test_the_posterior_is_that_of_enumeration(chain: HmmPrior) -> None:
         levels = np.concatenate([[0.0], np.cumsum(rng.uniform(0.05, 0.4, rungs)), [0.0]])
         noise = rng.uniform(0.02, 0.3, bins)
         counts = rng.choice(levels, bins) + noise * rng.standard_normal(bins)
-        mean, covariance = posterior(counts, noise, levels, table, chain.first)
+        (mean,), (covariance,) = posterior(counts[None], noise[None], levels, table, chain.first)
         expected = enumerated(counts, noise, levels, table, chain.first)
         np.testing.assert_allclose(mean, expected[0], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(covariance, expected[1], rtol=1e-6, atol=1e-10)

@@ -217,7 +217,7 @@ def _between_clips(narrow: NoisyMoments, place: int, gap: float) -> float:
         (narrow.cut, narrow.cut_noise) if place else (narrow.clipped, narrow.clipped_noise)
     )
     whole = float(narrow.limits[place]) * (narrow.length if place else narrow.unit_length)
-    return min(whole, min(share + OVERSHOOT_SD * noise, 1.0) * gap)
+    return float(min(whole, min(share + OVERSHOOT_SD * noise, 1.0) * gap))
 
 
 class WindowTest(NamedTuple):

@@ -5,23 +5,29 @@ along the line, if there is one, and m = d − 1 (or d) scaled coordinates z of 
 is about the same for records that are equally unusual.
 """
 
-import math
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point
 from pipeline.parallel import compiled
+
+Numbers: TypeAlias = Any
+"""A number, or an array of one for each repetition."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
     """Axes of R^d.
 
+    Axes of several repetitions are one object, arrays of which the repetition is the first axis.
+
     Attributes
     ----------
-    to_axes, from_axes : array, shape (d, d)
+    to_axes, from_axes : array, shape (..., d, d)
         y = u @ to_axes, u = y @ from_axes.
     lines : {0, 1}
         Number of leading coordinates of y that are the line.
@@ -37,31 +43,66 @@ class Frame:
     to_axes: FloatArray
     from_axes: FloatArray
     lines: int
-    unit_length: float
-    narrowest: float
-    widest: float
+    unit_length: Numbers
+    narrowest: Numbers
+    widest: Numbers
     basis: FloatArray
 
     @property
     def others(self) -> int:
         """m, the number of scaled coordinates."""
-        return len(self.to_axes) - self.lines
+        return int(self.to_axes.shape[-1]) - self.lines
 
-    def isotropic(self, line: float, rest: float) -> FloatArray:
+    @property
+    def axis(self) -> FloatArray:
+        """The line as a column, (..., d, lines)."""
+        return self.to_axes[..., : self.lines]
+
+    def at(self, which: NDArray[np.intp] | int) -> "Frame":
+        """Return the axes of some of the repetitions; where all have the same, these."""
+        if self.to_axes.ndim == 2:
+            return self
+        several = self.to_axes, self.from_axes, self.unit_length, self.narrowest, self.widest
+        to_axes, from_axes, unit_length, narrowest, widest = (part[which] for part in several)
+        return Frame(to_axes, from_axes, self.lines, unit_length, narrowest, widest, self.basis)
+
+    def put(self, rows: NDArray[np.intp], axes: "Frame", size: int) -> "Frame":
+        """Return these axes of `size` repetitions, other ones in the place of some of them."""
+        if not len(rows) or axes is self:
+            return self
+
+        def filled(old: Numbers, new: Numbers, shape: tuple[int, ...]) -> FloatArray:
+            out = np.broadcast_to(old, (size, *shape)).copy()
+            out[rows] = new
+            return out
+
+        matrix = self.to_axes.shape[-2:]
+        return Frame(
+            filled(self.to_axes, axes.to_axes, matrix),
+            filled(self.from_axes, axes.from_axes, matrix),
+            self.lines,
+            filled(self.unit_length, axes.unit_length, ()),
+            filled(self.narrowest, axes.narrowest, ()),
+            filled(self.widest, axes.widest, ()),
+            self.basis,
+        )
+
+    def isotropic(self, line: Numbers, rest: Numbers) -> FloatArray:
         """Return the covariance of u with variance `line` along the line, `rest` in all others."""
-        axis = self.to_axes[:, : self.lines]
-        return np.asarray(rest * np.eye(len(self.to_axes)) + (line - rest) * axis @ axis.T)
+        wide, narrow = (np.asarray(part)[..., None, None] for part in (rest, line))
+        axis, d = self.axis, self.to_axes.shape[-1]
+        return np.asarray(wide * np.eye(d) + (narrow - wide) * axis @ axis.swapaxes(-1, -2))
 
-    def off_line(self, covariance: FloatArray) -> float:
-        """Return the root mean square size, off the line, of u with this covariance."""
-        axis = self.to_axes[:, : self.lines]
-        return math.sqrt(max(0.0, np.trace(covariance) - np.trace(axis.T @ covariance @ axis)))
+    def off_line(self, covariance: FloatArray) -> FloatArray:
+        """Return the root mean square size, off the line, of u with this covariance, (...)."""
+        along = self.axis.swapaxes(-1, -2) @ covariance @ self.axis
+        square, line = (np.trace(part, axis1=-2, axis2=-1) for part in (covariance, along))
+        return np.asarray(np.sqrt(np.maximum(0.0, square - line)))
 
     def prior_cov(self, line: float, rest: float) -> FloatArray:
         """Return the covariance with `line` along the line, and off it `rest` times scale⁴."""
-        axis = self.to_axes[:, : self.lines]
         shape = self.from_axes[self.lines :].T @ self.from_axes[self.lines :]
-        return np.asarray(rest * shape @ shape + line * axis @ axis.T)
+        return np.asarray(rest * shape @ shape + line * self.axis @ self.axis.T)
 
 
 def build_frame(line: FloatArray | None, shape: FloatArray) -> Frame:
@@ -88,44 +129,73 @@ def build_frame(line: FloatArray | None, shape: FloatArray) -> Frame:
 
 def scaled(basis: FloatArray, lines: int, shape: FloatArray) -> Frame:
     """Return the axes of scales in an orthonormal basis whose first column is the line, if any."""
-    d = len(shape)
+    d = shape.shape[-1]
     rest = basis[:, lines:]
     shape = rest.T @ shape @ rest
-    shape *= math.sqrt((d - lines) / np.sum(shape**2))
-    to_axes, from_axes = basis.copy(), basis.T.copy()
-    to_axes[:, lines:] = rest @ np.linalg.inv(shape)
-    from_axes[lines:] = shape @ rest.T
+    size = np.sum((shape**2).reshape(*shape.shape[:-2], -1), axis=-1)
+    shape = shape * np.sqrt((d - lines) / size)[..., None, None]
+    matrices = (*shape.shape[:-2], d, d)
+    to_axes, from_axes = (np.broadcast_to(part, matrices).copy() for part in (basis, basis.T))
+    to_axes[..., lines:] = rest @ np.linalg.inv(shape)
+    from_axes[..., lines:, :] = shape @ rest.T
     squares = np.linalg.eigvalsh(shape) ** 2
-    unit_length = math.sqrt(np.sum(squares**2) / np.sum(squares))
-    narrowest, widest = math.sqrt(squares.min()), math.sqrt(squares.max())
-    return Frame(to_axes, from_axes, lines, unit_length, narrowest, widest, basis)
+    unit_length = np.sqrt(np.sum(squares**2, axis=-1) / np.sum(squares, axis=-1))
+    least, most = (np.sqrt(end) for end in (squares.min(axis=-1), squares.max(axis=-1)))
+    return Frame(to_axes, from_axes, lines, unit_length, least, most, basis)
 
 
 def to_frame(space: Manifold, frame: Frame, base: Point, points: Point) -> FloatArray:
-    """Return points in the axes of the frame at `base`, (n, d), along the line from the origin.
+    """Return points in the axes of the frame at `base`, (n, d), along the line from the origin."""
+    return in_frame(space.log(base, points), frame, line_coordinate(space, frame, base))
+
+
+def in_frame(logs: FloatArray, frame: Frame, place: Numbers) -> FloatArray:
+    """Return coordinates at a base, (n, d), which has a place on the line, in the axes.
 
     Each by itself, in one order of operations: what is made of a record is the same to the last bit
     whatever the others are.
     """
-    seen = matmul_in_order(np.ascontiguousarray(space.log(base, points)), frame.to_axes)
+    seen = matmul_in_order(np.ascontiguousarray(logs), frame.to_axes)
     if frame.lines:
-        seen[:, 0] += line_coordinate(space, frame, base)
+        seen[:, 0] += place
     return seen
 
 
-def line_coordinate(space: Manifold, frame: Frame, point: Point) -> float:
-    """Return ⟨e, log(origin, point)⟩, where on the line a point is; 0 without a line."""
+def line_coordinate(space: Manifold, frame: Frame, points: Point) -> FloatArray:
+    """Return ⟨e, log(origin, point)⟩, where on the line points are, (...); 0 without a line."""
+    coordinates = space.log(space.origin, points)
     if not frame.lines:
-        return 0.0
-    return float(space.log(space.origin, point) @ frame.to_axes[:, 0])
+        return np.zeros(coordinates.shape[:-1])[()]
+    return vectors_times(coordinates, frame.axis)[..., 0]
+
+
+def vectors_times(vectors: FloatArray, matrices: FloatArray) -> FloatArray:
+    """Return v·M for each vector by itself, (..., j), of vectors (..., i), matrices (..., i, j).
+
+    One product of a library for all may depend, in its last bits, on how many there are.
+    """
+    return np.asarray((vectors[..., None, :] @ matrices)[..., 0, :])
+
+
+TOGETHER = 64
+"""Vectors whose sums are added side by side."""
 
 
 @compiled
 def matmul_in_order(vectors: FloatArray, matrix: FloatArray) -> FloatArray:
     """Return vectors @ matrix, (n, d); a library's may depend on n in its last bits."""
-    out = np.zeros(vectors.shape)
-    for n in range(len(vectors)):
-        for i in range(len(matrix)):
-            for j in range(len(matrix)):
-                out[n, j] += vectors[n, i] * matrix[i, j]
+    n, d = vectors.shape
+    out, block, sums = np.empty((n, d)), np.empty((d, TOGETHER)), np.empty(TOGETHER)
+    for start in range(0, n, TOGETHER):
+        many = min(TOGETHER, n - start)
+        for r in range(many):
+            for i in range(d):
+                block[i, r] = vectors[start + r, i]
+        for j in range(d):
+            sums[:] = 0.0
+            for i in range(d):
+                for r in range(TOGETHER):
+                    sums[r] += block[i, r] * matrix[i, j]
+            for r in range(many):
+                out[start + r, j] = sums[r]
     return out

@@ -31,6 +31,7 @@ Records of a bin are taken as uniform in it. Post-processing.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, build_frame
+from pipeline.mean.axes import Frame, Numbers, build_frame, vectors_times
 from pipeline.mean.histogram import LineBins, ShellBins, SurveyPosterior, clipped_moments
 from pipeline.mean.public_model import Prior
 from pipeline.mean.sums import Clipping, Sized
@@ -57,9 +58,9 @@ class Interval(NamedTuple):
         α: what a length along the line counts against one off it, in the size of a record.
     """
 
-    low: float
-    high: float
-    weight: float
+    low: Numbers
+    high: Numbers
+    weight: Numbers
 
 
 class Clip(NamedTuple):
@@ -82,26 +83,27 @@ class Clip(NamedTuple):
         mean curvature may leave.
     """
 
-    low: float
-    high: float
-    weight: float
-    radius: float
-    whole: bool
-    gain: float
-    error: float
-    bias_line: float
-    bias_rest: float
-    bend: float
+    low: Numbers
+    high: Numbers
+    weight: Numbers
+    radius: Numbers
+    whole: Numbers
+    gain: Numbers
+    error: Numbers
+    bias_line: Numbers
+    bias_rest: Numbers
+    bend: Numbers
 
 
 def lengths_off(shells: FloatArray, off: ShellBins, frame: Frame, diameter: float) -> FloatArray:
-    """Return the mean length, in distance, by which records reach beyond each radius, (c',).
+    """Return the mean length, in distance, by which records reach beyond each radius, (..., c').
 
     No two places of the region are farther apart than its diameter.
     """
-    near = frame.unit_length * shells[: off.far] @ off.above[: off.far]
-    far = shells[off.far :] @ np.minimum(frame.widest * off.above[off.far :], diameter)
-    return np.asarray(near + far)
+    unit, widest = (np.asarray(part)[..., None] for part in (frame.unit_length, frame.widest))
+    near = vectors_times(unit * shells[..., : off.far], off.above[: off.far])
+    longest = np.minimum(widest[..., None] * off.above[off.far :], diameter)
+    return np.asarray(near + vectors_times(shells[..., off.far :], longest))
 
 
 def choose_interval(
@@ -110,7 +112,7 @@ def choose_interval(
     frame: Frame,
     *,
     sigma: float,
-    radius: float,
+    radius: Numbers,
 ) -> Interval:
     """Return the interval of least predicted error, of which α is the best.
 
@@ -128,29 +130,34 @@ def choose_interval(
     along, _ = bins
     if along is None:
         return Interval(0.0, 0.0, 0.0)
-    price = 2.0 * radius * math.sqrt(frame.others)
+    price = np.asarray(2.0 * radius * math.sqrt(frame.others))
     below, above = survey.below**2, survey.above**2
-    i, j = _least(
-        along.cuts, below, above, tuning.LENGTH_DISCOUNT * sigma, price / tuning.LENGTH_DISCOUNT
-    )
-    low, high = float(along.cuts[i]), float(along.cuts[j])
-    return Interval(low, high, math.sqrt(price / frame.others / (high - low)))
+    price = np.broadcast_to(price, np.broadcast_shapes(price.shape, below.shape[:-1]))
+    cuts, many = along.cuts, len(along.cuts)
+    below, above = (np.ascontiguousarray(part).reshape(-1, many) for part in (below, above))
+    flat = (price / tuning.LENGTH_DISCOUNT).ravel()
+    ends = _least(cuts, below, above, tuning.LENGTH_DISCOUNT * sigma, flat)
+    low, high = (cuts[end].reshape(price.shape)[()] for end in ends.T)
+    return Interval(low, high, np.sqrt(price / frame.others / (high - low)))
 
 
 @compiled
 def _least(
-    cuts: FloatArray, below: FloatArray, above: FloatArray, sigma: float, price: float
-) -> tuple[int, int]:
-    """Return the low and the high cut of least below + above + (σ·(length + price))²."""
-    best, low, high = np.inf, 0, 1
-    for i in range(len(cuts) - 1):
-        if below[i] >= best:  # the higher the cut, the more lies below it
-            break
-        for j in range(i + 1, len(cuts)):
-            square = below[i] + above[j] + (sigma * (cuts[j] - cuts[i] + price)) ** 2
-            if square < best:
-                best, low, high = square, i, j
-    return low, high
+    cuts: FloatArray, belows: FloatArray, aboves: FloatArray, sigma: float, prices: FloatArray
+) -> NDArray[np.int64]:
+    """Return low and high cut of least below + above + (σ·(length + price))², (r, 2)."""
+    out = np.zeros((len(prices), 2), np.int64)
+    for r in range(len(prices)):
+        best, below, above = np.inf, belows[r], aboves[r]
+        out[r, 1] = 1
+        for i in range(len(cuts) - 1):
+            if below[i] >= best:  # the higher the cut, the more lies below it
+                break
+            for j in range(i + 1, len(cuts)):
+                square = below[i] + above[j] + (sigma * (cuts[j] - cuts[i] + prices[r])) ** 2
+                if square < best:
+                    best, out[r, 0], out[r, 1] = square, i, j
+    return out
 
 
 def choose_clip(
@@ -163,7 +170,7 @@ def choose_clip(
     sigma: float,
     diameter: float,
     curvature: float,
-    doubt: float,
+    doubt: Numbers,
 ) -> Clip:
     """Return the clip of least predicted error: its radius, and what of the interval it leaves.
 
@@ -200,54 +207,75 @@ def choose_clip(
         How far off the line the mean is thought to be.
     """
     along, off = bins
-    radii, low, high = off.cuts, np.zeros(len(off.cuts)), np.zeros(len(off.cuts))
-    below = above = low
+    radii, repetitions = off.cuts, shells.shape[:-1]
+    low = high = below = above = np.zeros((*repetitions, len(radii)))
+    lines = np.zeros(repetitions)
     if along is not None:
-        room = radii / interval.weight  # x is clipped to it as well
-        middle = (interval.low + interval.high) / 2.0
-        low, high = (
-            np.maximum(interval.low, middle - room),
-            np.minimum(interval.high, middle + room),
+        start, end, weight = (np.asarray(part)[..., None] for part in interval)
+        room, middle = radii / weight, (start + end) / 2.0  # x is clipped to it as well
+        low, high = np.maximum(start, middle - room), np.minimum(end, middle + room)
+        low, high = (np.broadcast_to(part, below.shape) for part in (low, high))
+        below, above = (
+            _at_cuts(part, along.cuts, lengths)
+            for part, lengths in ((low, survey.below), (high, survey.above))
         )
-        below = np.interp(low, along.cuts, survey.below)
-        above = np.interp(high, along.cuts, survey.above)
+        lines = 1.0 / np.asarray(interval.weight) ** 2
     rest, hessian = lengths_off(shells, off, frame, diameter), np.ones(len(radii))
     if curvature > 0.0:
         ends = np.append(off.edges, radii[-1])[:, None]
-        square = np.minimum(ends, radii) ** 2 - mean_square(interval, survey.shares, along)
+        along_line = mean_square(interval, survey.shares, along)
+        square = np.minimum(ends, radii) ** 2 - np.asarray(along_line)[..., None, None]
         bent = stretch(
             math.sqrt(tuning.CURVATURE_FRACTION * curvature)
-            * frame.unit_length
+            * np.asarray(frame.unit_length)[..., None, None]
             * np.sqrt(square.clip(0.0))
         )
-        hessian = shells @ bent / max(shells.sum(), 1e-9)
+        hessian = vectors_times(shells, bent)
+        hessian = hessian / np.maximum(shells.sum(axis=-1, keepdims=True), 1e-9)
     gain, bend = 2.0 / (1.0 + hessian), (hessian - 1.0) / (hessian + 1.0)
-    lines = 1.0 / interval.weight**2 if interval.weight else 0.0
-    noise = (2.0 * sigma * radii) ** 2 * (frame.others * gain**2 + lines)
-    squares = below**2 + above**2 + rest**2 + (bend * doubt) ** 2 + noise
-    k, whole = int(np.argmin(squares)), sigma * diameter * math.sqrt(len(frame.to_axes))
-    error = math.sqrt(float(squares[k]))
+    noise = (2.0 * sigma * radii) ** 2 * (frame.others * gain**2 + lines[..., None])
+    bent_off = (bend * np.asarray(doubt)[..., None]) ** 2
+    squares = below**2 + above**2 + rest**2 + bent_off + noise
+    best = np.argmin(squares, axis=-1)[..., None]
+
+    def at(values: FloatArray) -> Numbers:
+        values = np.broadcast_to(values, squares.shape)
+        found = np.take_along_axis(values, best, axis=-1)[..., 0]
+        return found if found.ndim else found.item()
+
+    whole = sigma * diameter * math.sqrt(frame.to_axes.shape[-1])
+    errors = np.sqrt(squares)
     return Clip(
-        low=float(low[k]),
-        high=float(high[k]),
-        weight=interval.weight,
-        radius=float(radii[k]),
-        whole=error > whole,
-        gain=float(gain[k]),
-        error=min(error, whole),
-        bias_line=float(np.hypot(below[k], above[k])),
-        bias_rest=float(rest[k]),
-        bend=float(bend[k]),
+        low=at(low),
+        high=at(high),
+        weight=at(np.asarray(interval.weight)[..., None]),
+        radius=at(radii),
+        whole=at(errors > whole),
+        gain=at(gain),
+        error=at(np.minimum(errors, whole)),
+        bias_line=at(np.hypot(below, above)),
+        bias_rest=at(rest),
+        bend=at(bend),
     )
 
 
-def mean_square(to: Interval | Clip, line: FloatArray | None, along: LineBins | None) -> float:
+def _at_cuts(places: FloatArray, cuts: FloatArray, lengths: FloatArray) -> FloatArray:
+    """Return lengths, (..., c), of which some are known at the cuts, at some places, (..., c')."""
+    rows = places.reshape(-1, places.shape[-1])
+    known = np.broadcast_to(lengths, (*places.shape[:-1], len(cuts))).reshape(-1, len(cuts))
+    found = [np.interp(row, cuts, own) for row, own in zip(rows, known, strict=True)]
+    return np.array(found).reshape(places.shape)
+
+
+def mean_square(to: Interval | Clip, line: FloatArray | None, along: LineBins | None) -> Numbers:
     """Return the mean square of t = α·(x − middle), x clipped to the interval, by its shares."""
     if along is None or line is None:
         return 0.0
     middle = (to.low + to.high) / 2.0
-    _, second, _ = clipped_moments(along.ends - middle, to.low - middle, to.high - middle)
-    return to.weight**2 * float(line @ second) / max(float(line.sum()), 1e-12)
+    ends = along.ends - np.asarray(middle)[..., None]
+    _, second, _ = clipped_moments(ends, to.low - middle, to.high - middle)
+    square = vectors_times(line, second[..., None])[..., 0]
+    return to.weight**2 * square / np.maximum(line.sum(axis=-1), 1e-12)
 
 
 def stretch(x: FloatArray) -> FloatArray:
@@ -266,34 +294,44 @@ def sizes_within(part: Sized, to: Interval | Clip, frame: Frame) -> FloatArray:
     if not frame.lines:
         return size
     place = np.clip(seen[:, 0], to.low, to.high) - (to.low + to.high) / 2.0
-    return np.sqrt(size**2 + (to.weight * place) ** 2)
+    return np.asarray(np.sqrt(size**2 + (to.weight * place) ** 2))
 
 
-def mean_units(clip: Clip, frame: Frame) -> NDArray[np.float64]:
-    """Return what one unit of the released vector is worth in each coordinate of y, (d,)."""
-    units = np.full(len(frame.to_axes), 2.0 * clip.radius)
+@lru_cache(maxsize=32)
+def prior_frame(prior: Prior) -> Frame:
+    """Return the axes that the prior expects."""
+    return build_frame(prior.line, prior.shape)
+
+
+def mean_units(clip: Clip, frame: Frame) -> FloatArray:
+    """Return what one unit of the released vector is worth in each coordinate of y, (..., d)."""
+    units = np.empty((*np.shape(clip.radius), frame.to_axes.shape[-1]))
+    units[...] = np.asarray(2.0 * clip.radius)[..., None]
     if frame.lines:
-        units[0] /= clip.weight
+        units[..., 0] /= clip.weight
     return units
 
 
 def reaches(clip: Clip, frame: Frame, prior: Prior) -> FloatArray:
-    """Return what overshoots are measured by, (3,): off the ball, to the lower end of the line, up.
+    """Return what overshoots are measured by, (..., 3): off the ball, to the line's low end, up.
 
     All are public or released. Off the line they are known in the axes of the prior, and those of a
     round make lengths longer by the largest singular value between them. None is shorter than the
     unit of the vector: so it is measured with about the noise that the mean has, and its vector is
     shortened by little where an end is near.
     """
-    units = mean_units(clip, frame)
+    units, lines = mean_units(clip, frame), frame.lines
     below, above = clip.low - prior.span[0], prior.span[1] - clip.high
-    turned = build_frame(prior.line, prior.shape).from_axes @ frame.to_axes
-    longer = max(float(np.linalg.norm(turned[frame.lines :, frame.lines :], 2)), 1.0)
-    return np.maximum([longer * prior.farthest, below, above], [units[-1], units[0], units[0]])
+    between = prior_frame(prior).from_axes @ frame.to_axes
+    longer = np.linalg.norm(between[..., lines:, lines:], 2, axis=(-2, -1))
+    off = np.broadcast_to(np.maximum(longer, 1.0) * prior.farthest, units.shape[:-1])
+    lengths = np.stack([off, *(np.broadcast_to(end, off.shape) for end in (below, above))], axis=-1)
+    least = np.stack([units[..., -1], units[..., 0], units[..., 0]], axis=-1)
+    return np.asarray(np.maximum(lengths, least))
 
 
 def clipping(clip: Clip, frame: Frame, centre: FloatArray, prior: Prior) -> Clipping:
-    """Return what maps a record to its vector, around `centre` in the axes.
+    """Return what maps a record to its vector, around `centre`, (..., d), in the axes.
 
     Raises
     ------
@@ -301,10 +339,13 @@ def clipping(clip: Clip, frame: Frame, centre: FloatArray, prior: Prior) -> Clip
         When the interval leaves the ball, or is none: vectors of its ends would be longer than ½.
     """
     end = clip.weight * (clip.high - clip.low) / 2.0
-    if not 0.0 <= end <= clip.radius * (1.0 + ROUNDED):  # nor where one of them is no number
+    inside = (end >= 0.0) & (end <= clip.radius * (1.0 + ROUNDED))  # false of what is no number
+    if not np.all(inside):
+        first = int(np.argmin(inside))
+        low, high, weight, radius = (np.ravel(part)[first] for part in clip[:4])
         raise PrivacyError(
-            f"an interval from {clip.low:g} to {clip.high:g} of weight {clip.weight:g} leaves its "
-            f"ball of radius {clip.radius:g}: one record may move the mean by more than is stated; "
+            f"an interval from {low:g} to {high:g} of weight {weight:g} leaves its "
+            f"ball of radius {radius:g}: one record may move the mean by more than is stated; "
             "take a wider ball"
         )
     units = mean_units(clip, frame)
@@ -330,12 +371,12 @@ class Spread(NamedTuple):
         What the shift, which goes with the records, adds to the variance of a record on the line.
     """
 
-    line: float
-    rest: float
-    clipped: float
-    cut: float
-    shift: float
-    added: float
+    line: Numbers
+    rest: Numbers
+    clipped: Numbers
+    cut: Numbers
+    shift: Numbers
+    added: Numbers
 
 
 def spread(
@@ -358,37 +399,44 @@ def spread(
         Whether the mean will be moved by the shift.
     """
     along, off = bins
-    variance = cut = shift = added = 0.0
+    variance = cut = shift = added = np.zeros(shells.shape[:-1])[()]
     if along is not None and survey.line is not None:
         shares, ends = survey.line.shares, along.ends
         first, second, inside = clipped_moments(ends, clip.low, clip.high)
         weights = _weights(shares)
-        variance = max(float(weights @ second) - float(weights @ first) ** 2, 0.0)
-        cut = 1.0 - float(weights @ inside)
+        variance = np.maximum(_dot(weights, second) - _dot(weights, first) ** 2, 0.0)
+        cut = 1.0 - _dot(weights, inside)
         if moved:
             places = (ends[:-1] + ends[1:]) / 2.0
-            places[0], first[0] = ends[0], np.clip(ends[0], clip.low, clip.high)  # featureless
+            places[0], first[..., 0] = ends[0], np.clip(ends[0], clip.low, clip.high)  # featureless
             left = places - first
-            shift = math.fsum(shares * left)
+            lengths = (shares * left).reshape(-1, left.shape[-1])
+            shift = np.array([math.fsum(row) for row in lengths]).reshape(np.shape(cut))[()]
             # it goes with what was counted in a bin by the posterior covariance over the noise's
             # (Tweedie's formula)
-            heard = survey.line.covariance @ left / noise**2
-            along_with = heard**2 + 2.0 * heard * (first - weights @ first)
-            added = max(float(weights @ along_with) - float(weights @ heard) ** 2, 0.0)
+            heard = (survey.line.covariance @ left[..., None])[..., 0] / noise**2
+            middle = _dot(weights, first)[..., None]
+            along_with = heard**2 + 2.0 * heard * (first - middle)
+            added = np.maximum(_dot(weights, along_with) - _dot(weights, heard) ** 2, 0.0)
     weights, ends = _weights(shells), np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     _, second, inside = clipped_moments(ends, 0.0, clip.radius)
-    square = float(weights @ second)
+    square = _dot(weights, second)
+    off_line = square - mean_square(clip, survey.shares, along)
     return Spread(
         line=variance,
-        rest=max(square - mean_square(clip, survey.shares, along), tuning.RADIAL_FLOOR * square)
-        / frame.others,
-        clipped=1.0 - float(weights @ inside),
+        rest=np.maximum(off_line, tuning.RADIAL_FLOOR * square) / frame.others,
+        clipped=1.0 - _dot(weights, inside),
         cut=cut,
         shift=shift,
         added=added,
     )
 
 
+def _dot(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return the products of vectors, (...), each pair by itself."""
+    return vectors_times(first, second[..., None])[..., 0]
+
+
 def _weights(shares: FloatArray) -> FloatArray:
     """Return shares that sum to 1."""
-    return shares / max(float(shares.sum()), 1e-12)
+    return np.asarray(shares / np.maximum(shares.sum(axis=-1, keepdims=True), 1e-12))

@@ -29,15 +29,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, line_coordinate
+from pipeline.mean.axes import Frame, Numbers, line_coordinate, vectors_times
 from pipeline.mean.public_model import Prior
 from pipeline.mean.sums import sizes
 from pipeline.parallel import compiled
+
+SQRT2 = math.sqrt(2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,19 +90,22 @@ class ShellBins:
     above: FloatArray
     far: int
 
-    def steady(self, moved: float) -> NDArray[np.bool_]:
+    def steady(self, moved: Numbers) -> NDArray[np.bool_]:
         """Tell for each far shell whether it holds about the same when its centre has moved."""
-        return np.asarray(self.edges[self.far - 1 :] >= tuning.STABLE_RATIO * moved)
+        return np.asarray(
+            self.edges[self.far - 1 :] >= tuning.STABLE_RATIO * np.asarray(moved)[..., None]
+        )
 
 
-def clipped_moments(ends: FloatArray, low: float, high: float) -> tuple[FloatArray, ...]:
+def clipped_moments(ends: FloatArray, low: Numbers, high: Numbers) -> tuple[FloatArray, ...]:
     """Return E x, E x² and the share inside, for x clipped to [low, high], in bins between ends."""
+    low, high = np.asarray(low)[..., None], np.asarray(high)[..., None]
     cut = np.minimum(np.maximum(ends, low), high)
-    begin, end = cut[:-1], cut[1:]
+    begin, end = cut[..., :-1], cut[..., 1:]
     length = np.diff(ends)
     inside = (end - begin) / length
-    below = np.minimum(np.maximum((low - ends[:-1]) / length, 0.0), 1.0)
-    above = np.minimum(np.maximum((ends[1:] - high) / length, 0.0), 1.0)
+    below = np.minimum(np.maximum((low - ends[..., :-1]) / length, 0.0), 1.0)
+    above = np.minimum(np.maximum((ends[..., 1:] - high) / length, 0.0), 1.0)
     first = inside * (begin + end) / 2.0 + below * low + above * high
     second = inside * (begin**2 + begin * end + end**2) / 3.0 + below * low**2 + above * high**2
     return first, second, inside
@@ -162,9 +166,9 @@ class Smoothed(NamedTuple):
 
     Attributes
     ----------
-    shares : array, shape (b,)
+    shares : array, shape (..., b)
         Posterior mean of each bin's share of the records, at least 0.
-    covariance : array, shape (b, b)
+    covariance : array, shape (..., b, b)
         Of the shares, given the histogram and that they sum to 1.
     """
 
@@ -177,21 +181,19 @@ def smooth(counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior) -> Smo
 
     Parameters
     ----------
-    counts : array, shape (b,)
+    counts : array, shape (..., b)
         Noisy shares of the records.
-    noise : array, shape (b,)
+    noise : array, shape (..., b)
         Standard deviation of the noise of each.
-    chain : Chain
+    chain : HmmPrior
         The prior.
     """
     mean, covariance = estimate(counts, noise, chain)
-    each = covariance.sum(axis=1)
-    whole = max(float(each.sum()), 1e-300)
-    missing = min(
-        max(1.0 - mean.sum(), -tuning.SUM_CORRECTION_SD * math.sqrt(whole)),
-        tuning.SUM_CORRECTION_SD * math.sqrt(whole),
-    )
-    covariance -= np.outer(each, each) / whole
+    each = covariance.sum(axis=-1)
+    whole = np.maximum(each.sum(axis=-1, keepdims=True), 1e-300)
+    most = tuning.SUM_CORRECTION_SD * np.sqrt(whole)
+    missing = np.clip(1.0 - mean.sum(axis=-1, keepdims=True), -most, most)
+    covariance -= each[..., :, None] * each[..., None, :] / whole[..., None]
     return Smoothed(np.maximum(mean + missing * each / whole, 0.0), covariance)
 
 
@@ -199,34 +201,45 @@ def estimate(
     counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior
 ) -> tuple[FloatArray, FloatArray]:
     """Return posterior mean and covariance of some of the shares: their sum is unknown."""
-    levels = _levels(tuning.LOWEST_LEVEL * float(noise.min()), tuning.LEVEL_RATIO)
-    known = levels, _moves(len(levels) - 2, chain)
-    if not chain.separate_first or len(counts) == 1:
-        return posterior(counts, noise, *known, chain.first)
-    alone = posterior(counts[:1], noise[:1], *known, chain.first)
-    others = posterior(counts[1:], noise[1:], *known, chain.p_fill)
-    return np.append(alone[0], others[0]), block_diag(alone[1], others[1])
+    shape, bins = counts.shape, counts.shape[-1]
+    counts = counts.reshape(-1, bins)
+    noise = np.broadcast_to(noise, shape).reshape(-1, bins)
+    mean, covariance = np.zeros(counts.shape), np.zeros((len(counts), bins, bins))
+    parts = [(slice(None), chain.first)]
+    if chain.separate_first and bins > 1:
+        parts = [(slice(1), chain.first), (slice(1, None), chain.p_fill)]
+    least = noise.min(axis=-1)
+    for value in np.unique(least):  # levels are alike where the noise is
+        levels = _levels(tuning.LOWEST_LEVEL * float(value), tuning.LEVEL_RATIO)
+        known, alike = (levels, _moves(len(levels) - 2, chain)), np.flatnonzero(least == value)
+        for part, first in parts:
+            found = posterior(counts[alike, part], noise[alike, part], *known, first)
+            mean[alike, part] = found[0]
+            covariance[alike, part, part] = found[1]
+    return mean.reshape(shape), covariance.reshape(*shape, bins)
 
 
 def posterior(
     counts: FloatArray, noise: FloatArray, levels: FloatArray, moves: FloatArray, first: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the posterior mean and covariance of the shares, (b,) and (b, b); see `_levels`."""
-    spread, own = noise[:, None] ** 2, (tuning.LEVEL_SD * levels) ** 2
-    fit = -0.5 * ((counts[:, None] - levels) ** 2 / (spread + own) + np.log(spread + own))
-    fit = np.exp(np.maximum(fit - fit.max(axis=1, keepdims=True), -600.0))
+    """Return posterior means and covariances of the shares, (r, b), (r, b, b); see `_levels`."""
+    spread, own = noise[..., None] ** 2, (tuning.LEVEL_SD * levels) ** 2
+    fit = -0.5 * ((counts[..., None] - levels) ** 2 / (spread + own) + np.log(spread + own))
+    fit = np.exp(np.maximum(fit - fit.max(axis=-1, keepdims=True), -600.0))
     start = np.full(len(levels), first / (len(levels) - 2))
     start[0], start[-1] = 1.0 - first, 0.0
     weights, ahead = np.empty_like(fit), np.empty_like(fit)
-    forward_backward(fit, moves, start, weights, ahead)
+    forward_backward(fit, moves, np.ascontiguousarray(moves.T), start, weights, ahead)
     weights *= ahead
-    weights /= weights.sum(axis=1, keepdims=True)
+    weights /= weights.sum(axis=-1, keepdims=True)
     gain = own / (own + spread)
-    share = levels + gain * (counts[:, None] - levels)
-    mean = (weights * share).sum(axis=1)
-    away = share - mean[:, None]
-    covariance = np.diag((weights * (away**2 + gain * spread)).sum(axis=1))
-    pairwise_covariances(weights, away, moves, fit * ahead, covariance)
+    share = levels + gain * (counts[..., None] - levels)
+    mean = (weights * share).sum(axis=-1)
+    away = share - mean[..., None]
+    covariance = np.zeros((*counts.shape, counts.shape[-1]))
+    places = range(counts.shape[-1])
+    covariance[:, places, places] = (weights * (away**2 + gain * spread)).sum(axis=-1)
+    pairwise_covariances(weights, away, np.ascontiguousarray(moves.T), fit * ahead, covariance)
     return mean, covariance
 
 
@@ -251,70 +264,85 @@ def _moves(rungs: int, chain: tuning.HmmPrior) -> FloatArray:
 
 
 @compiled
+def _times(vector: FloatArray, turned: FloatArray, out: FloatArray) -> None:
+    """Write M·v of the transpose `turned` of M: the inner loop goes along rows."""
+    for s in range(len(out)):
+        out[s] = 0.0
+    for t in range(len(vector)):
+        for s in range(len(out)):
+            out[s] += turned[t, s] * vector[t]
+
+
+@compiled
 def forward_backward(
-    fit: FloatArray, moves: FloatArray, first: FloatArray, behind: FloatArray, ahead: FloatArray
+    fits: FloatArray,
+    moves: FloatArray,
+    turned: FloatArray,
+    first: FloatArray,
+    behinds: FloatArray,
+    aheads: FloatArray,
 ) -> None:
-    """Write how likely each state is given the bins up to its own, and those after it, (b, s)."""
-    bins, states = fit.shape
-    for s in range(states):
-        behind[0, s], ahead[bins - 1, s] = first[s] * fit[0, s], 1.0
-    for j in range(1, bins):
+    """Write how likely each state is given the bins up to its own, and those after it, (r, b, s).
+
+    `turned` is the transpose of `moves`.
+    """
+    repetitions, bins, states = fits.shape
+    for r in range(repetitions):
+        fit, behind, ahead = fits[r], behinds[r], aheads[r]
         for s in range(states):
-            behind[j, s] = 0.0
-        for t in range(states):
+            behind[0, s], ahead[bins - 1, s] = first[s] * fit[0, s], 1.0
+        for j in range(1, bins):
+            _times(behind[j - 1], moves, behind[j])
+            whole = 0.0
             for s in range(states):
-                behind[j, s] += behind[j - 1, t] * moves[t, s]
-        whole = 0.0
-        for s in range(states):
-            behind[j, s] *= fit[j, s]
-            whole += behind[j, s]
-        for s in range(states):
-            behind[j, s] /= whole
-    for j in range(bins - 1, 0, -1):
-        best = 0.0
-        for s in range(states):
-            total = 0.0
-            for t in range(states):
-                total += moves[s, t] * (ahead[j, t] * fit[j, t])
-            ahead[j - 1, s], best = total, max(best, total)
-        for s in range(states):
-            ahead[j - 1, s] /= best
+                behind[j, s] *= fit[j, s]
+                whole += behind[j, s]
+            for s in range(states):
+                behind[j, s] /= whole
+        for j in range(bins - 1, 0, -1):
+            _times(ahead[j] * fit[j], turned, ahead[j - 1])
+            best = 0.0
+            for s in range(states):
+                best = max(best, ahead[j - 1, s])
+            for s in range(states):
+                ahead[j - 1, s] /= best
 
 
 @compiled
 def pairwise_covariances(
     weights: FloatArray,
-    away: FloatArray,
-    moves: FloatArray,
+    aways: FloatArray,
+    turned: FloatArray,
     onwards: FloatArray,
-    covariance: FloatArray,
+    covariances: FloatArray,
 ) -> None:
-    """Write the covariances of two bins, off the diagonal; `away` are their states' from the mean.
+    """Write the covariances of two bins, off the diagonal; `aways` are their states' from the mean.
 
-    From a state of one bin the next one's are as likely as `moves` times `onwards`, what is seen
-    from there on: so the mean of a later bin follows, step by step back, given each state.
+    From a state of one bin the next one's are as likely as the moves, of which `turned` is the
+    transpose, times `onwards`, what is seen from there on: so the mean of a later bin follows, step
+    by step back, given each state.
     """
-    bins, states = away.shape
-    for j in range(1, bins):
-        later = away[j].copy()
-        for i in range(j - 1, -1, -1):
-            seen, total = later * onwards[i + 1], 0.0
-            for s in range(states):
-                chance = 0.0
-                later[s] = 0.0
-                for t in range(states):
-                    later[s] += moves[s, t] * seen[t]
-                    chance += moves[s, t] * onwards[i + 1, t]
-                later[s] /= max(chance, 1e-300)
-                total += weights[i, s] * away[i, s] * later[s]
-            covariance[i, j] = covariance[j, i] = total
-
-
-SQRT2 = math.sqrt(2.0)
+    repetitions, bins, states = aways.shape
+    chances, later, seen = np.empty((bins, states)), np.empty(states), np.empty(states)
+    for r in range(repetitions):
+        away, onward = aways[r], onwards[r]
+        for i in range(bins - 1):
+            _times(onward[i + 1], turned, chances[i])
+        for j in range(1, bins):
+            later[:] = away[j]
+            for i in range(j - 1, -1, -1):
+                for s in range(states):
+                    seen[s] = later[s] * onward[i + 1, s]
+                _times(seen, turned, later)
+                total = 0.0
+                for s in range(states):
+                    later[s] /= max(chances[i, s], 1e-300)
+                    total += weights[r, i, s] * away[i, s] * later[s]
+                covariances[r, i, j] = covariances[r, j, i] = total
 
 
 class SurveyPosterior(NamedTuple):
-    """What the survey says of the records, seen from the prior's centre.
+    """What the survey says of the records, seen from the prior's centre; repetitions lead.
 
     Attributes
     ----------
@@ -345,16 +373,14 @@ def read_survey(
 ) -> SurveyPosterior:
     """Return what the survey says; `spread` is the standard deviation of the noise of a share."""
     along, off = bins
-    many = len(shares) - (len(off.edges) + 1 - off.far)
-    line = (
-        smooth(shares[:many], np.full(many, spread), tuning.LINE_PRIOR)
-        if along is not None
-        else None
-    )
-    far = shares[many:]
+    many = shares.shape[-1] - (len(off.edges) + 1 - off.far)
+    line, far, noise = None, shares[..., many:], np.array(spread)
+    if along is not None:
+        line = smooth(shares[..., :many], noise, tuning.LINE_PRIOR)
     chain = tuning.SHELL_PRIOR._replace(first=tuning.SHELL_PRIOR.p_fill)
-    beyond = np.maximum(estimate(far, np.full(len(far), spread), chain)[0], 0.0)
-    return survey_posterior(line, beyond / max(1.0, float(beyond.sum())), far, bins)
+    beyond = np.maximum(estimate(far, noise, chain)[0], 0.0)
+    beyond = beyond / np.maximum(1.0, beyond.sum(axis=-1, keepdims=True))
+    return survey_posterior(line, beyond, far, bins)
 
 
 def survey_posterior(
@@ -370,16 +396,17 @@ def survey_posterior(
     cuts, ends = along.cuts, np.append(off.edges, off.cuts[-1])[off.far :, None]
     low = np.maximum(along.start - tuning.LINE_WEIGHT * ends, cuts[0])
     high = np.minimum(along.start + tuning.LINE_WEIGHT * ends, cuts[-1])
-    far_below = beyond @ np.maximum(cuts - low, 0.0)
-    far_above = beyond @ np.maximum(high - cuts, 0.0)
-    below, above = line.shares @ along.below + far_below, line.shares @ along.above + far_above
+    far_below = vectors_times(beyond, np.maximum(cuts - low, 0.0))
+    far_above = vectors_times(beyond, np.maximum(high - cuts, 0.0))
+    below = vectors_times(line.shares, along.below) + far_below
+    above = vectors_times(line.shares, along.above) + far_above
     return SurveyPosterior(line, beyond, far, below, above)
 
 
 def merge(
     shells: FloatArray, far: FloatArray, own: float, survey: float, steady: NDArray[np.bool_]
 ) -> FloatArray:
-    """Return the smoothed shells; the far ones were counted twice, by the survey as well.
+    """Return the smoothed shells, (..., b); the far ones were counted twice, by the survey as well.
 
     The two counts are weighted by their precision, unless the centre has moved too far since the
     survey, or the later one found records that were not far from the prior's centre.
@@ -391,12 +418,12 @@ def merge(
     steady : array of bool
         Which far shells the survey still tells of.
     """
-    noise = np.full(len(shells), own * SQRT2)
-    merged, late = shells.copy(), shells[-len(far) :]
+    outer = (..., slice(-far.shape[-1], None))
+    noise, merged, late = np.full(shells.shape, own * SQRT2), shells.copy(), shells[outer]
     new = late - far > tuning.DISAGREEMENT_SD * SQRT2 * math.hypot(own, survey)
     weight = np.where(steady & ~new, own**2 / (own**2 + survey**2), 0.0)
-    merged[-len(far) :] = late + weight * (far - late)
-    noise[-len(far) :] *= np.sqrt(1.0 - weight)
+    merged[outer] = late + weight * (far - late)
+    noise[outer] *= np.sqrt(1.0 - weight)
     return smooth(merged, noise, tuning.SHELL_PRIOR).shares
 
 
@@ -405,7 +432,7 @@ def histogram_bins(
 ) -> tuple[LineBins | None, ShellBins]:
     """Return the bins of both histograms, for records expected around `centre`: all public."""
     start = line_coordinate(space, frame, centre)
-    line = line_bins(prior, prior.span, start) if frame.lines else None
+    line = line_bins(prior, prior.span, float(start)) if frame.lines else None
     return line, shell_bins(prior, frame, diameter)
 
 

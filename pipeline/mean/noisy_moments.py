@@ -18,7 +18,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, scaled
+from pipeline.mean.axes import Frame, Numbers, scaled, vectors_times
 from pipeline.mean.clip import Clip, Spread, mean_units
 from pipeline.mean.sums import FACTOR, OVERSHOOT, second_moment
 
@@ -77,22 +77,28 @@ class NoisyMoments(NamedTuple):
     vector: FloatArray
     moment: FloatArray | None
     sigma: float
-    gain: float
+    gain: Numbers
     lines: int
-    bias_line: float
-    bias_rest: float
-    variance_line: float
-    variance_rest: float
-    clipped: float
-    cut: float
+    bias_line: Numbers
+    bias_rest: Numbers
+    variance_line: Numbers
+    variance_rest: Numbers
+    clipped: Numbers
+    cut: Numbers
     clipped_noise: float
     cut_noise: float
     interval: FloatArray
-    shift: float
-    added: float
-    bend: float
+    shift: Numbers
+    added: Numbers
+    bend: Numbers
     overshoots: FloatArray | None
     reach: FloatArray | None
+
+    def at(self, repetition: int) -> "NoisyMoments":
+        """Return those of one of several repetitions, which lead all arrays."""
+        own = (value[repetition] if isinstance(value, np.ndarray) else value for value in self)
+        plain: Any = (part.item() if isinstance(part, np.generic) else part for part in own)
+        return NoisyMoments(*plain)
 
     @property
     def steps(self) -> FloatArray:
@@ -252,7 +258,7 @@ def clip_moments(
     clip: Clip,
     frame: Frame,
     *,
-    line_coordinate: float,
+    line_coordinate: Numbers,
     spread: Spread,
     sigma: float,
     noises: tuple[float, float],
@@ -269,41 +275,46 @@ def clip_moments(
     reach : array, shape (3,)
         As in `clip.reaches`.
     """
-    d, lines = len(frame.to_axes), frame.lines
-    units, paired, many = mean_units(clip, frame), len(noised) > d, 1 + 2 * lines
-    lengths = np.append(reach[0] / units[-1], reach[1:] / units[0])[:many]
+    d, lines = frame.to_axes.shape[-1], frame.lines
+    units, paired, many = mean_units(clip, frame), noised.shape[-1] > d, 1 + 2 * lines
+    lengths = (reach / np.stack([units[..., -1], units[..., 0], units[..., 0]], axis=-1))[
+        ..., :many
+    ]
     middle = (clip.low + clip.high) / 2.0 + spread.shift - line_coordinate
-    off = (clip.gain * units * noised[:d])[lines:] @ frame.from_axes[lines:]
-    bent = clip.bend * float(np.linalg.norm(off))
+    vector = noised[..., :d]
+    steps = (np.asarray(clip.gain)[..., None] * units * vector)[..., lines:]
+    off = vectors_times(steps, frame.from_axes[..., lines:, :])
+    bent = clip.bend * np.sqrt(vectors_times(off, off[..., None])[..., 0])
+    axis = np.broadcast_to(frame.from_axes[..., :lines, :].sum(axis=-2), off.shape)
     return NoisyMoments(
         n=n,
         base=base,
-        middle=middle * frame.from_axes[:lines].sum(axis=0),
-        axes=units[:, np.newaxis] * frame.from_axes,
-        vector=noised[:d],
-        moment=second_moment(noised[d + many :]) if paired else None,
+        middle=np.asarray(middle)[..., None] * axis,
+        axes=units[..., None] * frame.from_axes,
+        vector=vector,
+        moment=second_moment(noised[..., d + many :]) if paired else None,
         sigma=sigma,
         gain=clip.gain,
         lines=lines,
         bias_line=clip.bias_line,
-        bias_rest=math.hypot(clip.bias_rest, bent),
-        variance_line=spread.line / float(units[0]) ** 2,
-        variance_rest=spread.rest / float(units[-1]) ** 2,
+        bias_rest=np.hypot(clip.bias_rest, bent),
+        variance_line=spread.line / units[..., 0] ** 2,
+        variance_rest=spread.rest / units[..., -1] ** 2,
         clipped=spread.clipped,
         cut=spread.cut,
         clipped_noise=noises[0],
         cut_noise=noises[1],
-        interval=np.array([clip.low, clip.high][: 2 * lines]),
+        interval=np.stack([np.asarray(clip.low), np.asarray(clip.high)], axis=-1)[..., : 2 * lines],
         shift=spread.shift,
         added=spread.added,
         bend=bent,
-        overshoots=lengths * noised[d : d + many] / OVERSHOOT if paired else None,
+        overshoots=lengths * noised[..., d : d + many] / OVERSHOOT if paired else None,
         reach=lengths if paired else None,
     )
 
 
 def noisy_covariance(observed: NoisyMoments) -> FloatArray:
-    """Return A = M − v·vᵀ + σ²·Id, (d, d), in units of the vectors: unbiased, not definite.
+    """Return A = M − v·vᵀ + σ²·Id, (..., d, d), in units of the vectors: unbiased, not definite.
 
     v and M are released with noise, so v·vᵀ is on average too large by σ²·Id.
 
@@ -317,8 +328,9 @@ def noisy_covariance(observed: NoisyMoments) -> FloatArray:
             "this class was released without a second moment: n·μ being small, its noise covered "
             "the whole region; release with a larger budget, or more records"
         )
-    d, v = len(observed.vector), observed.vector
-    return np.asarray(observed.moment - np.outer(v, v) + observed.sigma**2 * np.eye(d))
+    v = observed.vector
+    outer = v[..., :, None] * v[..., None, :]
+    return np.asarray(observed.moment - outer + observed.sigma**2 * np.eye(v.shape[-1]))
 
 
 def noise_edge(observed: NoisyMoments) -> float:
@@ -327,7 +339,7 @@ def noise_edge(observed: NoisyMoments) -> float:
     The noise is symmetric, of standard deviation s = σ/λ on the diagonal and s/√2 off it: its
     eigenvalues fill a semicircle of radius 2·√d·s/√2 (Wigner).
     """
-    return math.sqrt(2.0 * len(observed.vector)) * observed.sigma / FACTOR
+    return math.sqrt(2.0 * observed.vector.shape[-1]) * observed.sigma / FACTOR
 
 
 def as_values(observed: NoisyMoments) -> dict[str, Any]:
@@ -375,17 +387,27 @@ def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
     """
     if observed.moment is None:
         return frame
-    lines, rest, edge = frame.lines, frame.from_axes[frame.lines :], noise_edge(observed)
-    seen = noisy_covariance(observed)[lines:, lines:]
-    usual = rest @ rest.T * (np.trace(seen) / np.sum(rest**2))
+    lines, edge = frame.lines, noise_edge(observed)
+    seen = noisy_covariance(observed)[..., lines:, lines:]
+    if seen.ndim == 2:
+        seen = seen[None]
+    trace, rest = np.trace(seen, axis1=-2, axis2=-1), frame.from_axes[..., lines:, :]
+    squares = (rest**2).reshape(*rest.shape[:-2], -1).sum(axis=-1)
+    usual = rest @ rest.swapaxes(-1, -2) * (trace / squares)[:, None, None]
     values, vectors = np.linalg.eigh(seen - usual)
-    if np.trace(seen) <= 0.0 or np.abs(values).max() <= edge:
-        return frame
+    rows = np.flatnonzero((trace > 0.0) & (np.abs(values).max(axis=-1) > edge))
     kept = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
-    ratios, axes = eigh(usual + (vectors * kept) @ vectors.T, usual, check_finite=False)
-    root = rest.T @ usual @ axes
-    squares, directions = np.linalg.eigh(
-        (root * np.clip(ratios, 1.0 / tuning.VARIANCE_RATIO, tuning.VARIANCE_RATIO)) @ root.T
-    )
-    shape = (directions * np.maximum(squares, 0.0) ** 0.25) @ directions.T
-    return scaled(frame.basis, lines, shape)
+    wanted = usual + (vectors * kept[..., None, :]) @ vectors.swapaxes(-1, -2)
+    rest = np.broadcast_to(rest, (len(seen), *rest.shape[-2:]))
+    shapes = []
+    for row in rows:
+        ratios, axes = eigh(wanted[row], usual[row], check_finite=False)
+        root = rest[row].T @ usual[row] @ axes
+        ratios = np.clip(ratios, 1.0 / tuning.VARIANCE_RATIO, tuning.VARIANCE_RATIO)
+        squares, directions = np.linalg.eigh((root * ratios) @ root.T)
+        shapes.append((directions * np.maximum(squares, 0.0) ** 0.25) @ directions.T)
+    if not shapes:
+        return frame
+    if observed.vector.ndim == 1:
+        return scaled(frame.basis, lines, shapes[0])
+    return frame.put(rows, scaled(frame.basis, lines, np.array(shapes)), len(seen))

@@ -23,36 +23,46 @@ from pipeline.mean import tuning
 
 
 def posterior_update(
-    observed: FloatArray, noise: FloatArray, belief: FloatArray
+    observed: FloatArray, noise: FloatArray, prior_cov: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return E(θ | u) and Cov(θ | u).
 
     Parameters
     ----------
-    observed : array, shape (d,)
+    observed : array, shape (..., d)
         u.
-    noise, belief : array, shape (d, d)
+    noise, prior_cov : array, shape (..., d, d)
         S, positive definite, and P.
     """
     root = np.linalg.cholesky(noise)
     inverse = np.linalg.inv(root)
-    values, vectors = np.linalg.eigh(inverse @ belief @ inverse.T)
-    ratio, seen = np.maximum(values, 0.0), vectors.T @ (inverse @ observed)
-    d = len(observed)
-
-    def surplus(log_tau: float) -> float:
-        return float(np.sum(seen**2 / (1.0 + np.exp(log_tau) * ratio))) - d
-
-    if surplus(0.0) > 0.0:
-        end = (
-            brentq(surplus, 0.0, tuning.LARGEST_LOG_SCALE, xtol=1e-6)
-            if surplus(tuning.LARGEST_LOG_SCALE) < 0.0
-            else tuning.LARGEST_LOG_SCALE
-        )
-        ratio = np.exp(end) * ratio
+    values, vectors = np.linalg.eigh(inverse @ prior_cov @ inverse.swapaxes(-1, -2))
+    whitened = inverse @ observed[..., None]
+    ratio, seen = np.maximum(values, 0.0), (vectors.swapaxes(-1, -2) @ whitened)[..., 0]
+    scale = np.ones(seen.shape[:-1])
+    for place in np.argwhere(_surplus(0.0, seen, ratio) > 0.0):
+        at = tuple(place)
+        scale[at] = np.exp(_widening(seen[at], ratio[at]))
+    ratio = scale[..., None] * ratio
     gain = ratio / (1.0 + ratio)
     axes = root @ vectors
-    return np.asarray(axes @ (gain * seen)), np.asarray((axes * gain) @ axes.T)
+    covariance = (axes * gain[..., None, :]) @ axes.swapaxes(-1, -2)
+    return np.asarray((axes @ (gain * seen)[..., None])[..., 0]), np.asarray(covariance)
+
+
+def _surplus(log_scale: float, seen: FloatArray, ratio: FloatArray) -> FloatArray:
+    """Return by how much u is larger than expected with ln τ."""
+    sizes = np.sum(seen**2 / (1.0 + np.exp(log_scale) * ratio), axis=-1)
+    return np.asarray(sizes - seen.shape[-1])
+
+
+def _widening(seen: FloatArray, ratio: FloatArray) -> float:
+    """Return the ln τ with which u is as large as expected."""
+    most = tuning.LARGEST_LOG_SCALE
+    if _surplus(most, seen, ratio) >= 0.0:
+        return most
+    found: float = brentq(lambda x: float(_surplus(x, seen, ratio)), 0.0, most, xtol=1e-6)
+    return found
 
 
 class Part(NamedTuple):

@@ -39,6 +39,7 @@ A person's record is a function of that person's images alone, rounding included
 many images there are, replacing all of them replaces one record.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -56,7 +57,14 @@ from pipeline.geometry import (
     frechet_mean_of_parts,
     to_chart,
 )
-from pipeline.mean.axes import Frame, build_frame, line_coordinate, to_frame
+from pipeline.mean.axes import (
+    Frame,
+    build_frame,
+    in_frame,
+    line_coordinate,
+    to_frame,
+    vectors_times,
+)
 from pipeline.mean.barycentre import Barycentre, barycentre
 from pipeline.mean.histogram import (
     LineBins,
@@ -200,6 +208,14 @@ class Records:
             f"within {farthest:g} of the origin; use the Fréchet mean, or measure it"
         )
 
+    @cached_property
+    def logarithms(self) -> tuple[Callable[[Point, Point], FloatArray], Parts[Point]]:
+        """log(base, ·), and the records as it takes them: their factors, if it would take these."""
+        space: Any = self.space
+        if hasattr(space, "factor_logs"):
+            return space.factor_logs, self.parts.map(space.factors)
+        return space.log, self.parts
+
     def on_manifold(self, points: Point) -> Point:
         """Return points of `space` as points of the manifold."""
         if self.space is self.manifold:
@@ -281,20 +297,54 @@ class SurveyedRecords:
     parts: Parts[FloatArray]
     counts: NDArray[np.int64]
 
-    def around(self, point: Point, frame: Frame) -> tuple[Parts[Sized], FloatArray]:
-        """Return the records in some axes with ‖z − c‖, and c, where `point` is in the axes."""
-        records = self.records
-        if records.space.flat and frame is self.frame:
-            parts, centre = self.parts, (point - records.centre) @ frame.to_axes
-        else:
-            parts = records.parts.map(partial(to_frame, records.space, frame, point))
-            centre = np.zeros(records.space.dim)
-        return parts.map(lambda part: (part, sizes(part, centre, frame.lines))), centre
+    def around(self, points: Point, frame: Frame) -> tuple[Parts[list[Sized]], FloatArray]:
+        """Return the records as several repetitions see them, and where their centres are in that.
 
-    def steady(self, point: Point) -> NDArray[np.bool_]:
-        """Tell which far shells of the survey, around the prior's centre, hold around a point."""
-        moved = self.records.space.log(self.records.centre, point) @ self.frame.to_axes
-        return self.bins[1].steady(float(np.linalg.norm(moved[self.frame.lines :])))
+        Parameters
+        ----------
+        points : array, shape (r, *space.point_shape)
+            Centres.
+        frame : Frame
+            Axes, of each repetition or of all.
+
+        Returns
+        -------
+        Parts
+            For each of the repetitions the records in its axes, with ‖z − c‖.
+        array, shape (r, d)
+            c.
+        """
+        records, space, lines = self.records, self.records.space, frame.lines
+        frames = [frame.at(repetition) for repetition in range(len(points))]
+        usual = np.array(
+            [space.flat and np.array_equal(own.to_axes, self.frame.to_axes) for own in frames]
+        )
+        centres, places = np.zeros((len(points), space.dim)), line_coordinate(space, frame, points)
+        if usual.any():
+            moved = points[usual] - records.centre
+            centres[usual] = vectors_times(moved, self.frame.to_axes)
+        log, known = records.logarithms
+
+        def see(part: Point) -> list[Sized]:
+            shared = to_frame(space, self.frame, records.centre, part) if usual.any() else part
+            each = zip(usual, points, frames, places, strict=True)
+            seen = [
+                shared if same else in_frame(log(point, part), own, place)
+                for same, point, own, place in each
+            ]
+            pairs = zip(seen, centres, strict=True)
+            return [(one, sizes(one, centre, lines)) for one, centre in pairs]
+
+        def sized(part: FloatArray) -> list[Sized]:
+            return [(part, sizes(part, centre, lines)) for centre in centres]
+
+        return (self.parts.map(sized) if usual.all() else known.map(see)), centres
+
+    def steady(self, points: Point) -> NDArray[np.bool_]:
+        """Tell which far shells of the survey, around the prior's centre, hold around points."""
+        moved = self.records.space.log(self.records.centre, points)
+        off = vectors_times(moved, self.frame.to_axes)[..., self.frame.lines :]
+        return self.bins[1].steady(np.sqrt(vectors_times(off, off[..., None])[..., 0]))
 
 
 def survey_records(records: Records) -> SurveyedRecords:
@@ -316,7 +366,7 @@ def survey_records(records: Records) -> SurveyedRecords:
     line, shells = histogram_bins(
         space, prior, frame, records.centre, records.feasible_set.diameter
     )
-    start = line_coordinate(space, frame, records.centre)
+    start = float(line_coordinate(space, frame, records.centre))
     parts = records.parts.map(partial(to_frame, space, frame, records.centre))
     counts = [survey_counts(part, start, frame, line, shells) for part in parts]
     return SurveyedRecords(records, frame, (line, shells), parts, np.sum(counts, axis=0))

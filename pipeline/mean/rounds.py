@@ -24,27 +24,30 @@ Kamath and Ullman 2020), instance-optimal mean estimation (Huang, Liang and Yi 2
 
 import math
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import Point
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, line_coordinate
+from pipeline.mean.axes import Frame, Numbers, line_coordinate, vectors_times
 from pipeline.mean.clip import (
     Clip,
+    Interval,
     Spread,
     choose_clip,
     choose_interval,
     clipping,
     mean_units,
-    reaches,
     sizes_within,
     spread,
 )
 from pipeline.mean.histogram import (
+    ShellBins,
     SurveyPosterior,
     merge,
     read_survey,
@@ -57,52 +60,58 @@ from pipeline.mean.public_model import Prior
 from pipeline.mean.records import Records, SurveyedRecords
 from pipeline.mean.release import Release, ReleasedStatistics, Step
 from pipeline.mean.sensitivity import step_costs
-from pipeline.mean.sums import Parts, Sized, clipped_mean, paired_mean
-from pipeline.mechanisms.noise import Noise, Noised
+from pipeline.mean.sums import Parts, Sized, clipped_means
+from pipeline.mechanisms.noise import Noise
 from pipeline.privacy import Budget
 
 SQRT2 = math.sqrt(2.0)
+TOGETHER = 2**21
+"""Coordinates of records, as repetitions see them, that are held at a time."""
 
 
 class _State(NamedTuple):
-    """Where a repetition stands: centre and axes, how sure it is, how wide it clips, its costs."""
+    """Where repetitions stand: centres and axes, how sure they are, how wide they clip, costs.
 
-    point: Point
+    Repetitions are the first axis of all arrays; it is 1 long where all stand alike.
+    """
+
+    points: Point
     frame: Frame
-    belief: FloatArray
-    radius: float
-    rhos: tuple[float, ...]
+    error_cov: FloatArray
+    radius: FloatArray
+    rhos: tuple[FloatArray, ...]
     shells: FloatArray
-    predicted: float
-    observed: NoisyMoments | None
+    predicted: FloatArray
+    moments: tuple[NoisyMoments, ...]
 
 
 class MeanEstimate(NamedTuple):
-    """A noisy mean in coordinates at the private centre, and the covariance of its error."""
+    """Noisy means in coordinates at the private centres, and the covariances of their errors."""
 
     offset: FloatArray
     covariance: FloatArray
-    rho: float
-    observed: NoisyMoments
 
 
 class _Source(NamedTuple):
-    """What every step of a repetition draws from."""
+    """What every step of the repetitions draws from."""
 
-    view: SurveyedRecords
+    survey: SurveyedRecords
     steps: tuple[Step, ...]
-    moment: bool
-    reshape: bool
+    plan: AdaptivePlan
     noise: Noise
+    size: int
 
     def last(self, step: int) -> bool:
         """Tell whether a step is the last."""
         return step + 1 == len(self.steps)
 
-    def release(self, step: int, vector: FloatArray) -> Noised:
-        """Return the mean `vector` of vectors from a set of diameter 1, with the step's noise."""
+    def release(
+        self, step: int, vectors: Iterable[FloatArray]
+    ) -> tuple[list[FloatArray], FloatArray]:
+        """Return means of vectors from a set of diameter 1 with the step's noise, and their ρ."""
         taken = self.steps[step]
-        return self.noise(vector, taken.sigma, taken.sensitivity)
+        drawn = [self.noise(vector, taken.sigma, taken.sensitivity) for vector in vectors]
+        return [one.vector for one in drawn], np.array([one.rho for one in drawn])
 
 
 def draw_rounds(
@@ -110,7 +119,8 @@ def draw_rounds(
 ) -> Release:
     """Draw `size` private means of one class, each of which alone costs `budget`.
 
-    Its predicted errors come from released values, so they are free to leave: estimates, too small
+    They are drawn in blocks, step by step: each pass over the records is made for a whole block.
+    Predicted errors come from released values, so they are free to leave: estimates, too small
     where a few records far out went unnoticed in the noise.
 
     Raises
@@ -121,141 +131,184 @@ def draw_rounds(
     started, records = time.perf_counter(), survey.records
     shares = plan.shares or default_shares(records.prior)
     steps = step_costs(budget, records.n, shares, dim=records.space.dim)
-    source = _Source(survey, steps, plan.moment, plan.reshape, noise)
-    states, statistics = list[_State](), list[ReleasedStatistics]()
-    for _ in range(size):
-        counts, state = _draw(source)
-        states.append(state)
-        assert state.observed is not None  # there is a round
-        statistics.append(ReleasedStatistics(counts, state.shells, state.belief, state.observed))
+    block = max(1, TOGETHER // (records.n * records.space.dim))
+    sizes = [min(block, size - start) for start in range(0, size, block)]
+    draws = [_draw(_Source(survey, steps, plan, noise, few)) for few in sizes]
     return Release(
-        outputs=np.stack([state.point for state in states]),
+        outputs=np.concatenate([state.points for _, state in draws]),
         manifold=records.manifold,
         space=records.space,
         budget=budget,
         steps=steps,
-        rhos=np.array([state.rhos for state in states]),
+        rhos=np.concatenate([np.stack(state.rhos, axis=-1) for _, state in draws]),
         expected_error=None,
-        predicted_error=np.array([state.predicted for state in states]),
+        predicted_error=np.concatenate([state.predicted for _, state in draws]),
         acceptance=1.0,
         seconds=(time.perf_counter() - started) / size,
-        statistics=tuple(statistics),
+        statistics=tuple(
+            ReleasedStatistics(*own)
+            for counts, state in draws
+            for own in zip(counts, state.shells, state.error_cov, state.moments, strict=True)
+        ),
     )
 
 
 def _draw(source: _Source) -> tuple[FloatArray, _State]:
-    """Return one repetition: the survey, and all rounds."""
-    view, records = source.view, source.view.records
+    """Return repetitions: the surveys, and all rounds."""
+    survey, records = source.survey, source.survey.records
     prior = records.prior
-    survey = source.release(0, view.counts / (records.n * SQRT2))
-    shares, spread = survey.vector * SQRT2, source.steps[0].sigma * SQRT2
-    found = read_survey(shares, spread, view.bins)
-    belief = view.frame.prior_cov((tuning.PRIOR_SD_LINE * prior.step) ** 2, prior.doubt**2)
-    radius, rhos = tuning.FIRST_RADIUS * prior.least, (survey.rho,)
-    state = _State(records.centre, view.frame, belief, radius, rhos, np.empty(0), math.inf, None)
+    vector = survey.counts / (records.n * SQRT2)
+    released, rhos = source.release(0, [vector] * source.size)
+    shares, spread = np.array(released) * SQRT2, source.steps[0].sigma * SQRT2
+    posterior = read_survey(shares, spread, survey.bins)
+    error_cov = survey.frame.prior_cov((tuning.PRIOR_SD_LINE * prior.step) ** 2, prior.doubt**2)
+    radius = np.full(source.size, tuning.FIRST_RADIUS * prior.least)
+    nothing = np.empty((source.size, 0))
+    state = _State(
+        records.centre[None],
+        survey.frame,
+        error_cov[None],
+        radius,
+        (rhos,),
+        nothing,
+        nothing,
+        (),
+    )
     for step in range(1, len(source.steps), 2):
-        state = _round(source, state, step, found)
+        state = _round(source, state, step, posterior)
     return shares, state
 
 
-def _round(source: _Source, state: _State, step: int, survey: SurveyPosterior) -> _State:
+def _round(source: _Source, state: _State, step: int, posterior: SurveyPosterior) -> _State:
     """Return the state after one round: shells, then the mean."""
-    view, records = source.view, source.view.records
-    frame, space = state.frame, records.space
-    seen, centre = view.around(state.point, frame)
+    survey, records, size = source.survey, source.survey.records, source.size
+    frame, space, bins, n = state.frame, records.space, survey.bins, records.n
+    parts, centres = survey.around(state.points, frame)
     sigma = source.steps[step + 1].sigma
-    interval = choose_interval(survey, view.bins, frame, sigma=sigma, radius=state.radius)
-    within = seen.map(lambda part: sizes_within(part, interval, frame))
-    counts = np.sum([shell_counts(size, view.bins[1]) for size in within], axis=0)
-    shells = source.release(step, counts / (records.n * SQRT2))
+    interval = choose_interval(posterior, bins, frame, sigma=sigma, radius=state.radius)
+    counts = _counts(parts, interval, frame, bins[1], size)
+    released, shell_rhos = source.release(step, counts / (n * SQRT2))
+    shells = np.array(released) * SQRT2
     noises = source.steps[step].sigma, source.steps[0].sigma
-    filled = merge(shells.vector * SQRT2, survey.far, *noises, view.steady(state.point))
+    smoothed = merge(shells, posterior.far, *noises, survey.steady(state.points))
     clip = choose_clip(
         interval,
-        survey,
-        filled,
-        view.bins,
+        posterior,
+        smoothed,
+        bins,
         frame,
         sigma=sigma,
         diameter=records.feasible_set.diameter,
         curvature=-space.curvature[0],
-        doubt=frame.off_line(state.belief),
+        doubt=frame.off_line(state.error_cov),
     )
-    if clip.whole:
-        mean = _whole_mean(source, state, step + 1)
-    else:
-        noise = source.steps[0].sigma * SQRT2
-        width = spread(survey, filled, view.bins, clip, frame, noise, moved=True)
-        mean = _clipped_mean(source, state, step + 1, clip, width, seen, centre)
-    moved, belief = posterior_update(mean.offset, mean.covariance, state.belief)
-    moved *= min(1.0, records.feasible_set.diameter / max(float(np.linalg.norm(moved)), 1e-300))
-    point = _end(records, state.point, moved)
-    rhos = (*state.rhos, shells.rho, mean.rho)
-    axes = (
-        frame if source.last(step + 1) or not source.reshape else reshape_axes(frame, mean.observed)
+    clip = Clip(*(np.broadcast_to(part, size) for part in clip))
+    width = spread(posterior, smoothed, bins, clip, frame, noises[1] * SQRT2, moved=True)
+    width = Spread(*(np.broadcast_to(part, size) for part in width))
+    estimate, moments, mean_rhos, axes = _means(
+        source, state, step + 1, clip, width, parts, centres
     )
-    return _State(
-        point, axes, belief, clip.radius, rhos, shells.vector * SQRT2, clip.error, mean.observed
-    )
+    moved, error_cov = posterior_update(*estimate, state.error_cov)
+    lengths = np.sqrt(vectors_times(moved, moved[..., None])[..., 0])
+    most = records.feasible_set.diameter / np.maximum(lengths, 1e-300)
+    points = _end(records, state.points, moved * np.minimum(1.0, most)[:, None])
+    rhos = (*state.rhos, shell_rhos, mean_rhos)
+    return _State(points, axes, error_cov, clip.radius, rhos, shells, clip.error, moments)
 
 
-def _end(records: Records, point: Point, moved: FloatArray) -> Point:
-    """Return where a step from `point` ends, in the region.
+def _counts(
+    parts: Parts[list[Sized]], interval: Interval, frame: Frame, shells: ShellBins, size: int
+) -> NDArray[np.int64]:
+    """Return the numbers of records in the shells, of all repetitions, (r, b)."""
+    ends = [np.broadcast_to(part, size) for part in interval]
+    intervals = [Interval(*own) for own in zip(*ends, strict=True)]
+    counts = np.zeros((size, len(shells.edges) + 1), np.int64)
+    for rows in parts:
+        for r, own in enumerate(intervals):
+            within = sizes_within(rows[r % len(rows)], own, frame)
+            counts[r] += shell_counts(within, shells)
+    return counts
+
+
+def _end(records: Records, points: Point, moved: FloatArray) -> Point:
+    """Return where steps from points end, in the region.
 
     Noise far wider than the region makes steps on curved manifolds whose ends doubles cannot hold:
     they are not taken. Released values alone decide.
     """
     try:
-        return records.feasible_set.inside(records.space.exp(point, moved))
+        return records.feasible_set.inside(records.space.exp(points, moved))
     except (DomainError, ConvergenceError):
-        return point
+        if len(moved) == 1:
+            return points
+    rows = np.broadcast_to(points, (len(moved), *points.shape[1:]))
+    return np.concatenate(
+        [_end(records, rows[r : r + 1], moved[r : r + 1]) for r in range(len(moved))]
+    )
 
 
-def _whole_mean(source: _Source, state: _State, step: int) -> MeanEstimate:
-    """Observe the mean of all records, nothing clipped."""
-    records, sigma = source.view.records, source.steps[step].sigma
-    offset = records.barycentre.seen_from(state.point, records.space)
-    mean = source.release(step, offset / records.span)
-    covariance = np.eye(len(offset)) * (sigma * records.span) ** 2
-    observed = region_moments(records.n, state.point, mean.vector, records.span, sigma)
-    return MeanEstimate(mean.vector * records.span, covariance, mean.rho, observed)
-
-
-def _clipped_mean(
+def _means(
     source: _Source,
     state: _State,
     step: int,
     clip: Clip,
     width: Spread,
-    seen: Parts[Sized],
-    centre: FloatArray,
-) -> MeanEstimate:
-    """Observe the mean of clipped records, with their second moment where anything reads it."""
-    records, frame, sigma = source.view.records, state.frame, source.steps[step].sigma
-    to = clipping(clip, frame, centre, records.prior)
-    paired = source.moment if source.last(step) else source.reshape
-    averaged = paired_mean if paired else clipped_mean
-    mean = source.release(step, averaged(seen, records.n, to))
-    vector, coordinate = (
-        mean.vector[: len(to.units)],
-        line_coordinate(records.space, frame, state.point),
-    )
-    observed = clip_moments(
-        records.n,
-        state.point,
-        mean.vector,
-        clip,
-        frame,
-        line_coordinate=coordinate,
-        spread=width,
-        sigma=sigma,
-        noises=(source.steps[step - 1].sigma * SQRT2, source.steps[0].sigma * SQRT2),
-        reach=reaches(clip, frame, records.prior),
-    )
-    estimate = observe(
-        vector, clip, frame, line_coordinate=coordinate, shift=width.shift, sigma=sigma
-    )
-    return MeanEstimate(*estimate, mean.rho, observed)
+    parts: Parts[list[Sized]],
+    centres: FloatArray,
+) -> tuple[MeanEstimate, tuple[NoisyMoments, ...], FloatArray, Frame]:
+    """Observe the means of clipped records, or of all where nothing is clipped.
+
+    The second moment goes with them where anything reads it. Return what is seen, and the axes of
+    the next round.
+    """
+    records, sigma, size = source.survey.records, source.steps[step].sigma, source.size
+    d, span, last = records.space.dim, records.span if clip.whole.any() else 1.0, source.last(step)
+    rows, whole = np.flatnonzero(~clip.whole), np.flatnonzero(clip.whole).tolist()
+    points = np.broadcast_to(state.points, (size, *state.points.shape[1:]))
+    vectors = dict[int, FloatArray]()
+    if len(rows):
+        frame, own = state.frame.at(rows), Clip(*(column[rows] for column in clip))
+        wide = Spread(*(column[rows] for column in width))
+        to = clipping(own, frame, np.broadcast_to(centres, (size, d))[rows], records.prior)
+        each = [to.at(r) for r in range(len(rows))]
+        paired = source.plan.moment if last else source.plan.reshape
+        seen = ([part[r % len(part)] for r in rows] for part in parts)
+        vectors |= dict(
+            zip(rows.tolist(), clipped_means(seen, records.n, each, paired=paired), strict=True)
+        )
+    for r in whole:
+        vectors[r] = records.barycentre.seen_from(points[r], records.space) / span
+    released, rhos = source.release(step, [vectors[r] for r in range(size)])
+    offset, covariance = np.empty((size, d)), np.empty((size, d, d))
+    moments, axes = dict[int, NoisyMoments](), state.frame
+    for r in whole:
+        offset[r], covariance[r] = released[r] * span, np.eye(d) * (sigma * span) ** 2
+        moments[r] = region_moments(records.n, points[r], released[r], span, sigma)
+    if len(rows):
+        noised = np.stack([released[r] for r in rows])
+        place = line_coordinate(records.space, frame, points[rows])
+        assert to.reach is not None
+        several = clip_moments(
+            records.n,
+            points[rows],
+            noised,
+            own,
+            frame,
+            line_coordinate=place,
+            spread=wide,
+            sigma=sigma,
+            noises=(source.steps[step - 1].sigma * SQRT2, source.steps[0].sigma * SQRT2),
+            reach=to.reach,
+        )
+        offset[rows], covariance[rows] = observe(
+            noised[:, :d], own, frame, line_coordinate=place, shift=wide.shift, sigma=sigma
+        )
+        if last:
+            moments |= {int(r): several.at(i) for i, r in enumerate(rows)}
+        elif source.plan.reshape:
+            axes = state.frame.put(rows, reshape_axes(frame, several), size)
+    kept = tuple(moments[r] for r in range(size)) if last else ()
+    return MeanEstimate(offset, covariance), kept, rhos, axes
 
 
 def observe(
@@ -263,31 +316,36 @@ def observe(
     clip: Clip,
     frame: Frame,
     *,
-    line_coordinate: float,
-    shift: float,
+    line_coordinate: Numbers,
+    shift: Numbers,
     sigma: float,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mean that a noised mean of vectors says, seen from its centre, and its covariance.
 
     Parameters
     ----------
-    vector : array, shape (d,)
+    vector : array, shape (..., d)
         Mean of clipped records, in the units of the clip.
     line_coordinate, shift : float
         Place of the centre on the line, and by how much the mean is moved up it (`Spread.shift`).
     sigma : float
         Noise of `vector`. Some of the predicted bias counts as noise too.
     """
-    units = mean_units(clip, frame)
+    units, lines = mean_units(clip, frame), frame.lines
     found = vector * units
-    found[: frame.lines] += (clip.low + clip.high) / 2.0 + shift - line_coordinate
-    found[frame.lines :] *= clip.gain
-    units[frame.lines :] *= clip.gain
-    covariance = (frame.from_axes.T * (sigma * units) ** 2) @ frame.from_axes
-    bend = clip.bend * float(np.linalg.norm(found[frame.lines :] @ frame.from_axes[frame.lines :]))
+    place = (clip.low + clip.high) / 2.0 + shift - line_coordinate
+    gain, back = np.asarray(clip.gain)[..., None], frame.from_axes
+    found[..., :lines] += np.asarray(place)[..., None]
+    found[..., lines:] *= gain
+    units[..., lines:] *= gain
+    squares = ((sigma * units) ** 2)[..., None, :]
+    covariance = (back.swapaxes(-1, -2) * squares) @ back
+    off = vectors_times(found[..., lines:], back[..., lines:, :])
+    bend = clip.bend * np.sqrt(vectors_times(off, off[..., None])[..., 0])
     rest = tuning.BIAS_AS_VARIANCE * clip.bias_rest**2 + bend**2
-    covariance += frame.isotropic(tuning.BIAS_AS_VARIANCE * clip.bias_line**2, rest / frame.others)
-    return found @ frame.from_axes, covariance
+    line = tuning.BIAS_AS_VARIANCE * clip.bias_line**2
+    covariance += frame.isotropic(line, rest / frame.others)
+    return vectors_times(found, back), covariance
 
 
 def default_shares(prior: Prior) -> Shares:

@@ -13,11 +13,11 @@ Sums of the products v·vᵀ, of the very same lattice vectors, are as exact. A 
 digits of a coordinate, so each coordinate is split, v·2⁴⁰ = 2²⁰·upper + lower, both at most 2²⁰ in
 size, and one matrix product in doubles adds the products of the halves: whole numbers of at most
 2⁴⁰, so that sums of 2¹² of them stay below 2⁵³ and no order of adding them rounds. These sums are
-added in 64 bits in the same blocks, where they stay below 2⁶¹, two of them below 2⁶².
+carried into digits (`Totals`), the last of which holds them for 2⁶⁰ records. Their quotients by n
+are taken in pairs of doubles and then rounded: to less than u·(1 + 2⁻⁴⁰) of themselves.
 
 Overshoots, by how far a record lies beyond its clip, are rounded down to the same lattice and added
-alike. What they are, and why a record with one has a shorter vector: ``sums.py``, next on
-the path.
+alike. What they are, and why a record with one has a shorter vector, comes next.
 
 Second moment and overshoots ride along with the mean for nothing: the same Δ, the same noise.
 
@@ -56,15 +56,15 @@ down for h, moves v by at most δ = √d·2⁻⁴¹, its pair by √3·δ, as th
 the margin of `vector_diameter`. Roundings of doubles move a pair √3 times as far as its vector, and
 that of β, of absolute size, moves ‖h‖² + β by a few u: `vector_diameter` has room. Products
 of lattice vectors are exact, and weighed with λ = √2·(1 − 2⁻³⁰) at most, which only shortens. The
-mean of the triples is a quotient of whole numbers, of norm below 1, rounded once.
+mean of the triples is a quotient of whole numbers, of norm at most √(3/8), rounded once: by less
+than 0.62·u in all, where `mean_sensitivity` has u.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import add
-from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,9 +211,10 @@ def clipped_sum(
     that overshoot are shortened, see `_shortened`; 2⁴⁰ times the sums of the overshoots are added
     to `beyond`, (1 + 2·lines,), where it is given.
     """
-    out = np.zeros(seen.shape[1], np.int64)
+    d = seen.shape[1]
+    out, total, terms = np.zeros(d, np.int64), np.zeros(d), np.zeros(d)
     middle, per = 0.5 * (low + high), PER_UNIT / units
-    rest, begin, share, total = seen[:, lines:], centre[lines:], per[lines:], out[lines:]
+    rest, begin, share, others = seen[:, lines:], centre[lines:], per[lines:], terms[lines:]
     for n in range(len(seen)):
         place = _clipped(seen[n, 0], low, high) - middle if lines else 0.0
         outside, scale = size[n], 0.0
@@ -221,24 +222,27 @@ def clipped_sum(
             room = math.sqrt(max(radius**2 - (weight * place) ** 2, 0.0))
             outside = size[n] - room
             scale = 1.0 if outside <= 0.0 else room / size[n]
-        if reach is not None:
-            square = (place / units[0]) ** 2 if lines else 0.0
-            if scale > 0.0:
-                for i in range(len(total)):
-                    square += (scale * (rest[n, i] - begin[i]) / units[lines + i]) ** 2
+        if reach is not None and (outside > 0.0 or (lines and not low <= seen[n, 0] <= high)):
+            along = (place / units[0]) ** 2 if lines else 0.0
+            square = _square(rest[n], begin, units[lines:], scale, along)
             short = _shortened(seen[n, 0], outside, square, lines, low, high, reach, beyond)
             place *= short
             scale *= short
         if lines:
-            along = np.int64(np.rint(place * per[0]))
-            out[0] += along
-            _write(halves, n, 0, along)
-        for i in range(len(total)):
-            term = np.int64(0)
-            if size[n] < np.inf:
-                term = np.int64(np.rint(scale * (rest[n, i] - begin[i]) * share[i]))
-            total[i] += term
-            _write(halves, n, lines + i, term)
+            terms[0] = np.rint(place * per[0])
+        if size[n] < np.inf:
+            for i in range(len(others)):
+                others[i] = np.rint(scale * (rest[n, i] - begin[i]) * share[i])
+        else:
+            others[:] = 0.0
+        for i in range(d):
+            total[i] += terms[i]  # whole numbers below 2⁵³: no order rounds
+        if halves is not None:
+            _write(terms, halves[n])
+        if (n + 1) % PRODUCTS == 0 or n + 1 == len(seen):
+            for i in range(d):
+                out[i] += np.int64(total[i])
+                total[i] = 0.0
     return out
 
 
@@ -253,11 +257,22 @@ def _clipped(x: float, low: float, high: float) -> float:
 
 
 @compiled
-def _write(halves: FloatArray | None, n: int, i: int, term: np.int64) -> None:
-    """Write both halves of a term where they are asked for."""
-    if halves is not None:
-        upper = (term + (1 << (HALF - 1))) >> HALF
-        halves[n, i], halves[n, halves.shape[1] // 2 + i] = upper, term - (upper << HALF)
+def _square(
+    row: FloatArray, begin: FloatArray, units: FloatArray, scale: float, along: float
+) -> float:
+    """Return the square of a record's vector, of which the line gives `along`."""
+    if scale > 0.0:
+        for i in range(len(row)):
+            along += (scale * (row[i] - begin[i]) / units[i]) ** 2
+    return along
+
+
+@compiled
+def _write(terms: FloatArray, halves: FloatArray) -> None:
+    """Write the upper halves of terms, then their lower ones."""
+    for i in range(len(terms)):
+        upper = np.rint(terms[i] * 2.0**-HALF)
+        halves[i], halves[len(terms) + i] = upper, terms[i] - upper * 2.0**HALF
 
 
 @compiled
@@ -323,6 +338,11 @@ class Clipping(NamedTuple):
     radius: float
     reach: FloatArray | None = None
 
+    def at(self, repetition: int) -> "Clipping":
+        """Return that of one of several repetitions, which lead all arrays."""
+        own: Any = (part[repetition] if isinstance(part, np.ndarray) else part for part in self)
+        return Clipping(*own)
+
     @property
     def overshoots(self) -> int:
         """How many overshoots a record has: of the ball, and of both ends of a line."""
@@ -340,58 +360,75 @@ def clipped_total(parts: Iterable[Sized], to: Clipping) -> list[int]:
     return total
 
 
+class Totals(NamedTuple):
+    """Exact sums: 2⁴⁰ times those of vectors and overshoots, and digits of those of products.
+
+    A sum of products times 2⁸⁰ is digits[0] + 2²⁰·digits[1] + 2⁴⁰·digits[2] + 2⁸⁰·digits[3]: the
+    last of any sign, the others not negative, of 20, 20 and 40 bits.
+    """
+
+    vectors: list[int]
+    overshoots: list[int]
+    digits: NDArray[np.int64]
+
+    @property
+    def products(self) -> list[int]:
+        """2⁸⁰ times the sums of products: diagonal, then strict upper triangle, by rows."""
+        return [a + (b << 20) + (c << 40) + (e << 80) for a, b, c, e in self.digits.T.tolist()]
+
+
+def no_totals(to: Clipping) -> Totals:
+    """Return the sums of no record."""
+    d = len(to.units)
+    return Totals([0] * d, [0] * to.overshoots, np.zeros((4, d * (d + 1) // 2), np.int64))
+
+
+def add_totals(totals: Totals, part: Sized, to: Clipping) -> Totals:
+    """Return the sums with those of more records; the digits are added to in place."""
+    (seen, size), d = part, len(to.units)
+    beyond, halves = np.zeros(to.overshoots, np.int64), np.empty((min(len(seen), PRODUCTS), 2 * d))
+    vectors, overshoots, digits = totals
+    for start in range(0, len(seen), PRODUCTS):
+        few = slice(start, start + PRODUCTS)
+        own = halves[: len(seen[few])]
+        total = clipped_sum(seen[few], size[few], *to, own, beyond)
+        _carry(own.T @ own, digits)
+        vectors = list(map(add, vectors, total.tolist()))
+        if start + PRODUCTS >= len(seen) or (start + PRODUCTS) % BLOCK == 0:
+            overshoots = list(map(add, overshoots, beyond.tolist()))
+            beyond[:] = 0
+    return Totals(vectors, overshoots, digits)
+
+
+@compiled
+def _carry(products: FloatArray, digits: NDArray[np.int64]) -> None:
+    """Add Σ v·vᵀ of the products of halves, (2d, 2d), to digits, exactly."""
+    d = len(products) // 2
+    entry = d
+    for i in range(d):
+        for j in range(i, d):
+            place = i
+            if j > i:
+                place, entry = entry, entry + 1
+            low = digits[0, place] + np.int64(products[d + i, d + j])
+            middle = digits[1, place] + np.int64(products[i, d + j]) + np.int64(products[j, d + i])
+            middle += low >> HALF
+            high = digits[2, place] + np.int64(products[i, j]) + (middle >> HALF)
+            digits[0, place] = low & ((1 << HALF) - 1)
+            digits[1, place] = middle & ((1 << HALF) - 1)
+            digits[2, place] = high & ((1 << 2 * HALF) - 1)
+            digits[3, place] += high >> 2 * HALF
+
+
 def clipped_totals(parts: Iterable[Sized], to: Clipping) -> tuple[list[int], list[int]]:
     """Return the same, then 2⁴⁰ times the sums of the overshoots and 2⁸⁰ times that of v·vᵀ.
 
     The latter, d(d + 1)/2 whole numbers, are the diagonal and the strict upper triangle, by rows.
     """
-    d, halves = len(to.units), np.empty((0, 0))
-    first, over, second = [0] * d, [0] * to.overshoots, [0] * (d * (d + 1) // 2)
-    for seen, size in parts:
-        for start in range(0, len(seen), BLOCK):
-            block = slice(start, start + BLOCK)
-            if len(halves) < min(len(seen), PRODUCTS):  # of a few records there are few
-                halves = np.empty((min(len(seen), PRODUCTS), 2 * d))
-            total, beyond, products = _block_sums(seen[block], size[block], to, halves)
-            first = list(map(add, first, total.tolist()))
-            over = list(map(add, over, beyond.tolist()))
-            second = list(map(add, second, _whole(products)))
-    return first, over + second
-
-
-def _block_sums(
-    seen: FloatArray, size: FloatArray, to: Clipping, halves: FloatArray
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return `clipped_sum` of at most `BLOCK` records, their overshoots, and products of halves."""
-    total, products = np.zeros(len(to.units), np.int64), np.zeros((halves.shape[1],) * 2, np.int64)
-    beyond = np.zeros(to.overshoots, np.int64)
-    for start in range(0, len(seen), PRODUCTS):
-        few = slice(start, start + PRODUCTS)
-        own = halves[: len(seen[few])]
-        total += clipped_sum(seen[few], size[few], *to, own, beyond)
-        products += (own.T @ own).astype(np.int64)
-    return total, beyond, products
-
-
-def _whole(products: NDArray[np.int64]) -> list[int]:
-    """Return Σ v·vᵀ of the products of halves, (2d, 2d), exactly.
-
-    What is left of the middle when its multiples of 2²⁰ have gone up is below 2²⁰: nothing leaves
-    64 bits.
-    """
-    d = len(products) // 2
-    middle = products[:d, d:] + products[d:, :d]
-    upper = products[:d, :d] + (middle >> HALF)
-    lower = products[d:, d:] + ((middle & ((1 << HALF) - 1)) << HALF)
-    places = (block.ravel()[_pairs(d)].tolist() for block in (upper, lower))
-    return [(high << 2 * HALF) + low for high, low in zip(*places, strict=True)]
-
-
-@lru_cache(maxsize=64)
-def _pairs(d: int) -> NDArray[np.intp]:
-    """Return the places, row by row, of the diagonal, then of the strict upper triangle."""
-    (rows, columns), (above, beside) = np.diag_indices(d), np.triu_indices(d, 1)
-    return np.append(rows, above) * d + np.append(columns, beside)
+    totals = no_totals(to)
+    for part in parts:
+        totals = add_totals(totals, part, to)
+    return totals.vectors, totals.overshoots + totals.products
 
 
 def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
@@ -408,6 +445,8 @@ DIAGONAL = math.isqrt(OFF_DIAGONAL**2 // 2)
 """λ over the unit, from below."""
 FACTOR = DIAGONAL / PER_WEIGHT
 """λ."""
+LAMBDA = FACTOR, float(DIAGONAL - int(FACTOR * PER_WEIGHT)) / PER_WEIGHT
+"""λ as the sum of two doubles."""
 
 
 OVERSHOOT = math.sqrt(NORM)
@@ -425,7 +464,81 @@ def paired_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
 
     Its first d numbers are those of `clipped_mean`, to the last bit; e is `Clipping.overshoots`.
     """
-    return pairs(*clipped_totals(parts, to), n)
+    return clipped_means(([part] for part in parts), n, [to], paired=True)[0]
+
+
+def clipped_means(
+    parts: Iterable[Sequence[Sized]], n: int, to: Sequence[Clipping], *, paired: bool
+) -> list[FloatArray]:
+    """Return the means of several repetitions, in one pass over the parts of the records.
+
+    Parameters
+    ----------
+    parts : iterable of sequence of Sized
+        The records as each repetition sees them; one where all see the same.
+    paired : bool
+        As `paired_mean`, or as `clipped_mean`.
+    """
+    totals = [no_totals(own) for own in to]
+    for rows in parts:
+        for r, own in enumerate(to):
+            row = rows[r % len(rows)]
+            if paired:
+                totals[r] = add_totals(totals[r], row, own)
+            else:
+                vectors = map(add, totals[r].vectors, clipped_total([row], own))
+                totals[r] = totals[r]._replace(vectors=list(vectors))
+    return [_mean(total, n, paired=paired) for total in totals]
+
+
+def _mean(totals: Totals, n: int, *, paired: bool) -> FloatArray:
+    """Return (Σ v, and if paired Σ h, λ·Σ v·vᵀ)/n: what `pairs` returns, sooner."""
+    d, e = len(totals.vectors), len(totals.overshoots)
+    vector = [one / (n * PER_UNIT) for one in totals.vectors]  # of whole numbers: rounded once
+    if not paired:
+        return np.array(vector)
+    out = np.empty(d + e + totals.digits.shape[1])
+    out[:d], out[d : d + e] = vector, [one / (n * PER_UNIT) for one in totals.overshoots]
+    _quotients(totals.digits, d, float(n), out[d + e :])
+    return out
+
+
+@compiled
+def _quotients(digits: NDArray[np.int64], d: int, n: float, out: FloatArray) -> None:
+    """Write λ·Σ v·vᵀ/n of the digits: in pairs of doubles, then rounded."""
+    for place in range(digits.shape[1]):
+        high, low = 2.0**80 * digits[3, place], 0.0
+        for digit in range(2, -1, -1):
+            high, rest = _two_sum(high, 2.0 ** (20 * digit) * digits[digit, place])
+            high, low = _two_sum(high, low + rest)
+        first, second = LAMBDA if place < d else (OFF_DIAGONAL / PER_WEIGHT, 0.0)
+        product, rest = _two_product(high, first)
+        rest += high * second + low * first
+        product, rest = _two_sum(product, rest)
+        whole = product / n
+        back, error = _two_product(whole, n)
+        out[place] = (whole + ((product - back) - error + rest) / n) * 2.0**-80
+
+
+@compiled
+def _two_sum(x: float, y: float) -> tuple[float, float]:
+    """Return x + y rounded, and what that lost (Knuth)."""
+    total = x + y
+    back = total - x
+    return total, (x - (total - back)) + (y - back)
+
+
+@compiled
+def _two_product(x: float, y: float) -> tuple[float, float]:
+    """Return x·y rounded, and what that lost (Dekker)."""
+    product = x * y
+    wide = 134217729.0 * x
+    high = wide - (wide - x)
+    low = x - high
+    wide = 134217729.0 * y
+    top = wide - (wide - y)
+    bottom = y - top
+    return product, ((high * top - product) + high * bottom + low * top) + low * bottom
 
 
 def pairs(first: Sequence[int], second: Sequence[int], per: int) -> FloatArray:
@@ -439,5 +552,5 @@ def pairs(first: Sequence[int], second: Sequence[int], per: int) -> FloatArray:
 
 
 def second_moment(weighed: FloatArray) -> FloatArray:
-    """Return the mean of v·vᵀ, (d, d), of the last d(d + 1)/2 numbers of a mean of triples."""
+    """Return the mean of v·vᵀ, (..., d, d), of the last d(d + 1)/2 numbers of means of triples."""
     return unvecd(weighed) / FACTOR

@@ -149,7 +149,7 @@ def _shells(stream: StreamMechanism, past: EpochHistory) -> NoisyShares:
 def _radius(stream: StreamMechanism, past: EpochHistory) -> float:
     """Return the radius of the last epoch's clip, of the opening's before there is one."""
     if past.segments:
-        return past.segments[-1].epoch.clip.radius
+        return float(past.segments[-1].epoch.clip.radius)
     assert past.opened is not None
     seen, frame = past.opened.observed, stream.frame
     if seen.moment is None:  # the clip was the whole region
@@ -160,7 +160,7 @@ def _radius(stream: StreamMechanism, past: EpochHistory) -> float:
 def _stable_shells(stream: StreamMechanism, centre: FloatArray) -> NDArray[np.bool_]:
     """Tell which far shells of the survey hold around the centre of later shells."""
     moved = stream.in_axes(centre)[stream.frame.lines :]
-    return stream.bins[1].steady(float(np.linalg.norm(moved)))
+    return stream.bins[1].steady(np.linalg.norm(moved))
 
 
 def _shares(stream: StreamMechanism, released: FloatArray, n: int, sigma: float) -> NoisyShares:

@@ -92,7 +92,7 @@ class StreamMechanism:
 
     def spot(self, point: Point) -> float:
         """Return the place of a point on the line."""
-        return line_coordinate(self.space, self.frame, point)
+        return float(line_coordinate(self.space, self.frame, point))
 
     def placed(self, points: Point) -> FloatArray:
         """Return records as coordinates inside the region, (m, d); there may be none.

@@ -295,7 +295,7 @@ def test_thousands_of_releases_are_verified_at_once(tmp_path: Path) -> None:
     ledger = init_ledger(tmp_path / "ledger.sqlite")
     ledger.set_budget("chest", GDP(10.0))
     cost = {"definition": "gdp", "mu": 0.1}
-    with ledger._book() as book:
+    with ledger.transaction() as book:
         at = {"at": "2026-01-01T00:00:00+00:00", "population": "chest", "query": "q" * 1000}
         charges = [
             {

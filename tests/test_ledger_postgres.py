@@ -83,7 +83,7 @@ def test_isolation_of_the_server_does_not_matter(address: str, level: str) -> No
         except LedgerError as error:
             done.append(str(error))
 
-    with direct() as other, open_ledger(address)._book() as first:
+    with direct() as other, open_ledger(address).transaction() as first:
         second = threading.Thread(target=wait_and_spend)
         second.start()
         until(lambda: waiting(other))

@@ -10,7 +10,9 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from sqlalchemy import (
     URL,
     Column,
     Connection,
+    Engine,
     Index,
     Integer,
     LargeBinary,
@@ -175,20 +178,30 @@ def connect(database: Database, *, write: bool = True) -> Iterator[Connection]:
     """
     try:
         with closing(_connect(database)) as raw, _deadline(database, raw):
-            engine = create_engine(
-                database.url,
-                creator=lambda: raw,
-                poolclass=NullPool,
-                hide_parameters=True,
-                # PostgreSQL: statements after the lock must see what was committed before it
-                isolation_level="SERIALIZABLE" if database.file else "READ COMMITTED",
-            )
-            with engine.connect() as connection:
+            _RAW.set(raw)
+            with _engine(database).connect() as connection:
                 _begin(connection, database, write)
                 yield connection
                 connection.commit()
     except _errors(database) as error:
         raise _explained(database, getattr(error, "orig", error)) from None
+
+
+_RAW: ContextVar[Any] = ContextVar("raw")
+"""The connection of the driver that a transaction has opened."""
+
+
+@lru_cache(maxsize=8)
+def _engine(database: Database) -> Engine:
+    """Return what runs statements on `_RAW`; it holds no connection, but statements it compiled."""
+    return create_engine(
+        database.url,
+        creator=_RAW.get,
+        poolclass=NullPool,
+        hide_parameters=True,
+        # PostgreSQL: statements after the lock must see what was committed before it
+        isolation_level="SERIALIZABLE" if database.file else "READ COMMITTED",
+    )
 
 
 def _errors(database: Database) -> tuple[type[Exception], ...]:

@@ -12,7 +12,7 @@ from pipeline.cli.options import (
     DataRoot,
     Out,
     Printing,
-    begin,
+    configure_output,
     new_table,
     print_json,
     print_line,
@@ -29,7 +29,7 @@ EXCLUDED = "excluded.txt"
 """List of files that cannot be used, in a store."""
 
 
-def datasets(*, data_root: DataRoot = None, how: Printing = PLAIN) -> None:
+def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     """List the known datasets: images, classes, licence, and whether they are on disk.
 
     ```
@@ -39,9 +39,9 @@ def datasets(*, data_root: DataRoot = None, how: Printing = PLAIN) -> None:
     """
     from pipeline.datasets import DATASETS, overview
 
-    begin(how)
+    configure_output(output)
     rows = overview(data_root)
-    if how.json:
+    if output.json:
         print_json([_dataset(row, DATASETS[row.name]) for row in rows])
         return
     table = new_table(Column("name", no_wrap=True), title="Datasets", padding=(0, 1, 0, 0))
@@ -51,10 +51,10 @@ def datasets(*, data_root: DataRoot = None, how: Printing = PLAIN) -> None:
         table.add_column(head, no_wrap=head != "licence")
     for row in rows:
         table.add_row(*row)
-    show(table, how)
+    show(table, output)
 
 
-def card(folder: Path, /, *, data_root: DataRoot = None, how: Printing = PLAIN) -> None:
+def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     """Draft a card for a folder of images: PNG, JPEG, TIFF, DICOM, NIfTI, or a table of them.
 
     The card goes to standard output, what is a guess or could not be decided to standard error.
@@ -73,9 +73,9 @@ def card(folder: Path, /, *, data_root: DataRoot = None, how: Printing = PLAIN) 
     """
     from pipeline.datasets.draft import draft_card
 
-    begin(how)
+    configure_output(output)
     draft = draft_card(folder, data_root)
-    if how.json:
+    if output.json:
         print_json(draft)
         return
     print(draft.card, end="")
@@ -105,7 +105,7 @@ def describe(
     data_root: DataRoot = None,
     runner: str = "threads",
     check: bool = False,
-    how: Printing = PLAIN,
+    output: Printing = PLAIN,
 ) -> None:
     """Describe the images of a dataset once, and keep the descriptors in a store.
 
@@ -139,11 +139,11 @@ def describe(
     from pipeline.parallel import check_runner, workers
     from pipeline.store import fill, find_place, make_plan
 
-    begin(how)
+    configure_output(output)
     check_runner(runner)
     place = find_place(store)
     if check:
-        _check(dataset, data_root, place, how)
+        _check(dataset, data_root, place, output)
         return
     source = open_dataset(dataset, data_root)
     card = source.card
@@ -156,7 +156,7 @@ def describe(
         with workers(runner) as unordered:
             found = fill(plan, place, unordered)
     images = sum(found.stored.counts)
-    if how.json:
+    if output.json:
         print_json(
             {
                 "images": images,
@@ -168,17 +168,17 @@ def describe(
             }
         )
         return
-    if not how.quiet and found.images:
+    if not output.quiet and found.images:
         print(f"images       {images:,}, of which {found.images:,} now")
         print(f"seconds      {found.seconds:.1f}")
         print(f"images/s     {found.images / found.seconds:,.0f}")
         print(f"peak memory  {found.peak / 2**20:,.0f} MiB, of the largest worker")
-    elif not how.quiet:
+    elif not output.quiet:
         print(f"images       {images:,}: nothing to do, all are described")
-    print_line(place.shown if how.quiet else f"store        {place.shown}")
+    print_line(place.shown if output.quiet else f"store        {place.shown}")
 
 
-def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> None:
+def _check(dataset: str, root: Path | None, place: "Place", output: Printing) -> None:
     """List what cannot be used, and write the list that a card can name; then say what is left."""
     from rich.text import Text
 
@@ -197,23 +197,23 @@ def _check(dataset: str, root: Path | None, place: "Place", how: Printing) -> No
         faults += [one for one in check(found.source, folder) if one.file not in before]
     left_out = read_exclusions(getattr(card, "exclude", None), folder, there=False)
     place.write(EXCLUDED, exclusion_list(faults, left_out))
-    if how.json:
+    if output.json:
         print_json({"faults": [fault._asdict() for fault in faults], "list": place.join(EXCLUDED)})
     elif faults:
         table = new_table("file", "reason", title="Cannot be used")
         for fault in faults:
             name = printable(fault.file, lines=False)
             table.add_row(Text(name), Text(one_line(fault.reason)))
-        show(table, how)
-    if not how.json and not how.quiet:
+        show(table, output)
+    if not output.json and not output.quiet:
         print(f"{len(faults)} of the files cannot be used")
-    if not how.json:
+    if not output.json:
         print_line(place.join(EXCLUDED))
     if found.error is not None:
         raise found.error
 
 
-def mechanisms(name: str | None = None, /, *, how: Printing = PLAIN) -> None:
+def mechanisms(name: str | None = None, /, *, output: Printing = PLAIN) -> None:
     """List the mechanisms: definitions, manifolds, exact or chain, fit for release or not.
 
     ```
@@ -231,19 +231,19 @@ def mechanisms(name: str | None = None, /, *, how: Printing = PLAIN) -> None:
     from pipeline.geometry import MANIFOLDS
     from pipeline.mechanisms import MECHANISMS
 
-    begin(how)
+    configure_output(output)
     if name is not None:
         require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
     chosen = [family for key, family in MECHANISMS.items() if name in (None, key)]
     facts = [_mechanism(family) for family in chosen]
-    if how.json:
+    if output.json:
         print_json(facts)
-    elif name is not None or how.verbose:
+    elif name is not None or output.verbose:
         for fact in facts:
-            show(_details(fact), how)
+            show(_details(fact), output)
     else:
         wide = width() >= NARROW
-        show(_mechanisms(facts, wide, len(MANIFOLDS)), how)
+        show(_mechanisms(facts, wide, len(MANIFOLDS)), output)
 
 
 def _mechanism(family: Any) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def audit(
     out: Out = None,
     seed: int = 0,
     controls: bool = False,
-    how: Printing = PLAIN,
+    output: Printing = PLAIN,
 ) -> None:
     """Bound what every mechanism leaks from below, beside what it claims; write Parquet.
 
@@ -318,12 +318,12 @@ def audit(
     """
     from pipeline.audit import run_audit
 
-    begin(how)
+    configure_output(output)
     done = run_audit(mechanism, trials=trials, out=out, seed=seed, controls=controls)
-    if how.json:
+    if output.json:
         print_json({"results": done.path, "good": done.good, "claims": done.claims})
     else:
-        show(done.every if how.verbose else done.table, how)
-        print_paths({"results": done.path}, how)
+        show(done.every if output.verbose else done.table, output)
+        print_paths({"results": done.path}, output)
     if not done.good:
         sys.exit(1)

@@ -13,7 +13,7 @@ from pipeline.cli.options import (
     LedgerAddress,
     Out,
     Printing,
-    begin,
+    configure_output,
     new_table,
     print_json,
     print_paths,
@@ -23,7 +23,11 @@ from pipeline.errors import one_line
 
 
 def history(
-    *, out: Path, population: str | None = None, ledger: LedgerAddress = None, how: Printing = PLAIN
+    *,
+    out: Path,
+    population: str | None = None,
+    ledger: LedgerAddress = None,
+    output: Printing = PLAIN,
 ) -> None:
     """Write one page with all that was released about a population, run after run.
 
@@ -48,7 +52,7 @@ def history(
     from pipeline.publish import ledger_address
     from pipeline.report import build_history
 
-    begin(how)
+    configure_output(output)
     book = open_ledger(ledger_address(ledger))
     found = committed_results(book, population)
     if population is None and len(found) != 1:
@@ -58,7 +62,7 @@ def history(
             + ("name it with --population" if found else "`covdp release` makes a release")
         )
     name, results = next(iter(found.items()), (str(population), ()))
-    print_paths({"history": build_history(name, results, out)}, how)
+    print_paths({"history": build_history(name, results, out)}, output)
 
 
 def schema() -> None:
@@ -73,7 +77,7 @@ def schema() -> None:
     print(SCHEMA.read_text(encoding="utf-8"), end="")
 
 
-def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PLAIN) -> None:
+def compare(first: Path, second: Path, /, *, out: Out = None, output: Printing = PLAIN) -> None:
     """Test, class by class, whether two releases are of one population.
 
     Only released values are read, so it costs no privacy. It holds for releases of different
@@ -96,15 +100,15 @@ def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PL
     from pipeline.publish.several import read_several
     from pipeline.report import build_comparison
 
-    begin(how)
+    configure_output(output)
     several = read_several((first, second))
     with computed((first, second)):
         found = {name: two_sample(*rows) for name, rows in several.classes.items()}
         reasons = {name: comparison_refusal(several.by_name(name)) for name in several.classes}
         whole = bonferroni([one.p_value for name, one in found.items() if not reasons[name]])
         page = build_comparison(several, found, out) if out else None
-    _warn(several.doubt, how)
-    if how.json:
+    _warn(several.doubt, output)
+    if output.json:
         rows = [
             {"class": name, **vars(one), **_tested(one.p_value, reasons[name])}
             for name, one in found.items()
@@ -115,14 +119,14 @@ def compare(first: Path, second: Path, /, *, out: Out = None, how: Printing = PL
     for name, one in found.items():
         cells = (f"{one.distance:.3g}", _known(one.radius))
         table.add_row(escape(name), _p(one.p_value, reasons[name]), *cells, _yes(one.offered))
-    show(table, how)
+    show(table, output)
     if math.isfinite(whole):
-        show(f" all classes together: p = {whole:.3g}", how)
-    _say_untested(reasons, how)
-    _print_page(page, how)
+        show(f" all classes together: p = {whole:.3g}", output)
+    _say_untested(reasons, output)
+    _print_page(page, output)
 
 
-def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
+def combine(*documents: Path, out: Out = None, output: Printing = PLAIN) -> None:
     """Put the releases of several hospitals together, class by class, without moving an image.
 
     Only released values are read, so it costs no privacy; who is in several of them pays in each.
@@ -146,7 +150,7 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
     from pipeline.publish.several import read_several
     from pipeline.report import build_combination
 
-    begin(how)
+    configure_output(output)
     several = read_several(documents, distinct=True)
     with computed(documents):
         found = {name: combined(rows) for name, rows in several.classes.items()}
@@ -155,8 +159,8 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
             for name, one in found.items()
         }
         page = build_combination(several, found, out) if out else None
-    _warn(several.doubt, how)
-    if how.json:
+    _warn(several.doubt, output)
+    if output.json:
         classes = [_combined(name, one, reasons[name]) for name, one in found.items()]
         print_json({"classes": classes, **_written(page)})
         return
@@ -172,9 +176,9 @@ def combine(*documents: Path, out: Out = None, how: Printing = PLAIN) -> None:
             _p(one.p_value, reasons[name]),
             _yes(one.all.offered),
         )
-    show(table, how)
-    _say_untested(reasons, how)
-    _print_page(page, how)
+    show(table, output)
+    _say_untested(reasons, output)
+    _print_page(page, output)
 
 
 def _combined(name: str, found: Any, reason: str) -> dict[str, Any]:
@@ -207,16 +211,16 @@ def _known(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else "not known"
 
 
-def _say_untested(reasons: Mapping[str, str], how: Printing) -> None:
+def _say_untested(reasons: Mapping[str, str], output: Printing) -> None:
     """Say of each class that could not be tested why."""
     for name, reason in reasons.items():
         if reason:
-            show(f" {escape(name)}: nothing could be tested, because {escape(reason)}", how)
+            show(f" {escape(name)}: nothing could be tested, because {escape(reason)}", output)
 
 
-def _warn(doubt: str, how: Printing) -> None:
+def _warn(doubt: str, output: Printing) -> None:
     """Say on standard error what makes results doubtful; exit codes are for what fails."""
-    if doubt and not how.quiet:
+    if doubt and not output.quiet:
         print(f"covdp: {one_line(doubt)}", file=sys.stderr)
 
 
@@ -228,6 +232,6 @@ def _written(page: Path | None) -> dict[str, Path]:
     return {} if page is None else {"page": page}
 
 
-def _print_page(page: Path | None, how: Printing) -> None:
+def _print_page(page: Path | None, output: Printing) -> None:
     if page is not None:
-        print_paths({"page": page}, how)
+        print_paths({"page": page}, output)

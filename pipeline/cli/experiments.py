@@ -12,7 +12,7 @@ from pipeline.cli.options import (
     DataRoot,
     Out,
     Printing,
-    begin,
+    configure_output,
     print_json,
     print_line,
     print_paths,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Changes:
+class Overrides:
     """What `run` and `reproduce` change of an experiment, and where they run it.
 
     Parameters
@@ -53,11 +53,13 @@ class Changes:
     runner: str = "threads"
 
 
-AS_IT_IS = Changes()
+NO_OVERRIDES = Overrides()
 """No option given."""
 
 
-def run(*, config: Path | None = None, changes: Changes = AS_IT_IS, how: Printing = PLAIN) -> None:
+def run(
+    *, config: Path | None = None, overrides: Overrides = NO_OVERRIDES, output: Printing = PLAIN
+) -> None:
     """Run every configured mechanism on every class, and write Parquet and a report.
 
     The report shows sample images, true means and errors: images of your own need `public = true`
@@ -77,18 +79,18 @@ def run(*, config: Path | None = None, changes: Changes = AS_IT_IS, how: Printin
     """
     from pipeline.experiments.registry import MAIN
 
-    begin(how)
-    runs, page = _start([config or MAIN], changes, needs_data=True)
+    configure_output(output)
+    runs, page = _start([config or MAIN], overrides, needs_data=True)
     results = runs[0].table if len(runs) == 1 else page.parent / "results"
-    print_paths({"results": results, "report": page}, how)
+    print_paths({"results": results, "report": page}, output)
 
 
 def reproduce(
     *experiments: str,
     quick: bool = False,
     chains: bool = True,
-    changes: Changes = AS_IT_IS,
-    how: Printing = PLAIN,
+    overrides: Overrides = NO_OVERRIDES,
+    output: Printing = PLAIN,
 ) -> None:
     """Run experiments by name or file, or all, the papers' and ours; write Parquet and a report.
 
@@ -117,25 +119,25 @@ def reproduce(
     from pipeline.errors import DatasetError
     from pipeline.experiments.record import outcome
 
-    begin(how)
-    runs, page = _start(experiments, changes, quick=quick, chains=chains)
-    found = outcome(runs, page, changes.out)
-    if how.json:
+    configure_output(output)
+    runs, page = _start(experiments, overrides, quick=quick, chains=chains)
+    found = outcome(runs, page, overrides.out)
+    if output.json:
         print_json({**found.paths, "runs": found.runs})
     else:
-        for line in () if how.quiet else found.lines:
+        for line in () if output.quiet else found.lines:
             print_line(line)
-        print_paths(found.paths, how)
+        print_paths(found.paths, output)
     if found.without and "all" not in experiments:
         where = "the commands above get them"
-        if how.json or how.quiet:
+        if output.json or output.quiet:
             where = "the report has the commands that get them"
         raise DatasetError(f"no data at all for {', '.join(found.without)}; {where}")
 
 
 def _start(
     sources: Sequence[str | Path],
-    changes: Changes,
+    overrides: Overrides,
     *,
     quick: bool = False,
     chains: bool = True,
@@ -148,27 +150,27 @@ def _start(
     from pipeline.jobs import default_out, perform, run_experiments
     from pipeline.parallel import check_runner, workers
 
-    check_runner(changes.runner)
+    check_runner(overrides.runner)
     configs = load_experiments(
         *sources,
-        dataset=changes.dataset,
-        descriptor=changes.descriptor,
-        seed=changes.seed,
-        repetitions=changes.repetitions,
+        dataset=overrides.dataset,
+        descriptor=overrides.descriptor,
+        seed=overrides.seed,
+        repetitions=overrides.repetitions,
         quick=quick,
         chains=chains,
     )
-    with workers(changes.runner) as unordered:
+    with workers(overrides.runner) as unordered:
         return run_experiments(
             configs,
             partial(perform, workers=unordered, shown=len(configs) == 1),
-            root=changes.data_root,
-            out=changes.out or default_out(configs[0].run_name if needs_data else "reproduce"),
+            root=overrides.data_root,
+            out=overrides.out or default_out(configs[0].run_name if needs_data else "reproduce"),
             needs_data=needs_data,
         )
 
 
-def report(folder: Path, *, out: Path | None = None, how: Printing = PLAIN) -> None:
+def report(folder: Path, *, out: Path | None = None, output: Printing = PLAIN) -> None:
     """Build the report of a results folder again.
 
     ```
@@ -185,9 +187,9 @@ def report(folder: Path, *, out: Path | None = None, how: Printing = PLAIN) -> N
     """
     from pipeline.report import build_report
 
-    begin(how)
+    configure_output(output)
     page = build_report(folder, target=out)
-    if how.json:
+    if output.json:
         print_json({"report": page})
     else:
         print_line(page)

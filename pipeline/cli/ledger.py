@@ -10,7 +10,7 @@ from pipeline.cli.options import (
     PLAIN,
     LedgerAddress,
     Printing,
-    begin,
+    configure_output,
     new_table,
     print_json,
     print_line,
@@ -38,7 +38,7 @@ SHOWN = (
 """What programs read of an account."""
 
 
-def init(*, ledger: LedgerAddress = None, how: Printing = PLAIN) -> None:
+def init(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
     """Create the ledger where there is none.
 
     ```
@@ -46,11 +46,11 @@ def init(*, ledger: LedgerAddress = None, how: Printing = PLAIN) -> None:
     covdp ledger init --ledger postgresql+psycopg://covdp@dbhost/privacy
     ```
     """
-    begin(how)
+    configure_output(output)
     place = init_ledger(ledger_address(ledger)).database.place.removeprefix("ledger ")
-    if how.json:
+    if output.json:
         print_json({"ledger": place})
-    elif not how.quiet:
+    elif not output.quiet:
         print_line(f"ledger ready: {place}")
 
 
@@ -61,7 +61,7 @@ def set_budget(
     definition: Literal["gdp", "zcdp"] = "gdp",
     delta: float | None = None,
     ledger: LedgerAddress = None,
-    how: Printing = PLAIN,
+    output: Printing = PLAIN,
 ) -> None:
     """Give a population its total budget, or change it; every change is kept.
 
@@ -80,10 +80,10 @@ def set_budget(
     delta
         δ at which ε is shown; 1e-5 by default.
     """
-    begin(how)
+    configure_output(output)
     book = open_ledger(ledger_address(ledger))
     book.set_budget(population, budget_from(definition, total), delta=delta)
-    _show_accounts(population, ledger, how)
+    _show_accounts(population, ledger, output)
 
 
 def show_ledger(
@@ -91,7 +91,7 @@ def show_ledger(
     *,
     budget: float | None = None,
     ledger: LedgerAddress = None,
-    how: Printing = PLAIN,
+    output: Printing = PLAIN,
 ) -> None:
     """Show what each population may spend, has spent and has left, and how long that lasts.
 
@@ -108,12 +108,12 @@ def show_ledger(
         What one more release costs, in the account's definition; that of the last one when left
         out.
     """
-    begin(how)
-    _show_accounts(population, ledger, how, budget)
+    configure_output(output)
+    _show_accounts(population, ledger, output, budget)
 
 
 def history(
-    population: str | None = None, *, ledger: LedgerAddress = None, how: Printing = PLAIN
+    population: str | None = None, *, ledger: LedgerAddress = None, output: Printing = PLAIN
 ) -> None:
     """Show every change of a budget and every release that was paid for, oldest first.
 
@@ -127,18 +127,18 @@ def history(
     population
         One population only.
     """
-    begin(how)
+    configure_output(output)
     book = open_ledger(ledger_address(ledger))
     if population is not None:
         book.show(population)  # refuses a name that has no account
     entries = book.history(population)
-    if how.json:
+    if output.json:
         print_json(entries)
     else:
-        show_history(entries, population, how)
+        show_history(entries, population, output)
 
 
-def confirm_ledger(*, ledger: LedgerAddress = None, how: Printing = PLAIN) -> None:
+def confirm_ledger(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
     """Accept a ledger that was restored from a backup; its history says so from then on.
 
     What was spent after the backup is not in it, is not charged again, and was spent all the same:
@@ -148,24 +148,24 @@ def confirm_ledger(*, ledger: LedgerAddress = None, how: Printing = PLAIN) -> No
     covdp ledger confirm-restored
     ```
     """
-    begin(how)
+    configure_output(output)
     confirmed = confirm_restored(ledger_address(ledger))
-    if how.json:
+    if output.json:
         print_json({"confirmed": confirmed})
-    elif not how.quiet:
+    elif not output.quiet:
         print("confirmed" if confirmed else "nothing to confirm: the ledger is as it was left")
 
 
 def _show_accounts(
-    population: str | None, ledger: str | None, how: Printing, budget: float | None = None
+    population: str | None, ledger: str | None, output: Printing, budget: float | None = None
 ) -> None:
     """Print the accounts asked for."""
     book = open_ledger(ledger_address(ledger))
     accounts, streams = read_accounts(book, population, budget), read_streams(book, population)
-    if how.json:
+    if output.json:
         print_json([account.as_json(streams) for account in accounts])
     else:
-        show_accounts(accounts, how, streams)
+        show_accounts(accounts, output, streams)
 
 
 class AccountState(NamedTuple):
@@ -207,19 +207,19 @@ def _like(budget: Budget, value: float) -> Budget:
 
 
 def show_accounts(
-    accounts: Sequence[AccountState], how: Printing, streams: Sequence[StreamAccount] = ()
+    accounts: Sequence[AccountState], output: Printing, streams: Sequence[StreamAccount] = ()
 ) -> None:
     """Print a small table an account: budget and ε, spent, left and in all; then how long it lasts.
 
     What is spent is rounded up and what is left is rounded down, to six digits; verbose has all.
     """
-    digits = 17 if how.verbose else 6
+    digits = 17 if output.verbose else 6
     if not accounts:
-        show("no population has a budget yet; `covdp ledger set-budget` gives one", how)
+        show("no population has a budget yet; `covdp ledger set-budget` gives one", output)
     for account in accounts:
-        show(_table(account.row, digits), how)
+        show(_table(account.row, digits), output)
         mine = [_nights(one) for one in streams if one.population == account.row.population]
-        show("".join(f" {line}\n" for line in (_pace(account, digits), *mine)), how)
+        show("".join(f" {line}\n" for line in (_pace(account, digits), *mine)), output)
 
 
 def _table(row: Account, digits: int) -> Table:
@@ -260,14 +260,14 @@ def read_streams(
     return [one for one in streams_of(ledger, population) if name in (None, one.name)]
 
 
-def show_night(streams: Sequence[StreamAccount], how: Printing) -> None:
+def show_night(streams: Sequence[StreamAccount], output: Printing) -> None:
     """Print how long the stream of a night lasts."""
-    show(f" {_nights(streams[0])}", how)
+    show(f" {_nights(streams[0])}", output)
 
 
-def charge_line(charge: Charge, how: Printing) -> str:
+def charge_line(charge: Charge, output: Printing) -> str:
     """Return what a release has cost, in words; budgets as in `show_accounts`."""
-    digits, row = 17 if how.verbose else 6, charge.account
+    digits, row = 17 if output.verbose else 6, charge.account
     symbol = letter(row.budget.name)
     cost = f"{symbol} = {digits_up(main_parameter(charge.cost), digits)}"
     if not charge.settled:
@@ -303,7 +303,7 @@ def _nights(stream: StreamAccount) -> str:
     return f"stream {escape(stream.name)}: {stream.nights:,} of {stream.horizon:,} nights; {rest}"
 
 
-def show_history(entries: Sequence[Entry], population: str | None, how: Printing) -> None:
+def show_history(entries: Sequence[Entry], population: str | None, output: Printing) -> None:
     """Print one line a change of a budget or a charge, oldest first."""
     table = new_table(title="History" if population is None else escape(population))
     table.add_column("when (UTC)", no_wrap=True)
@@ -312,9 +312,9 @@ def show_history(entries: Sequence[Entry], population: str | None, how: Printing
     table.add_column("what")
     for entry in entries:
         who = [escape(entry.population)] if population is None else []
-        what = escape(_what(entry, 17 if how.verbose else 6))
+        what = escape(_what(entry, 17 if output.verbose else 6))
         table.add_row(f"{entry.at:%Y-%m-%d %H:%M}", *who, what)
-    show(table, how)
+    show(table, output)
 
 
 def _what(entry: Entry, digits: int) -> str:

@@ -80,11 +80,11 @@ PLAIN = Printing()
 """No option given."""
 
 
-def begin(how: Printing) -> None:
+def configure_output(output: Printing) -> None:
     """Set how much is said from here on; raise `ConfigError` for quiet and verbose together."""
-    if how.quiet and how.verbose:
+    if output.quiet and output.verbose:
         raise ConfigError("--quiet and --verbose exclude each other; leave one out")
-    say(Level.QUIET if how.quiet else Level.VERBOSE if how.verbose else Level.NORMAL)
+    say(Level.QUIET if output.quiet else Level.VERBOSE if output.verbose else Level.NORMAL)
 
 
 def print_line(line: object) -> None:
@@ -92,13 +92,13 @@ def print_line(line: object) -> None:
     print(printable(str(line)))
 
 
-def print_paths(paths: Mapping[str, Path], how: Printing) -> None:
+def print_paths(paths: Mapping[str, Path], output: Printing) -> None:
     """Print one line a path, title first; when quiet the path alone."""
-    if how.json:
+    if output.json:
         print_json(paths)
         return
     for title, path in paths.items():
-        print_line(path if how.quiet else f"{title:8} {path}")
+        print_line(path if output.quiet else f"{title:8} {path}")
 
 
 def print_json(value: Any) -> None:
@@ -151,9 +151,9 @@ def new_table(*heads: Column | str, **options: Any) -> Table:
     return _Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, **options)
 
 
-def show(item: Table | str, how: Printing) -> None:
+def show(item: Table | str, output: Printing) -> None:
     """Print a table or a line, unless quiet; what is long goes on below, nothing is cut off."""
-    if how.quiet:
+    if output.quiet:
         return
     if isinstance(item, Table):
         for column in item.columns:

@@ -34,7 +34,7 @@ from pipeline.cli.options import (
     LedgerAddress,
     Out,
     Printing,
-    begin,
+    configure_output,
     new_table,
     print_json,
     print_paths,
@@ -70,7 +70,7 @@ def plan(
     nights: int | None = None,
     error: float | None = None,
     ledger: LedgerAddress = None,
-    how: Printing = PLAIN,
+    output: Printing = PLAIN,
 ) -> None:
     """Foresee a release: error, region, price and nights by budget, before anything is spent.
 
@@ -99,16 +99,16 @@ def plan(
     from pipeline.planning import ForecastRequest, forecast
     from pipeline.publish import load_release
 
-    begin(how)
+    configure_output(output)
     settings = load_release(config)
     affords, why = _account(settings.population, ledger)
     asked = ForecastRequest(sizes_of(n), per_night, nights, error)
     found = forecast(settings, asked, affords)
-    if how.json:
+    if output.json:
         print_json({"account": why, "forecast": found})
         return
-    show_forecast(found, how)
-    show(f" {escape(' '.join(found.meaning))}\n {escape(why)}", how)
+    show_forecast(found, output)
+    show(f" {escape(' '.join(found.meaning))}\n {escape(why)}", output)
 
 
 def sizes_of(given: Iterable[str]) -> dict[str, int]:
@@ -152,7 +152,7 @@ def _account(population: str, address: str | None) -> tuple["Callable[[Budget], 
     )
 
 
-def show_forecast(found: "Forecast", how: Printing) -> None:
+def show_forecast(found: "Forecast", output: Printing) -> None:
     """Print a table of prices, one of errors by budget, one by night, and what was solved for."""
     from pipeline.privacy import letter as letter_of
 
@@ -161,16 +161,16 @@ def show_forecast(found: "Forecast", how: Printing) -> None:
     show(
         f"\n[bold]{escape(title)}[/], no two {found.unit}s farther apart than "
         f"{found.diameter:.4g}\n",
-        how,
+        output,
     )
-    show(_prices(found, letter), how)
+    show(_prices(found, letter), output)
     for one in found.classes:
-        show(f" [bold]{escape(_about(found, one))}[/]", how)
-        show(_by_budget(found, one, letter), how)
+        show(f" [bold]{escape(_about(found, one))}[/]", output)
+        show(_by_budget(found, one, letter), output)
     if found.nights:
-        show(_by_night(found, letter), how)
+        show(_by_night(found, letter), output)
     for line in _solved(found, letter):
-        show(f" {escape(line)}\n", how)
+        show(f" {escape(line)}\n", output)
 
 
 def _prices(found: "Forecast", letter: str) -> Table:
@@ -274,7 +274,7 @@ def release(
     out: Out = None,
     run_key: str | None = None,
     store: str | None = None,
-    how: Printing = PLAIN,
+    output: Printing = PLAIN,
 ) -> None:
     """Release one private mean descriptor per class, and pay for it from the ledger.
 
@@ -313,7 +313,7 @@ def release(
     )
     from pipeline.ledger import charge_of, rows_written
 
-    begin(how)
+    configure_output(output)
     job = jobs.prepare_release(
         config, ledger=ledger, out=out, root=data_root, run_key=run_key, store=store
     )
@@ -325,7 +325,7 @@ def release(
         "release": document.with_suffix(".parquet"),
         "report": document.with_suffix(".html"),
     }
-    if how.json:
+    if output.json:
         streams = read_streams(book, settings.population, settings.name) if settings.stream else []
         lasts: dict[str, Any] = (
             {"stream": stream_json(streams[0])}
@@ -334,12 +334,12 @@ def release(
         )
         print_json({**paths, **charge_json(charge), **lasts})
         return
-    print_paths(paths, how)
-    show(f" {charge_line(charge, how)}", how)
+    print_paths(paths, output)
+    show(f" {charge_line(charge, output)}", output)
     if settings.stream is None:
-        show_accounts(read_accounts(book, settings.population), how)
+        show_accounts(read_accounts(book, settings.population), output)
     else:
-        show_night(read_streams(book, settings.population, settings.name), how)
+        show_night(read_streams(book, settings.population, settings.name), output)
 
 
 def serve(

@@ -85,28 +85,15 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     print(app.generate_completion(shell=shell))
 
 
-book = App(
-    name="ledger",
-    help="The account of privacy budgets: what was spent, what is left, for how long it lasts.",
-    help_epilogue="",
-    help_format="markdown",
-)
-for _name, _function in (
-    ("init", "init"),
-    ("set-budget", "set_budget"),
-    ("show", "show_ledger"),
-    ("history", "history"),
-    ("confirm-restored", "confirm_ledger"),
-):
-    book.command(f"pipeline.cli.ledger:{_function}", name=_name)  # imported when it is called
-
-HELP: Mapping[str, tuple[Callable[..., None] | App, ...]] = {
+LEDGER = "The account of privacy budgets: what was spent, what is left, for how long it lasts."
+"""Help of the commands on the ledger."""
+HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
     "On public images": (experiments.run, experiments.reproduce, experiments.report),
     "On private images": (
         catalogue.describe,
         releases.plan,
         releases.release,
-        book,
+        "pipeline.cli.ledger:book",  # imported when it is asked for: it knows SQLAlchemy
         releases.serve,
         documents.history,
         documents.compare,
@@ -123,6 +110,7 @@ for number, (title, commands) in enumerate(HELP.items()):
     for command in commands:
         if isinstance(command, App):
             command.group = group
+        elif isinstance(command, str):
+            app.command(command, name="ledger", group=group, help=LEDGER)
         else:
             app.command(command, group=group, help_epilogue="", help_format="markdown")
-app.command(book)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from cyclopts import App
 from rich.markup import escape
 from rich.table import Table
 
@@ -166,6 +167,14 @@ def _show_accounts(
         print_json([account.as_json(streams) for account in accounts])
     else:
         show_accounts(accounts, output, streams)
+
+
+book = App(name="ledger", help_epilogue="", help_format="markdown")
+book.command(init)
+book.command(set_budget)
+book.command(show_ledger, name="show")
+book.command(history)
+book.command(confirm_ledger, name="confirm-restored")
 
 
 class AccountState(NamedTuple):

@@ -26,6 +26,7 @@ SETTINGS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # the first start makes its database
+    "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",  # none is used
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
     "PREFECT_TASKS_DEFAULT_NO_CACHE": "true",
 }

@@ -70,10 +70,12 @@ def test_nobody_else_asks_the_server_of_a_flow(prefect_server: None) -> None:
     asked = urllib.request.Request(url, b"{}", {"Content-Type": "application/json"})
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(asked, timeout=30)
-    assert refused.value.code == 401
+    with refused.value as answer:
+        assert answer.code == 401
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(480)  # its server makes its database first
 def test_python_m_flows_shows_its_tasks_and_prints_its_paths(few: Path, tmp_path: Path) -> None:
     """A server of its own, which goes with it; bad input is one line and exit code 2."""
     command = [sys.executable, "-m", "flows", str(few), "--out", str(tmp_path / "out")]

@@ -153,6 +153,7 @@ assert by_flow(failing, "thursday").is_failed()
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(480)  # its server makes its database first
 def test_no_output_of_a_release_holds_a_private_value(tmp_path: Path) -> None:
     """Files, logs, Prefect's database, the ledger: no canary, true mean, norm or plain hash.
 

@@ -29,7 +29,7 @@ from pipeline.progress import Level, counted, pace, say, step
 
 LEAVES = [[name] for name in app if not name.startswith("-") and name != "ledger"]
 LEAVES += [["ledger", name] for name in app["ledger"] if not name.startswith("-")]
-SILENT = (["serve"], ["completion"])
+SILENT = (["serve"], ["completion"], ["schema"])
 """Commands that end in no result to print."""
 
 

@@ -30,6 +30,7 @@ ARGUMENTS = {
     "release": "--config nightly.toml --run-key tonight --out released",
     "serve": "--config nightly.toml --out served",
     "history": "--out history",
+    "schema": "",
     "compare": "a.json b.json --out compared",
     "combine": "a.json b.json --out combined",
     "datasets": "",

@@ -27,7 +27,7 @@ from pipeline.errors import ConfigError, DomainError, PrivacyError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.geometry.manifold import Embedded
 from pipeline.mechanisms.noise import Noise
-from pipeline.privacy import Budget, gaussian_cost, laplace_cost
+from pipeline.privacy import Budget
 
 Points: TypeAlias = NDArray[Any]
 """Points of a manifold, real or complex, batch axes first."""
@@ -143,22 +143,6 @@ class Neighbours(NamedTuple):
     exact: bool = True
 
 
-class CostFunction(Protocol):
-    """What noise costs in a definition: as `pipeline.privacy.gaussian_cost`."""
-
-    def __call__(
-        self,
-        sigma: float,
-        sensitivity: float,
-        target: type[Budget],
-        *,
-        delta: float | None,
-        alpha: float | None,
-        degree: float | None,
-    ) -> Budget:
-        """Return the cost; raise `PrivacyError` where nothing is known of it."""
-
-
 @dataclass(frozen=True)
 class Family:
     """One row of the table of mechanisms.
@@ -167,14 +151,15 @@ class Family:
     ----------
     name, title : str
         Key of the registry; name in full.
-    calibrate : callable
-        ``calibrate(budget, *, sensitivity, manifold, ...) -> Mechanism``.
+    make : callable
+        ``make(budget, *, sensitivity, manifold, ...) -> Mechanism``, for what `refusal` lets in.
     definitions : tuple of str
         The definitions of privacy for which the guarantee is proven.
     proven : callable
         Whether the guarantee is proven, and the noise can be drawn, on a manifold.
-    price : CostFunction
-        What its noise costs at a scale, in any definition.
+    price : callable
+        What its noise costs at a scale, in any definition, as `pipeline.privacy.gaussian_cost`:
+        ``price(sigma, sensitivity, target, delta=…, alpha=…)``, and its `options`.
     neighbours : callable
         Two inputs Δ apart on which a calibrated mechanism leaks most, and a score: for the audit.
     note : str
@@ -194,17 +179,17 @@ class Family:
         ``hardened(mechanism, statistic, noise)``: one draw at the origin with the noise of a source
         that survives floating point. None: there is no such sampler, so no release.
     options : tuple of str
-        What ``calibrate`` takes besides: ``"analytic"``, ``"degree"``, ``"radius"``.
+        What ``make`` takes besides: ``"analytic"``, ``"degree"``, ``"radius"``.
     typical : float
         A sensitivity of a usual size, at which it is audited.
     """
 
     name: str
     title: str
-    calibrate: Callable[..., Mechanism]
+    make: Callable[..., Mechanism]
     definitions: tuple[str, ...]
     proven: Callable[[Manifold], bool]
-    price: CostFunction
+    price: Callable[..., Budget]
     neighbours: Callable[[Mechanism], Neighbours]
     note: str
     samplers: tuple[str, ...] = ("exact",)
@@ -258,11 +243,20 @@ class Family:
             return f"{why}; use one of {', '.join(self.definitions)}"
         return None
 
-    def require(self, budget: Budget, manifold: Manifold, sampler: str = "exact") -> None:
-        """Raise `PrivacyError` with the line of `refusal` if there is one."""
-        reason = self.refusal(budget.name, manifold, sampler)
+    def calibrate(
+        self, budget: Budget, *, sensitivity: float, manifold: Manifold, **options: Any
+    ) -> Mechanism:
+        """Return the mechanism of a budget.
+
+        Raises
+        ------
+        PrivacyError
+            With the line of `refusal` if there is one; for a sensitivity that is not positive.
+        """
+        reason = self.refusal(budget.name, manifold, options.get("sampler", "exact"))
         if reason is not None:
             raise PrivacyError(reason)
+        return self.make(budget, sensitivity=sensitivity, manifold=manifold, **options)
 
 
 def check_size(size: int) -> int:
@@ -315,32 +309,6 @@ def radial(manifold: Manifold) -> bool:
 def embedded(manifold: Manifold) -> bool:
     """Return whether points are vectors of a space around the manifold."""
     return isinstance(manifold, Embedded)
-
-
-def gaussian_price(
-    sigma: float,
-    sensitivity: float,
-    target: type[Budget],
-    *,
-    delta: float | None,
-    alpha: float | None,
-    degree: float | None,
-) -> Budget:
-    """Return what Gaussian noise costs."""
-    return gaussian_cost(sigma, sensitivity, target, delta=delta, alpha=alpha)
-
-
-def laplace_price(
-    sigma: float,
-    sensitivity: float,
-    target: type[Budget],
-    *,
-    delta: float | None,
-    alpha: float | None,
-    degree: float | None,
-) -> Budget:
-    """Return what Laplace noise costs."""
-    return laplace_cost(sigma, sensitivity, target, delta=delta, alpha=alpha)
 
 
 def names_where(proven: Callable[[Manifold], bool]) -> tuple[str, ...]:

@@ -36,12 +36,17 @@ from pipeline.mechanisms.base import (
     chi_mean,
     diagonal,
     embedded,
-    gaussian_price,
-    laplace_price,
     opposite,
 )
 from pipeline.mechanisms.radial import directions
-from pipeline.privacy import Budget, gaussian_sigma, laplace_sigma, split
+from pipeline.privacy import (
+    Budget,
+    gaussian_cost,
+    gaussian_sigma,
+    laplace_cost,
+    laplace_sigma,
+    split,
+)
 
 
 def _embedding(manifold: Manifold) -> Embedded:
@@ -152,7 +157,6 @@ def extrinsic_gaussian(
     PrivacyError
         For pure DP, or on a manifold that is no open part of a vector space.
     """
-    EXTRINSIC_GAUSSIAN.require(budget, manifold)
     sigma = gaussian_sigma(budget, sensitivity, analytic=analytic)
     return ExtrinsicGaussian(budget, sensitivity, manifold, sigma)
 
@@ -161,7 +165,6 @@ def euclidean_laplace(
     budget: Budget, *, sensitivity: float, manifold: Manifold
 ) -> EuclideanLaplace:
     """Calibrate σ = Δ/ε; Δ is the L2 sensitivity of the embedded point."""
-    EUCLIDEAN_LAPLACE.require(budget, manifold)
     return EuclideanLaplace(budget, sensitivity, manifold, laplace_sigma(budget, sensitivity))
 
 
@@ -169,7 +172,6 @@ def projected_laplace(
     budget: Budget, *, sensitivity: float, manifold: Manifold
 ) -> EuclideanLaplace:
     """Calibrate σ = Δ/ε; the L2 sensitivity Δ of the embedded point is at most the geodesic one."""
-    PROJECTED_LAPLACE.require(budget, manifold)
     sigma = laplace_sigma(budget, sensitivity)
     return EuclideanLaplace(budget, sensitivity, manifold, sigma, projected=True)
 
@@ -243,10 +245,10 @@ def _projects(manifold: Manifold) -> bool:
 EXTRINSIC_GAUSSIAN = Family(
     name="extrinsic-gaussian",
     title="Extrinsic Gaussian",
-    calibrate=extrinsic_gaussian,
+    make=extrinsic_gaussian,
     definitions=GAUSSIAN_DEFINITIONS,
     proven=_fills,
-    price=gaussian_price,
+    price=gaussian_cost,
     neighbours=gaussian_neighbours,
     options=("analytic",),
     note="its output need not be positive definite: for comparison only",
@@ -256,10 +258,10 @@ EXTRINSIC_GAUSSIAN = Family(
 EUCLIDEAN_LAPLACE = Family(
     name="euclidean-laplace",
     title="Euclidean Laplace",
-    calibrate=euclidean_laplace,
+    make=euclidean_laplace,
     definitions=LAPLACE_DEFINITIONS,
     proven=embedded,
-    price=laplace_price,
+    price=laplace_cost,
     neighbours=laplace_neighbours,
     note="its output leaves the manifold: for comparison only",
     moves="embedding",
@@ -268,10 +270,10 @@ EUCLIDEAN_LAPLACE = Family(
 PROJECTED_LAPLACE = Family(
     name="projected-euclidean-laplace",
     title="Projected Euclidean Laplace",
-    calibrate=projected_laplace,
+    make=projected_laplace,
     definitions=LAPLACE_DEFINITIONS,
     proven=_projects,
-    price=laplace_price,
+    price=laplace_cost,
     neighbours=projected_neighbours,
     note="float noise: for comparison only",
     moves="embedding",
@@ -324,7 +326,6 @@ def landmark_laplace(budget: Budget, *, sensitivity: float, manifold: Manifold) 
     sensitivity : float
         Δ: the largest move of one landmark, in units of the preshape (norm 1).
     """
-    LANDMARK_LAPLACE.require(budget, manifold)
     (landmarks,) = manifold.point_shape
     share = split(budget, [1.0 / landmarks] * landmarks)[0]
     return LandmarkLaplace(budget, sensitivity, manifold, laplace_sigma(share, sensitivity))
@@ -354,10 +355,10 @@ def landmark_neighbours(mechanism: Mechanism) -> Neighbours:
 LANDMARK_LAPLACE = Family(
     name="landmark-laplace",
     title="Point-wise Laplace on landmarks",
-    calibrate=landmark_laplace,
+    make=landmark_laplace,
     definitions=LAPLACE_DEFINITIONS,
     proven=_landmarks,
-    price=laplace_price,
+    price=laplace_cost,
     neighbours=landmark_neighbours,
     typical=0.02,
     note="ignores the shape: for comparison only",

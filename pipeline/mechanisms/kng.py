@@ -44,7 +44,6 @@ from pipeline.mechanisms.base import (
     Points,
     check_centers,
     check_size,
-    laplace_price,
     opposite,
     radial,
 )
@@ -56,7 +55,7 @@ from pipeline.mechanisms.riemannian_laplace import (
     require_existence,
     tangent_laplace,
 )
-from pipeline.privacy import Budget, laplace_sigma
+from pipeline.privacy import Budget, laplace_cost, laplace_sigma
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,6 @@ def k_norm_gradient(
     PrivacyError
         For a ball too large for its curvature, or a combination that `Family.refusal` refuses.
     """
-    KNG.require(budget, manifold, sampler)
     sigma = laplace_sigma(budget, sensitivity if manifold.flat else 2.0 * sensitivity)
     limit = largest_radius(manifold)
     if math.isinf(limit):
@@ -239,10 +237,10 @@ def neighbours(mechanism: Mechanism) -> Neighbours:
 KNG = Family(
     name="kng",
     title="K-norm gradient",
-    calibrate=k_norm_gradient,
+    make=k_norm_gradient,
     definitions=tuple(name for name in LAPLACE_DEFINITIONS if name != "rao"),
     proven=radial,
-    price=laplace_price,
+    price=laplace_cost,
     neighbours=neighbours,
     options=("radius",),
     note="float noise, and a running time that depends on the data: for experiments",

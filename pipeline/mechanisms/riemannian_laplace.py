@@ -36,13 +36,12 @@ from pipeline.mechanisms.base import (
     Points,
     check_centers,
     check_size,
-    laplace_price,
     opposite,
     radial,
 )
 from pipeline.mechanisms.chains import ChainSettings, diagnose, laplace_chains
 from pipeline.mechanisms.radial import Accepted, RadialLaw, directions, growth, tangent_draws
-from pipeline.privacy import Budget, laplace_sigma
+from pipeline.privacy import Budget, laplace_cost, laplace_sigma
 from pipeline.privacy.calibration import laplace_epsilon
 
 
@@ -162,7 +161,6 @@ def riemannian_laplace(
     PrivacyError
         For a combination that `Family.refusal` refuses.
     """
-    RL.require(budget, manifold, sampler)
     factor = 1.0 if manifold.homogeneous else 2.0
     sigma = laplace_sigma(budget, factor * sensitivity)
     require_existence(sigma, budget, manifold)
@@ -184,10 +182,10 @@ def neighbours(mechanism: Mechanism) -> Neighbours:
 RL = Family(
     name="rl",
     title="Riemannian Laplace",
-    calibrate=riemannian_laplace,
+    make=riemannian_laplace,
     definitions=LAPLACE_DEFINITIONS,
     proven=radial,
-    price=laplace_price,
+    price=laplace_cost,
     neighbours=neighbours,
     note="float noise: for experiments; the chain is only approximately private",
     samplers=("exact", "chain"),

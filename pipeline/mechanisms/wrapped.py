@@ -41,9 +41,7 @@ from pipeline.mechanisms.base import (
     check_size,
     chi_mean,
     diagonal,
-    gaussian_price,
     hadamard,
-    laplace_price,
     opposite,
 )
 from pipeline.mechanisms.noise import Noise
@@ -51,9 +49,11 @@ from pipeline.mechanisms.radial import directions
 from pipeline.privacy import (
     Budget,
     RaoDP,
+    gaussian_cost,
     gaussian_sigma,
     generalized_gaussian_cost,
     generalized_gaussian_sigma,
+    laplace_cost,
     laplace_sigma,
 )
 
@@ -144,14 +144,7 @@ def hardened_gaussian_draw(mechanism: Mechanism, statistic: Points, noise: Noise
 
 
 def wrapped_laplace(budget: Budget, *, sensitivity: float, manifold: Manifold) -> WrappedLaplace:
-    """Calibrate σ = Δ/ε, ε the largest pure budget that implies `budget`.
-
-    Raises
-    ------
-    PrivacyError
-        On a manifold of positive curvature, or for a sensitivity that is not positive.
-    """
-    EWL.require(budget, manifold)
+    """Calibrate σ = Δ/ε, ε the largest pure budget that implies `budget`."""
     return WrappedLaplace(budget, sensitivity, manifold, laplace_sigma(budget, sensitivity))
 
 
@@ -160,30 +153,9 @@ def wrapped_gaussian(
 ) -> WrappedGaussian:
     """Calibrate the standard deviation σ per coordinate; see `gaussian_sigma`.
 
-    Raises
-    ------
-    PrivacyError
-        For pure DP, on a manifold of positive curvature, or for a sensitivity not positive.
+    The tangent Gaussian is the wrapped Gaussian of the log-Euclidean metric at the identity, under
+    the name and with the two calibrations of its paper: `analytic`, or classical for ε < 1.
     """
-    EWG.require(budget, manifold)
-    sigma = gaussian_sigma(budget, sensitivity, analytic=analytic)
-    return WrappedGaussian(budget, sensitivity, manifold, sigma)
-
-
-def tangent_gaussian(
-    budget: Budget, *, sensitivity: float, manifold: Manifold, analytic: bool = True
-) -> WrappedGaussian:
-    """Calibrate the tangent Gaussian: log-Euclidean metric, noise in the logarithms, footpoint Id.
-
-    It is the wrapped Gaussian there, under the name and with the two calibrations of its paper
-    (`analytic` or classical, the latter for ε < 1).
-
-    Raises
-    ------
-    PrivacyError
-        For pure DP, another metric, or the classical formula with ε ≥ 1.
-    """
-    TANGENT_GAUSSIAN.require(budget, manifold)
     sigma = gaussian_sigma(budget, sensitivity, analytic=analytic)
     return WrappedGaussian(budget, sensitivity, manifold, sigma)
 
@@ -216,10 +188,10 @@ def _log_euclidean(manifold: Manifold) -> bool:
 
 EWL = Family(
     name="ewl",
-    price=laplace_price,
+    price=laplace_cost,
     neighbours=laplace_neighbours,
     title="Exponential-wrapped Laplace",
-    calibrate=wrapped_laplace,
+    make=wrapped_laplace,
     definitions=LAPLACE_DEFINITIONS,
     proven=hadamard,
     note="float noise: for experiments",
@@ -227,11 +199,11 @@ EWL = Family(
 )
 EWG = Family(
     name="ewg",
-    price=gaussian_price,
+    price=gaussian_cost,
     neighbours=gaussian_neighbours,
     options=("analytic",),
     title="Exponential-wrapped Gaussian",
-    calibrate=wrapped_gaussian,
+    make=wrapped_gaussian,
     definitions=GAUSSIAN_DEFINITIONS,
     proven=hadamard,
     note="a release draws its noise from an integer lattice",
@@ -240,11 +212,11 @@ EWG = Family(
 )
 TANGENT_GAUSSIAN = Family(
     name="tangent-gaussian",
-    price=gaussian_price,
+    price=gaussian_cost,
     neighbours=gaussian_neighbours,
     options=("analytic",),
     title="Tangent Gaussian",
-    calibrate=tangent_gaussian,
+    make=wrapped_gaussian,
     definitions=GAUSSIAN_DEFINITIONS,
     proven=_log_euclidean,
     note="the wrapped Gaussian of the log-Euclidean metric at the identity",
@@ -300,7 +272,6 @@ def generalized_gaussian(
     PrivacyError
         For a definition other than Rao DP or a degree below 1.
     """
-    GENERALIZED_GAUSSIAN.require(budget, manifold)
     sigma = generalized_gaussian_sigma(cast(RaoDP, budget), sensitivity, degree)
     return WrappedGeneralizedGaussian(budget, sensitivity, manifold, sigma, degree)
 
@@ -341,7 +312,7 @@ GENERALIZED_GAUSSIAN = Family(
     neighbours=generalized_gaussian_neighbours,
     options=("degree",),
     title="Wrapped generalized Gaussian",
-    calibrate=generalized_gaussian,
+    make=generalized_gaussian,
     definitions=("rao",),
     proven=hadamard,
     note="Rao DP bounds neither ε nor δ: for comparison only",

@@ -16,10 +16,10 @@ from pipeline.audit import audit
 from pipeline.audit.cases import Case
 from pipeline.figures import bars
 from pipeline.mechanisms import Family
-from pipeline.mechanisms.base import Neighbours, hadamard, laplace_price, opposite
+from pipeline.mechanisms.base import Neighbours, hadamard, opposite
 from pipeline.mechanisms.radial import directions
 from pipeline.mechanisms.wrapped import wrap
-from pipeline.privacy import laplace_sigma
+from pipeline.privacy import laplace_cost, laplace_sigma
 
 # %% [markdown]
 # **Privacy.** The slope of ln cosh is tanh, between 0 and 1: the log density of the noise moves by
@@ -60,7 +60,7 @@ class Sech:
         """Return the exact mean error: here None, it is measured."""
 
 
-def calibrate(budget, *, sensitivity, manifold):
+def make(budget, *, sensitivity, manifold):
     """Return the mechanism of scale Δ/ε."""
     return Sech(budget, sensitivity, manifold, laplace_sigma(budget, sensitivity))
 
@@ -85,10 +85,10 @@ def neighbours(mechanism):
 covdp.MECHANISMS["sech"] = Family(
     name="sech",
     title="Exponential-wrapped hyperbolic secant",
-    calibrate=calibrate,
+    make=make,
     definitions=("pure", "approx", "gdp", "rdp", "zcdp"),
     proven=hadamard,
-    price=laplace_price,
+    price=laplace_cost,
     neighbours=neighbours,
     note="float noise: for experiments",
     wrapped=True,

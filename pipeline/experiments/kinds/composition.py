@@ -74,16 +74,11 @@ def calibrated(config: ExperimentConfig, series: SeriesConfig) -> Mechanism:
 
 def cost(series: SeriesConfig, definition: str, config: ExperimentConfig) -> Budget | None:
     """Return what one query costs in a definition, None where nothing is known of it."""
-    mechanism = calibrated(config, series)
+    mechanism, family = calibrated(config, series), MECHANISMS[series.mechanism]
+    options = {"degree": table_of(config).degree} if "degree" in family.options else {}
     try:
-        return MECHANISMS[series.mechanism].price(
-            mechanism.sigma,
-            1.0,
-            DEFINITIONS[definition],
-            delta=config.delta,
-            alpha=config.alpha,
-            degree=table_of(config).degree,
-        )
+        target, known = DEFINITIONS[definition], {"delta": config.delta, "alpha": config.alpha}
+        return family.price(mechanism.sigma, 1.0, target, **known, **options)
     except PrivacyError:  # Gaussian noise is not pure DP, say
         return None
 

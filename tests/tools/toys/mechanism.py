@@ -21,12 +21,11 @@ from pipeline.mechanisms.base import (
     Points,
     check_size,
     hadamard,
-    laplace_price,
     opposite,
 )
 from pipeline.mechanisms.radial import directions
 from pipeline.mechanisms.wrapped import wrap
-from pipeline.privacy import Budget, laplace_sigma
+from pipeline.privacy import Budget, laplace_cost, laplace_sigma
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,6 @@ def _radii(dim: int, size: int, rng: np.random.Generator) -> FloatArray:
 
 def huber(budget: Budget, *, sensitivity: float, manifold: Manifold) -> WrappedHuber:
     """Calibrate σ = Δ/ε, ε the largest pure budget that implies `budget`."""
-    HUBER.require(budget, manifold)
     return WrappedHuber(budget, sensitivity, manifold, laplace_sigma(budget, sensitivity))
 
 
@@ -104,10 +102,10 @@ def neighbours(mechanism: Mechanism) -> Neighbours:
 HUBER = Family(
     name="huber",
     title="Exponential-wrapped Huber",
-    calibrate=huber,
+    make=huber,
     definitions=("pure", "approx", "gdp", "rdp", "zcdp"),
     proven=hadamard,
-    price=laplace_price,
+    price=laplace_cost,
     neighbours=neighbours,
     note="float noise: for experiments",
     wrapped=True,

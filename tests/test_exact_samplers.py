@@ -14,7 +14,7 @@ from scipy import integrate, stats
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, UndefinedError
 from pipeline.geometry import MANIFOLDS, unvecd
-from pipeline.mechanisms import MECHANISMS, largest_sigma, spd_laplace
+from pipeline.mechanisms import MECHANISMS, largest_sigma, radial
 from pipeline.mechanisms.radial import accept
 from pipeline.privacy import GDP, PureDP
 
@@ -40,20 +40,20 @@ def test_jacobian_stays_below_both_envelopes(k: int) -> None:
     for unit in shapes:
         norm = np.linalg.norm(unit, axis=1, keepdims=True)
         for radius in (1e-6, 0.1, 1.0, 10.0, 300.0):
-            log_j = spd_laplace.log_jacobian(radius * unit / norm)
+            log_j = radial.log_jacobian(radius * unit / norm)
             x = radius / math.sqrt(2 * (k - 1))
             ball = k * (k - 1) / 2 * (x + math.log(-math.expm1(-2 * x) / (2 * x)))
             slack = 1e-12 * (1 + radius)
             assert log_j.max() <= ball + slack
-            assert log_j.max() <= spd_laplace.growth(k) * radius + slack
+            assert log_j.max() <= radial.growth(k) * radius + slack
 
 
 def test_equispaced_spectrum_attains_the_growth() -> None:
     """c_k is not improvable: along λ ∥ (k−1, k−3, …), ln J/ρ → c_k, so σ < 1/c_k is sharp."""
     k, radius = 5, 1e5
     line = np.arange(k) - (k - 1) / 2
-    log_j = spd_laplace.log_jacobian(radius * line / np.linalg.norm(line))
-    assert log_j / radius == pytest.approx(spd_laplace.growth(k), rel=1e-2)
+    log_j = radial.log_jacobian(radius * line / np.linalg.norm(line))
+    assert log_j / radius == pytest.approx(radial.growth(k), rel=1e-2)
 
 
 def test_jacobian_is_that_of_the_exponential_map() -> None:
@@ -66,7 +66,7 @@ def test_jacobian_is_that_of_the_exponential_map() -> None:
     columns = manifold.log(point, manifold.exp(manifold.origin, tangent + step))
     columns = (columns - manifold.log(point, manifold.exp(manifold.origin, tangent - step))) / 2e-5
     oracle = math.log(abs(np.linalg.det(columns)))
-    assert spd_laplace.log_jacobian(spectrum(tangent[None]))[0] == pytest.approx(oracle, abs=1e-7)
+    assert radial.log_jacobian(spectrum(tangent[None]))[0] == pytest.approx(oracle, abs=1e-7)
 
 
 # --- the affine-invariant law --------------------------------------------------------------------
@@ -86,7 +86,7 @@ def spd2_radius_cdf(sigma: float) -> tuple[FloatArray, FloatArray]:
 @pytest.mark.parametrize("sigma", [0.05, 0.5, 0.9, 1.3])
 def test_spd2_radius_against_quadrature(sigma: float) -> None:
     """On SPD(2) the radius has the law of a one-dimensional quadrature, near the limit √2 too."""
-    draws = spd_laplace.tangent_draws(2, sigma, 20_000, np.random.default_rng(32)).draws
+    draws = radial.tangent_draws(2, sigma, 20_000, np.random.default_rng(32)).draws
     radius, cdf = spd2_radius_cdf(sigma)
     distance = np.linalg.norm(draws, axis=1)
     assert stats.kstest(distance, lambda x: np.interp(x, radius, cdf)).pvalue > P_VALUE
@@ -96,8 +96,8 @@ def test_spd2_radius_against_quadrature(sigma: float) -> None:
 def test_the_two_envelopes_give_one_law(k: int, sigma: float) -> None:
     """Ball and chamber sampler share nothing but the target, and agree on every eigenvalue."""
     rng = np.random.default_rng(33)
-    ball = spectrum(spd_laplace._ball_draws(k, sigma, 5000, rng).draws)
-    chamber = spectrum(spd_laplace._chamber_draws(k, sigma, 5000, rng).draws)
+    ball = spectrum(radial._ball_draws(k, sigma, 5000, rng).draws)
+    chamber = spectrum(radial._chamber_draws(k, sigma, 5000, rng).draws)
     for i in range(k):
         assert stats.ks_2samp(ball[:, i], chamber[:, i]).pvalue > P_VALUE
     norms = np.linalg.norm(ball, axis=1), np.linalg.norm(chamber, axis=1)
@@ -109,14 +109,14 @@ def test_spd_moments_against_importance_sampling(k: int, sigma: float) -> None:
     """Mean radius, largest eigenvalue and square trace agree with weighted flat Laplace draws."""
     rng = np.random.default_rng(34)
     dim, size = k * (k + 1) // 2, 60_000
-    wide = 1.0 / (1.0 / sigma - spd_laplace.growth(k) * 0.6)
+    wide = 1.0 / (1.0 / sigma - radial.growth(k) * 0.6)
     flat = rng.standard_normal((size, dim))
     flat *= wide * rng.standard_gamma(dim, (size, 1)) / np.linalg.norm(flat, axis=1, keepdims=True)
     radius = np.linalg.norm(flat, axis=1)
-    log_weight = spd_laplace.log_jacobian(spectrum(flat)) - radius / sigma + radius / wide
+    log_weight = radial.log_jacobian(spectrum(flat)) - radius / sigma + radius / wide
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
-    draws = spd_laplace.tangent_draws(k, sigma, 20_000, rng).draws
+    draws = radial.tangent_draws(k, sigma, 20_000, rng).draws
     for statistic in (
         lambda x: np.linalg.norm(x, axis=1),
         lambda x: spectrum(x)[:, -1],
@@ -133,7 +133,7 @@ def test_spd_moments_against_importance_sampling(k: int, sigma: float) -> None:
 @pytest.mark.parametrize(("k", "sigma"), [(3, 0.3), (3, 0.69)])
 def test_eigenvectors_are_haar(k: int, sigma: float) -> None:
     """A squared entry of the first eigenvector is Beta(1/2, (k−1)/2) under either envelope."""
-    draws = spd_laplace.tangent_draws(k, sigma, 10_000, np.random.default_rng(35)).draws
+    draws = radial.tangent_draws(k, sigma, 10_000, np.random.default_rng(35)).draws
     entry = np.linalg.eigh(unvecd(draws))[1][:, 1, 0] ** 2
     assert stats.kstest(entry, stats.beta(0.5, (k - 1) / 2).cdf).pvalue > P_VALUE
 
@@ -144,7 +144,7 @@ def test_eigenvectors_are_haar(k: int, sigma: float) -> None:
 )
 def test_acceptance_is_as_stated(k: int, sigma: float, acceptance: float) -> None:
     """Acceptance is as printed in the module, to 0.02 (more than 5 standard errors)."""
-    found = spd_laplace.tangent_draws(k, sigma, 20_000, np.random.default_rng(36)).acceptance
+    found = radial.tangent_draws(k, sigma, 20_000, np.random.default_rng(36)).acceptance
     assert found == pytest.approx(acceptance, abs=0.02)
 
 
@@ -152,9 +152,9 @@ def test_the_smaller_envelope_is_used() -> None:
     """The ratio of acceptances equals the ratio of envelope masses: the ball wins iff smaller."""
     rng = np.random.default_rng(37)
     for sigma in (0.4, 0.5, 0.6):
-        ball = spd_laplace._ball_draws(3, sigma, 4000, rng).acceptance
-        chamber = spd_laplace._chamber_draws(3, sigma, 4000, rng).acceptance
-        assert spd_laplace.ball_is_smaller(3, sigma) == (ball > chamber)
+        ball = radial._ball_draws(3, sigma, 4000, rng).acceptance
+        chamber = radial._chamber_draws(3, sigma, 4000, rng).acceptance
+        assert radial.ball_is_smaller(3, sigma) == (ball > chamber)
 
 
 # --- existence -----------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from pipeline.descriptors import describe, domain
 from pipeline.errors import ConfigError, DomainError, PrivacyError
 from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, sym_exp, unvecd
 from pipeline.mean import (
+    AdaptivePlan,
     Ball,
     CovarianceDomain,
     Domain,
@@ -55,6 +56,7 @@ from pipeline.privacy import (
     gaussian_sigma,
 )
 from tests.sample_means import adaptive, clip_of, drawn, view_of
+from tests.tools.benchmarks.one_by_one import draw_one_by_one
 
 Script = Callable[[int, int], FloatArray]
 """Step and length → what the step releases."""
@@ -747,3 +749,19 @@ def test_repetitions_are_single_draws_bit_for_bit(name: str, mu: float) -> None:
         for one, other in zip(found.observed, expected.observed, strict=True):
             assert type(one) is type(other)
             assert one is None or np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("mu", [0.03, 0.5, 4.0])
+def test_draws_are_those_of_the_loop_that_was_before(name: str, mu: float) -> None:
+    """The copy that the benchmark keeps gives the same numbers: no false alarms."""
+    manifold, facts, points = setting(name)
+    ready = adaptive(points, domain=facts, manifold=manifold)
+    together = drawn(ready, GDP(mu), InTurn(4), size=4)
+    for repetition in range(4):
+        outputs, predicted = draw_one_by_one(
+            view_of(ready), GDP(mu), AdaptivePlan(), noise=InTurn(1, repetition), size=1
+        )
+        np.testing.assert_allclose(together.outputs[repetition], outputs[0], rtol=1e-9, atol=1e-9)
+        assert together.predicted_error is not None
+        assert together.predicted_error[repetition] == pytest.approx(predicted[0], rel=1e-9)

@@ -48,44 +48,47 @@ def _show(value: float) -> str:
     return text
 
 
-def _set(budget: object, what: str, *names: str) -> None:
-    """Check the named fields of a frozen record and store them as floats."""
-    for name in names:
-        object.__setattr__(budget, name, check_positive(getattr(budget, name), f"{name} of {what}"))
+class _Definition:
+    """What all definitions share: fields are checked and kept as floats, and shown by `form`."""
+
+    title: ClassVar[str]
+    form: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, check_positive(value, f"{name} of {self.title}"))
+
+    def __str__(self) -> str:
+        return self.form.format(**{name: _show(value) for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True)
-class PureDP:
+class PureDP(_Definition):
     """ε-DP: P(S) ≤ e^ε·Q(S) for every event S (Dwork, McSherry, Nissim and Smith 2006)."""
 
     epsilon: float
     name: ClassVar[str] = "pure"
-
-    def __post_init__(self) -> None:
-        _set(self, "pure DP", "epsilon")
-
-    def __str__(self) -> str:
-        return f"{_show(self.epsilon)}-DP"
+    title: ClassVar[str] = "pure DP"
+    form: ClassVar[str] = "{epsilon}-DP"
 
 
 @dataclass(frozen=True)
-class ApproxDP:
+class ApproxDP(_Definition):
     """(ε, δ)-DP: P(S) ≤ e^ε·Q(S) + δ for every event S, with 0 < δ < 1."""
 
     epsilon: float
     delta: float
     name: ClassVar[str] = "approx"
+    title: ClassVar[str] = "approximate DP"
+    form: ClassVar[str] = "({epsilon}, {delta})-DP"
 
     def __post_init__(self) -> None:
-        _set(self, "approximate DP", "epsilon", "delta")
+        super().__post_init__()
         check_delta(self.delta)
-
-    def __str__(self) -> str:
-        return f"({_show(self.epsilon)}, {_show(self.delta)})-DP"
 
 
 @dataclass(frozen=True)
-class GDP:
+class GDP(_Definition):
     """μ-GDP: telling P from Q is at least as hard as telling N(0, 1) from N(μ, 1).
 
     That is, T(P, Q)(α) ≥ Φ(Φ⁻¹(1 − α) − μ) for every level α (Dong, Roth and Su 2019).
@@ -93,24 +96,21 @@ class GDP:
 
     mu: float
     name: ClassVar[str] = "gdp"
-
-    def __post_init__(self) -> None:
-        _set(self, "GDP", "mu")
-
-    def __str__(self) -> str:
-        return f"{_show(self.mu)}-GDP"
+    title: ClassVar[str] = "GDP"
+    form: ClassVar[str] = "{mu}-GDP"
 
 
 @dataclass(frozen=True)
-class RDP:
+class RDP(_Definition):
     """(α, ε)-Rényi DP: D_α(P‖Q) ≤ ε, at one order 1 < α < ∞ (Mironov 2017)."""
 
     alpha: float
     epsilon: float
     name: ClassVar[str] = "rdp"
+    title: ClassVar[str] = "Rényi DP"
 
     def __post_init__(self) -> None:
-        _set(self, "Rényi DP", "alpha", "epsilon")
+        super().__post_init__()
         if self.alpha <= 1:
             raise PrivacyError(
                 f"alpha of Rényi DP must be above 1, found {self.alpha:g}; "
@@ -122,21 +122,17 @@ class RDP:
 
 
 @dataclass(frozen=True)
-class ZCDP:
+class ZCDP(_Definition):
     """ρ-zCDP: D_α(P‖Q) ≤ ρ·α for every order α > 1 (Bun and Steinke 2016)."""
 
     rho: float
     name: ClassVar[str] = "zcdp"
-
-    def __post_init__(self) -> None:
-        _set(self, "zCDP", "rho")
-
-    def __str__(self) -> str:
-        return f"ρ = {_show(self.rho)} zCDP"
+    title: ClassVar[str] = "zCDP"
+    form: ClassVar[str] = "ρ = {rho} zCDP"
 
 
 @dataclass(frozen=True)
-class RaoDP:
+class RaoDP(_Definition):
     """θ-Rao DP: the Fisher-Rao distance of P and Q within the family of the noise is ≤ θ.
 
     A label, not a guarantee: except for Gaussian noise, where it equals μ of GDP, it bounds neither
@@ -145,30 +141,22 @@ class RaoDP:
 
     theta: float
     name: ClassVar[str] = "rao"
-
-    def __post_init__(self) -> None:
-        _set(self, "Rao DP", "theta")
-
-    def __str__(self) -> str:
-        return f"{_show(self.theta)}-Rao DP"
+    title: ClassVar[str] = "Rao DP"
+    form: ClassVar[str] = "{theta}-Rao DP"
 
 
 @dataclass(frozen=True)
-class KLDP:
+class KLDP(_Definition):
     """α-KL DP: KL(P‖Q) ≤ α. A mean, so it says nothing about rare events; for tables only."""
 
     alpha: float
     name: ClassVar[str] = "kl"
-
-    def __post_init__(self) -> None:
-        _set(self, "KL DP", "alpha")
-
-    def __str__(self) -> str:
-        return f"α = {_show(self.alpha)} KL DP"
+    title: ClassVar[str] = "KL DP"
+    form: ClassVar[str] = "α = {alpha} KL DP"
 
 
 @dataclass(frozen=True)
-class MCDP:
+class MCDP(_Definition):
     """(μ, τ)-mean concentrated DP (Dwork and Rothblum 2016); for tables only.
 
     The privacy loss Z = ln(dP/dQ) under P has E Z ≤ μ and Z − E Z is τ-sub-Gaussian.
@@ -177,12 +165,8 @@ class MCDP:
     mu: float
     tau: float
     name: ClassVar[str] = "mcdp"
-
-    def __post_init__(self) -> None:
-        _set(self, "mCDP", "mu", "tau")
-
-    def __str__(self) -> str:
-        return f"(μ = {_show(self.mu)}, τ = {_show(self.tau)})-mCDP"
+    title: ClassVar[str] = "mCDP"
+    form: ClassVar[str] = "(μ = {mu}, τ = {tau})-mCDP"
 
 
 Budget: TypeAlias = PureDP | ApproxDP | GDP | RDP | ZCDP | RaoDP | KLDP | MCDP

@@ -32,10 +32,10 @@ class ClaimConfig(Record):
     neither mean is `within` times the other; for the column ``ratio``, which has no series, where
     the largest record of a class fills `factor` of its bound; for ``memory`` no pass takes more MB.
     Of regions, ``coverage`` is at least `factor` at this level, ``held`` that of regions of 95 %,
-    ``radius`` at most that many times the error, and
-    ``offered`` the share that is offered, none for 0. Of tests, ``false`` says that p-values of
-    `factor` or less are no more frequent than that, ``alarms`` that those of 0.05 or less are,
-    ``power`` that p-values of 0.05 or less are at
+    ``radius`` at most that many times the error, ``price`` the same, which is measured and shown
+    and no promise, and ``offered`` the share that is offered, none for 0. Of tests, ``false`` says
+    that p-values of `factor` or less are no more frequent than that, ``alarms`` that those of 0.05
+    or less are, ``power`` that p-values of 0.05 or less are at
     least so frequent. Of classifiers, ``auc`` is at least `factor`, ``behind`` at most that much
     below the one of the series `right`, by the same releases. `left` then is the series it is said
     of, with all that continue its name after a comma; all series if empty.
@@ -61,6 +61,7 @@ class ClaimConfig(Record):
         "held",
         "alarms",
         "radius",
+        "price",
         "offered",
         "false",
         "power",

@@ -55,6 +55,7 @@ def test_the_experiment_says_how_often_regions_are_right(tmp_path: Path) -> None
     (run,) = load_runs(tmp_path / "out")
     found = {verdict.says: verdict.word for verdict in verdicts(run)}
     assert found["no region is offered"] == "Agrees"
+    assert list(found.values()).count("Price") == 1
     assert "Not checked" not in found.values()
 
 
@@ -98,6 +99,7 @@ def claim(column: str, factor: float, **fields: Any) -> dict[str, Any]:
         (("alarms", 0.1), rows_of([0.5] * 100, p_value=[0.04] * 17 + [0.06] * 83), 0, "17 %"),
         (("radius", 2.2), rows_of([0.5] * 9), 1, "in 1 of 1"),
         (("radius", 1.9), rows_of([0.5] * 9), 0, "2 times"),
+        (("price", 1.0), rows_of([0.5] * 9), 1, "Measured, cell by cell: 2 times"),
         (("offered", 0.95), rows_of([0.5] * 20), 1, "in 1 of 1"),
         (("offered", 0.95), rows_of([0.5] * 20, offered=0.0), 0, "μ = 0.5: 0 %"),
         (("offered", 0.0), rows_of([0.5] * 20, offered=0.0), 1, "in 1 of 1"),

@@ -33,7 +33,6 @@ from pipeline.mean import (
     SinglePlan,
     admit,
     draw,
-    mean,
     person_records,
     prepare,
 )
@@ -360,17 +359,38 @@ def draw_mixed(
     return drawn
 
 
+def releases(
+    placed: Point,
+    budget: Budget,
+    plan: Plan,
+    setting: Setting,
+    rng: np.random.Generator,
+    *,
+    size: int,
+) -> list[Release]:
+    """Return private means of records that are placed already, all drawn in one call.
+
+    Adaptive ones have their second moment. Each release is what one draw would have been.
+    """
+    if isinstance(plan, AdaptivePlan):
+        plan = replace(plan, moment=True)
+    records = admit(placed, domain=setting.domain, manifold=space_of(setting))
+    prepared = prepare(records, plan, size=size, rng=rng)
+    drawn = draw(prepared, budget, noise=FloatNoise(rng), size=size).release
+    predicted = drawn.predicted_error
+    return [
+        drawn._replace(
+            outputs=drawn.outputs[[i]],
+            rhos=drawn.rhos[[i]],
+            predicted_error=None if predicted is None else predicted[[i]],
+            statistics=drawn.statistics[i : i + 1],
+        )
+        for i in range(size)
+    ]
+
+
 def release(
     placed: Point, budget: Budget, plan: Plan, setting: Setting, rng: np.random.Generator
 ) -> Release:
-    """Return a private mean of records that are placed already; adaptive with second moment."""
-    if isinstance(plan, AdaptivePlan):
-        plan = replace(plan, moment=True)
-    return mean(
-        placed,
-        budget,
-        domain=setting.domain,
-        manifold=space_of(setting),
-        plan=plan,
-        noise=FloatNoise(rng),
-    )
+    """Return one private mean of records, as `releases`."""
+    return releases(placed, budget, plan, setting, rng, size=1)[0]

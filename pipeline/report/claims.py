@@ -4,6 +4,7 @@ Every sentence is computed: from the statements in the experiment's TOML and fro
 what `evidence` decides counts, for a statement or against it.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
 RATIO = "Another ratio"
 """What the paper finds slow takes less time here than there, so it is no longer as far behind."""
 OPEN, VOID, UNRUN = "Not decided", "Cannot be judged", "Not checked"
+PRICE = "Price"
+"""What is measured and shown, and promised by nobody."""
 LEFT = {OPEN: "differences within the noise", UNRUN: "series that were not run"}
 """Why a statement is left open, in the headline."""
 HOW = {
@@ -361,6 +364,7 @@ JUDGED: Mapping[str, Callable[[float, Table], CellVerdict | None]] = {
     "held": _covers_at_least,
     "alarms": _is_seldom_alarmed,
     "radius": _is_tight,
+    "price": lambda _, cell: _is_tight(math.inf, cell),
     "offered": _offers,
     "false": _is_seldom_false,
     "power": _finds,
@@ -390,7 +394,8 @@ def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
     text = f" ({claim['place']}). {claim['ours']}" + " " * bool(claim["ours"])
     if not found:
         return 0, fails, f"{text}This run has no cell to judge it by."
-    text += f"So in {len(found) - len(fails)} of {len(found)} cells"
+    shown = claim["column"] == "price"
+    text += "" if shown else f"So in {len(found) - len(fails)} of {len(found)} cells"
     text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
     text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""
     chance = sum(held.chance for _, held in found)
@@ -398,7 +403,8 @@ def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
         text += f"; at its level exactly, chance alone would break it in {number(chance)} of them"
     order = sorted((held for _, held in found), key=lambda held: held.order)
     ends = dict.fromkeys([order[0].value, order[-1].value])
-    return len(found) - len(fails), fails, f"{text}. Measured: {' to '.join(ends)}."
+    measured = f"{text}Measured, cell by cell" if shown else f"{text}. Measured"
+    return len(found) - len(fails), fails, f"{measured}: {' to '.join(ends)}."
 
 
 def _holds(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
@@ -407,6 +413,8 @@ def _holds(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     if run.rows is None or not np.isfinite(run.rows[column]).any():
         return ClaimVerdict(UNRUN, claim["says"], "; nothing of the kind was made.")
     holds, fails, text = judge(claim, run.rows)
+    if claim["column"] == "price" and holds:
+        return ClaimVerdict(PRICE, claim["says"], text)
     return ClaimVerdict(_word(holds, 0, len(fails), 0), claim["says"], text)
 
 

@@ -26,9 +26,9 @@ from tests.tools.tuning.flatness import Effect, Paired, Tried, relative
 from tests.tools.tuning.images import ImageClass, images_of, records_of, some
 from tests.tools.tuning.numbers import NUMBERS, Number, changed, trying
 
-NO_TRIAL = {"FARTHEST_RATIO", "LARGEST_LOG_SCALE", "OVERSHOOT_SD"}
+NO_TRIAL = {"FARTHEST_RATIO", "LARGEST_LOG_SCALE", "OVERSHOOT_SD", "RADIAL_FLOOR"}
 """Numbers that no mean depends on: how far rare images lie, a scale beyond all that noise asks for,
-and how sure of an overshoot regions are."""
+how sure of an overshoot regions are, and the least that is taken to lie off the line in them."""
 
 
 @cache

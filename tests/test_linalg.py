@@ -370,3 +370,16 @@ def test_rotations_that_are_not_done_are_taken_as_they_are(
         columns, squares = columns[..., 0], squares[..., 0]
     assert np.abs(np.triu(columns @ columns.T, 1)).max() > 1e-12  # not settled
     assert squares.sum() == pytest.approx(np.sum(factor**2))
+
+
+def test_logarithms_side_by_side_are_those_one_by_one() -> None:
+    """To the last bit, whichever stand beside each other, and for what is left of a group."""
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((2 * jacobi.SIMD_WIDTH + 3, 5, 5)) * np.geomspace(1.0, 1e-4, 5)
+    lowers = cholesky(wide @ wide.swapaxes(-1, -2) + 1e-8 * np.eye(5))
+    where = np.array([[i % 2, i] for i in range(len(lowers))])
+    alone, together = np.empty((2, *lowers.shape))
+    assert jacobi.logs(lowers[:2], lowers, where, alone, 0, len(lowers))
+    assert jacobi.logs_side_by_side(lowers[:2], lowers, where, together, 0, 2)
+    rows = 2 * jacobi.SIMD_WIDTH
+    assert np.array_equal(alone[:rows], together[:rows])

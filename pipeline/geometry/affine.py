@@ -41,8 +41,12 @@ def _whitened_logs(bases: FloatArray, factors: FloatArray) -> FloatArray:
     k = bases.shape[-1]
     where = _where(bases.shape[:-2], factors.shape[:-2])
     logs = np.empty((*where.shape[:-1], k, k))
-    stacks = (bases.reshape(-1, k, k), factors.reshape(-1, k, k), where.reshape(-1, 2))
-    _run(jacobi.logs, where.size // 2, *stacks, logs.reshape(-1, k, k))
+    stacks = bases.reshape(-1, k, k), factors.reshape(-1, k, k)
+    rows, out = where.reshape(-1, 2), logs.reshape(-1, k, k)
+    groups = len(rows) // jacobi.SIMD_WIDTH
+    share, rest = SHARE // jacobi.SIMD_WIDTH, groups * jacobi.SIMD_WIDTH
+    _run(jacobi.logs_side_by_side, groups, *stacks, rows, out, share=share)
+    _run(jacobi.logs, len(rows) - rest, *stacks, rows[rest:], out[rest:])
     return logs
 
 

@@ -146,13 +146,8 @@ def assemblies(
 
 
 @compiled
-def whitened_log_eig(
-    lower: FloatArray, point: FloatArray, pairs: Indices, columns: FloatArray, values: FloatArray
-) -> bool:
-    """Write unit eigenvectors (rows of `columns`) and log-eigenvalues of C⁻¹ X C⁻ᵀ.
-
-    When `columns` is (k, 2k), the columns of L are turned along in its second half.
-    """
+def _seen_from(lower: FloatArray, point: FloatArray, columns: FloatArray) -> None:
+    """Write the columns of C⁻¹ L into the rows of `columns`, (k, k) or (k, 2k)."""
     k = lower.shape[0]
     for i in range(k):
         inverse = 1.0 / lower[i, i]
@@ -161,15 +156,32 @@ def whitened_log_eig(
             for t in range(i):
                 value -= lower[i, t] * columns[j, t]
             columns[j, i] = value * inverse
-    if columns.shape[1] > k:
-        _turn(point, columns[:, k:])
-    if not _jacobi(columns, values, pairs):
-        return False
-    for j in range(k):
+
+
+@compiled
+def _log_eig(columns: FloatArray, values: FloatArray) -> None:
+    """Make orthogonal rows, of squared norms `values`, unit ones, and of `values` logarithms."""
+    for j in range(len(values)):
         inverse = 1.0 / math.sqrt(values[j])
-        for i in range(k):
+        for i in range(len(values)):
             columns[j, i] *= inverse
         values[j] = math.log(values[j])
+
+
+@compiled
+def whitened_log_eig(
+    lower: FloatArray, point: FloatArray, pairs: Indices, columns: FloatArray, values: FloatArray
+) -> bool:
+    """Write unit eigenvectors (rows of `columns`) and log-eigenvalues of C⁻¹ X C⁻ᵀ.
+
+    When `columns` is (k, 2k), the columns of L are turned along in its second half.
+    """
+    _seen_from(lower, point, columns)
+    if columns.shape[1] > len(lower):
+        _turn(point, columns[:, len(lower) :])
+    if not _jacobi(columns, values, pairs):
+        return False
+    _log_eig(columns, values)
     return True
 
 
@@ -343,4 +355,28 @@ def spectra_side_by_side(
                 inverse = 1.0 / math.sqrt(found[j, lane])
                 for i in range(k):
                     lowers[first + lane, j, i] = columns[j, i, lane] * inverse
+    return True
+
+
+@compiled
+def logs_side_by_side(
+    bases: FloatArray, points: FloatArray, where: Indices, out: FloatArray, start: int, stop: int
+) -> bool:
+    """Do as `logs` for SIMD_WIDTH rows of `where` a task."""
+    k = bases.shape[1]
+    columns, found, pairs = np.empty((k, k, SIMD_WIDTH)), np.empty((k, SIMD_WIDTH)), rounds(k)
+    work = (np.empty(SIMD_WIDTH), np.empty(SIMD_WIDTH), np.empty(SIMD_WIDTH), np.empty(SIMD_WIDTH))
+    own, values = np.empty((k, k)), np.empty(k)
+    for first in range(start * SIMD_WIDTH, stop * SIMD_WIDTH, SIMD_WIDTH):
+        for lane in range(SIMD_WIDTH):
+            base, point = where[first + lane]
+            _seen_from(bases[base], points[point], own)
+            columns[:, :, lane] = own
+        if not _jacobi_side_by_side(columns, found, pairs, work):
+            return False
+        for lane in range(SIMD_WIDTH):
+            own[:], values[:] = columns[:, :, lane], found[:, lane]
+            _log_eig(own, values)
+            out[first + lane] = 0.0
+            _add(own, values, 1.0, out[first + lane])
     return True

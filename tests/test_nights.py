@@ -25,7 +25,7 @@ from test_ledger_faults import in_child
 from pipeline.cli import main
 from pipeline.datasets import open_dataset
 from pipeline.datasets.listing import packed
-from pipeline.datasets.readers import InFiles, stamps_of
+from pipeline.datasets.readers import FilesReader, stamps_of
 from pipeline.descriptors import domain
 from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError, OutputError
 from pipeline.geometry import MANIFOLDS
@@ -413,7 +413,7 @@ def test_stamps_are_those_of_each_file_alone(tmp_path: Path) -> None:
         Path(path).write_text(path)
     files, frames = np.array([0, 0, 3, 1, 4, 4, 2]), np.array([0, 1, 0, 0, 1, 0, 0])
     for beside in (None, paths[::-1]):
-        read = InFiles(lambda *_: np.empty(0, np.uint8), packed(paths), files, frames, beside)
+        read = FilesReader(lambda *_: np.empty(0, np.uint8), packed(paths), files, frames, beside)
         for rows in (np.arange(7), np.array([1, 2, 6]), np.array([4])):
             one = [read.stamp(rows[place : place + 1]) for place in range(len(rows))]
             assert list(stamps_of(read, rows)) == one

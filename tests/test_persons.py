@@ -19,7 +19,7 @@ from sample_nights import Ward as NightWard
 from pipeline.datasets import ImageSource, open_dataset
 from pipeline.datasets.cards import LocalFilesCard
 from pipeline.datasets.listing import Faults
-from pipeline.datasets.readers import InMemory
+from pipeline.datasets.readers import MemoryReader
 from pipeline.datasets.registry import KINDS, DatasetKind
 from pipeline.datasets.source import opaque, split_codes
 from pipeline.descriptors import DESCRIPTORS, describe, domain_of
@@ -64,7 +64,7 @@ def open_album(card: AlbumCard, path: Path, faults: Faults) -> ImageSource:
     n = len(ALBUM["images"])
     people = ALBUM["who"] if card.unit == "person" and card.obeys else None
     return ImageSource(
-        card, (28, 28), ALBUM["labels"], split_codes("train", n), InMemory(ALBUM["images"]),
+        card, (28, 28), ALBUM["labels"], split_codes("train", n), MemoryReader(ALBUM["images"]),
         people=people, classes_per_person=card.classes_per_person,
     )  # fmt: skip
 
@@ -333,7 +333,7 @@ def source_of(who: list[int], labels: list[int], splits: list[int], classes: int
     """Return a source of images without pixels."""
     card = AlbumCard(name="x", kind="album", channels=1, classes=("a", "b", "c"), unit="person")
     n = len(who)
-    reader = InMemory(np.zeros((n, 1, 1), np.uint8))
+    reader = MemoryReader(np.zeros((n, 1, 1), np.uint8))
     return ImageSource(
         card, (1, 1), np.array(labels, np.int64), np.array(splits, np.int64), reader,
         people=np.array([str(x) for x in who]), classes_per_person=classes,

@@ -24,7 +24,7 @@ from PIL import Image
 from pipeline.arrays import ImageArray
 from pipeline.cli import main
 from pipeline.datasets import ImageSource, find_card, npz, open_dataset
-from pipeline.datasets.readers import InMemory
+from pipeline.datasets.readers import MemoryReader
 from pipeline.datasets.source import Selection
 from pipeline.descriptors import describe, domain, verify
 from pipeline.errors import ConfigError, DatasetError, LedgerError, OutputError, PrivacyError
@@ -171,7 +171,7 @@ def test_contents_depend_on_no_order(
     order = np.random.default_rng(2).permutation(12)
 
     def known(images: ImageArray, whose: np.ndarray | None) -> bytes:
-        source = ImageSource(card, (12, 12), zeros, zeros, InMemory(images), people=whose)
+        source = ImageSource(card, (12, 12), zeros, zeros, MemoryReader(images), people=whose)
         made = make_plan(source, descriptor="oct5")
         stored = fill(made, find_place(f"memory://contents/{len(made.keys)}")).stored
         return b"".join(stored.contents(0))
@@ -380,7 +380,7 @@ def person_source(people: Sequence[str], labels: Sequence[int]) -> ImageSource:
     tiles = find_card("tiles")
     n = len(people)
     return ImageSource(
-        tiles, (12, 12), np.array(labels), np.zeros(n, np.int64), InMemory(pictures(n)),
+        tiles, (12, 12), np.array(labels), np.zeros(n, np.int64), MemoryReader(pictures(n)),
         people=np.array([name.encode() for name in people]),
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ from pydicom.uid import RLELossless
 from sample_dicom import write_dicom, write_segmentation
 
 from pipeline.datasets import registry
-from pipeline.datasets.readers import InOneStream
+from pipeline.datasets.readers import StreamReader
 from pipeline.errors import CovdpError, DatasetError
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP
@@ -102,7 +102,7 @@ def test_every_failure_over_images_is_withheld(
         if when == "opening":
             raise failure
         source = real.open(card, path, faults)
-        return replace(source, read=InOneStream(read_badly, ()))
+        return replace(source, read=StreamReader(read_badly, ()))
 
     def read_badly(rows: Any, size: int) -> Iterator[Any]:
         logging.getLogger("PIL").error("%s", failure)

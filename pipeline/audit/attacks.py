@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.audit.replay import Replay, Steps, log_ratio, squared_mu
 from pipeline.datasets import Card, ImageSource
-from pipeline.datasets.readers import InMemory
+from pipeline.datasets.readers import MemoryReader
 from pipeline.datasets.source import split_codes
 from pipeline.descriptors import domain
 from pipeline.geometry import Manifold, to_chart
@@ -327,7 +327,7 @@ class PersonTranscripts(AdaptiveTranscripts):
             (1, 1),
             data.labels,
             split_codes("train", count),
-            InMemory(np.zeros((count, 1, 1), np.uint8)),
+            MemoryReader(np.zeros((count, 1, 1), np.uint8)),
             people=data.people,
             classes_per_person=self.classes_per_person,
         )

@@ -13,7 +13,6 @@ from typing import (
     Any,
     ClassVar,
     Literal,
-    Protocol,
     Self,
     TypeAlias,
     TypeVar,
@@ -146,6 +145,29 @@ class Card(Record):
         """Whether each image comes with a mask."""
         return getattr(self, "masks", None) is not None
 
+    def require_classes(self, counts: Sequence[int], fault: Callable[[str], str]) -> None:
+        """Raise unless each class has an image, or some class has where the card is sparse.
+
+        Parameters
+        ----------
+        counts : sequence of int
+            Images of each class.
+        fault : callable
+            What is said of a class that has none, by its name.
+
+        Raises
+        ------
+        EmptyError
+            No class has an image.
+        MismatchError
+            One has none.
+        """
+        missing = [name for name, count in zip(self.classes, counts, strict=True) if not count]
+        if len(missing) == len(self.classes):
+            raise EmptyError(fault(missing[0]))
+        if missing and not self.sparse:
+            raise MismatchError(fault(missing[0]))
+
     @check(mode="after")
     def _classes_are_disjoint(self) -> Self:
         if len(set(self.classes)) != len(self.classes) or not all(self.classes):
@@ -176,44 +198,11 @@ class Card(Record):
         return self
 
 
-class ClassesCard(Protocol):
-    """What a card says of its classes."""
-
-    @property
-    def classes(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def sparse(self) -> bool: ...  # noqa: D102
-
-
 def may_be_empty(card: AnyCard) -> AnyCard:
     """Return the card of the same images, of which a class may have none."""
     card = card.model_copy()
     card._sparse = True
     return card
-
-
-def require_classes(card: ClassesCard, counts: Sequence[int], fault: Callable[[str], str]) -> None:
-    """Raise unless each class has an image, or some class has where the card is sparse.
-
-    Parameters
-    ----------
-    counts : sequence of int
-        Images of each class.
-    fault : callable
-        What is said of a class that has none, by its name.
-
-    Raises
-    ------
-    EmptyError
-        No class has an image.
-    MismatchError
-        One has none.
-    """
-    missing = [name for name, count in zip(card.classes, counts, strict=True) if not count]
-    if len(missing) == len(card.classes):
-        raise EmptyError(fault(missing[0]))
-    if missing and not card.sparse:
-        raise MismatchError(fault(missing[0]))
 
 
 def no_path(card: AnyCard) -> AnyCard:
@@ -316,6 +305,15 @@ class LocalFilesCard(Card):
         """Whether several images may have their masks in one file."""
         return False
 
+    def check_depth(self, count: int, where: str) -> None:
+        """Raise unless a volume has as many slices as the card says; `where` names it."""
+        fewest, most = self.slices or (count, count)
+        if not fewest <= count <= most:
+            raise ImageError(
+                f"{where}: a volume must have {fewest} to {most} slices, as the card says, found "
+                f"{count}; leave it out with exclude, or widen slices for all, which is public"
+            )
+
     @check(mode="after")
     def _own_keys_fit(self) -> Self:
         if "fit" in self.model_fields_set and not self.size:
@@ -329,6 +327,10 @@ class LocalFilesCard(Card):
             )
         if isinstance(self.window, tuple) and not self.window[0] < self.window[1]:
             raise ValueError(f"window must be [low, high] with low < high, found {self.window}")
+        if self.window == "header" and self.channels == 3:
+            raise ValueError('colour has no window of its own; give [low, high] or "image"')
+        if self.volumes and (strange := {"size", "frames", "mixed"} & self.model_fields_set):
+            raise ValueError(f"key '{min(strange)}' is for images, not for whole volumes")
         if self.slices and not self.volumes:
             raise ValueError("slices needs volumes = true")
         if self.slices and not self.slices[0] <= self.slices[1]:
@@ -340,24 +342,6 @@ class LocalFilesCard(Card):
         if self.excluded_public and self.exclude is None:
             raise ValueError("excluded_public needs exclude, the list of what is left out")
         return self
-
-
-def check_slices(slices: tuple[int, int], count: int, where: str) -> None:
-    """Raise unless a volume has as many slices as its card says; `where` names it."""
-    fewest, most = slices
-    if not fewest <= count <= most:
-        raise ImageError(
-            f"{where}: a volume must have {fewest} to {most} slices, as the card says, found "
-            f"{count}; leave it out with exclude, or widen slices for all, which is public"
-        )
-
-
-def depth_facts(card: Card) -> tuple[str, ...]:
-    """Return what a run tells of volumes that need not have the same number of slices."""
-    if not isinstance(card, LocalFilesCard) or card.slices is None:
-        return ()
-    fewest, most = card.slices
-    return (f"Volumes have {fewest} to {most} slices; the size told is that of the largest.",)
 
 
 RENDERING_KEYS = frozenset({"window", "fit", "slices", "axis", "frames", "masks", "segments"})
@@ -398,20 +382,6 @@ Frames: TypeAlias = Annotated[
 ]
 """All, the middle one (of an even number the later of the two), those with a pixel inside their
 mask, or those of these indices."""
-
-
-def _numbered(segments: Any) -> Any:
-    """Return what a card says if it names segments, which are numbered from 1."""
-    numbers = segments if isinstance(segments, list | tuple) else []
-    if segments == "all":
-        return segments
-    if not numbers or not all(type(number) is int and number > 0 for number in numbers):
-        raise ValueError(f'must be "all" or a list of numbers from 1 on, found {segments}')
-    return tuple(numbers)
-
-
-Segments: TypeAlias = Annotated[Literal["all"] | tuple[int, ...], BeforeValidator(_numbered)]
-"""Which segments of a segmentation are inside."""
 
 
 def chosen_frames(frames: Frames, count: int, where: str) -> range | tuple[int, ...]:

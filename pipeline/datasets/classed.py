@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from pydantic import model_validator as check
 
 from pipeline.arrays import LabelArray, counting
-from pipeline.datasets.cards import FORMATS, LocalFilesCard, depth_facts, goes_down, require_classes
+from pipeline.datasets.cards import FORMATS, LocalFilesCard, goes_down
 from pipeline.datasets.listing import (
-    Entry,
     Fault,
     Faults,
+    FileEntry,
     Paths,
     find_files,
     follower,
@@ -143,9 +143,14 @@ def make_source(
         check_volume(shape, str(path), card.window)
     else:
         check_extent(shape, str(path))
-    facts = list(depth_facts(card))
+    facts = []
     if many := int(files.left_out.sum()):
-        facts.insert(0, f"{many} file(s) are left out, as {card.exclude} says.")
+        facts.append(f"{many} file(s) are left out, as {card.exclude} says.")
+    if card.slices:
+        fewest, most = card.slices
+        facts.append(
+            f"Volumes have {fewest} to {most} slices; the size told is that of the largest."
+        )
     if card.size and card.fit == "crop":
         facts.append(CROPPED)
     rows = slice(None) if file is None else file
@@ -248,7 +253,7 @@ class _FileGroup:
     people: list[str]
     dates: list[date | None]
     left_out: int
-    passed: list[Entry]
+    passed: list[FileEntry]
 
 
 class _Listing(NamedTuple):
@@ -265,10 +270,10 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _File
     """Return the files of one class and split."""
     pattern, follow = fill(card.pattern, named), follower(listing.root)
     group = _FileGroup(packed(()), packed(()), [], [], 0, [])
-    masks: dict[Entry, str] = {}
+    masks: dict[FileEntry, str] = {}
     mask_paths: list[str] = []
 
-    def read(images: Iterable[Entry]) -> Iterator[str]:
+    def read(images: Iterable[FileEntry]) -> Iterator[str]:
         for entry in images:
             try:
                 whose = pattern.read(entry.relative, entry.path)
@@ -284,7 +289,7 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _File
                 mask_paths.append(beside)
             yield entry.path
 
-    images: Iterable[Entry] = _usable(listing, pattern, group)
+    images: Iterable[FileEntry] = _usable(listing, pattern, group)
     if card.beside is not None:
         for entry in images:
             letters = pattern.letters(entry.relative)
@@ -297,7 +302,7 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _File
     return group
 
 
-def _usable(listing: _Listing, pattern: Pattern, group: _FileGroup) -> Iterator[Entry]:
+def _usable(listing: _Listing, pattern: Pattern, group: _FileGroup) -> Iterator[FileEntry]:
     """Yield the files that a card reads, and count in `group` those that it does not."""
     path, root, skip, suffixes, faults = listing
     for entry in find_files(path, pattern, root, faults):
@@ -332,8 +337,7 @@ def _check_classes(
     card: PatternCard, path: Path, counts: NDArray[Any], asked: Sequence[str]
 ) -> None:
     """Raise unless every class has a file."""
-    require_classes(
-        card,
+    card.require_classes(
         counts.tolist(),
         lambda name: (
             f"{path}: class '{name}' has no {' or '.join(asked)} image at "

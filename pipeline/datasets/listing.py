@@ -152,7 +152,7 @@ RUN = 1 << 16
 """Names of one folder that are sorted at a time: of more, sorted runs are packed, then merged."""
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """One file, or whatever else a pattern names.
 
     Attributes
@@ -223,7 +223,7 @@ def joined(parts: Sequence[Paths]) -> Paths:
     return Paths(tuple(block for part in parts for block in part.blocks), np.concatenate(ends))
 
 
-def find_files(folder: Path, pattern: Pattern, root: Path, faults: Faults) -> Iterator[Entry]:
+def find_files(folder: Path, pattern: Pattern, root: Path, faults: Faults) -> Iterator[FileEntry]:
     """Yield what `pattern` names in `folder`, ordered by path; hidden files are left out.
 
     A link to a file or, where the pattern names it, to a folder is followed, inside the data root
@@ -268,7 +268,9 @@ class _Search(NamedTuple):
     faults: Faults
 
 
-def _below(folder: str, relative: str, places: frozenset[int], search: _Search) -> Iterator[Entry]:
+def _below(
+    folder: str, relative: str, places: frozenset[int], search: _Search
+) -> Iterator[FileEntry]:
     """Yield what is named below a folder.
 
     `places` are the parts of the pattern that a name in it may be.
@@ -289,7 +291,7 @@ def _below(folder: str, relative: str, places: frozenset[int], search: _Search) 
                 path = _followed(path, root)
             except ImageError as error:
                 if last in after:
-                    yield Entry(relative + name, path, False, error)
+                    yield FileEntry(relative + name, path, False, error)
                 else:
                     faults.append(Fault(path, error, listed=False))
                 continue
@@ -300,7 +302,7 @@ def _below(folder: str, relative: str, places: frozenset[int], search: _Search) 
                 continue
             yield from _below(path, f"{relative}{name}/", after, search)
         elif last in after:
-            yield Entry(relative + name, path, within)
+            yield FileEntry(relative + name, path, within)
 
 
 def too_deep(folder: str) -> ImageError:

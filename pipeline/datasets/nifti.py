@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import Frames, LocalFilesCard, check_slices, chosen_frames
+from pipeline.datasets.cards import Frames, LocalFilesCard, chosen_frames
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, sort_files
 from pipeline.datasets.intensities import Window, to_uint8
 from pipeline.datasets.listing import Faults, no_usable_file
@@ -28,7 +28,7 @@ from pipeline.datasets.nifti_format import (
     read_volume,
 )
 from pipeline.datasets.pictures import fitted, fitted_mask
-from pipeline.datasets.readers import InFiles, Rows
+from pipeline.datasets.readers import FilesReader, Rows
 from pipeline.datasets.source import ImageSource
 from pipeline.errors import DatasetError, ImageError
 
@@ -65,8 +65,6 @@ def check_cuts(card: LocalFilesCard, axis: int | None) -> None:
         raise ValueError(
             "NIfTI needs either axis = 0, 1 or 2, across which slices are cut, or volumes = true"
         )
-    if card.volumes and (card.size or "frames" in card.model_fields_set):
-        raise ValueError("keys 'size' and 'frames' are for slices, not for whole volumes")
     if card.channels != 1:
         raise ValueError(f"NIfTI has 1 channel here, found channels = {card.channels}")
 
@@ -103,8 +101,8 @@ def open_nifti_files(
     masks = None
     if files.masks is not None:
         decode = partial(_decode_mask, card)
-        masks = InFiles(decode, files.masks, file, frame, files.names, alone=alone)
-    read = InFiles(partial(_decode, card, first), files.names, file, frame, alone=alone)
+        masks = FilesReader(decode, files.masks, file, frame, files.names, alone=alone)
+    read = FilesReader(partial(_decode, card, first), files.names, file, frame, alone=alone)
     if files.people is None:
         files = replace(files, people=np.array(list(files.names), np.str_))
     return make_source(card, files, path, sides, read, file, masks)
@@ -158,8 +156,7 @@ def _masked(card: NiftiCard, volume: Volume, mask: Path) -> Sequence[int]:
 def _check_alike(card: NiftiCard, first: Volume, volume: Volume) -> None:
     """Raise unless the images of a file have the size of the first's, where the card gives none."""
     across = 2 if card.slices else None
-    if card.slices is not None:
-        check_slices(card.slices, volume.shape[2], str(volume.file))
+    card.check_depth(volume.shape[2], str(volume.file))
     if card.size or _sides(card, volume)[:across] == _sides(card, first)[:across]:
         return
     way = (

@@ -33,7 +33,7 @@ from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import LARGEST_DOWNLOAD, Card
 from pipeline.datasets.download import Obtain, find_own
 from pipeline.datasets.listing import Faults, open_regular
-from pipeline.datasets.readers import InOneStream, Rows, regroup
+from pipeline.datasets.readers import Rows, StreamReader, regroup
 from pipeline.datasets.source import (
     SPLITS,
     ImageSource,
@@ -330,7 +330,7 @@ def open_npz(card: NpzCard, path: Path, faults: Faults) -> ImageSource:
         shape,
         np.concatenate(list(labels.values())),
         np.concatenate([split_codes(split, n) for split, n in counts.items()]),
-        InOneStream(partial(read_npz, path, shape, counts), (path,)),
+        StreamReader(partial(read_npz, path, shape, counts), (path,)),
     )
 
 

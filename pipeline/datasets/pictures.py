@@ -16,7 +16,7 @@ from pipeline.datasets.cards import FORMATS, MASKS, Format, LocalFilesCard
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, sort_files
 from pipeline.datasets.intensities import Window, to_uint8
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular
-from pipeline.datasets.readers import FileNames, InFiles, Rows
+from pipeline.datasets.readers import FileNames, FilesReader, Rows
 from pipeline.datasets.source import ImageSource
 from pipeline.errors import ImageError
 
@@ -276,8 +276,8 @@ def from_files(card: PictureCard, files: ClassedFiles, path: Path, faults: Fault
     masks = None
     if files.masks is not None:
         beside = files.names if card.size else None
-        masks = InFiles(partial(_decode_mask, card, sides), files.masks, each, none, beside)
-    read = InFiles(partial(_decode_picture, card, compare), files.names, each, none)
+        masks = FilesReader(partial(_decode_mask, card, sides), files.masks, each, none, beside)
+    read = FilesReader(partial(_decode_picture, card, compare), files.names, each, none)
     shape = sides + ((3,) if card.channels == 3 else ())
     return make_source(card, files, path, shape, read, masks=masks)
 

@@ -71,7 +71,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class InMemory:
+class MemoryReader:
     """Images that are in memory, (n, *shape): the reader of small datasets."""
 
     images: ImageArray
@@ -86,13 +86,13 @@ class InMemory:
         """See `Reader`."""
         return hashlib.sha256(self.images[rows].tobytes()).digest()
 
-    def only(self, rows: Rows) -> "InMemory":
+    def only(self, rows: Rows) -> "MemoryReader":
         """See `Reader`."""
-        return InMemory(self.images[rows])
+        return MemoryReader(self.images[rows])
 
 
 @dataclass(frozen=True, eq=False)
-class InOneStream:
+class StreamReader:
     """Images of files that are read from their start to their end.
 
     Attributes
@@ -121,14 +121,14 @@ class InOneStream:
         digest.update(chosen.astype(np.int64).tobytes())
         return digest.digest()
 
-    def only(self, rows: Rows) -> "InOneStream":
+    def only(self, rows: Rows) -> "StreamReader":
         """See `Reader`."""
         chosen = rows if self.kept is None else self.kept[rows]
-        return InOneStream(self.read, self.files, chosen)
+        return StreamReader(self.read, self.files, chosen)
 
 
 @dataclass(frozen=True, eq=False)
-class InFiles:
+class FilesReader:
     """Images in files of their own, or several in one; decoded side by side, yielded in order.
 
     Attributes
@@ -230,7 +230,7 @@ class InFiles:
         digest.update(self.frame[rows].astype(np.int64).tobytes())
         return digest.digest()
 
-    def only(self, rows: Rows) -> "InFiles":
+    def only(self, rows: Rows) -> "FilesReader":
         """See `Reader`."""
         wanted, file = np.unique(self.file[rows], return_inverse=True)
         names = [self.names[index] for index in wanted]
@@ -276,12 +276,12 @@ def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
 
 
 @dataclass(frozen=True, eq=False)
-class InStacks:
+class StacksReader:
     """Volumes of slices: a reader, see `pipeline.datasets.readers.Reader`.
 
     Attributes
     ----------
-    slices : InFiles
+    slices : FilesReader
         The slices of all volumes, one after another; they may be values that are no 0..255 yet.
     starts : (v + 1,) int64
         Where the slices of each volume begin in these, and where the last one's end.
@@ -289,7 +289,7 @@ class InStacks:
         From the slices of a volume to 0..255.
     """
 
-    slices: InFiles
+    slices: FilesReader
     starts: NDArray[np.int64]
     shown: Callable[[NDArray[Any]], ImageArray]
     sequential = False
@@ -343,7 +343,7 @@ class InStacks:
         """See `Reader`."""
         return self.slices.stamp(self._slices(rows))
 
-    def only(self, rows: Rows) -> "InStacks":
+    def only(self, rows: Rows) -> "StacksReader":
         """See `Reader`."""
         starts = np.cumsum([0, *np.diff(self.starts)[rows]])
         return replace(self, slices=self.slices.only(self._slices(rows)), starts=starts)
@@ -351,7 +351,7 @@ class InStacks:
 
 def stamps_of(read: Reader, rows: Rows) -> Iterator[bytes]:
     """Yield the stamp of each of some rows alone; names of files are unpacked once, in turn."""
-    if not isinstance(read, InFiles):
+    if not isinstance(read, FilesReader):
         yield from map(read.stamp, rows[:, np.newaxis])
         return
     frames, last, file_stamp = read.frame[rows].astype(np.int64).tobytes(), -1, b""

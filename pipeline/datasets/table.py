@@ -11,16 +11,16 @@ from functools import partial
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, BinaryIO, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic import model_validator as check
 
-from pipeline.datasets.cards import Format, Frames, LocalFilesCard, may_be_empty, require_classes
+from pipeline.datasets.cards import Format, Frames, LocalFilesCard, may_be_empty
 from pipeline.datasets.classed import ClassedFiles, check_once
-from pipeline.datasets.dicom.card import DicomCard, check_keys
+from pipeline.datasets.dicom.card import DicomCard
 from pipeline.datasets.dicom.open import open_dicom_files
 from pipeline.datasets.listing import (
     Fault,
@@ -249,7 +249,10 @@ class TableCard(PictureCard):
         for key in ("axis", "frames", "volumes") if self.other is None else ():
             if key in self.model_fields_set:
                 raise ValueError(f"key '{key}' is for tables of DICOM or NIfTI, as formats says")
-        OTHERS[self.other].check(self) if self.other else None
+        if self.other == "DICOM" and self.axis is not None:
+            raise ValueError("key 'axis' is for tables of NIfTI")
+        if self.other == "NIfTI":
+            check_cuts(self, self.axis)
         if not self.file.lower().endswith((".csv", ".parquet")):
             raise ValueError(f"path must end in .csv or .parquet, found {self.file!r}")
         return self
@@ -271,8 +274,7 @@ def open_table(card: TableCard, path: Path, faults: Faults) -> ImageSource:
     rows = _Rows(np.zeros((len(SPLITS), len(card.classes)), np.int64))
     names = packed(_read(card, path, rows, faults))
     counts = np.bincount(rows.labels, minlength=len(card.classes))
-    require_classes(
-        card,
+    card.require_classes(
         counts.tolist(),
         lambda name: f"{path}: class '{name}' has no row; correct classes or columns in the card",
     )
@@ -289,37 +291,18 @@ def open_table(card: TableCard, path: Path, faults: Faults) -> ImageSource:
     )
     if card.other is None:
         return from_files(card, files, path, faults)
-    kind = OTHERS[card.other]
-    said = card.model_fields_set & (kind.card.model_fields.keys() - {"kind", "path", "formats"})
-    same = kind.card(**{key: getattr(card, key) for key in said} | {"kind": "", "name": card.name})
+    kind, open_files = OTHERS[card.other]
+    said = card.model_fields_set & (kind.model_fields.keys() - {"kind", "path", "formats"})
+    same = kind(**{key: getattr(card, key) for key in said} | {"kind": "", "name": card.name})
     same = may_be_empty(same) if card.sparse else same
-    return replace(kind.open(same, files, path, faults), card=card)
+    return replace(open_files(same, files, path, faults), card=card)
 
 
-def _check_dicom(card: TableCard) -> None:
-    """Raise `ValueError` where a table of DICOM asks for what such files do not have."""
-    if card.axis is not None:
-        raise ValueError("key 'axis' is for tables of NIfTI")
-    check_keys(card)
-
-
-class _Other(NamedTuple):
-    """Files that are no pictures: their card, what it may say in a table, how they are opened."""
-
-    card: type[LocalFilesCard]
-    check: Callable[[TableCard], None]
-    open: Callable[[Any, ClassedFiles, Path, Faults], ImageSource]
-
-
-OTHERS = {
-    "DICOM": _Other(
-        DicomCard,
-        _check_dicom,
-        partial(open_dicom_files, others=False),
-    ),
-    "NIfTI": _Other(NiftiCard, lambda card: check_cuts(card, card.axis), open_nifti_files),
+OTHERS: dict[str, tuple[type[LocalFilesCard], Callable[..., ImageSource]]] = {
+    "DICOM": (DicomCard, partial(open_dicom_files, others=False)),
+    "NIfTI": (NiftiCard, open_nifti_files),
 }
-"""What a table may list besides pictures."""
+"""What a table may list besides pictures: what its card says, and how the files are opened."""
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from pydantic import model_validator as check
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
 from pipeline.datasets.listing import Faults
-from pipeline.datasets.readers import InMemory
+from pipeline.datasets.readers import MemoryReader
 from pipeline.datasets.source import ImageSource, split_codes
 from pipeline.errors import DatasetError
 
@@ -70,7 +70,7 @@ def open_tiles(card: TilesCard, path: Path, faults: Faults) -> ImageSource:
         )
     tiles = [cut(picture, card.size) for picture in pictures]
     labels = np.repeat(np.arange(len(tiles)), [len(group) for group in tiles])
-    images = InMemory(np.concatenate(tiles))
+    images = MemoryReader(np.concatenate(tiles))
     shape, split = (card.size, card.size), split_codes("train", len(labels))
     return ImageSource(card, shape, labels, split, images)
 

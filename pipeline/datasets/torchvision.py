@@ -27,7 +27,7 @@ from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
 from pipeline.datasets.download import Obtain, present, verify
 from pipeline.datasets.listing import Faults, open_regular, require_inside
-from pipeline.datasets.readers import InMemory
+from pipeline.datasets.readers import MemoryReader
 from pipeline.datasets.source import ImageSource, check_labels, check_shape, split_codes
 from pipeline.errors import CovdpError, DatasetError
 
@@ -255,7 +255,7 @@ def open_vision(card: VisionCard, path: Path, faults: Faults) -> ImageSource:
             arrays.append(images)
     if len(shapes := {images.shape[1:] for images in arrays}) != 1:
         raise DatasetError(f"{path}: images of all splits must have one size, found {shapes}")
-    images = InMemory(np.concatenate(arrays))
+    images = MemoryReader(np.concatenate(arrays))
     return ImageSource(card, shapes.pop(), np.concatenate(labels), np.concatenate(splits), images)
 
 

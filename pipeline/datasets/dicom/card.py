@@ -1,11 +1,26 @@
 """What a card of kind ``dicom`` says."""
 
-from typing import ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
+from pydantic import BeforeValidator
 from pydantic import model_validator as check
 
-from pipeline.datasets.cards import FORMATS, MASKS, Frames, LocalFilesCard, Segments, goes_down
+from pipeline.datasets.cards import FORMATS, MASKS, Frames, goes_down
 from pipeline.datasets.classed import PatternCard
+
+
+def _numbered(segments: Any) -> Any:
+    """Return what a card says if it names segments, which are numbered from 1."""
+    numbers = segments if isinstance(segments, list | tuple) else []
+    if segments == "all":
+        return segments
+    if not numbers or not all(type(number) is int and number > 0 for number in numbers):
+        raise ValueError(f'must be "all" or a list of numbers from 1 on, found {segments}')
+    return tuple(numbers)
+
+
+Segments: TypeAlias = Annotated[Literal["all"] | tuple[int, ...], BeforeValidator(_numbered)]
+"""Which segments of a segmentation are inside."""
 
 NIFTI = (".nii", ".nii.gz")
 
@@ -71,22 +86,13 @@ class DicomCard(PatternCard):
 
     @check(mode="after")
     def _dicom_keys_fit(self) -> Self:
-        check_keys(self)
+        masks = self.objects
+        if masks is not None and (not goes_down(masks) or "{" in masks):
+            raise ValueError(
+                "masks of DICOM must be relative, without '..', as in 'masks/**/*.dcm', and name "
+                "no class: segmentations say of which images they are; or end as in "
+                f"'masks/{{class}}/*.png' or '*.nii.gz'; found {masks!r}"
+            )
+        if self.segments is not None and masks is None:
+            raise ValueError("segments needs masks, where segmentations lie")
         return self
-
-
-def check_keys(card: LocalFilesCard) -> None:
-    """Raise `ValueError` where keys of a card of DICOM do not go together."""
-    if card.window == "header" and card.channels == 3:
-        raise ValueError('colour has no window of its own; give [low, high] or "image"')
-    masks = getattr(card, "objects", None)
-    if masks is not None and (not goes_down(masks) or "{" in masks):
-        raise ValueError(
-            "masks of DICOM must be relative, without '..', as in 'masks/**/*.dcm', and name no "
-            "class: segmentations say of which images they are; or end as in "
-            f"'masks/{{class}}/*.png' or '*.nii.gz'; found {masks!r}"
-        )
-    if getattr(card, "segments", None) is not None and masks is None:
-        raise ValueError("segments needs masks, where segmentations lie")
-    if card.volumes and (strange := {"size", "frames", "mixed"} & card.model_fields_set):
-        raise ValueError(f"key '{min(strange)}' is for images, not for whole volumes")

@@ -52,7 +52,7 @@ FAULTY = -1
 """The frame of a file that cannot be used: asked for it, a file says why."""
 
 
-class Reference(NamedTuple):
+class ReferenceHeader(NamedTuple):
     """The first file that can be used, which all others must be like."""
 
     name: str
@@ -147,7 +147,9 @@ def _checked(
     return header, frames
 
 
-def decode(card: DicomCard, named: bool, first: Reference, file: Path, frames: Rows) -> ImageArray:
+def decode(
+    card: DicomCard, named: bool, first: ReferenceHeader, file: Path, frames: Rows
+) -> ImageArray:
     """Return some frames of a file as 0..255, (m, *shape).
 
     Slices of a volume that has a window of its own are returned in the units of the file.
@@ -167,7 +169,7 @@ def decode(card: DicomCard, named: bool, first: Reference, file: Path, frames: R
     return images[place]
 
 
-def _check_alike(card: DicomCard, first: Reference, header: Header) -> None:
+def _check_alike(card: DicomCard, first: ReferenceHeader, header: Header) -> None:
     """Raise unless a file has the size and the meaning of the first, where the card asks it."""
     sides = header.rows, header.columns
     fit = "give size in the card to fit and resize them"

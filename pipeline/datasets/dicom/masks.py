@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import MASKS, Segments
+from pipeline.datasets.cards import MASKS
 from pipeline.datasets.classed import ClassedFiles, root_of
-from pipeline.datasets.dicom.card import PICTURES, DicomCard, is_nifti
+from pipeline.datasets.dicom.card import PICTURES, DicomCard, Segments, is_nifti
 from pipeline.datasets.dicom.files import FAULTY, SEGMENTATION, HeaderSummary, readable
 from pipeline.datasets.dicom.geometry import FLOOR, UNIT, FrameId, read_frame_id
 from pipeline.datasets.dicom.header import (
@@ -35,7 +35,7 @@ from pipeline.datasets.dicom.header import (
     text,
 )
 from pipeline.datasets.dicom.pixels import places
-from pipeline.datasets.dicom.series import Records
+from pipeline.datasets.dicom.series import ImageRecords
 from pipeline.datasets.listing import (
     Fault,
     Faults,
@@ -55,7 +55,7 @@ from pipeline.datasets.nifti_format import (
 )
 from pipeline.datasets.patterns import fill
 from pipeline.datasets.pictures import fitted_mask, read_mask
-from pipeline.datasets.readers import InFiles, InStacks, Reader, Rows, file_state
+from pipeline.datasets.readers import FilesReader, Reader, Rows, StacksReader, file_state
 from pipeline.datasets.source import LARGEST
 from pipeline.errors import ImageError
 
@@ -136,7 +136,7 @@ def mask_reader(
     files: ClassedFiles,
     indices: list[int],
     summaries: list[HeaderSummary],
-    images: Records,
+    images: ImageRecords,
     source: MaskSource,
 ) -> Reader:
     """Return the reader of the masks of some images, or of volumes; its rows are theirs.
@@ -144,7 +144,7 @@ def mask_reader(
     An image that has none, or one that does not fit, is refused when it is its turn.
     """
     read = images.read
-    slices = read if isinstance(read, InFiles) else read.slices
+    slices = read if isinstance(read, FilesReader) else read.slices
     summary_of = {
         (index, number): (summary, frame)
         for index, summary in zip(indices, summaries, strict=True)
@@ -164,17 +164,17 @@ def mask_reader(
             each.refuse(slice(row, row + 1), image[0], address)
         elif address:
             each.file[row], each.place[row] = address
-    for start, stop in [] if isinstance(read, InFiles) else _spans(read):
+    for start, stop in [] if isinstance(read, FilesReader) else _spans(read):
         first = int(slices.file[start])
         if (first, int(slices.frame[start])) in summary_of:
             each.join(slice(start, stop), first)
     high, wide = (images.shape[1:] if card.volumes else images.shape)[:2]
     decode = partial(_decode, card, (high, wide), each.faults, source.read)
     names = joined([source.names, packed(each.refused)])
-    masks = InFiles(decode, names, each.file, each.place, shared=True)
-    if isinstance(read, InFiles):
+    masks = FilesReader(decode, names, each.file, each.place, shared=True)
+    if isinstance(read, FilesReader):
         return masks
-    return InStacks(masks, read.starts, _not_empty)
+    return StacksReader(masks, read.starts, _not_empty)
 
 
 @dataclass(eq=False)
@@ -211,7 +211,7 @@ class _Each:
             self.refuse(rows, index, reason) if reason else None
 
 
-def _spans(read: InStacks) -> list[tuple[int, int]]:
+def _spans(read: StacksReader) -> list[tuple[int, int]]:
     """Return where the slices of each volume begin and end."""
     return list(zip(read.starts[:-1].tolist(), read.starts[1:].tolist(), strict=True))
 

@@ -11,15 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets.cards import (
-    require_classes,
-)
 from pipeline.datasets.classed import ClassedFiles, make_source, sort_files
 from pipeline.datasets.dicom.card import DicomCard, is_nifti
 from pipeline.datasets.dicom.files import (
     FAULTY,
     HeaderSummary,
-    Reference,
+    ReferenceHeader,
     decode,
     scan_header,
     scan_headers,
@@ -30,9 +27,9 @@ from pipeline.datasets.dicom.masks import (
     segmentation_masks,
     sidecar_masks,
 )
-from pipeline.datasets.dicom.series import Records, build_volumes
+from pipeline.datasets.dicom.series import ImageRecords, build_volumes
 from pipeline.datasets.listing import Faults
-from pipeline.datasets.readers import InFiles
+from pipeline.datasets.readers import FilesReader
 from pipeline.datasets.source import ImageSource
 from pipeline.errors import DatasetError
 
@@ -100,25 +97,24 @@ def _frames(
     indices: list[int],
     summaries: list[HeaderSummary],
     faults: Faults,
-) -> Records:
+) -> ImageRecords:
     """Return every frame that is read as an image."""
     good = next(place for place, summary in enumerate(summaries) if summary.frames[0] != FAULTY)
-    first = Reference(
+    first = ReferenceHeader(
         Path(files.names[indices[good]]).name, summaries[good].sides, summaries[good].photometric
     )
     sides = (card.size, card.size) if card.size else first.sides
     shape = sides + ((3,) if card.channels == 3 else ())
     file = np.repeat(np.array(indices, np.int64), [len(summary.frames) for summary in summaries])
     frame = np.array([frame for summary in summaries for frame in summary.frames], np.int64)
-    return Records(
-        shape, InFiles(partial(decode, card, named, first), files.names, file, frame), file
+    return ImageRecords(
+        shape, FilesReader(partial(decode, card, named, first), files.names, file, frame), file
     )
 
 
 def _check_classes(card: DicomCard, path: Path, labels: NDArray[np.int64]) -> None:
     """Raise when a class has no file that is to be read."""
-    require_classes(
-        card,
+    card.require_classes(
         np.bincount(labels, minlength=len(card.classes)).tolist(),
         lambda name: (
             f"{path}: class '{name}' has no DICOM image at '{card.pattern}'; correct "

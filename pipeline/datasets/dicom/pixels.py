@@ -148,9 +148,10 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
         from pydicom.uid import UID
 
         decoder = get_decoder(UID(header.syntax))
-        for frame in frames:
-            stream.seek(header.start)
-            yield decoder.as_array(stream, index=frame, **_options(header, header.frames))[0]
+        stream.seek(header.start)
+        options = _options(header, header.frames)
+        for pixels, _ in decoder.iter_array(stream, indices=list(frames), **options):
+            yield pixels
 
 
 def _native(pixels: bytes, header: Header) -> Stored:

@@ -12,18 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import check_slices
 from pipeline.datasets.classed import ClassedFiles
 from pipeline.datasets.dicom.card import DicomCard
-from pipeline.datasets.dicom.files import FAULTY, HeaderSummary, Reference, decode
+from pipeline.datasets.dicom.files import FAULTY, HeaderSummary, ReferenceHeader, decode
 from pipeline.datasets.dicom.geometry import WAY, slice_order
 from pipeline.datasets.intensities import to_uint8
 from pipeline.datasets.listing import Faults, no_usable_file
-from pipeline.datasets.readers import InFiles, InStacks, Rows
+from pipeline.datasets.readers import FilesReader, Rows, StacksReader
 from pipeline.errors import ImageError
 
 
-class Records(NamedTuple):
+class ImageRecords(NamedTuple):
     """The records of some files.
 
     Attributes
@@ -37,7 +36,7 @@ class Records(NamedTuple):
     """
 
     shape: tuple[int, ...]
-    read: InFiles | InStacks
+    read: FilesReader | StacksReader
     file: NDArray[np.int64]
 
 
@@ -52,7 +51,7 @@ def build_volumes(
     indices: list[int],
     summaries: list[HeaderSummary],
     faults: Faults,
-) -> Records:
+) -> ImageRecords:
     """Return every series as a volume.
 
     One whose slices do not fit, are more or fewer than the card or else the first has, or of
@@ -67,7 +66,7 @@ def build_volumes(
         series.setdefault(key, []).append(place)
     volumes: list[Slices] = []
     errors: dict[str, ImageError] = {}
-    first: Reference | None = None
+    first: ReferenceHeader | None = None
     most = 1
     for places in series.values():
         name = files.names[indices[places[0]]]
@@ -77,7 +76,7 @@ def build_volumes(
             )
             if first is None and slices[0][1] != FAULTY:
                 summary = summaries[places[0]]
-                first = Reference(Path(name).name, summary.sides, summary.photometric)
+                first = ReferenceHeader(Path(name).name, summary.sides, summary.photometric)
                 most = card.slices[1] if card.slices else len(slices)
             if first is not None and slices[0][1] != FAULTY:
                 _check_number(card, first, most, name, len(slices))
@@ -89,18 +88,20 @@ def build_volumes(
     reasons = {name: str(error) for name, error in errors.items()}
     file, frame = np.array([slice_ for slices in volumes for slice_ in slices], np.int64).T
     starts = np.cumsum([0, *map(len, volumes)])
-    slices_of = InFiles(partial(_decode, card, named, first, reasons), files.names, file, frame)
-    return Records(
+    slices_of = FilesReader(partial(_decode, card, named, first, reasons), files.names, file, frame)
+    return ImageRecords(
         (most, *first.sides),
-        InStacks(slices_of, starts, partial(_shown, card.window, first.photometric)),
+        StacksReader(slices_of, starts, partial(_shown, card.window, first.photometric)),
         file[starts[:-1]],
     )
 
 
-def _check_number(card: DicomCard, first: Reference, most: int, name: str, count: int) -> None:
+def _check_number(
+    card: DicomCard, first: ReferenceHeader, most: int, name: str, count: int
+) -> None:
     """Raise unless a series has as many slices as the card says, or else the first series."""
     if card.slices is not None:
-        check_slices(card.slices, count, name)
+        card.check_depth(count, name)
     elif count != most:
         raise ImageError(
             f"{name}: volumes must have one size, found {most} slices in the series of "
@@ -138,7 +139,7 @@ def _slices(files: ClassedFiles, indices: list[int], summaries: list[HeaderSumma
 def _decode(
     card: DicomCard,
     named: bool,
-    first: Reference,
+    first: ReferenceHeader,
     faults: dict[str, str],
     file: Path,
     frames: Rows,

@@ -11,7 +11,7 @@ from pydantic import PositiveInt
 from pipeline.arrays import ImageArray
 from pipeline.datasets import Card, ImageSource
 from pipeline.datasets.listing import Faults, open_regular
-from pipeline.datasets.readers import InOneStream, Rows
+from pipeline.datasets.readers import Rows, StreamReader
 from pipeline.datasets.registry import DatasetKind
 from pipeline.datasets.source import split_codes
 from pipeline.errors import DatasetError
@@ -41,7 +41,7 @@ def open_raw(card: RawCard, path: Path, faults: Faults) -> ImageSource:
         )
     labels = np.repeat(np.arange(len(sizes)), [size // pixels for size in sizes])
     files = tuple(path / f"{name}.raw" for name in card.classes)
-    reader = InOneStream(partial(read, card, path), files)
+    reader = StreamReader(partial(read, card, path), files)
     return ImageSource(card, card.shape, labels, split_codes("train", len(labels)), reader)
 
 

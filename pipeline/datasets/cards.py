@@ -330,7 +330,10 @@ class LocalFilesCard(Card):
         if self.window == "header" and self.channels == 3:
             raise ValueError('colour has no window of its own; give [low, high] or "image"')
         if self.volumes and (strange := {"size", "frames", "mixed"} & self.model_fields_set):
-            raise ValueError(f"key '{min(strange)}' is for images, not for whole volumes")
+            raise ValueError(
+                f"key '{min(strange)}' is for images: size, frames and mixed are for slices, not for "
+                "whole volumes"
+            )
         if self.slices and not self.volumes:
             raise ValueError("slices needs volumes = true")
         if self.slices and not self.slices[0] <= self.slices[1]:

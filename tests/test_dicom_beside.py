@@ -16,7 +16,7 @@ from sample_dicom import item, write_dicom
 from pipeline.datasets import ImageSource, collect_faults, find_card, nifti_format, open_dataset
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
-from pipeline.store import check, fill, find_place, make_plan, make_shards
+from pipeline.store import check, fill, find_place, make_plan
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\n'
 PICTURES, NIFTI = 'masks = "masks/{class}/**/*.png"\n', 'masks = "masks/{class}/**.nii.gz"\n'
@@ -175,7 +175,7 @@ def test_series_as_volumes(root: Path, masks: str) -> None:
     plan = make_plan(source, descriptor="vol7")
     assert plan.source.card.masked
     stored = fill(
-        plan, find_place(root / "s"), lambda to, done: [*map(done, map(make_shards, to))]
+        plan, find_place(root / "s"), lambda work, calls: (work(*call) for call in calls)
     ).stored
     points = np.concatenate([*stored.records(0), *stored.records(1)])
     np.testing.assert_array_equal(points, describe(volumes, "vol7", masks=wanted))

@@ -21,7 +21,7 @@ from pipeline.datasets.dicom import header as header_file
 from pipeline.datasets.dicom import masks as mask_files
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
-from pipeline.store import check, fill, find_place, make_plan, make_shards, plan
+from pipeline.store import check, fill, find_place, make_plan, plan
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\nmasks = "masks/**/*"\n'
 FLAT = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
@@ -333,7 +333,7 @@ def test_series_with_masks(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert make_plan(source, descriptor="vol7").source.card.masked
     made = make_plan(source, descriptor="vol7")
     stored = fill(
-        made, find_place(root / "s"), lambda to, done: [*map(done, map(make_shards, to))]
+        made, find_place(root / "s"), lambda work, calls: (work(*call) for call in calls)
     ).stored
     points = np.concatenate([*stored.records(0), *stored.records(1)])
     np.testing.assert_array_equal(points, describe(volumes, "vol7", masks=wanted))

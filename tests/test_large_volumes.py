@@ -13,7 +13,7 @@ from pipeline.datasets import ImageSource, open_dataset
 from pipeline.datasets import source as sources
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import DatasetError, MismatchError
-from pipeline.store import check, fill, find_place, make_plan, make_shards
+from pipeline.store import check, fill, find_place, make_plan
 
 DEPTH, SIDES = 7, (6, 5)
 CARD = 'kind = "{}"\nchannels = 1\nvolumes = true\npublic = true\nclasses = ["well", "ill"]\n'
@@ -70,7 +70,7 @@ def opened(root: Path, card: str, more: str = f"slices = [2, {DEPTH}]\n") -> Ima
 def stored(source: ImageSource, place: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return descriptors and digests of a pass, its shards as other processes would make them."""
     made = make_plan(source, descriptor="vol7")
-    done = fill(made, find_place(place), lambda to, done: [*map(done, map(make_shards, to))]).stored
+    done = fill(made, find_place(place), lambda work, calls: (work(*call) for call in calls)).stored
     chunks = [chunk for label in (0, 1) for chunk in done.chunks(label)]
     return (
         np.concatenate([chunk.points for chunk in chunks]),

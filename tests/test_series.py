@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from pipeline.errors import DatasetError
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
-from pipeline.store import ShardReport, check, fill, find_place, listing_faults, make_shards, plan
+from pipeline.store import check, fill, find_place, listing_faults, make_shards, plan
 from pipeline.store import make_plan as planned
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\nvolumes = true\n'
@@ -312,9 +312,8 @@ def test_workers_read_volumes_of_their_own(root: Path, monkeypatch: pytest.Monke
     here, there = find_place(root / "here"), find_place(root / "there")
     made = planned(ward(root), descriptor="vol7")
 
-    def in_turn(addresses: Any, done: Callable[[ShardReport], None]) -> None:
-        for address in reversed(addresses):
-            done(make_shards(address))
+    def in_turn(work: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        return (work(*call) for call in reversed(calls))
 
     stored = fill(made, here).stored
     fill(made, there, in_turn)

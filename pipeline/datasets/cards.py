@@ -331,8 +331,8 @@ class LocalFilesCard(Card):
             raise ValueError('colour has no window of its own; give [low, high] or "image"')
         if self.volumes and (strange := {"size", "frames", "mixed"} & self.model_fields_set):
             raise ValueError(
-                f"key '{min(strange)}' is for images: size, frames and mixed are for slices, not for "
-                "whole volumes"
+                f"key '{min(strange)}' is for images: size, frames and mixed are for slices, not "
+                "for whole volumes"
             )
         if self.slices and not self.volumes:
             raise ValueError("slices needs volumes = true")

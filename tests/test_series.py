@@ -17,7 +17,7 @@ from pipeline.errors import DatasetError
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
-from pipeline.store import check, fill, find_place, listing_faults, make_shards, plan
+from pipeline.store import check, fill, find_place, listing_faults, plan
 from pipeline.store import make_plan as planned
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\nvolumes = true\n'
@@ -246,7 +246,7 @@ def test_volumes_of_several_depths(several: Path, monkeypatch: pytest.MonkeyPatc
     fill(
         planned(source, descriptor="vol7"),
         there,
-        lambda tasks, done: [*map(done, map(make_shards, tasks))],
+        lambda work, calls: (work(*call) for call in calls),
     )
     points = np.concatenate(list(fill(planned(source, descriptor="vol7"), there).stored.records(0)))
     np.testing.assert_array_equal(points, alone)

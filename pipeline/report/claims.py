@@ -72,9 +72,12 @@ class ClaimVerdict(NamedTuple):
 
 def claims(run: FinishedRun) -> list[Finding]:
     """Return one sentence for each statement of the paper, and how they were judged."""
-    found = [verdict.finding for verdict in verdicts(run)]
+    sentences = [verdict.finding for verdict in verdicts(run)]
     columns = dict.fromkeys(claim["column"] for claim in run.record.config.get("claims", ()))
-    return [*found, *(Finding(HOW[name], told=True) for name in columns if found and name in HOW)]
+    return [
+        *sentences,
+        *(Finding(HOW[name], told=True) for name in columns if sentences and name in HOW),
+    ]
 
 
 def verdict(run: FinishedRun) -> list[Finding]:
@@ -109,19 +112,19 @@ def verdicts(run: FinishedRun) -> list[ClaimVerdict]:
     if run.rows is None or run.record.status != "ok":
         return []
     columns = {claim["column"] for claim in stated}
-    of = {"error": summarise, "seconds": median_times}
-    tables = {name: of[name](run.rows) for name in columns & of.keys()}
+    summaries = {"error": summarise, "seconds": median_times}
+    tables = {name: summaries[name](run.rows) for name in columns & summaries.keys()}
     out = []
     for claim in stated:
         table = tables.get(claim["column"])
-        found = LIMITS[claim["column"]](claim, run) if table is None else _judge(claim, table)
-        if found.word in (PART, AGAINST) and table is not None and outrun(run, claim):
+        judgement = LIMITS[claim["column"]](claim, run) if table is None else _judge(claim, table)
+        if judgement.word in (PART, AGAINST) and table is not None and outrun(run, claim):
             order = _judge({**claim, "factor": 1.0}, table).word
-            found = found if order in (PART, AGAINST) else found._replace(word=RATIO)
-        if claim["why"] and found.word not in (OPEN, VOID, UNRUN):
+            judgement = judgement if order in (PART, AGAINST) else judgement._replace(word=RATIO)
+        if claim["why"] and judgement.word not in (OPEN, VOID, UNRUN):
             reason = REASONS[claim["why"]](run, claim, {} if table is None else table)
-            found = found._replace(why=reason)
-        out.append(found)
+            judgement = judgement._replace(why=reason)
+        out.append(judgement)
     return out + _rules(run)
 
 
@@ -131,14 +134,14 @@ def _judge(claim: Mapping[str, Any], table: Table) -> ClaimVerdict:
     for name in (claim["left"], claim["right"]):
         if name not in table["series"]:
             return ClaimVerdict(UNRUN, says, f"; the series “{name}” was not run.")
-    both, gone = rows_of(claim, table), _without(claim, table)
+    both, absent = rows_of(claim, table), _without(claim, table)
     checked = check_cells(table) if claim["column"] == "error" else None
     void = [pair for pair in both if checked is not None and checked.off[list(pair)].any()]
     pairs = [pair for pair in both if pair not in void]
-    found = [_decide(claim, table, checked, pair, len(pairs)) for pair in pairs]
-    fails = [_pair(table, *pair) for pair, word in zip(pairs, found, strict=True) if word < 0]
-    word = _word(found.count(1), found.count(0), len(fails), len(void))
-    text = _counts(claim, found, fails, gone)
+    decisions = [_decide(claim, table, checked, pair, len(pairs)) for pair in pairs]
+    fails = [_pair(table, *pair) for pair, word in zip(pairs, decisions, strict=True) if word < 0]
+    word = _word(decisions.count(1), decisions.count(0), len(fails), len(void))
+    text = _counts(claim, decisions, fails, absent)
     if void and checked is not None:
         row = next(row for row in void[0] if checked.off[row])
         where = f"{disagreement(table, checked, row)} at {place(table, row)}"
@@ -171,17 +174,19 @@ def _word(holds: int, unclear: int, fails: int, void: int) -> str:
     return OPEN if unclear else (AGREES if holds else VOID)
 
 
-def _counts(claim: Mapping[str, Any], found: Sequence[int], fails: Sequence[str], gone: int) -> str:
+def _counts(
+    claim: Mapping[str, Any], decisions: Sequence[int], fails: Sequence[str], absent: int
+) -> str:
     """Return how many comparisons are decided for and against, and what was asked of them."""
     text = f" ({claim['place']}). " + (f"{claim['ours']} " if claim["ours"] else "")
-    if not found:
+    if not decisions:
         text += "No comparison: one side has no result"
     else:
-        text += f"So in {found.count(1)} of {len(found)} comparisons"
-    text += f", {found.count(0)} not decided" if 0 in found else ""
+        text += f"So in {decisions.count(1)} of {len(decisions)} comparisons"
+    text += f", {decisions.count(0)} not decided" if 0 in decisions else ""
     text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
     text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""
-    return text + (f"; in {gone} a density does not exist" if gone else "")
+    return text + (f"; in {absent} a density does not exist" if absent else "")
 
 
 def _measured(claim: Mapping[str, Any], table: Table, pairs: Sequence[tuple[int, int]]) -> str:
@@ -219,11 +224,11 @@ def _fills(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     if run.bound is None:
         return ClaimVerdict(UNRUN, says, "; the bound was not measured.")
     ratios = zip(run.bound["class_name"], run.bound["ratio"], strict=True)
-    told = [(f"{name} {number(100 * ratio)} %", ratio) for name, ratio in ratios]
-    holds = sum(ratio >= claim["factor"] for _, ratio in told)
-    word = _word(holds, 0, len(told) - holds, 0)
-    text = f" ({claim['place']}). {claim['ours']} So in {holds} of {len(told)} classes. "
-    return ClaimVerdict(word, says, text + f"Measured: {listing([name for name, _ in told])}.")
+    shares = [(f"{name} {number(100 * ratio)} %", ratio) for name, ratio in ratios]
+    holds = sum(ratio >= claim["factor"] for _, ratio in shares)
+    word = _word(holds, 0, len(shares) - holds, 0)
+    text = f" ({claim['place']}). {claim['ours']} So in {holds} of {len(shares)} classes. "
+    return ClaimVerdict(word, says, text + f"Measured: {listing([name for name, _ in shares])}.")
 
 
 def _fits(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
@@ -234,9 +239,9 @@ def _fits(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     most = {name: rows["memory"][rows["class_name"] == name].max() for name in rows["class_name"]}
     holds = sum(memory <= claim["factor"] for memory in most.values())
     word = _word(holds, 0, len(most) - holds, 0)
-    told = [f"{name} {number(memory)} MB" for name, memory in most.items()]
+    sizes = [f"{name} {number(memory)} MB" for name, memory in most.items()]
     text = f" ({claim['place']}). {claim['ours']} So in {holds} of {len(most)} sets. "
-    return ClaimVerdict(word, says, text + f"Measured: {listing(told, '; ')}.")
+    return ClaimVerdict(word, says, text + f"Measured: {listing(sizes, '; ')}.")
 
 
 class CellVerdict(NamedTuple):
@@ -262,8 +267,8 @@ class CellVerdict(NamedTuple):
 
 def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
     """Yield the cells that a claim is about, named: one class, series, budget and night each."""
-    many, left = rows["n"] * rows["budget"], claim["left"]
-    nights = rows.get("night", np.zeros(len(many), dtype=np.int64))
+    information, left = rows["n"] * rows["budget"], claim["left"]
+    nights = rows.get("night", np.zeros(len(information), dtype=np.int64))
     for label, series, budget, night in dict.fromkeys(
         zip(rows["label"], rows["series"], rows["budget"], nights, strict=True)
     ):
@@ -274,15 +279,15 @@ def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
             continue
         if claim["labels"] is not None and label not in claim["labels"]:
             continue
-        mine = (rows["label"] == label) & (rows["series"] == series) & (rows["budget"] == budget)
-        mine &= nights == night
-        if claim["least"] <= float(many[mine][0]) <= claim["most"]:
-            cell = {name: column[mine] for name, column in rows.items()}
+        chosen = (rows["label"] == label) & (rows["series"] == series) & (rows["budget"] == budget)
+        chosen &= nights == night
+        if claim["least"] <= float(information[chosen][0]) <= claim["most"]:
+            cell = {name: column[chosen] for name, column in rows.items()}
             if claim["right"]:
                 other = claim["right"] + series.removeprefix(left)
                 beside = (rows["label"] == label) & (rows["budget"] == budget)
                 beside &= rows["series"] == other
-                if beside.sum() != mine.sum():
+                if beside.sum() != chosen.sum():
                     continue
                 cell["right"] = rows["auc"][beside]
             symbol = letter(str(cell["definition"][0]))
@@ -316,8 +321,8 @@ def _is_tight(most: float, cell: Table) -> CellVerdict | None:
 
 
 def _offers(share: float, cell: Table) -> CellVerdict:
-    found = float(cell["offered"].mean())
-    return CellVerdict(found >= share if share else found == 0.0, f"{number(100 * found)} %", found)
+    rate = float(cell["offered"].mean())
+    return CellVerdict(rate >= share if share else rate == 0.0, f"{number(100 * rate)} %", rate)
 
 
 def _is_seldom_false(level: float, cell: Table) -> CellVerdict | None:
@@ -333,21 +338,21 @@ def _is_seldom_alarmed(share: float, cell: Table, level: float = LEVEL) -> CellV
     if not many:
         return None
     most = share * many + 2.0 * (many * share * (1.0 - share)) ** 0.5
-    found = int((values <= level).sum())
+    alarms = int((values <= level).sum())
     chance = float(binom.sf(int(most), many, share))
-    return CellVerdict(found <= most, f"{number(100 * found / many)} %", found / many, chance)
+    return CellVerdict(alarms <= most, f"{number(100 * alarms / many)} %", alarms / many, chance)
 
 
 def _finds(share: float, cell: Table) -> CellVerdict:
-    found = float((cell["p_value"] <= LEVEL).mean())
-    return CellVerdict(found >= share, f"{number(100 * found)} %", found)
+    rate = float((cell["p_value"] <= LEVEL).mean())
+    return CellVerdict(rate >= share, f"{number(100 * rate)} %", rate)
 
 
 def _ranks(least: float, cell: Table) -> CellVerdict | None:
     if not np.isfinite(cell["auc"]).any():
         return None
-    found = float(np.nanmean(cell["auc"]))
-    return CellVerdict(found >= least, number(found), found)
+    mean = float(np.nanmean(cell["auc"]))
+    return CellVerdict(mean >= least, number(mean), mean)
 
 
 def _is_near(most: float, cell: Table) -> CellVerdict | None:
@@ -355,8 +360,8 @@ def _is_near(most: float, cell: Table) -> CellVerdict | None:
     far = cell["right"] - cell["auc"]
     if not np.isfinite(far).any():
         return None
-    found = float(np.nanmean(far))
-    return CellVerdict(found <= most, number(found), found)
+    gap = float(np.nanmean(far))
+    return CellVerdict(gap <= most, number(gap), gap)
 
 
 JUDGED: Mapping[str, Callable[[float, Table], CellVerdict | None]] = {
@@ -385,26 +390,26 @@ NEEDED = {
 def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
     """Return in how many cells a claim holds, where it does not, and the sentence that says so."""
     test = JUDGED[claim["column"]]
-    found = [
+    judged = [
         (name, held)
         for name, cell in cells(claim, rows)
         if (held := test(claim["factor"], cell)) is not None
     ]
-    fails = [f"{name}: {held.value}" for name, held in found if not held.holds]
+    fails = [f"{name}: {held.value}" for name, held in judged if not held.holds]
     text = f" ({claim['place']}). {claim['ours']}" + " " * bool(claim["ours"])
-    if not found:
+    if not judged:
         return 0, fails, f"{text}This run has no cell to judge it by."
     shown = claim["column"] == "price"
-    text += "" if shown else f"So in {len(found) - len(fails)} of {len(found)} cells"
+    text += "" if shown else f"So in {len(judged) - len(fails)} of {len(judged)} cells"
     text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
     text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""
-    chance = sum(held.chance for _, held in found)
+    chance = sum(held.chance for _, held in judged)
     if chance:
         text += f"; at its level exactly, chance alone would break it in {number(chance)} of them"
-    order = sorted((held for _, held in found), key=lambda held: held.order)
+    order = sorted((held for _, held in judged), key=lambda held: held.order)
     ends = dict.fromkeys([order[0].value, order[-1].value])
     measured = f"{text}Measured, cell by cell" if shown else f"{text}. Measured"
-    return len(found) - len(fails), fails, f"{measured}: {' to '.join(ends)}."
+    return len(judged) - len(fails), fails, f"{measured}: {' to '.join(ends)}."
 
 
 def _holds(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
@@ -432,20 +437,20 @@ def _rules(run: FinishedRun) -> list[ClaimVerdict]:
     rows, out = run.rows, []
     for name in dict.fromkeys(rows["definition"][rows["n"] == 1]):
         powers = RULES.get(name, {"budget": 1.0, "delta": 1.0})
-        mine = rows["definition"] == name
-        one, same = mine & (rows["n"] == 1), True
+        chosen = rows["definition"] == name
+        single, same = chosen & (rows["n"] == 1), True
         for column, power in powers.items():
-            base = dict(zip(rows["series"][one], rows[column][one], strict=True))
-            expected = np.array([base[x] for x in rows["series"][mine]])
-            expected = expected * rows["n"][mine] ** power
-            same &= np.allclose(rows[column][mine], expected, rtol=1e-9, equal_nan=True)
-        told = {"budget": letter(str(name)), "delta": "δ", "tau": "τ"}
+            base = dict(zip(rows["series"][single], rows[column][single], strict=True))
+            expected = np.array([base[x] for x in rows["series"][chosen]])
+            expected = expected * rows["n"][chosen] ** power
+            same &= np.allclose(rows[column][chosen], expected, rtol=1e-9, equal_nan=True)
+        signs = {"budget": letter(str(name)), "delta": "δ", "tau": "τ"}
         rules = [
-            f"√Σ{told[x]}²" if power == 0.5 else f"Σ{told[x]}"
+            f"√Σ{signs[x]}²" if power == 0.5 else f"Σ{signs[x]}"
             for x, power in powers.items()
-            if np.isfinite(rows[x][mine]).any()
+            if np.isfinite(rows[x][chosen]).any()
         ]
-        text = f" (Table 1). So in all {mine.sum()} rows, up to rounding."
+        text = f" (Table 1). So in all {chosen.sum()} rows, up to rounding."
         text = text if same else " (Table 1). Our totals are others."
         says = f"{DEFINITIONS[str(name)]}: m budgets make {listing(rules)}"
         out.append(ClaimVerdict(AGREES if same else AGAINST, says, text))

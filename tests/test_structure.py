@@ -12,8 +12,7 @@ from tests.tools.code import PACKAGES, classes_named_twice, files, import_circle
 from tests.tools.count import in_files, in_runs, installed, required
 
 TWICE: set[str] = {
-    "Claim", "Night",
-    "Run", "Step", "WindowMean",
+    "Night", "Run", "Step",
 }  # fmt: skip
 """Names of classes that stand in several places of `pipeline`, `flows` and the tests."""
 

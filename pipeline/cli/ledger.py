@@ -20,7 +20,7 @@ from pipeline.cli.options import (
 from pipeline.ledger import (
     Account,
     Charge,
-    Entry,
+    HistoryLine,
     Ledger,
     StreamAccount,
     confirm_restored,
@@ -312,7 +312,7 @@ def _nights(stream: StreamAccount) -> str:
     return f"stream {escape(stream.name)}: {stream.nights:,} of {stream.horizon:,} nights; {rest}"
 
 
-def show_history(entries: Sequence[Entry], population: str | None, output: Printing) -> None:
+def show_history(entries: Sequence[HistoryLine], population: str | None, output: Printing) -> None:
     """Print one line a change of a budget or a charge, oldest first."""
     table = new_table(title="History" if population is None else escape(population))
     table.add_column("when (UTC)", no_wrap=True)
@@ -326,7 +326,7 @@ def show_history(entries: Sequence[Entry], population: str | None, output: Print
     show(table, output)
 
 
-def _what(entry: Entry, digits: int) -> str:
+def _what(entry: HistoryLine, digits: int) -> str:
     """Return a line of the history in words."""
     if entry.cost is None or entry.kind != "charge":
         return entry.text

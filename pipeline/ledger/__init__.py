@@ -82,7 +82,7 @@ from pipeline.ledger.api import (
 from pipeline.ledger.names import clean_name, clean_run_key
 from pipeline.ledger.records import (
     Charge,
-    Entry,
+    HistoryLine,
     NightReservation,
     Reservation,
     Stored,
@@ -105,7 +105,7 @@ from pipeline.ledger.streams import (
 __all__ = [
     "Account",
     "Charge",
-    "Entry",
+    "HistoryLine",
     "Ledger",
     "NightReservation",
     "Reservation",

@@ -41,7 +41,7 @@ from pipeline.ledger.journal import (
 from pipeline.ledger.names import check_unlike, clean_name, clean_run_key
 from pipeline.ledger.records import (
     Charge,
-    Entry,
+    HistoryLine,
     Reservation,
     Stored,
     budget_fields,
@@ -272,7 +272,7 @@ class Ledger:
             accounts = [tx.state.account(name) for name in names]
         return tuple(account for account in accounts if account)
 
-    def history(self, population: str | None = None) -> tuple[Entry, ...]:
+    def history(self, population: str | None = None) -> tuple[HistoryLine, ...]:
         """Return changes of budgets and charges, of one population or of all, oldest first."""
         name = None if population is None else clean_name("population", population)
         with self.transaction(write=False) as tx:

@@ -34,7 +34,7 @@ HEAD = b""
 """The unit before all units, and after the last."""
 
 
-class Claim(NamedTuple):
+class UnitClaim(NamedTuple):
     """A row: the unit, the unit after it, the journal's row of its night, and its class."""
 
     unit: bytes
@@ -50,12 +50,12 @@ def unit_digest(key: bytes, unit: bytes) -> bytes:
 
 def start_claims(connection: Connection, key: bytes, scope: int) -> None:
     """Begin the ring of a scope, which is the journal's row of a stream."""
-    connection.execute(insert(CLAIMS), _row(key, scope, Claim(HEAD, HEAD, scope, "")))
+    connection.execute(insert(CLAIMS), _row(key, scope, UnitClaim(HEAD, HEAD, scope, "")))
 
 
 def find_claims(
     connection: Connection, key: bytes, scope: int, units: Sequence[bytes]
-) -> dict[bytes, Claim]:
+) -> dict[bytes, UnitClaim]:
     """Return for each digest its own row, or that of the last unit before it, verified.
 
     Raises
@@ -63,7 +63,7 @@ def find_claims(
     LedgerError
         A row was changed, or the row after it was lost.
     """
-    found: dict[bytes, Claim] = {}
+    found: dict[bytes, UnitClaim] = {}
     for start in range(0, len(units), AT_ONCE):
         part = units[start : start + AT_ONCE]
         marks = ", ".join(f"(:u{i})" for i in range(len(part)))
@@ -76,7 +76,7 @@ def find_claims(
         )
         told = {f"u{i}": unit for i, unit in enumerate(part)}
         for asked, *fields, mac in connection.execute(query, {"scope": scope, **told}).tuples():
-            claim = Claim(*fields)
+            claim = UnitClaim(*fields)
             behind = claim.unit < asked and claim.next and claim.next <= asked
             if behind or _mac(key, scope, claim) != mac:
                 raise claims_changed()
@@ -92,19 +92,19 @@ def add_claims(
     scope: int,
     night: int,
     labels: Mapping[bytes, str],
-    before: Mapping[bytes, Claim],
+    before: Mapping[bytes, UnitClaim],
 ) -> None:
     """Claim units that nobody has claimed; `before` is what `find_claims` gave for them."""
     after: dict[bytes, list[bytes]] = {}
     for unit in sorted(labels):
         after.setdefault(before[unit].unit, []).append(unit)
-    new: list[Claim] = []
-    old: list[Claim] = []
+    new: list[UnitClaim] = []
+    old: list[UnitClaim] = []
     for units in after.values():
         last = before[units[0]]
         old.append(last._replace(next=units[0]))
         new += [
-            Claim(unit, follower, night, labels[unit])
+            UnitClaim(unit, follower, night, labels[unit])
             for unit, follower in pairwise([*units, last.next])
         ]
     if new:
@@ -147,11 +147,11 @@ def check_night(
         raise claims_changed()
 
 
-def _row(key: bytes, scope: int, claim: Claim) -> dict[str, object]:
+def _row(key: bytes, scope: int, claim: UnitClaim) -> dict[str, object]:
     return {"scope": scope, **claim._asdict(), "mac": _mac(key, scope, claim)}
 
 
-def _mac(key: bytes, scope: int, claim: Claim) -> bytes:
+def _mac(key: bytes, scope: int, claim: UnitClaim) -> bytes:
     """Return the mac of a row; the lengths of what is joined are fixed, or it is kept apart."""
     fields = f"claim\0{scope}\0{claim.night}\0{claim.label}\0{len(claim.unit)}\0"
     return hmac.digest(key, fields.encode() + claim.unit + claim.next, "sha256")[:BYTES]

@@ -63,7 +63,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Entry:
+class HistoryLine:
     """One line of an account's history.
 
     Attributes

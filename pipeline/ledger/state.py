@@ -8,7 +8,7 @@ from typing import Literal
 from pipeline.errors import LedgerError
 from pipeline.ledger.accounts import Account
 from pipeline.ledger.journal import Event
-from pipeline.ledger.records import Entry, budget_fields, damaged, now, read_budget, read_time
+from pipeline.ledger.records import HistoryLine, budget_fields, damaged, now, read_budget, read_time
 from pipeline.privacy.definitions import Budget
 
 
@@ -76,7 +76,7 @@ class State:
     streams: dict[str, StreamState] = field(default_factory=dict)
     nights: dict[str, NightState] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
-    entries: dict[int, Entry] = field(default_factory=dict)
+    entries: dict[int, HistoryLine] = field(default_factory=dict)
 
     def account(self, population: str) -> Account | None:
         """Return the account of `population`, or None when it has none."""
@@ -98,13 +98,13 @@ class State:
             unfinished=sum(one.committed is None for one in runs),
         )
 
-    def history(self, population: str | None) -> tuple[Entry, ...]:
+    def history(self, population: str | None) -> tuple[HistoryLine, ...]:
         """Return all that was written about one population, or about all, oldest first."""
         entries = dict(self.entries)
         for one in self.releases.values():
             line = f"charged {one.cost!r} for run {one.run_key!r}"
             line += ", for whole persons" * (one.group is None)
-            entries[one.number] = Entry(
+            entries[one.number] = HistoryLine(
                 one.reserved,
                 one.population,
                 "charge",
@@ -175,7 +175,7 @@ def _budget(state: State, event: Event, number: int) -> None:
     created = old.created if old else at
     budget = read_budget(event["budget"])
     state.totals[name] = Account(name, budget, event["delta"], created, (), 1, 0)
-    state.entries[number] = Entry(at, name, "budget", event["text"])
+    state.entries[number] = HistoryLine(at, name, "budget", event["text"])
 
 
 def _charge(state: State, event: Event, number: int) -> None:
@@ -198,7 +198,7 @@ def _result(state: State, event: Event, number: int) -> None:
 
 def _restored(state: State, event: Event, number: int) -> None:
     name = event["population"]
-    state.entries[number] = Entry(read_time(event["at"]), name, "note", event["text"])
+    state.entries[number] = HistoryLine(read_time(event["at"]), name, "note", event["text"])
     for identity, one in state.streams.items():
         if one.population == name:
             state.streams[identity] = replace(one, ended=True)
@@ -223,7 +223,7 @@ def _stream(state: State, event: Event, number: int) -> None:
     line = f"{paid} the stream {event['name']!r} of at most {horizon} nights"
     line += ", for whole persons" * (group is None)
     spent = cost if scope == number else None
-    state.entries[number] = Entry(at, name, "stream", line, spent, group=group)
+    state.entries[number] = HistoryLine(at, name, "stream", line, spent, group=group)
 
 
 def _night(state: State, event: Event, number: int) -> None:
@@ -237,11 +237,11 @@ def _night(state: State, event: Event, number: int) -> None:
         state.owners[event["content"]] = opened.population
 
 
-def _entered(opened: StreamState, night: NightState) -> Entry:
+def _entered(opened: StreamState, night: NightState) -> HistoryLine:
     """Return the line of a night."""
     key, who = night.run_key, f"{night.units} {opened.unit}s entered"
     line = f"night {night.position} of the stream {opened.name!r}, {key}: {who}"
-    return Entry(
+    return HistoryLine(
         night.reserved,
         opened.population,
         "night",

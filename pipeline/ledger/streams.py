@@ -50,7 +50,7 @@ from pipeline.errors import BudgetError, LedgerError
 from pipeline.ledger.accounts import check_affordable
 from pipeline.ledger.api import Ledger, charge_for, check_owner, check_text
 from pipeline.ledger.claims import (
-    Claim,
+    UnitClaim,
     add_claims,
     check_night,
     claimed_on,
@@ -197,7 +197,7 @@ def _followed(
     units = ("group", "unit", "classes")
     if any(before.settings[part] != settings[part] for part in units):
         raise LedgerError(
-            f"the stream {name!r} counted other units, so another cannot go on from it; keep "
+            f"the stream {name!r} told apart other units, so another cannot go on from it; keep "
             "unit, group and classes, or open one that follows none"
         )
     if type(charged) is not type(before.cost) or not fits(charged, before.cost):
@@ -423,7 +423,7 @@ def _again(
     opened: StreamState,
     identity: str,
     offered: Mapping[bytes, str],
-    entered: Mapping[bytes, Claim],
+    entered: Mapping[bytes, UnitClaim],
 ) -> NightReservation:
     """Return a night that was reserved before, for the units that it claimed and no others."""
     night = tx.state.nights[identity]

@@ -314,7 +314,7 @@ class NightMean(NamedTuple):
     changes: tuple[WindowTest, ...] = ()
 
 
-class WindowMean(NamedTuple):
+class RecentMean(NamedTuple):
     """The mean of the units of a class that came in the last nights."""
 
     nights: int
@@ -377,7 +377,7 @@ def window_means(
     row: Mapping[str, Any],
     bias: FloatArray,
     near: FloatArray | None = None,
-) -> tuple[WindowMean, ...]:
+) -> tuple[RecentMean, ...]:
     """Return the windows that a night states of a class.
 
     Their noise is known exactly; `bias` is what clipping may do besides, `near` the mean of all,
@@ -385,7 +385,7 @@ def window_means(
     """
     axes = np.array(document["axes"])
     return tuple(
-        WindowMean(
+        RecentMean(
             told["nights"],
             told["n"],
             Mean(

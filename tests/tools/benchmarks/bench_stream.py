@@ -20,7 +20,7 @@ from PIL import Image
 from sqlalchemy import insert
 
 from pipeline.ledger import Ledger, StreamAccount, init_ledger, stream_status
-from pipeline.ledger.claims import HEAD, Claim, _row, sum_of
+from pipeline.ledger.claims import HEAD, UnitClaim, _row, sum_of
 from pipeline.ledger.database import CLAIMS, RESULTS
 from pipeline.ledger.journal import Marker, append, move_marker, path_beside
 from pipeline.ledger.streams import name_of
@@ -169,7 +169,7 @@ def write_nights(
         old = book.connection.execute(CLAIMS.select().where(CLAIMS.c.scope == scope)).all()
         owner |= {row.unit: (row.night, row.label) for row in old}
         ring = [*sorted(owner), HEAD]
-        claims = [Claim(unit, after, *owner[unit]) for unit, after in pairwise(ring)]
+        claims = [UnitClaim(unit, after, *owner[unit]) for unit, after in pairwise(ring)]
         book.connection.execute(CLAIMS.delete().where(CLAIMS.c.scope == scope))
         book.connection.execute(
             insert(CLAIMS), [_row(ledger.key, scope, claim) for claim in claims]

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import cycle
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
@@ -69,7 +70,9 @@ shortened, and so move a mean by less (``mean/sums.py``)."""
 NEAR_ENDS: tuple[End, End] = ((10.0, 7.0, 5.0, 2.0, 0.0), (6.0, 6.0, 6.0, 6.0, 6.0))
 """Ends inside of most clips, which are close around the others. They move a mean by less, but in
 more of the releases: where many images move it, more is shown by that."""
-SEARCH = 300
+TOGETHER = 1000
+"""Transcripts that are drawn, or replayed, in one call."""
+SEARCH = 400
 """Ends that are tried for the dearest transcript."""
 DESCRIPTOR, SIDE = "oct5", 28
 """What the records are descriptors of."""
@@ -98,50 +101,63 @@ class RecordedNoise:
         return noised
 
 
-@dataclass
+class ReplayedSteps(NamedTuple):
+    """What the steps of a transcript release without noise on a data set, and σ of each."""
+
+    vectors: list[FloatArray]
+    sigmas: list[float]
+
+
 class ReplayedNoise:
-    """No noise: a transcript is given back step by step, and what was asked is kept.
+    """No noise: transcripts are given back step by step, and what was asked is kept.
+
+    Repetitions are drawn together: each step of all of them, then the next step.
 
     Vectors of a step may differ in length from draw to draw, as the last carries second moments or
     not. That is decided by what was released before, so a replay has the same; unless the mechanism
     is broken: then what both have counts.
     """
 
-    transcript: Sequence[FloatArray]
-    rng: None = None
-    vectors: list[FloatArray] = field(default_factory=list)
-    sigmas: list[float] = field(default_factory=list)
+    rng = None
+
+    def __init__(self, transcripts: Sequence[Sequence[FloatArray]]) -> None:
+        self.replayed = [ReplayedSteps([], []) for _ in transcripts]
+        self._each = cycle(zip(transcripts, self.replayed, strict=True))
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
-        """Return the next part of the transcript."""
-        released = self.transcript[len(self.vectors)]
+        """Return the next part of a transcript."""
+        transcript, replayed = next(self._each)
+        released = transcript[len(replayed.vectors)]
         both = min(len(released), len(vector))
-        self.vectors.append(np.append(vector[:both], released[both:]))
-        self.sigmas.append(sigma)
+        replayed.vectors.append(np.append(vector[:both], released[both:]))
+        replayed.sigmas.append(sigma)
         return Noised(np.append(released[:both], vector[both:]), math.nan)
 
 
 def replays(mechanism: Any, left: Any, right: Any) -> Replay:
-    """Return what replays transcripts on two data sets, each once."""
+    """Return what replays transcripts on two data sets."""
     sides = [mechanism.ready(data) for data in (left, right)]
-    replayed: dict[bytes, list[ReplayedNoise]] = {}
 
-    def replay(transcript: Any) -> Steps:
-        key = mechanism.deciding(transcript)
-        if key not in replayed:
-            replayed[key] = [mechanism.replay(side, transcript) for side in sides]
-        one, other = replayed[key]
-        sigmas = list(zip(one.sigmas, other.sigmas, strict=True))
-        return Steps(mechanism.vectors(transcript), one.vectors, other.vectors, sigmas)
+    def replay(transcripts: Sequence[Any]) -> list[Steps]:
+        pairs = zip(*(mechanism.replay(side, transcripts) for side in sides), strict=True)
+        return [
+            _steps(mechanism.vectors(transcript), *pair)
+            for transcript, pair in zip(transcripts, pairs, strict=True)
+        ]
 
     return replay
+
+
+def _steps(released: Sequence[FloatArray], left: ReplayedSteps, right: ReplayedSteps) -> Steps:
+    sigmas = list(zip(left.sigmas, right.sigmas, strict=True))
+    return Steps(released, left.vectors, right.vectors, sigmas)
 
 
 def transcripts(mechanism: Any, ends: tuple[End, End] = ENDS) -> Neighbours:
     """Return two data sets, and the log-likelihood ratio of transcripts, for a mechanism."""
     left, right = (mechanism.data_set(end, more=bool(i)) for i, end in enumerate(ends))
     replay = replays(mechanism, left, right)
-    return Neighbours(left, right, None, lambda y: np.array([log_ratio(replay(row)) for row in y]))
+    return Neighbours(left, right, None, lambda y: np.array(list(map(log_ratio, replay(y)))))
 
 
 def edges(mechanism: Any, transcript: Any) -> Steps:
@@ -153,41 +169,26 @@ def edges(mechanism: Any, transcript: Any) -> Steps:
     rng, size = np.random.default_rng(0), 2.0
     vectors = mechanism.vectors(transcript)
 
-    def replayed(end: FloatArray, more: bool) -> ReplayedNoise:
+    def replayed(end: FloatArray, more: bool) -> ReplayedSteps:
         ready = mechanism.ready(mechanism.data_set(end, more=more))
-        return cast(ReplayedNoise, mechanism.replay(ready, transcript))
-
-    def steps(sides: Sequence[ReplayedNoise]) -> Steps:
-        one, other = sides
-        return Steps(
-            vectors, one.vectors, other.vectors, list(zip(one.sigmas, other.sigmas, strict=True))
-        )
+        return cast(ReplayedSteps, mechanism.replay(ready, [transcript])[0])
 
     ends = [np.array(end) for end in ENDS]
     sides = [replayed(end, bool(i)) for i, end in enumerate(ends)]
-    most = squared_mu(steps(sides)).sum()
+    most = squared_mu(_steps(vectors, *sides)).sum()
     for trial in range(SEARCH):
         i = trial % 2
         end = ends[i] + size * rng.standard_normal(len(ends[i]))
         tried = sides.copy()
         tried[i] = replayed(end, bool(i))
-        cost = squared_mu(steps(tried)).sum()
+        cost = squared_mu(_steps(vectors, *tried)).sum()
         size = max(0.93 * size, 0.02)
         if cost > most:
             ends[i], sides, most, size = end, tried, cost, min(1.6 * size, 3.0)
-    return steps(sides)
+    return _steps(vectors, *sides)
 
 
 # --- the adaptive mean --------------------------------------------------------------------------
-
-
-def rows(vectors: Sequence[FloatArray], size: int) -> NDArray[np.object_]:
-    """Return the vectors of `size` draws, one after the other, as an array of one tuple a draw."""
-    steps = len(vectors) // size
-    out = np.empty(size, dtype=object)
-    for row in range(size):
-        out[row] = tuple(vectors[row * steps : (row + 1) * steps])
-    return out
 
 
 @dataclass(frozen=True)
@@ -237,27 +238,31 @@ class AdaptiveTranscripts:
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` transcripts of a data set: the vectors of each, first class first."""
-        drawn: list[tuple[FloatArray, ...]] = [()] * size
-        for ready in self.ready(center):
-            noise = RecordedNoise(self.noise(rng))
-            draw(ready, self.class_budget, noise=noise, size=size)
-            drawn = [(*a, *b) for a, b in zip(drawn, rows(noise.vectors, size), strict=True)]
-        return Draws(rows([vector for row in drawn for vector in row], size), Diagnostics())
+        drawn, prepared = np.empty(size, dtype=object), self.ready(center)
+        for start in range(0, size, TOGETHER):
+            noise, few = RecordedNoise(self.noise(rng)), min(TOGETHER, size - start)
+            for ready in prepared:
+                draw(ready, self.class_budget, noise=noise, size=few)
+            for row in range(few):
+                drawn[start + row] = tuple(noise.vectors[row::few])
+        return Draws(drawn, Diagnostics())
 
-    def replay(self, ready: list[Prepared], transcript: Sequence[FloatArray]) -> ReplayedNoise:
-        """Return what the steps of a transcript release without noise, and σ of each."""
-        noise = ReplayedNoise(transcript)
-        for prepared in ready:
-            draw(prepared, self.class_budget, noise=noise)
-        return noise
+    def replay(
+        self, ready: list[Prepared], transcripts: Sequence[Sequence[FloatArray]]
+    ) -> list[ReplayedSteps]:
+        """Return what the steps of transcripts release without noise, and σ of each."""
+        replayed = list[ReplayedSteps]()
+        for start in range(0, len(transcripts), TOGETHER):
+            few = transcripts[start : start + TOGETHER]
+            noise = ReplayedNoise(few)
+            for prepared in ready:
+                draw(prepared, self.class_budget, noise=noise, size=len(few))
+            replayed += noise.replayed
+        return replayed
 
     def vectors(self, transcript: Sequence[FloatArray]) -> Sequence[FloatArray]:
         """Return the transcript, which is its vectors."""
         return transcript
-
-    def deciding(self, transcript: Sequence[FloatArray]) -> bytes:
-        """Return the bytes of all vectors."""
-        return b"".join(map(np.ndarray.tobytes, transcript))
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""
@@ -477,23 +482,30 @@ class StreamTranscripts:
         opening = draw_night(stream, [], private, len(placed[0]), noise=noise)
         return ReadyStream(stream, placed, [opening], private, rests)
 
-    def replay(self, ready: ReadyStream, transcript: NightsTranscript) -> ReplayedNoise:
-        """Return what the nights give, each after those that the transcript published."""
-        noise, history, begun = (
-            ReplayedNoise(transcript.vectors),
-            transcript.history,
-            len(ready.known),
-        )
-        for place, private in enumerate(ready.sums(history), start=begun):
-            past, count = history[: ready.rests[place]], len(ready.placed[place])
-            draw_night(ready.stream, past, private, count, noise=noise)
-        return noise
+    def replay(
+        self, ready: ReadyStream, transcripts: Sequence[NightsTranscript]
+    ) -> list[ReplayedSteps]:
+        """Return what the nights give, each after those that a transcript published.
+
+        Transcripts with nights of the same epochs, opened alike, are replayed once.
+        """
+        replayed = dict[bytes, ReplayedSteps]()
+        keys = list(map(self._deciding, transcripts))
+        for key, transcript in zip(keys, transcripts, strict=True):
+            if key in replayed:
+                continue
+            noise, history = ReplayedNoise([transcript.vectors]), transcript.history
+            for place, private in enumerate(ready.sums(history), start=len(ready.known)):
+                past, count = history[: ready.rests[place]], len(ready.placed[place])
+                draw_night(ready.stream, past, private, count, noise=noise)
+            replayed[key] = noise.replayed[0]
+        return [replayed[key] for key in keys]
 
     def vectors(self, transcript: NightsTranscript) -> Sequence[FloatArray]:
         """Return the noised vectors of all nights."""
         return transcript.vectors
 
-    def deciding(self, transcript: NightsTranscript) -> bytes:
+    def _deciding(self, transcript: NightsTranscript) -> bytes:
         """Return what decides the sums of a replay: nights of the same epochs, opened alike."""
         opened = b"" if self.place else b"".join(map(np.ndarray.tobytes, transcript.vectors))
         epochs = (night.epoch.centre.tobytes() for night in transcript.history if night.epoch)

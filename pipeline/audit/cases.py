@@ -140,7 +140,7 @@ class Case:
     ) -> list[list[Steps]]:
         """Return the transcripts of `drawn` from either input, replayed."""
         replay = replays(drawn, pair.left, pair.right)
-        return [[replay(transcript) for transcript in law] for law in released]
+        return [replay(law) for law in released]
 
     def calibrate(self) -> Mechanism:
         """Return the mechanism, calibrated as anybody would."""

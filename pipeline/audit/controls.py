@@ -186,7 +186,9 @@ def _scored(mechanism: Any, score: NightsScore) -> Neighbours:
     replay = replays(mechanism, pair.left, pair.right)
     sides = mechanism.ready(pair.left), mechanism.ready(pair.right)
     return pair._replace(
-        score=lambda drawn: np.array([score(row, sides, replay(row)) for row in drawn])
+        score=lambda drawn: np.array(
+            [score(row, sides, steps) for row, steps in zip(drawn, replay(drawn), strict=True)]
+        )
     )
 
 

@@ -43,8 +43,8 @@ class Steps(NamedTuple):
     sigmas: Sequence[tuple[float, float]]
 
 
-Replay: TypeAlias = Callable[[Any], Steps]
-"""Transcript → what it is on both data sets."""
+Replay: TypeAlias = Callable[[Any], list[Steps]]
+"""Transcripts → what each is on both data sets."""
 
 
 class Cost(NamedTuple):

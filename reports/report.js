@@ -69,6 +69,7 @@ async function draw(figure) {
   const live = figure.querySelector(".live");
   live.hidden = false;
   const width = Math.max(live.clientWidth, 280);
+  spec.config.font = getComputedStyle(live).fontFamily; // as wide as it is measured
   try {
     await window.vegaEmbed(live, fit(spec, width), {
       renderer: "svg",

@@ -111,10 +111,10 @@ class Overlaps:
         return [release_night(told, ledger, folder, store) for told in configs]
 
     def meet(self, meeting: Meeting, stop: Callable[[], None], *, locked: bool = False) -> str:
-        """Let nights overlap, then another come; return what was said by the one stopped.
+        """Let nights overlap, then two more come; return what was said by the one stopped.
 
-        The last night finds its images alone, all others are gone, as they are where two nights
-        run meanwhile before the first goes on: so what the nights kept has to be whole.
+        In the end images are gone once they have entered, and where two nights run meanwhile before
+        the first goes on: so what the nights kept has to be whole.
         """
         ward, self.count = self.ward, self.count + 1
         shutil.rmtree(ward.folder / "ward")
@@ -137,10 +137,10 @@ class Overlaps:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if refused:
             again = self.others(meeting)
-        self.empty()
-        ward.put(1, 0)
-        self.settle(5, "store")
-        self.empty()
+        for day in (5, 6):
+            ward.put(1, 0)
+            self.settle(day, "store")
+            self.empty()
         (ward.folder / "ward").rename(ward.folder / "empty")
         (ward.folder / "gone").rename(ward.folder / "ward")
         check(ward.ledger, name, ward.folder)

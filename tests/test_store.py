@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -39,12 +39,10 @@ from pipeline.results import read_rows
 from pipeline.store import (
     Place,
     Plan,
-    ShardReport,
     fill,
     find_place,
     lease,
     make_plan,
-    make_shards,
     plan,
 )
 
@@ -98,10 +96,9 @@ def contents(place: Place) -> dict[str, bytes]:
     return {name: place.read(name) for name in place.names()}
 
 
-def in_turn(addresses: Sequence[str], done: Callable[[ShardReport], None]) -> None:
+def in_turn(work: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """Make shards one after another in an order of their own."""
-    for address in random.Random(1).sample(list(addresses), len(addresses)):
-        done(make_shards(address))
+    return (work(*call) for call in random.Random(1).sample(list(calls), len(calls)))
 
 
 def test_what_is_read_back_is_what_describe_gives(ward: Path) -> None:
@@ -164,7 +161,7 @@ def test_contents_depend_on_no_order(
 ) -> None:
     """Units in another order, and images of one, are the same; of other units they are others."""
     monkeypatch.setattr(plan, "IMAGES", most)
-    monkeypatch.setattr(sys.modules["pipeline.store.stored"], "TOLD", 5)
+    monkeypatch.setattr(sys.modules["pipeline.store.stored"], "BATCH", 5)
     card = find_card("tiles").model_copy(update={"classes": ("all",)})
     zeros = np.zeros(12, np.int64)
     images, whose = pictures(12), np.array([b"a", b"b", b"a", b"c", *[b"d"] * 8])
@@ -453,10 +450,10 @@ def test_a_task_that_was_changed_is_not_opened(ward: Path) -> None:
     """A worker opens a pickle only if its content has the digest in its name."""
     place = find_place(ward / "store")
 
-    def changed(addresses: Sequence[str], done: Callable[[ShardReport], None]) -> None:
-        for address in addresses:
+    def changed(work: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        for (address,) in calls:
             Path(address).write_bytes(b"cos\nsystem\n(S'touch opened'\ntR.")
-            done(make_shards(address))
+            yield work(address)
 
     with pytest.raises(OutputError, match="was changed"):
         fill(planned(ward), place, changed)
@@ -698,9 +695,10 @@ def test_a_killed_worker_costs_its_shard_only(
     fill(made, find_place(tmp_path / "undisturbed"))
     at = list[int]()
 
-    def by_workers(addresses: Sequence[str], done: Callable[[ShardReport], None]) -> None:
-        for future in completed(client.map(make_shards, addresses, pure=False)):
-            done(future.result())
+    def by_workers(work: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        addresses = [address for (address,) in calls]
+        for future in completed(client.map(work, addresses, pure=False)):
+            yield future.result()
             if not at:
                 at.append(len(list((tmp_path / "store").glob("*.parquet"))))
                 os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)

@@ -308,7 +308,8 @@ def test_pictures_and_numbers_can_be_taken_away(opened: Any, tmp_path: Path) -> 
     assert all(name in svg for name in ("pneumonia", *SERIES))
     png = saved["png"].read_bytes()
     assert png.startswith(b"\x89PNG")
-    assert int.from_bytes(png[16:20]) == pytest.approx(3 * width, abs=3)
+    # its legend is as wide as letters are in this browser
+    assert int.from_bytes(png[16:20]) == pytest.approx(3 * width, rel=0.01)
     assert len(png) > 20_000  # drawn, not blank
 
 

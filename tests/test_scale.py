@@ -63,7 +63,9 @@ def test_rows_are_what_was_measured_and_the_bound_can_fail(
     assert lines is not None
     (line,) = (dict(zip(lines["heads"], line, strict=True)) for line in lines["lines"])
     assert line["Images/s"] == f"{40 / np.median(rows['seconds']):,.0f}"
-    monkeypatch.setattr("pipeline.report.page.javascript", lambda: "")  # 1.5 s, for charts alone
+    monkeypatch.setattr(
+        "pipeline.report.templates.javascript", lambda: ""
+    )  # 1.5 s, for charts alone
     page = build_report(run.out).read_text(encoding="utf-8")
     assert f">{line['Images/s']}<" in page
     assert "descriptor oct5;" in page  # in the caption, and no manifold, as there is none

@@ -38,7 +38,7 @@ def change(out: Path, run: str, *, config: dict[str, Any], **fields: Any) -> Non
 def plain() -> Iterator[None]:
     """Spare the library of charts, which takes seconds; tests in a browser have it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.report.page.javascript", lambda: "")
+        patch.setattr("pipeline.report.templates.javascript", lambda: "")
         yield
 
 

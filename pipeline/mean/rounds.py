@@ -60,7 +60,7 @@ from pipeline.mean.public_model import Prior
 from pipeline.mean.records import Records, SurveyedRecords
 from pipeline.mean.release import Release, ReleasedStatistics, Step
 from pipeline.mean.sensitivity import step_costs
-from pipeline.mean.sums import Parts, Sized, clipped_means
+from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means
 from pipeline.mechanisms.noise import Noise
 from pipeline.privacy import Budget
 
@@ -265,19 +265,13 @@ def _means(
     d, span, last = records.space.dim, records.span if clip.whole.any() else 1.0, source.last(step)
     rows, whole = np.flatnonzero(~clip.whole), np.flatnonzero(clip.whole).tolist()
     points = np.broadcast_to(state.points, (size, *state.points.shape[1:]))
-    vectors = dict[int, FloatArray]()
+    vectors = {r: records.barycentre.seen_from(points[r], records.space) / span for r in whole}
     if len(rows):
         frame, own = state.frame.at(rows), Clip(*(column[rows] for column in clip))
         wide = Spread(*(column[rows] for column in width))
         to = clipping(own, frame, np.broadcast_to(centres, (size, d))[rows], records.prior)
-        each = [to.at(r) for r in range(len(rows))]
         paired = source.plan.moment if last else source.plan.reshape
-        seen = ([part[r % len(part)] for r in rows] for part in parts)
-        vectors |= dict(
-            zip(rows.tolist(), clipped_means(seen, records.n, each, paired=paired), strict=True)
-        )
-    for r in whole:
-        vectors[r] = records.barycentre.seen_from(points[r], records.space) / span
+        vectors |= _clipped_vectors(records.n, to, rows, parts, paired=paired)
     released, rhos = source.release(step, [vectors[r] for r in range(size)])
     offset, covariance = np.empty((size, d)), np.empty((size, d, d))
     moments, axes = dict[int, NoisyMoments](), state.frame
@@ -309,6 +303,21 @@ def _means(
             axes = state.frame.put(rows, reshape_axes(frame, several), size)
     kept = tuple(moments[r] for r in range(size)) if last else ()
     return MeanEstimate(offset, covariance), kept, rhos, axes
+
+
+def _clipped_vectors(
+    n: int,
+    to: Clipping,
+    rows: NDArray[np.int64],
+    parts: Parts[list[Sized]],
+    *,
+    paired: bool,
+) -> dict[int, FloatArray]:
+    """Return the mean vector of each repetition that clips its records, by its number."""
+    each = [to.at(r) for r in range(len(rows))]
+    sized = ([part[r % len(part)] for r in rows] for part in parts)
+    means = clipped_means(sized, n, each, paired=paired)
+    return dict(zip(rows.tolist(), means, strict=True))
 
 
 def observe(

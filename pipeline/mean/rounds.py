@@ -270,14 +270,12 @@ def _means(
         frame, own = state.frame.at(rows), Clip(*(column[rows] for column in clip))
         wide = Spread(*(column[rows] for column in width))
         to = clipping(own, frame, np.broadcast_to(centres, (size, d))[rows], records.prior)
-        paired = source.plan.moment if last else source.plan.reshape
-        vectors |= _clipped_vectors(records.n, to, rows, parts, paired=paired)
+        vectors |= _clipped_vectors(source, step, to, rows, parts)
     released, rhos = source.release(step, [vectors[r] for r in range(size)])
-    offset, covariance = np.empty((size, d)), np.empty((size, d, d))
-    moments, axes = dict[int, NoisyMoments](), state.frame
+    offset, covariance, axes = np.empty((size, d)), np.empty((size, d, d)), state.frame
+    moments = {r: region_moments(records.n, points[r], released[r], span, sigma) for r in whole}
     for r in whole:
         offset[r], covariance[r] = released[r] * span, np.eye(d) * (sigma * span) ** 2
-        moments[r] = region_moments(records.n, points[r], released[r], span, sigma)
     if len(rows):
         noised = np.stack([released[r] for r in rows])
         place = line_coordinate(records.space, frame, points[rows])
@@ -301,19 +299,17 @@ def _means(
             moments |= {int(r): several.at(i) for i, r in enumerate(rows)}
         elif source.plan.reshape:
             axes = state.frame.put(rows, reshape_axes(frame, several), size)
-    kept = tuple(moments[r] for r in range(size)) if last else ()
-    return MeanEstimate(offset, covariance), kept, rhos, axes
+    last_moments = tuple(moments[r] for r in range(size) if last)
+    return MeanEstimate(offset, covariance), last_moments, rhos, axes
 
 
 def _clipped_vectors(
-    n: int,
-    to: Clipping,
-    rows: NDArray[np.int64],
-    parts: Parts[list[Sized]],
-    *,
-    paired: bool,
+    source: _Source, step: int, to: Clipping, rows: NDArray[np.int64], parts: Parts[list[Sized]]
 ) -> dict[int, FloatArray]:
     """Return the mean vector of each repetition that clips its records, by its number."""
+    n, paired = source.survey.records.n, source.plan.reshape
+    if source.last(step):
+        paired = source.plan.moment
     each = [to.at(r) for r in range(len(rows))]
     sized = ([part[r % len(part)] for r in rows] for part in parts)
     means = clipped_means(sized, n, each, paired=paired)

@@ -41,8 +41,9 @@ CLUSTER = {
     "security": True,  # its own certificates: who reaches a scheduler runs code on it
 }
 """How a cluster of Dask on this machine is started."""
-CONNECT_SECONDS = 4.0
-"""How long a scheduler may take to answer before it is refused."""
+CONNECT_SECONDS = 3.0
+"""How long a scheduler may take to answer before it is refused: within 5 s, with what is imported
+before it is asked."""
 
 _LIMIT: ContextVar[int | None] = ContextVar("_LIMIT", default=None)
 

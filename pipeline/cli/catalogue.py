@@ -134,13 +134,14 @@ def describe(
         Read every file and describe none: list those that cannot be used, with the reason, and
         write excluded.txt into the store, which exclude in the card can name.
     """
-    from pipeline.datasets import open_dataset
-    from pipeline.descriptors import domain_of, require_descriptor_for
     from pipeline.parallel import check_runner, workers
-    from pipeline.store import fill, find_place, make_plan
 
     configure_output(output)
-    check_runner(runner)
+    check_runner(runner)  # before imports that take seconds on a busy machine
+    from pipeline.datasets import open_dataset
+    from pipeline.descriptors import domain_of, require_descriptor_for
+    from pipeline.store import fill, find_place, make_plan
+
     place = find_place(store)
     if check:
         _check(dataset, data_root, place, output)

@@ -77,10 +77,8 @@ def run(
     config
         An experiment in TOML, anywhere; the built-in main job when left out.
     """
-    from pipeline.experiments.registry import MAIN
-
     configure_output(output)
-    runs, page = _start([config or MAIN], overrides, needs_data=True)
+    runs, page = _start([config], overrides, needs_data=True)
     results = runs[0].table if len(runs) == 1 else page.parent / "results"
     print_paths({"results": results, "report": page}, output)
 
@@ -116,11 +114,11 @@ def reproduce(
     chains
         Run the published Markov chains too, which take most of the time.
     """
+    configure_output(output)
+    runs, page = _start(experiments, overrides, quick=quick, chains=chains)
     from pipeline.errors import DatasetError
     from pipeline.experiments.record import outcome
 
-    configure_output(output)
-    runs, page = _start(experiments, overrides, quick=quick, chains=chains)
     found = outcome(runs, page, overrides.out)
     if output.json:
         print_json({**found.paths, "runs": found.runs})
@@ -136,23 +134,24 @@ def reproduce(
 
 
 def _start(
-    sources: Sequence[str | Path],
+    sources: Sequence[str | Path | None],
     overrides: Overrides,
     *,
     quick: bool = False,
     chains: bool = True,
     needs_data: bool = False,
 ) -> tuple[tuple["Run", ...], Path]:
-    """Load experiments, run them, and return the runs and the report."""
+    """Load experiments, None being the main job; run them, and return the runs and the report."""
     from functools import partial
 
-    from pipeline.experiments.registry import load_experiments
-    from pipeline.jobs import default_out, perform, run_experiments
     from pipeline.parallel import check_runner, workers
 
-    check_runner(overrides.runner)
+    check_runner(overrides.runner)  # before imports that take seconds on a busy machine
+    from pipeline.experiments.registry import MAIN, load_experiments
+    from pipeline.jobs import default_out, perform, run_experiments
+
     configs = load_experiments(
-        *sources,
+        *(MAIN if source is None else source for source in sources),
         dataset=overrides.dataset,
         descriptor=overrides.descriptor,
         seed=overrides.seed,

@@ -23,7 +23,7 @@ from pipeline.cli.options import (
 from pipeline.errors import one_line, printable
 
 if TYPE_CHECKING:
-    from pipeline.store import Place
+    from pipeline.store import PassReport, Place
 
 EXCLUDED = "excluded.txt"
 """List of files that cannot be used, in a store."""
@@ -156,6 +156,11 @@ def describe(
     else:
         with workers(runner) as unordered:
             found = fill(plan, place, unordered)
+    _print_pass(found, place, output)
+
+
+def _print_pass(found: "PassReport", place: "Place", output: Printing) -> None:
+    """Say how many images a pass described, how fast, and where their descriptors are."""
     images = sum(found.stored.counts)
     if output.json:
         print_json(

@@ -691,12 +691,8 @@ def _of_table(path: Path, root: Path) -> Draft:
     if split and not {row[names.index(split)] for row in rows} <= set(SPLITS):
         doubts.append(f"column {split} may be the split; a card knows {', '.join(SPLITS)}")
         columns["split"] = None
-    classes: list[str] = []
-    if label := columns["class"]:
-        bad_rows: Faults = []
-        classes = sorted({x["class"] for _, x in read_columns(path, {"class": label}, bad_rows)})
-        for fault in bad_rows:
-            raise fault.error
+    label = columns["class"]
+    classes = _classes_in(path, label) if label else []
     if not label or len(classes) > FEW:
         doubts.append(f"which column is the class, out of {', '.join(names)}; name it in columns")
     images = [row[names.index(files[0])] for row in rows]
@@ -717,6 +713,15 @@ def _of_table(path: Path, root: Path) -> Draft:
     }
     looks, faults = summarise_files(kind, path.parent, images)
     return write_draft(path, keys, looks, faults, doubts, own=own)
+
+
+def _classes_in(table: Path, column: str) -> list[str]:
+    """Return the classes that a column of a table names, sorted."""
+    faults: Faults = []
+    classes = {row["class"] for _, row in read_columns(table, {"class": column}, faults)}
+    for fault in faults:
+        raise fault.error
+    return sorted(classes)
 
 
 def _kind_of_all(folder: Path, images: Sequence[str], doubts: list[str]) -> str:

@@ -207,31 +207,10 @@ def choose_clip(
         How far off the line the mean is thought to be.
     """
     along, off = bins
-    radii, repetitions = off.cuts, shells.shape[:-1]
-    low = high = below = above = np.zeros((*repetitions, len(radii)))
-    lines = np.zeros(repetitions)
-    if along is not None:
-        start, end, weight = (np.asarray(part)[..., None] for part in interval)
-        room, middle = radii / weight, (start + end) / 2.0  # x is clipped to it as well
-        low, high = np.maximum(start, middle - room), np.minimum(end, middle + room)
-        low, high = (np.broadcast_to(part, below.shape) for part in (low, high))
-        below, above = (
-            _at_cuts(part, along.cuts, lengths)
-            for part, lengths in ((low, survey.below), (high, survey.above))
-        )
-        lines = 1.0 / np.asarray(interval.weight) ** 2
-    rest, hessian = lengths_off(shells, off, frame, diameter), np.ones(len(radii))
-    if curvature > 0.0:
-        ends = np.append(off.edges, radii[-1])[:, None]
-        along_line = mean_square(interval, survey.shares, along)
-        square = np.minimum(ends, radii) ** 2 - np.asarray(along_line)[..., None, None]
-        bent = stretch(
-            math.sqrt(tuning.CURVATURE_FRACTION * curvature)
-            * np.asarray(frame.unit_length)[..., None, None]
-            * np.sqrt(square.clip(0.0))
-        )
-        hessian = vectors_times(shells, bent)
-        hessian = hessian / np.maximum(shells.sum(axis=-1, keepdims=True), 1e-9)
+    radii, rest = off.cuts, lengths_off(shells, off, frame, diameter)
+    low, high, below, above = _cut_intervals(interval, survey, bins, shells.shape[:-1])
+    lines = np.zeros(shells.shape[:-1]) if along is None else 1.0 / np.asarray(interval.weight) ** 2
+    hessian = _mean_hessian(interval, survey, shells, bins, frame, curvature)
     gain, bend = 2.0 / (1.0 + hessian), (hessian - 1.0) / (hessian + 1.0)
     noise = (2.0 * sigma * radii) ** 2 * (frame.others * gain**2 + lines[..., None])
     bent_off = (bend * np.asarray(doubt)[..., None]) ** 2
@@ -257,6 +236,52 @@ def choose_clip(
         bias_rest=at(rest),
         bend=at(bend),
     )
+
+
+def _cut_intervals(
+    interval: Interval,
+    survey: SurveyPosterior,
+    bins: tuple[LineBins | None, ShellBins],
+    repetitions: tuple[int, ...],
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return what a ball of each radius leaves of the interval: its low and high end, (..., c').
+
+    Then the mean lengths by which records reach below and above it. All 0 without a line.
+    """
+    along, off = bins
+    nothing = np.zeros((*repetitions, len(off.cuts)))
+    if along is None:
+        return nothing, nothing, nothing, nothing
+    start, end, weight = (np.asarray(part)[..., None] for part in interval)
+    room, middle = off.cuts / weight, (start + end) / 2.0  # x is clipped to it as well
+    low, high = np.maximum(start, middle - room), np.minimum(end, middle + room)
+    low, high = (np.broadcast_to(part, nothing.shape) for part in (low, high))
+    below = _at_cuts(low, along.cuts, survey.below)
+    return low, high, below, _at_cuts(high, along.cuts, survey.above)
+
+
+def _mean_hessian(
+    interval: Interval,
+    survey: SurveyPosterior,
+    shells: FloatArray,
+    bins: tuple[LineBins | None, ShellBins],
+    frame: Frame,
+    curvature: float,
+) -> FloatArray:
+    """Return h̄ of records clipped to each radius, (..., c'), see `choose_clip`; 1 where flat."""
+    along, off = bins
+    if curvature <= 0.0:
+        return np.ones(len(off.cuts))
+    ends = np.append(off.edges, off.cuts[-1])[:, None]
+    along_line = mean_square(interval, survey.shares, along)
+    square = np.minimum(ends, off.cuts) ** 2 - np.asarray(along_line)[..., None, None]
+    bent = stretch(
+        math.sqrt(tuning.CURVATURE_FRACTION * curvature)
+        * np.asarray(frame.unit_length)[..., None, None]
+        * np.sqrt(square.clip(0.0))
+    )
+    total = vectors_times(shells, bent)
+    return np.asarray(total / np.maximum(shells.sum(axis=-1, keepdims=True), 1e-9))
 
 
 def _at_cuts(places: FloatArray, cuts: FloatArray, lengths: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from pipeline.errors import ImageError
 from pipeline.experiments.registry import MAIN, load_experiments
 from pipeline.experiments.run import Run
-from pipeline.experiments.steps import Step, calls_by_mechanism
+from pipeline.experiments.steps import ExperimentStep, calls_by_mechanism
 from pipeline.jobs import default_out, run_experiments
 from pipeline.parallel import cores
 from pipeline.report import build_report
@@ -62,7 +62,7 @@ def experiments(
     return page
 
 
-def perform(run: Run, step: Step) -> None:
+def perform(run: Run, step: ExperimentStep) -> None:
     """Do one step of a run as tasks, side by side where labels may be."""
     work = task(name=step.name, retries=0, persist_result=False)(withheld(step.work))
     with tags(run.name):

@@ -23,7 +23,7 @@ from pipeline.config import ExperimentConfig
 from pipeline.datasets import find_card
 from pipeline.errors import BudgetError, CovdpError, one_line
 from pipeline.experiments.run import Run
-from pipeline.experiments.steps import Step, run_experiment
+from pipeline.experiments.steps import ExperimentStep, run_experiment
 from pipeline.files import atomic_path, make_folder, owner_only, project_root
 from pipeline.ledger import Ledger, open_ledger
 from pipeline.parallel import UnorderedMap
@@ -52,7 +52,7 @@ def default_out(name: str) -> Path:
 
 def run_experiments(
     configs: Sequence[ExperimentConfig],
-    perform: Callable[[Run, Step], None],
+    perform: Callable[[Run, ExperimentStep], None],
     *,
     root: Path | None,
     out: Path,
@@ -99,7 +99,7 @@ def run_experiments(
     return runs, page
 
 
-def perform(run: Run, step: Step, *, workers: UnorderedMap, shown: bool) -> None:
+def perform(run: Run, step: ExperimentStep, *, workers: UnorderedMap, shown: bool) -> None:
     """Do one step of a run: by `workers` where its calls may be done side by side, else here."""
     with _shown(step.name, shown):
         calls = step.calls(run)
@@ -112,9 +112,9 @@ def perform(run: Run, step: Step, *, workers: UnorderedMap, shown: bool) -> None
                 tick(1)
 
 
-def _shown(name: str, shown: bool) -> AbstractContextManager[progress.Step]:
+def _shown(name: str, shown: bool) -> AbstractContextManager[progress.StepStatus]:
     """Show a step while it works, or not."""
-    return progress.step(name) if shown else nullcontext(progress.Step())
+    return progress.step(name) if shown else nullcontext(progress.StepStatus())
 
 
 @dataclass(frozen=True)

@@ -103,19 +103,19 @@ def counted(what: str, total: float | None, unit: str) -> Iterator[Callable[[flo
 
 
 @dataclass
-class Step:
+class StepStatus:
     """One step while it works: it may say that there was nothing to do, and why."""
 
     skipped: str = ""
 
 
 @contextmanager
-def step(name: str) -> Iterator[Step]:
+def step(name: str) -> Iterator[StepStatus]:
     """Show `name` while the block works, then a line with the seconds it took.
 
     The line stands on a terminal; for `Level.VERBOSE` in a log as well.
     """
-    started, now, name = time.perf_counter(), Step(), printable(name)
+    started, now, name = time.perf_counter(), StepStatus(), printable(name)
     with _bar(name, None):
         yield now
     if not (is_watched() or is_verbose()):

@@ -195,7 +195,7 @@ def served(ward: Path, monkeypatch: pytest.MonkeyPatch, nights: int, *tokens: st
     """Serve so many nights, each at its time, and return the exit code."""
     today = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0)
     first = today - timedelta(days=nights - 1)
-    times = [releases.Night(first + timedelta(days=number)) for number in range(nights)]
+    times = [releases.ScheduledTime(first + timedelta(days=number)) for number in range(nights)]
     monkeypatch.setattr(releases, "nights", lambda *_: iter(times))
     options = ["--config", ward / "nightly.toml", "--out", ward / "out", "--data-root", ward]
     return main(["serve", *map(str, options), *tokens])

@@ -376,7 +376,7 @@ def serve(
     serve_nights(config, ledger=ledger, root=data_root, out=out, cron=cron, notify=notify)
 
 
-class Night(NamedTuple):
+class ScheduledTime(NamedTuple):
     """A planned time that has come, and those before it that it has overtaken."""
 
     planned: datetime
@@ -460,7 +460,7 @@ def nights(
     times: Iterator[datetime],
     now: Callable[[], datetime],
     sleep: Callable[[float], None] = time.sleep,
-) -> Iterator[Night]:
+) -> Iterator[ScheduledTime]:
     """Yield planned times as they come; of several that have passed, the last with the others."""
     planned = next(times)
     while True:
@@ -469,7 +469,7 @@ def nights(
         passed = [planned]
         while (planned := next(times)) <= now():
             passed.append(planned)
-        yield Night(passed[-1], tuple(passed[:-1]))
+        yield ScheduledTime(passed[-1], tuple(passed[:-1]))
 
 
 def release_night(job: "ReleaseJob") -> str:

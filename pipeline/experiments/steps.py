@@ -42,7 +42,7 @@ from pipeline.progress import counted
 from pipeline.results import RowWriter
 
 
-class Step(NamedTuple):
+class ExperimentStep(NamedTuple):
     """One step of a run, shown and timed under its name.
 
     Attributes
@@ -65,7 +65,7 @@ class Step(NamedTuple):
         return [(run,)] if self.over is None else [(run, label) for label in self.over]
 
 
-def calls_by_mechanism(run: Run, step: Step) -> list[tuple[Any, ...]]:
+def calls_by_mechanism(run: Run, step: ExperimentStep) -> list[tuple[Any, ...]]:
     """Return the calls of a step, those that draw split into one for each series."""
     if step.work is not draw_class:
         return step.calls(run)
@@ -73,34 +73,34 @@ def calls_by_mechanism(run: Run, step: Step) -> list[tuple[Any, ...]]:
     return [(*call, name) for call in step.calls(run) for name in series]
 
 
-def steps_of(run: Run) -> tuple[Step, ...]:
+def steps_of(run: Run) -> tuple[ExperimentStep, ...]:
     """Return the steps of a run, in order."""
     config, kind = run.config, EXPERIMENT_KINDS[run.config.kind]
     if kind.table is not None:
-        return (Step(*kind.table),)
-    steps = list[Step]()
+        return (ExperimentStep(*kind.table),)
+    steps = list[ExperimentStep]()
     if config.on_images:
         steps = [
-            Step("images", fetch_images),
-            Step("descriptors", describe_classes),
-            Step("bound", verify_bound),
+            ExperimentStep("images", fetch_images),
+            ExperimentStep("descriptors", describe_classes),
+            ExperimentStep("bound", verify_bound),
         ]
-    steps.append(Step("mechanisms", draw_class, drawn_labels(run), kind.parallel))
+    steps.append(ExperimentStep("mechanisms", draw_class, drawn_labels(run), kind.parallel))
     if config.source is not None and SOURCES[config.source.kind].pictures is not None:
-        steps.append(Step("pictures", draw_pictures))
+        steps.append(ExperimentStep("pictures", draw_pictures))
     if judged(config):
-        steps.append(Step("usefulness", judge))
-    return (*steps, Step("results", collect))
+        steps.append(ExperimentStep("usefulness", judge))
+    return (*steps, ExperimentStep("results", collect))
 
 
-def perform(run: Run, step: Step) -> None:
+def perform(run: Run, step: ExperimentStep) -> None:
     """Do one step in this process."""
     for call in step.calls(run):
         step.work(*call)
 
 
 def run_experiment(
-    run: Run, perform: Callable[[Run, Step], None] = perform, *, needs_data: bool = False
+    run: Run, perform: Callable[[Run, ExperimentStep], None] = perform, *, needs_data: bool = False
 ) -> Path:
     """Do all steps of a run, each by `perform`, and return its table.
 

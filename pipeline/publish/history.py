@@ -87,7 +87,7 @@ class ClassRun:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class PublishedRun:
     """One committed document.
 
     Attributes
@@ -126,13 +126,13 @@ class Series:
 
     Attributes
     ----------
-    runs : tuple of Run
+    runs : tuple of PublishedRun
         In the order in which they were paid.
     terms : tuple of Term
         What can be said of its means.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[PublishedRun, ...]
     terms: tuple[Term, ...]
 
     @property
@@ -244,9 +244,9 @@ def _series(found: Sequence[_Found]) -> Series:
     return Series(tuple(map(_run, found, classes)), terms)
 
 
-def _run(found: _Found, classes: Iterable[ClassRun]) -> Run:
+def _run(found: _Found, classes: Iterable[ClassRun]) -> PublishedRun:
     key = str(found.document["settings"]["run_key"])
-    return Run(key, found.place, found.document, found.content, tuple(classes))
+    return PublishedRun(key, found.place, found.document, found.content, tuple(classes))
 
 
 def _unread(row: Mapping[str, Any]) -> ClassRun:

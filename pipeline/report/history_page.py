@@ -13,7 +13,7 @@ from pipeline.files import make_folder
 from pipeline.inference import ALPHA, WindowTest, holm
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish.document import write_document
-from pipeline.publish.history import ClassRun, Run, Series, latest_points, read_history
+from pipeline.publish.history import ClassRun, PublishedRun, Series, latest_points, read_history
 from pipeline.publish.readings import Reading
 from pipeline.report.methods import Methods, methods, of_release, word
 from pipeline.report.page import (
@@ -328,7 +328,7 @@ def committed(series: Series, files: Mapping[int, Path]) -> dict[str, Any]:
     return {"heads": list(cells[series.runs[-1].place]), "lines": lines, "text": 1}
 
 
-def _run_cells(run: Run, series: Series) -> dict[str, str]:
+def _run_cells(run: PublishedRun, series: Series) -> dict[str, str]:
     """Return what stands in the line of a release or a night, by the head of the column."""
     units, document = _units(series), run.document
     if series.horizon is not None:

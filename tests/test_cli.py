@@ -53,11 +53,17 @@ def test_tables_are_as_wide_as_asked(
 
 
 def test_tables_list_every_member(capsys: pytest.CaptureFixture[str]) -> None:
-    """`covdp datasets` and `covdp mechanisms` name each member of their registries."""
+    """`covdp datasets`, `descriptors` and `mechanisms` name each member, and manifolds too."""
     from pipeline.datasets import DATASETS
+    from pipeline.descriptors import DESCRIPTORS
+    from pipeline.geometry import MANIFOLDS
     from pipeline.mechanisms import MECHANISMS
 
-    for command, registry in (("datasets", DATASETS), ("mechanisms", MECHANISMS)):
+    for command, registry in (
+        ("datasets", DATASETS),
+        ("descriptors", DESCRIPTORS),
+        ("mechanisms", {**MECHANISMS, **MANIFOLDS}),
+    ):
         assert main([command]) == 0
         printed = capsys.readouterr().out
         assert all(name in printed for name in registry)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from pipeline.cli import main
 from pipeline.datasets import DATASETS
 from pipeline.descriptors import DESCRIPTORS, find_descriptor
 from pipeline.errors import CovdpError
@@ -31,14 +32,32 @@ PAGES += [ROOT / ".github" / "CONTRIBUTING.md"]
 
 
 @pytest.mark.parametrize(
-    "registry",
-    [DATASETS, DEFINITIONS, EXPERIMENTS],
-    ids=["datasets", "definitions", "experiments"],
+    ("registry", "tokens"),
+    [
+        (DATASETS, None),
+        (DESCRIPTORS, ["descriptors"]),
+        (MANIFOLDS, ["mechanisms", "--verbose"]),
+        (MECHANISMS, ["mechanisms"]),
+        (DEFINITIONS, None),
+        (EXPERIMENTS, None),
+    ],
+    ids=["datasets", "descriptors", "manifolds", "mechanisms", "definitions", "experiments"],
 )
-def test_a_page_names_every_member(registry: dict[str, object]) -> None:
-    """Each registry's members stand in the page of the package, in code type."""
+def test_a_page_names_every_member(
+    registry: dict[str, object], tokens: list[str] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each registry's members stand in the page of the package, in code type, or a command's table.
+
+    The page names the command, so that a new member of these needs no row of it.
+    """
     page = (ROOT / "pipeline" / "README.md").read_text(encoding="utf-8")
-    assert [name for name in registry if f"`{name}`" not in page] == []
+    if tokens is None:
+        assert [name for name in registry if f"`{name}`" not in page] == []
+        return
+    assert f"`covdp {tokens[0]}`" in page
+    assert main(tokens) == 0
+    words = set(re.findall(r"[\w-]+", capsys.readouterr().out))
+    assert set(registry) - words == set()
 
 
 @pytest.mark.parametrize(

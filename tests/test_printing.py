@@ -20,6 +20,7 @@ import pytest
 from pipeline import progress
 from pipeline.cli import app, main
 from pipeline.datasets import DATASETS
+from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import LedgerError
 from pipeline.ledger import Ledger, Reservation, init_ledger
 from pipeline.mechanisms import MECHANISMS
@@ -104,7 +105,7 @@ def test_an_audit_as_json_holds_the_rows_it_wrote(
     assert few < every == len(found["claims"])
 
 
-@pytest.mark.parametrize("command", ["datasets", "mechanisms"])
+@pytest.mark.parametrize("command", ["datasets", "descriptors", "mechanisms"])
 def test_quiet_leaves_tables_out_and_excludes_verbose(
     capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -125,6 +126,7 @@ def test_eighty_columns_are_enough(
     audit = ["audit", "--mechanism", "projected-euclidean-laplace", "--trials", "1000"]
     for tokens, words in (
         (["datasets"], [*DATASETS, "licence", "on disk", "28, 64, 128, 224", "restrictions"]),
+        (["descriptors"], [*DESCRIPTORS, "images", "features"]),
         (["mechanisms"], [*MECHANISMS, "manifolds", "pure DP", "exact, chain"]),
         (["mechanisms", "-v"], [*MECHANISMS, "approximately", "spd-affine-invariant"]),
         ([*audit, "--out", str(tmp_path)], ["projected-euclidean-laplace,", "guarantee"]),

@@ -35,6 +35,7 @@ ARGUMENTS = {
     "combine": "a.json b.json --out combined",
     "datasets": "",
     "card": "table.csv",
+    "descriptors": "",
     "mechanisms": "",
     "audit": "--mechanism tangent-gaussian --trials 1000 --out audited",
     "completion": "bash",

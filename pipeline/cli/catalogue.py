@@ -126,7 +126,7 @@ def describe(
     store
         A folder, or an address such as s3://bucket/folder.
     descriptor
-        A name from the README; it must fit the images: gray, colour or volumes.
+        A name from `covdp descriptors`; it must fit the images: gray, colour or volumes.
     runner
         Who describes: threads of this process, dask on this machine, or the address of a Dask
         scheduler.
@@ -217,6 +217,27 @@ def _check(dataset: str, root: Path | None, place: "Place", output: Printing) ->
         print_line(place.join(EXCLUDED))
     if found.error is not None:
         raise found.error
+
+
+def descriptors(*, output: Printing = PLAIN) -> None:
+    """List the descriptors: images they take, and features of a pixel in order.
+
+    ```
+    covdp descriptors
+    covdp descriptors --json
+    ```
+    """
+    from pipeline.descriptors import DESCRIPTORS
+
+    configure_output(output)
+    if output.json:
+        rows = DESCRIPTORS.values()
+        print_json([{"name": x.name, "images": x.takes, "features": x.features} for x in rows])
+        return
+    table = new_table(Column("name", no_wrap=True), "images", "features", title="Descriptors")
+    for row in DESCRIPTORS.values():
+        table.add_row(row.name, row.takes, ", ".join(row.features))
+    show(table, output)
 
 
 def mechanisms(name: str | None = None, /, *, output: Printing = PLAIN) -> None:

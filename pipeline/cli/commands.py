@@ -1,7 +1,8 @@
 """What `covdp` can do: its commands, grouped as the help shows them.
 
 experiments   run, reproduce, report: on public images
-catalogue     datasets, card, describe, mechanisms, audit: what there is, and if it keeps its word
+catalogue     datasets, descriptors, mechanisms: what there is; audit: if it keeps its word; card,
+              describe
 releases      plan, release, serve: on private images
 ledger        the account that pays
 documents     history, compare, combine, schema: on what was released
@@ -100,7 +101,13 @@ HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
         documents.combine,
         documents.schema,
     ),
-    "What there is": (catalogue.datasets, catalogue.card, catalogue.mechanisms, catalogue.audit),
+    "What there is": (
+        catalogue.datasets,
+        catalogue.card,
+        catalogue.descriptors,
+        catalogue.mechanisms,
+        catalogue.audit,
+    ),
     "The program itself": (completion, app["--help"], app["--version"]),
 }
 """What stands under which heading of the help."""

@@ -12,7 +12,7 @@ ends (`ENDS`), on opposite sides of all others.
 import math
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import cycle
 from pathlib import Path
@@ -54,7 +54,7 @@ from pipeline.stream import (
 from pipeline.stream.epochs import epoch_due
 from pipeline.stream.factorisation import from_limbs
 from pipeline.stream.history import split_epochs
-from pipeline.stream.night import add_placed
+from pipeline.stream.night import add_placed, draw_openings
 
 RECORDS = 4
 """Size n of the data sets; one of the records is replaced."""
@@ -72,7 +72,7 @@ NEAR_ENDS: tuple[End, End] = ((10.0, 7.0, 5.0, 2.0, 0.0), (6.0, 6.0, 6.0, 6.0, 6
 more of the releases: where many images move it, more is shown by that."""
 TOGETHER = 1000
 """Transcripts that are drawn, or replayed, in one call."""
-SEARCH = 400
+SEARCH = 200
 """Ends that are tried for the dearest transcript."""
 DESCRIPTOR, SIDE = "oct5", 28
 """What the records are descriptors of."""
@@ -82,23 +82,34 @@ OPENING = 2
 """Units of the first night, which a stream opens with."""
 
 
-@dataclass
 class RecordedNoise:
-    """A source of noise that keeps what it gave."""
+    """Sources of noise that keep what they gave, one for each repetition.
 
-    source: Noise
-    vectors: list[FloatArray] = field(default_factory=list)
+    Repetitions are drawn together: each step of all of them, then the next step.
+    """
+
+    def __init__(
+        self, sources: Sequence[Noise], vectors: Sequence[list[FloatArray]] | None = None
+    ) -> None:
+        self.sources = sources
+        self.vectors = [list[FloatArray]() for _ in sources] if vectors is None else vectors
+        self._each = cycle(zip(self.sources, self.vectors, strict=True))
 
     @property
     def rng(self) -> np.random.Generator | None:
-        """The generator of the source."""
-        return self.source.rng
+        """The generator of the sources."""
+        return self.sources[0].rng
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
         """Add noise and keep the result."""
-        noised = self.source(vector, sigma, sensitivity)
-        self.vectors.append(noised.vector)
+        source, vectors = next(self._each)
+        noised = source(vector, sigma, sensitivity)
+        vectors.append(noised.vector)
         return noised
+
+    def repetition(self, row: int) -> "RecordedNoise":
+        """Return the source of one repetition alone."""
+        return RecordedNoise([self.sources[row]], [self.vectors[row]])
 
 
 class ReplayedSteps(NamedTuple):
@@ -120,9 +131,14 @@ class ReplayedNoise:
 
     rng = None
 
-    def __init__(self, transcripts: Sequence[Sequence[FloatArray]]) -> None:
-        self.replayed = [ReplayedSteps([], []) for _ in transcripts]
-        self._each = cycle(zip(transcripts, self.replayed, strict=True))
+    def __init__(
+        self,
+        transcripts: Sequence[Sequence[FloatArray]],
+        replayed: Sequence[ReplayedSteps] | None = None,
+    ) -> None:
+        self.transcripts = transcripts
+        self.replayed = replayed or [ReplayedSteps([], []) for _ in transcripts]
+        self._each = cycle(zip(self.transcripts, self.replayed, strict=True))
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
         """Return the next part of a transcript."""
@@ -132,6 +148,10 @@ class ReplayedNoise:
         replayed.vectors.append(np.append(vector[:both], released[both:]))
         replayed.sigmas.append(sigma)
         return Noised(np.append(released[:both], vector[both:]), math.nan)
+
+    def repetition(self, row: int) -> "ReplayedNoise":
+        """Return the source of one transcript alone."""
+        return ReplayedNoise([self.transcripts[row]], [self.replayed[row]])
 
 
 def replays(mechanism: Any, left: Any, right: Any) -> Replay:
@@ -240,11 +260,12 @@ class AdaptiveTranscripts:
         """Return `size` transcripts of a data set: the vectors of each, first class first."""
         drawn, prepared = np.empty(size, dtype=object), self.ready(center)
         for start in range(0, size, TOGETHER):
-            noise, few = RecordedNoise(self.noise(rng)), min(TOGETHER, size - start)
+            few = min(TOGETHER, size - start)
+            noise = RecordedNoise([self.noise(rng) for _ in range(few)])
             for ready in prepared:
                 draw(ready, self.class_budget, noise=noise, size=few)
-            for row in range(few):
-                drawn[start + row] = tuple(noise.vectors[row::few])
+            for row, vectors in enumerate(noise.vectors, start=start):
+                drawn[row] = tuple(vectors)
         return Draws(drawn, Diagnostics())
 
     def replay(
@@ -378,6 +399,29 @@ class ReadyStream(NamedTuple):
             )
         return list(states.values())[1:]
 
+    def draw_nights(
+        self,
+        place: int,
+        histories: Sequence[Sequence[Night]],
+        sums: Sequence[PrivateSums],
+        noise: RecordedNoise | ReplayedNoise,
+    ) -> list[Night]:
+        """Return the night at `place` after each of some histories; openings are drawn together.
+
+        Until a stream is open nothing is released: then all histories are one, and all sums.
+        """
+        units = len(self.placed[place])
+        pasts = [history[: self.rests[place]] for history in histories]
+        past, held = pasts[0], len(sums[0].held)
+        if split_epochs(past).opened is None and self.stream.plan.opens(held):
+            return draw_openings(
+                self.stream, len(past) + 1, sums[0], units, noise=noise, size=len(pasts)
+            )
+        return [
+            draw_night(self.stream, past, own, units, noise=noise.repetition(row))
+            for row, (past, own) in enumerate(zip(pasts, sums, strict=True))
+        ]
+
 
 @dataclass(frozen=True)
 class StreamTranscripts:
@@ -448,26 +492,29 @@ class StreamTranscripts:
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` transcripts of the nights `center`, as objects."""
-        stream, placed, known, start, rests = self.ready(cast(list[Points], center))
-        drawn, sums = np.empty(size, dtype=object), dict[tuple[Any, ...], PrivateSums]()
-        for row in range(size):
-            noise, history, states = (
-                RecordedNoise(self.noise(rng)),
-                list(known),
-                {len(known): start},
-            )
-            for place in range(len(known), len(placed)):
-                past, private, units = history[: rests[place]], states[rests[place]], placed[place]
+        ready, sums = self.ready(cast(list[Points], center)), dict[tuple[Any, ...], PrivateSums]()
+        drawn, stream, rests = np.empty(size, dtype=object), ready.stream, ready.rests
+        noise = RecordedNoise([self.noise(rng) for _ in range(size)])
+        histories = [list(ready.known) for _ in range(size)]
+        states = [{len(ready.known): ready.private} for _ in range(size)]
+        for place in range(len(ready.known), len(ready.placed)):
+            for history, state in zip(histories, states, strict=True):
+                past, private = history[: rests[place]], state[rests[place]]
                 key = place, *_clip_key(past)
                 if key not in sums:
-                    sums[key] = add_placed(stream, past, private, units)
-                states[place + 1] = sums[key]
-                night = draw_night(stream, past, sums[key], len(units), noise=noise)
+                    sums[key] = add_placed(stream, past, private, ready.placed[place])
+                state[place + 1] = sums[key]
+            nights = ready.draw_nights(
+                place, histories, [state[place + 1] for state in states], noise
+            )
+            for history, state, night in zip(histories, states, nights, strict=True):
                 if self.peek and night.epoch is not None:
-                    centre = night.epoch.centre + vector_sum(private, self.manifold.dim)
-                    night = replace(night, epoch=replace(night.epoch, centre=centre))
+                    moved = vector_sum(state[rests[place]], self.manifold.dim)
+                    epoch = replace(night.epoch, centre=night.epoch.centre + moved)
+                    night = replace(night, epoch=epoch)
                 history.append(night)
-            drawn[row] = NightsTranscript(tuple(history), tuple(noise.vectors))
+        for row, (history, vectors) in enumerate(zip(histories, noise.vectors, strict=True)):
+            drawn[row] = NightsTranscript(tuple(history), tuple(vectors))
         return Draws(drawn, Diagnostics())
 
     def ready(self, data: Sequence[Points]) -> ReadyStream:
@@ -477,10 +524,16 @@ class StreamTranscripts:
         rests = self.rests or tuple(range(len(placed)))
         if self.place == 0:
             return ReadyStream(stream, placed, [], private, rests)
-        private = add_placed(stream, [], private, placed[0])
-        noise = FloatNoise(np.random.default_rng(0))
-        opening = draw_night(stream, [], private, len(placed[0]), noise=noise)
+        private, opening = self._opened
         return ReadyStream(stream, placed, [opening], private, rests)
+
+    @cached_property
+    def _opened(self) -> tuple[PrivateSums, Night]:
+        """Return the first night where all its units stay, and the sums then."""
+        units = self.stream.placed(self.data_set(OTHERS)[0])
+        private = add_placed(self.stream, [], empty_state(self.manifold.dim), units)
+        noise = FloatNoise(np.random.default_rng(0))
+        return private, draw_night(self.stream, [], private, len(units), noise=noise)
 
     def replay(
         self, ready: ReadyStream, transcripts: Sequence[NightsTranscript]
@@ -489,16 +542,14 @@ class StreamTranscripts:
 
         Transcripts with nights of the same epochs, opened alike, are replayed once.
         """
-        replayed = dict[bytes, ReplayedSteps]()
         keys = list(map(self._deciding, transcripts))
-        for key, transcript in zip(keys, transcripts, strict=True):
-            if key in replayed:
-                continue
-            noise, history = ReplayedNoise([transcript.vectors]), transcript.history
-            for place, private in enumerate(ready.sums(history), start=len(ready.known)):
-                past, count = history[: ready.rests[place]], len(ready.placed[place])
-                draw_night(ready.stream, past, private, count, noise=noise)
-            replayed[key] = noise.replayed[0]
+        apart = dict(zip(keys, transcripts, strict=True))
+        noise = ReplayedNoise([transcript.vectors for transcript in apart.values()])
+        histories = [transcript.history for transcript in apart.values()]
+        sums = zip(*map(ready.sums, histories), strict=True)
+        for place, private in enumerate(sums, start=len(ready.known)):
+            ready.draw_nights(place, histories, private, noise)
+        replayed = dict(zip(apart, noise.replayed, strict=True))
         return [replayed[key] for key in keys]
 
     def vectors(self, transcript: NightsTranscript) -> Sequence[FloatArray]:

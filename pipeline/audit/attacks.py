@@ -159,11 +159,9 @@ def replays(mechanism: Any, left: Any, right: Any) -> Replay:
     sides = [mechanism.ready(data) for data in (left, right)]
 
     def replay(transcripts: Sequence[Any]) -> list[Steps]:
-        pairs = zip(*(mechanism.replay(side, transcripts) for side in sides), strict=True)
-        return [
-            _steps(mechanism.vectors(transcript), *pair)
-            for transcript, pair in zip(transcripts, pairs, strict=True)
-        ]
+        vectors = map(mechanism.vectors, transcripts)
+        replayed = mechanism.replay(sides, transcripts)
+        return [_steps(*parts) for parts in zip(vectors, *replayed, strict=True)]
 
     return replay
 
@@ -191,7 +189,7 @@ def edges(mechanism: Any, transcript: Any) -> Steps:
 
     def replayed(end: FloatArray, more: bool) -> ReplayedSteps:
         ready = mechanism.ready(mechanism.data_set(end, more=more))
-        return cast(ReplayedSteps, mechanism.replay(ready, [transcript])[0])
+        return cast(ReplayedSteps, mechanism.replay([ready], [transcript])[0][0])
 
     ends = [np.array(end) for end in ENDS]
     sides = [replayed(end, bool(i)) for i, end in enumerate(ends)]
@@ -269,16 +267,17 @@ class AdaptiveTranscripts:
         return Draws(drawn, Diagnostics())
 
     def replay(
-        self, ready: list[Prepared], transcripts: Sequence[Sequence[FloatArray]]
-    ) -> list[ReplayedSteps]:
-        """Return what the steps of transcripts release without noise, and σ of each."""
-        replayed = list[ReplayedSteps]()
+        self, sides: Sequence[list[Prepared]], transcripts: Sequence[Sequence[FloatArray]]
+    ) -> list[list[ReplayedSteps]]:
+        """Return what the steps of transcripts release without noise, and σ of each, on each side."""
+        replayed = [list[ReplayedSteps]() for _ in sides]
         for start in range(0, len(transcripts), TOGETHER):
             few = transcripts[start : start + TOGETHER]
-            noise = ReplayedNoise(few)
-            for prepared in ready:
-                draw(prepared, self.class_budget, noise=noise, size=len(few))
-            replayed += noise.replayed
+            for ready, steps in zip(sides, replayed, strict=True):
+                noise = ReplayedNoise(few)
+                for prepared in ready:
+                    draw(prepared, self.class_budget, noise=noise, size=len(few))
+                steps += noise.replayed
         return replayed
 
     def vectors(self, transcript: Sequence[FloatArray]) -> Sequence[FloatArray]:
@@ -389,38 +388,38 @@ class ReadyStream(NamedTuple):
     private: PrivateSums
     rests: tuple[int, ...]
 
-    def sums(self, history: Sequence[Night]) -> list[PrivateSums]:
-        """Return the sums of every night that is drawn, each after those of a history."""
+    def openings(
+        self, noise: RecordedNoise | ReplayedNoise, size: int
+    ) -> tuple[list[list[Night]], dict[int, PrivateSums]]:
+        """Return the nights of `size` repetitions up to the last opening, and the sums till then.
+
+        Nothing is released before an opening, so all of them are drawn together.
+        """
+        histories = [list(self.known) for _ in range(size)]
+        states = {len(self.known): self.private}
+        for place in range(len(self.known), len(self.placed)):
+            past, units = histories[0][: self.rests[place]], len(self.placed[place])
+            if split_epochs(past).opened is not None:
+                break
+            held = add_placed(self.stream, past, states[self.rests[place]], self.placed[place])
+            states[place + 1] = held
+            if self.stream.plan.opens(len(held.held)):
+                nights = draw_openings(
+                    self.stream, len(past) + 1, held, units, noise=noise, size=size
+                )
+            else:
+                nights = [draw_night(self.stream, past, held, units, noise=noise)] * size
+            for history, night in zip(histories, nights, strict=True):
+                history.append(night)
+        return histories, states
+
+    def sums(self, history: Sequence[Night]) -> dict[int, PrivateSums]:
+        """Return the sums before each night of a history, by its place."""
         states = {len(self.known): self.private}
         for place in range(len(self.known), len(history)):
-            rest = self.rests[place]
-            states[place + 1] = add_placed(
-                self.stream, history[:rest], states[rest], self.placed[place]
-            )
-        return list(states.values())[1:]
-
-    def draw_nights(
-        self,
-        place: int,
-        histories: Sequence[Sequence[Night]],
-        sums: Sequence[PrivateSums],
-        noise: RecordedNoise | ReplayedNoise,
-    ) -> list[Night]:
-        """Return the night at `place` after each of some histories; openings are drawn together.
-
-        Until a stream is open nothing is released: then all histories are one, and all sums.
-        """
-        units = len(self.placed[place])
-        pasts = [history[: self.rests[place]] for history in histories]
-        past, held = pasts[0], len(sums[0].held)
-        if split_epochs(past).opened is None and self.stream.plan.opens(held):
-            return draw_openings(
-                self.stream, len(past) + 1, sums[0], units, noise=noise, size=len(pasts)
-            )
-        return [
-            draw_night(self.stream, past, own, units, noise=noise.repetition(row))
-            for row, (past, own) in enumerate(zip(pasts, sums, strict=True))
-        ]
+            past, private = history[: self.rests[place]], states[self.rests[place]]
+            states[place + 1] = add_placed(self.stream, past, private, self.placed[place])
+        return states
 
 
 @dataclass(frozen=True)
@@ -492,30 +491,47 @@ class StreamTranscripts:
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` transcripts of the nights `center`, as objects."""
-        ready, sums = self.ready(cast(list[Points], center)), dict[tuple[Any, ...], PrivateSums]()
-        drawn, stream, rests = np.empty(size, dtype=object), ready.stream, ready.rests
         noise = RecordedNoise([self.noise(rng) for _ in range(size)])
-        histories = [list(ready.known) for _ in range(size)]
-        states = [{len(ready.known): ready.private} for _ in range(size)]
-        for place in range(len(ready.known), len(ready.placed)):
-            for history, state in zip(histories, states, strict=True):
-                past, private = history[: rests[place]], state[rests[place]]
-                key = place, *_clip_key(past)
-                if key not in sums:
-                    sums[key] = add_placed(stream, past, private, ready.placed[place])
-                state[place + 1] = sums[key]
-            nights = ready.draw_nights(
-                place, histories, [state[place + 1] for state in states], noise
-            )
-            for history, state, night in zip(histories, states, nights, strict=True):
-                if self.peek and night.epoch is not None:
-                    moved = vector_sum(state[rests[place]], self.manifold.dim)
-                    epoch = replace(night.epoch, centre=night.epoch.centre + moved)
-                    night = replace(night, epoch=epoch)
-                history.append(night)
+        histories = self._nights([self.ready(cast(list[Points], center))], [noise], size)
+        drawn = np.empty(size, dtype=object)
         for row, (history, vectors) in enumerate(zip(histories, noise.vectors, strict=True)):
             drawn[row] = NightsTranscript(tuple(history), tuple(vectors))
         return Draws(drawn, Diagnostics())
+
+    def _nights(
+        self,
+        sides: Sequence[ReadyStream],
+        noises: Sequence[RecordedNoise | ReplayedNoise],
+        size: int,
+        published: Sequence[Sequence[Night]] | None = None,
+    ) -> Sequence[Sequence[Night]]:
+        """Draw all nights of repetitions, each after those that are drawn, or were published."""
+        opened = [side.openings(noise, size) for side, noise in zip(sides, noises, strict=True)]
+        begun, rests = len(opened[0][0][0]), sides[0].rests
+        histories = opened[0][0] if published is None else list(map(list, published))
+        sums = [dict[tuple[Any, ...], PrivateSums]() for _ in sides]
+        for row, history in enumerate(histories):
+            states = [dict(private) for _, private in opened]
+            for place in range(begun, len(sides[0].placed)):
+                past = history[: rests[place]]
+                key = place, *_clip_key(past)
+                for side, noise, state, known in zip(sides, noises, states, sums, strict=True):
+                    private, units = state[rests[place]], side.placed[place]
+                    if key not in known:
+                        known[key] = add_placed(side.stream, past, private, units)
+                    state[place + 1] = known[key]
+                    source = noise.repetition(row)
+                    night = draw_night(side.stream, past, known[key], len(units), noise=source)
+                    if published is None:
+                        history.append(self._published(night, private))
+        return histories
+
+    def _published(self, night: Night, private: PrivateSums) -> Night:
+        """Return a night as it is published: with `peek`, its epoch moves by sums without noise."""
+        if not self.peek or night.epoch is None:
+            return night
+        moved = night.epoch.centre + vector_sum(private, self.manifold.dim)
+        return replace(night, epoch=replace(night.epoch, centre=moved))
 
     def ready(self, data: Sequence[Points]) -> ReadyStream:
         """Return what is the same on both data sets: an opening, or nothing."""
@@ -536,31 +552,16 @@ class StreamTranscripts:
         return private, draw_night(self.stream, [], private, len(units), noise=noise)
 
     def replay(
-        self, ready: ReadyStream, transcripts: Sequence[NightsTranscript]
-    ) -> list[ReplayedSteps]:
-        """Return what the nights give, each after those that a transcript published.
-
-        Transcripts with nights of the same epochs, opened alike, are replayed once.
-        """
-        keys = list(map(self._deciding, transcripts))
-        apart = dict(zip(keys, transcripts, strict=True))
-        noise = ReplayedNoise([transcript.vectors for transcript in apart.values()])
-        histories = [transcript.history for transcript in apart.values()]
-        sums = zip(*map(ready.sums, histories), strict=True)
-        for place, private in enumerate(sums, start=len(ready.known)):
-            ready.draw_nights(place, histories, private, noise)
-        replayed = dict(zip(apart, noise.replayed, strict=True))
-        return [replayed[key] for key in keys]
+        self, sides: Sequence[ReadyStream], transcripts: Sequence[NightsTranscript]
+    ) -> list[list[ReplayedSteps]]:
+        """Return what the nights give on each side, each after those that a transcript published."""
+        noises = [ReplayedNoise([one.vectors for one in transcripts]) for _ in sides]
+        self._nights(sides, noises, len(transcripts), [one.history for one in transcripts])
+        return [list(noise.replayed) for noise in noises]
 
     def vectors(self, transcript: NightsTranscript) -> Sequence[FloatArray]:
         """Return the noised vectors of all nights."""
         return transcript.vectors
-
-    def _deciding(self, transcript: NightsTranscript) -> bytes:
-        """Return what decides the sums of a replay: nights of the same epochs, opened alike."""
-        opened = b"" if self.place else b"".join(map(np.ndarray.tobytes, transcript.vectors))
-        epochs = (night.epoch.centre.tobytes() for night in transcript.history if night.epoch)
-        return opened + b"".join(epochs)
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""

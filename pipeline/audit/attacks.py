@@ -269,7 +269,7 @@ class AdaptiveTranscripts:
     def replay(
         self, sides: Sequence[list[Prepared]], transcripts: Sequence[Sequence[FloatArray]]
     ) -> list[list[ReplayedSteps]]:
-        """Return what the steps of transcripts release without noise, and σ of each, on each side."""
+        """Return what the steps of transcripts release on each side, unnoised, and each σ."""
         replayed = [list[ReplayedSteps]() for _ in sides]
         for start in range(0, len(transcripts), TOGETHER):
             few = transcripts[start : start + TOGETHER]
@@ -554,7 +554,7 @@ class StreamTranscripts:
     def replay(
         self, sides: Sequence[ReadyStream], transcripts: Sequence[NightsTranscript]
     ) -> list[list[ReplayedSteps]]:
-        """Return what the nights give on each side, each after those that a transcript published."""
+        """Return what nights give on each side, each after those that were published."""
         noises = [ReplayedNoise([one.vectors for one in transcripts]) for _ in sides]
         self._nights(sides, noises, len(transcripts), [one.history for one in transcripts])
         return [list(noise.replayed) for noise in noises]

@@ -13,11 +13,9 @@ Whoever may use a Prefect server may ask for runs. What a flow can see to is tha
 parameters of its deployment, and that nights that were missed are not all paid for at once.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
@@ -40,6 +38,7 @@ from pipeline.figures import letter
 from pipeline.ledger import open_ledger
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish import ledger_address, load_release, read_document
+from pipeline.schema import ClassEntry, Document, NightDocument
 from pipeline.store import find_place
 
 publish = task(name="publish", retries=2, retry_delay_seconds=[2, 10], persist_result=False)(
@@ -136,36 +135,36 @@ def leave_artifact(document: Path) -> None:
     """
     released = read_document(document)
     create_markdown_artifact(
-        key=f"release-{released['settings']['name']}",
+        key=f"release-{released.settings.name}",
         markdown=in_markdown(released, document.with_suffix(".html")),
-        description=f"{released['settings']['population']}, {released['settings']['run_key']}",
+        description=f"{released.settings.population}, {released.settings.run_key}",
     )
 
 
-def in_markdown(released: Mapping[str, Any], page: Path) -> str:
+def in_markdown(released: Document, page: Path) -> str:
     """Return what a document says, in a few lines."""
-    settings, account = released["settings"], released["account"]
-    symbol = letter(account["definition"])
-    paid = f"{symbol} = {digits_up(account['charged'], 6)}"
-    left = f"{symbol} = {digits_down(account['left'], 6)}"
-    if "night" in released:
-        rest = released["horizon"] - released["night"]
+    settings, account = released.settings, released.account
+    symbol = letter(account.definition)
+    paid = f"{symbol} = {digits_up(account.charged, 6)}"
+    left = f"{symbol} = {digits_down(account.left, 6)}"
+    if isinstance(released, NightDocument):
+        rest = released.horizon - released.night
         lines = [
-            f"Night {released['night']} of {released['horizon']}, {rest} left at no further cost.",
+            f"Night {released.night} of {released.horizon}, {rest} left at no further cost.",
             f"Paid: {paid}, once, when the stream was opened; left then: {left}.",
         ]
         heads = ["class", "tonight", "so far", "error, predicted"]
-        rows = [_row(row, row["n_tonight"], row["n_so_far"]) for row in released["classes"]]
+        rows = [_row(row, row.n_tonight, row.n_so_far) for row in released.classes]
     else:
-        lines = [f"Paid: {paid}. Left: {left}, {account['releases_left']} more like this."]
+        lines = [f"Paid: {paid}. Left: {left}, {account.releases_left} more like this."]
         heads = ["class", "n", "error, predicted"]
-        rows = [_row(row, row["n"]) for row in released["classes"]]
+        rows = [_row(row, row.n) for row in released.classes]
     table = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
     return "\n".join(
         [
-            f"# {_plain(settings['title'])}",
+            f"# {_plain(settings.title)}",
             "",
-            f"{_plain(settings['population'])}, {_plain(settings['run_key'])}",
+            f"{_plain(settings.population)}, {_plain(settings.run_key)}",
             "",
             *("| " + " | ".join(cells) + " |" for cells in table),
             "",
@@ -176,11 +175,11 @@ def in_markdown(released: Mapping[str, Any], page: Path) -> str:
     )
 
 
-def _row(row: Mapping[str, Any], *counts: int) -> list[str]:
-    error = row["predicted_error"]
-    unknown = "no mean yet" if "w" in row and row["point"] is None else "not known"
+def _row(row: ClassEntry, *counts: int) -> list[str]:
+    error = row.predicted_error
+    unknown = "no mean yet" if row.point is None else "not known"
     return [
-        _plain(row["class_name"]),
+        _plain(row.class_name),
         *(f"{count:,}" for count in counts),
         unknown if error is None else f"{error:.3g}",
     ]

@@ -4,7 +4,10 @@ Batch axes lead everywhere: matrices are ``(..., k, k)``, coordinates ``(..., d)
 ``(n, h, w)`` or ``(n, h, w, 3)``. A single matrix is the batch of shape ``()``.
 """
 
-from typing import Any, TypeAlias
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,3 +82,132 @@ def check_square(matrices: FloatArray, *, k: int | None = None) -> FloatArray:
     if not np.isfinite(out).all():
         raise DomainError("matrices must be finite, found NaN or infinity; check the images")
     return out
+
+
+LARGEST = 1e12
+"""Of any number: images of 8 bits have covariances below 10⁵ and logarithms below 40."""
+FARTHEST = 1e6
+"""Of a coordinate of a mean: √`LARGEST`, as entries of factors are roots of those of matrices."""
+SMALLEST = 1e-12
+"""Of one that is divided by."""
+WIDEST = 32
+"""Side of a mean; those of `grid11` have 11. What is computed takes the sixth power of it."""
+_D = WIDEST * (WIDEST + 1) // 2
+UNCHECKED = True
+"""Context in which pydantic reads a document of our own: noise of any size is in it."""
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """What a number of a document may be, or each of an array: pydantic reads and writes it so.
+
+    Attributes
+    ----------
+    low, high : float or None
+    sides : tuple of int
+        Most entries along each axis of an array; () of a number.
+    kind : {"float", "int", "bool"}
+        Of a number.
+    triangle : bool
+        Whether a symmetric matrix is written as its upper triangle, row by row.
+    """
+
+    low: float | None = -LARGEST
+    high: float | None = LARGEST
+    sides: tuple[int, ...] = ()
+    kind: str = "float"
+    triangle: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return the schema of pydantic."""
+        from pydantic import Field, PlainSerializer, WrapValidator
+
+        kinds: dict[str, Any] = {
+            "bool": Annotated[bool, Field(strict=True)],
+            "int": Annotated[int, Field(strict=True, ge=self.low, le=self.high)],
+            "float": Annotated[
+                float, Field(strict=True, allow_inf_nan=False, ge=self.low, le=self.high)
+            ],
+        }
+        value = kinds[self.kind]
+        for most in reversed(self.sides):
+            value = Annotated[list[value], Field(max_length=most)]  # type: ignore[valid-type]
+        check = WrapValidator(
+            lambda value, check, info: self._read(value if info.context else check(value))
+        )
+        return handler.generate_schema(Annotated[value, check, PlainSerializer(self._write)])
+
+    def _read(self, value: Any) -> Any:
+        if not self.sides:
+            return value
+        try:
+            array = np.array(value, dtype=np.float64)
+        except ValueError:
+            raise ValueError("rows differ in length") from None
+        return from_upper(array) if self.triangle else array
+
+    def _write(self, value: Any) -> Any:
+        value = upper(value) if self.triangle else value
+        return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+NUMBER, SIZE, DIVISOR, SHARE = Bounded(), Bounded(0), Bounded(SMALLEST), Bounded(0, 1)
+COUNT, LABEL, FLAG = Bounded(1, kind="int"), Bounded(0, kind="int"), Bounded(kind="bool")
+NUMBERS, MATRIX = Bounded(sides=(_D * (_D + 1) // 2,)), Bounded(sides=(WIDEST, WIDEST))
+BASIS, COORDINATES = Bounded(sides=(_D, _D)), Bounded(-FARTHEST, FARTHEST, (_D,))
+TRIANGLE = Bounded(sides=NUMBERS.sides, triangle=True)
+"""Of numbers and arrays: a position in space has `COORDINATES`, a basis of them is a `BASIS`."""
+
+Record = TypeVar("Record", bound=type[tuple[Any, ...]])
+
+
+def as_object(record: Record) -> Record:
+    """Have pydantic read and write a named tuple as an object, a key for each field."""
+
+    @cache
+    def model() -> Any:
+        from pydantic import create_model
+
+        fields: Any = {
+            name: (hint, record._field_defaults.get(name, ...))  # type: ignore[attr-defined]
+            for name, hint in get_type_hints(record, include_extras=True).items()
+        }
+        text = (record.__doc__ or "").partition("\n")[0]
+        return create_model(record.__name__, __doc__=text, **fields)
+
+    def read(found: Any) -> Any:
+        return record(**dict(found))
+
+    def write(value: Any) -> Any:
+        return model().model_construct(**value._asdict()).model_dump(warnings=False)
+
+    def schema(cls: type, source: Any, handler: Any) -> Any:
+        from pydantic import AfterValidator, PlainSerializer
+
+        return handler.generate_schema(
+            Annotated[model(), AfterValidator(read), PlainSerializer(write)]
+        )
+
+    record.__get_pydantic_core_schema__ = classmethod(schema)  # type: ignore[attr-defined]
+    return record
+
+
+def upper(matrix: FloatArray) -> FloatArray:
+    """Return the upper triangle of a symmetric matrix, row by row."""
+    return np.asarray(matrix[np.triu_indices(len(matrix))])
+
+
+def from_upper(values: FloatArray) -> FloatArray:
+    """Return the symmetric matrix, (d, d), whose upper triangle `upper` gave; d may be 0.
+
+    Raises
+    ------
+    ValueError
+        When no matrix has so many.
+    """
+    d = (math.isqrt(8 * len(values) + 1) - 1) // 2
+    if d * (d + 1) // 2 != len(values):
+        raise ValueError(f"{len(values)} numbers are no upper triangle of a matrix")
+    found = np.zeros((d, d))
+    found[np.triu_indices(d)] = values
+    return np.asarray(found + np.triu(found, 1).T)

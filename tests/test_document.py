@@ -15,7 +15,7 @@ from sample_nights import PERSONS, Ward
 from pipeline.cli import main
 from pipeline.ledger import init_ledger
 from pipeline.publish import load_release, release_once
-from pipeline.publish.document import NightDocument, ReleaseDocument, json_schema, serialised
+from pipeline.schema import NightDocument, ReleaseDocument, json_schema, serialised
 
 PLANS = {
     "auto": "",

@@ -24,6 +24,7 @@ from sample_dicom import write_dicom
 from test_cli import fails
 from test_several import document
 
+from pipeline.arrays import WIDEST
 from pipeline.cli import main
 from pipeline.cli.options import PLAIN, new_table, show
 from pipeline.datasets import intensities, nifti_format, open_dataset
@@ -105,7 +106,7 @@ def test_files_are_read_up_to_a_size(tmp_path: Path) -> None:
 def wide(document: Path) -> str:
     """Return a document with a mean of one row too many."""
     found = json.loads(document.read_text())
-    side = documents.WIDEST + 1
+    side = WIDEST + 1
     found["classes"][0]["point"] = [[0] * side] * side
     return json.dumps(found, separators=(",", ":"))
 

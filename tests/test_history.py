@@ -14,6 +14,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from sample_documents import document_of
 from sample_history import CLASSES, commit, draw_release, retold
 from sample_nights import reserve
 
@@ -127,7 +128,7 @@ def test_runs_that_can_be_compared_are_one_series(first: bytes, results: list[by
     """Another descriptor's means, or another name's, are a series apart; others are counted."""
     other = retold(first, DAYS[0], name="weekly")
     found, left = read_history("ward", [results[0], b"\xff", other, results[1], b"[1]", b"{}"])
-    assert [one.settings["name"] for one in found] == ["nightly", "weekly"]
+    assert [one.settings.name for one in found] == ["nightly", "weekly"]
     assert [[run.place for run in one.runs] for one in found] == [[1, 4], [3]]
     assert left == 3
     with pytest.raises(LedgerError, match="'ward' has no release yet"):
@@ -173,7 +174,7 @@ def test_numbers_behind_marks_are_those_of_the_marks(page: Path) -> None:
 def test_a_release_says_of_its_means_what_its_history_says(first: bytes, tmp_path: Path) -> None:
     """Its page has the terms of its classes with the same values, bands and words."""
     pages = [
-        build_release_report(json.loads(first), tmp_path / "release.html"),
+        build_release_report(document_of(first), tmp_path / "release.html"),
         build_history("ward", [first], tmp_path),
     ]
     shown = [re.findall("<td data-class=.*?</td>", page.read_text("utf-8")) for page in pages]

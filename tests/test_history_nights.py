@@ -1,11 +1,11 @@
 """The history of a stream: what its documents say of every night, and of the last ones."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sample_documents import documents_of, night_class_of
 from sample_history import CLASSES, draw_nights
 from test_history import marks, tables, words
 
@@ -73,12 +73,12 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
 
     The error is that of the mean before anything was shrunk, with all that clipping may do.
     """
-    documents = [json.loads(result) for result in results]
-    settings, nights = documents[0]["settings"], range(1, len(DAYS) + 1)
+    documents = documents_of(results)
+    settings, nights = documents[0].settings, range(1, len(DAYS) + 1)
     manifold = read_histories(documents)[0].stream.manifold
     axes = axes_of(settings, manifold)
     biases = night_means(documents, nights, axes, manifold)
-    histories = read_histories(map(json.loads, results))
+    histories = read_histories(documents)
     for number, run in enumerate(series.runs, 1):
         for found, one, seen in zip(histories, run.classes, biases[number], strict=True):
             expected = cumulative_mean(found.stream, found.nights[:number])
@@ -101,8 +101,9 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
 
 def test_windows_have_their_exact_noise(results: list[bytes]) -> None:
     """The covariance of a window is that which the stream knows of it, and what is added."""
-    histories, last = read_histories(map(json.loads, results)), json.loads(results[-1])
-    for found, row in zip(histories, last["classes"], strict=True):
+    documents = documents_of(results)
+    histories, last = read_histories(documents), documents[-1]
+    for found, row in zip(histories, last.classes, strict=True):
         told, more = (window_means(last, row, bias) for bias in (np.zeros((15, 15)), np.eye(15)))
         assert all(
             np.array_equal(one.mean.covariance + np.eye(15), other.mean.covariance)
@@ -122,16 +123,16 @@ def test_documents_that_cannot_be_read_back_have_the_error_they_state(
     results: list[bytes],
 ) -> None:
     """Where a version drew other noise, the size of the error is spread over the directions."""
-    documents = [json.loads(result) for result in results]
-    settings = documents[0]["settings"]
+    documents = documents_of(results)
+    settings = documents[0].settings
     manifold = read_histories(documents)[0].stream.manifold
     axes = axes_of(settings, manifold)
-    documents[4]["coefficient_norm"] *= 2
+    documents[4].coefficient_norm *= 2
     found = night_means(documents, [8], axes, manifold)[8]
-    for one, row in zip(found, documents[-1]["classes"], strict=True):
+    for one, row in zip(found, documents[-1].classes, strict=True):
         assert one.mean.covariance is not None
         size = np.trace(one.mean.covariance)
-        assert size == pytest.approx(1.25 * row["predicted_error"] ** 2)
+        assert size == pytest.approx(1.25 * row.predicted_error**2)
 
 
 def test_of_many_nights_some_are_read(
@@ -140,7 +141,7 @@ def test_of_many_nights_some_are_read(
     """With more nights than are shown every second is read, the last among them; all are listed."""
     monkeypatch.setattr("pipeline.publish.history.SHOWN", 4)
     ((thinned,), _) = read_history("ward", results)
-    read = [run.document["night"] for run in thinned.runs if run.classes[0].readings]
+    read = [run.document.night for run in thinned.runs if run.classes[0].readings]
     assert read == [2, 4, 6, 8]
     assert [run.key for run in thinned.runs] == DAYS
 
@@ -216,13 +217,13 @@ def test_before_the_opening_nothing_is_read(results: list[bytes], tmp_path: Path
 
 def test_a_stream_that_follows_shows_both_together(results: list[bytes]) -> None:
     """Where a document states the mean joined with that of streams before it, it is that one."""
-    documents = [json.loads(result) for result in results]
-    (known, _), row = read_histories(documents), documents[-1]["classes"][0]
+    documents = documents_of(results)
+    (known, _), row = read_histories(documents), documents[-1].classes[0]
     alone = cumulative_mean(known.stream, known.nights)
     assert alone is not None
     both = join_streams(known.stream, alone, replace(alone, n=100))
     past = split_epochs(known.nights)
-    found = class_mean(known, past, 8, {**row, "joined": estimate_part(both).model_dump()})
+    found = class_mean(known, past, 8, row.model_copy(update={"joined": estimate_part(both)}))
     assert found.n == 124
     assert found.mean.point is not None
     np.testing.assert_allclose(found.mean.point, both.offset, rtol=1e-9)
@@ -271,7 +272,7 @@ def test_bands_hold_the_mean_of_all_so_far(label: int, name: str, manifold: str,
             ClassHistory(0, "tissue", stream, tuple(nights)),
             split_epochs(nights),
             len(nights),
-            {"n": count},
+            night_class_of({"n": count}),
         )
         without = space.exp(space.origin, places[order.ravel()].mean(axis=0))
         for place, one in enumerate(read_terms(terms, found.mean, space)):

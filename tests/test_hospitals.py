@@ -75,16 +75,12 @@ def test_one_release_is_taken_as_it_is_and_small_ones_by_size(run: Run) -> None:
         release(part, GDP(0.5), AdaptivePlan(), setting, rng) for part in (placed[:10], placed[:30])
     ]
     assert np.isfinite(together(few, "sample")[1])
-    told = [
-        one.statistics[0]._replace(observed=one.statistics[0].observed._replace(moment=None))
-        for one in few
-    ]
-    few = [one._replace(statistics=(less,)) for one, less in zip(few, told, strict=True)]
+    few = [one._replace(moments=(one.moments[0]._replace(moment=None),)) for one in few]
     point, p, offered = together(few, "sample")
     np.testing.assert_allclose(point, 0.25 * few[0].point + 0.75 * few[1].point)  # in the chart
     assert np.isnan(p)
     assert not offered
     np.testing.assert_array_equal(together(few[:1], "sample")[0], few[0].point)
-    noises = [np.trace(one.observed.noise) / 15 for one in few if one.observed is not None]
+    noises = [np.trace(one.noisy_moments.noise) / 15 for one in few]
     expected = np.sqrt(noises[0] / 16 + 9 * noises[1] / 16)
     assert noise_of(few) == pytest.approx(expected)

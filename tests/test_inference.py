@@ -34,13 +34,14 @@ from pipeline.inference.classify import RIDGE
 from pipeline.inference.geodesics import noise_norm
 from pipeline.inference.released import chart_jacobian, read_released
 from pipeline.mean import AdaptivePlan, NoisyMoments, Records, Release, SinglePlan, admit, mean
-from pipeline.mean.noisy_moments import as_values, noise_edge, noisy_covariance
+from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
 from pipeline.mean.pooling import Part, pool
 from pipeline.mean.sums import FACTOR, OVERSHOOT
 from pipeline.mean.tuning import OVERSHOOT_SD
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.publish.release import observed_part
+from pipeline.publish.release import observed_moments
+from pipeline.schema import ReleasedEntry, as_json
 
 K, D = 3, 6
 FLAT = MANIFOLDS["spd-log-euclidean"](k=K)
@@ -97,8 +98,9 @@ def noised(seen: NoisyMoments, rng: np.random.Generator) -> NoisyMoments:
 
 def entry(seen: NoisyMoments) -> dict[str, Any]:
     """Return the entry of a document whose mean was not shrunk at all."""
-    values = as_values(seen) | {"belief": seen.noise.tolist(), "survey": [], "shells": []}
-    return row_at(seen.base + seen.offset) | {"observed": values}
+    moments = seen._replace(survey=np.empty(0), shells=np.empty(0), belief=seen.noise)
+    part = ReleasedEntry.model_construct(observed=moments)
+    return row_at(seen.base + seen.offset) | as_json(part)
 
 
 def row_at(coordinates: FloatArray) -> dict[str, Any]:
@@ -282,7 +284,7 @@ def test_documents_say_what_releases_say(name: str) -> None:
                 {
                     "coordinates": one.coordinates.tolist(),
                     "manifold": name,
-                    "observed": observed_part(one).model_dump(),  # type: ignore[union-attr]
+                    **as_json(ReleasedEntry.model_construct(observed=observed_moments(one))),
                 }
             )
         )
@@ -327,15 +329,15 @@ def test_what_no_matrix_of_doubles_holds_is_compared_as_it_was_drawn() -> None:
                 {
                     "coordinates": one.coordinates.tolist(),
                     "manifold": space.name,
-                    "observed": observed_part(one).model_dump(),  # type: ignore[union-attr]
+                    **as_json(ReleasedEntry.model_construct(observed=observed_moments(one))),
                 }
             )
         )
         for one in releases
     ]
     for one, row in zip(releases, rows, strict=True):
-        assert np.array_equal(read_released(row).point, one.outputs[0])
-        assert np.array_equal(read_released(row).observed.base, one.statistics[0].observed.base)
+        assert np.array_equal(read_released(row).place, one.outputs[0])
+        assert np.array_equal(read_released(row).noisy_moments.base, one.moments[0].base)
         found = region(row)
         assert np.array_equal(found.place, one.outputs[0])
         assert np.array_equal(found.covariance, region(one).covariance)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from sample_documents import night_class_of, settings_of
 from sample_runs import write_sample
 
 from pipeline import __version__
@@ -98,7 +99,7 @@ def text(found: Methods) -> str:
 
 def of(settings: Mapping[str, Any]) -> str:
     """Return the paragraph of a release."""
-    return text(methods({"a": of_release(settings)}))
+    return text(methods({"a": of_release(settings_of(settings))}))
 
 
 @pytest.mark.parametrize("name", OTHER_RELEASE)
@@ -268,7 +269,7 @@ def test_the_entry_of_this_project_is_that_of_its_citation_file() -> None:
     assert own["author"] == f"{{{cited['authors'][0]['name']}}}"
     assert own["year"] == str(cited["date-released"].year)
     assert own["version"] == cited["version"] == __version__
-    older = methods({"a": of_release(RELEASE)}, version="0.1.0")
+    older = methods({"a": of_release(settings_of(RELEASE))}, version="0.1.0")
     assert "version = {0.1.0}" in older.bibtex
     assert "covdp 0.1.0" in text(older)
     assert f"This page was made with covdp {__version__}" in text(older)
@@ -294,7 +295,7 @@ def test_what_was_compared_with_a_source_is_said_of_entries_that_exist() -> None
 
 def test_bibtex_is_what_is_cited() -> None:
     """Every entry of a paragraph stands in its BibTeX once, braces balanced, and no other."""
-    found = methods({"a": of_release(RELEASE)})
+    found = methods({"a": of_release(settings_of(RELEASE))})
     keys = re.findall(r"@\w+\{(\w+),", found.bibtex)
     assert keys == list(dict.fromkeys(keys)) == [one.key for one in found.references]
     assert "covdp" in keys
@@ -307,7 +308,10 @@ def test_bibtex_is_what_is_cited() -> None:
 
 def test_what_releases_have_in_common_is_said_once() -> None:
     """Two releases of other budgets: two promises, with whose each is, and one descriptor."""
-    told = {"a": of_release(RELEASE), "b": of_release(RELEASE | {"budget": 0.7})}
+    told = {
+        "a": of_release(settings_of(RELEASE)),
+        "b": of_release(settings_of(RELEASE | {"budget": 0.7})),
+    }
     found = text(methods(told))
     assert found.count("Tuzel") == 1
     assert "For a: the release satisfies" in found
@@ -327,12 +331,13 @@ def test_a_night_has_the_size_of_its_mean() -> None:
         {"class_name": "well", "n": 70, "n_tonight": 10, "point": [[1.0]]},
         {"class_name": "ill", "n": 3, "n_tonight": 3, "point": None},
     ]
-    found = text(methods({"a": of_release(night, rows)}))
+    found = text(methods({"a": of_release(settings_of(night), list(map(night_class_of, rows)))}))
     assert "well n = 70 so far, 10 of them new on this night" in found
     assert "n = 10" not in found
     assert "No mean is released yet of ill" in found
     assert "adaptive mean" in found
-    none = text(methods({"a": of_release(night, [one | {"point": None} for one in rows])}))
+    waiting = [night_class_of(row | {"point": None}) for row in rows]
+    none = text(methods({"a": of_release(settings_of(night), waiting)}))
     assert "No mean is released yet of well and ill" in none
     assert not re.search("adaptive mean|Noise was drawn|second moment", none)
 

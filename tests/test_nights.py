@@ -18,6 +18,14 @@ import nibabel
 import numpy as np
 import pytest
 from prefect.client.schemas.objects import State
+from pydantic import ValidationError
+from sample_documents import (
+    ACCOUNT,
+    SETTINGS,
+    document_of,
+    documents_of,
+    night_class_of,
+)
 from sample_nights import CARD, CONFIG, PERSONS, STREAM, Ward, tonight
 from test_guards import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
 from test_ledger_faults import in_child
@@ -39,9 +47,11 @@ from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP, budget_from
 from pipeline.publish import load_release, read_histories, release_night
 from pipeline.publish.arrivals import Arrivals
-from pipeline.publish.document import NightClassPart, night_row, read_stream, stands_on
+from pipeline.publish.document import night_row, stands_on
+from pipeline.publish.night_state import mechanism_of
 from pipeline.publish.sums import ROWS_FILE as rows_file
 from pipeline.publish.sums import read_sums, row_type, sums_folder
+from pipeline.schema import as_json
 from pipeline.store import find_place
 from pipeline.stream import (
     Night,
@@ -58,17 +68,12 @@ from pipeline.stream import release_night as next_night
 settling = sys.modules["pipeline.publish.night"]
 earlier = sys.modules["pipeline.publish.night_state"]
 
-SETTINGS: dict[str, Any] = {
-    "name": "nightly",
-    "version": "0",
-    "definition": "gdp",
-    "budget": 2.0,
-    "descriptor": "oct5",
-    "eta": 1e-6,
-    "manifold": "spd-log-euclidean",
-    "image_height": 28,
-    "image_width": 28,
-    "stream": {"horizon": 40, "opening": 20.0, "follows": None},
+STREAM_OF_40 = {"horizon": 40, "opening": 20.0, "follows": None}
+HEAD: dict[str, Any] = {
+    "title": "Ward",
+    "statement": [],
+    "account": ACCOUNT,
+    "settings": {**SETTINGS, "budget": 2.0, "descriptor": "oct5", "stream": STREAM_OF_40},
 }
 
 
@@ -83,13 +88,10 @@ def simulated(nights: int) -> tuple[StreamMechanism, list[Night], list[dict[str,
         points = walks @ walks.swapaxes(1, 2) / 40
         night, private = next_night(stream, history, private, points, noise=FloatNoise(rng))
         history.append(night)
-        part = NightClassPart.model_construct(
-            label=0, class_name="well", **night_row(stream, night)
-        )
-        row = part.model_dump(exclude_unset=True)
+        row = as_json(night_class_of({}).model_copy(update=night_row(stream, night)))
+        base = {name: values.tolist() for name, values in stands_on(stream).items()}
         head = {"night": number, "horizon": 40, "coefficient_norm": column_norm(40)}
-        head |= stands_on(stream)
-        documents.append(json.loads(json.dumps({"settings": SETTINGS, **head, "classes": [row]})))
+        documents.append({**HEAD, **head, **base, "classes": [row]})
     return stream, history, documents
 
 
@@ -97,7 +99,7 @@ def test_documents_alone_give_the_history_to_the_last_bit() -> None:
     """Opening, epochs and every estimate follow from JSON as they did from what was released."""
     stream, history, documents = simulated(9)
     assert sum(night.epoch is not None for night in history) == 2
-    (found,) = read_histories(documents)
+    (found,) = read_histories(documents_of(documents))
     assert (found.label, found.name, found.before) == (0, "well", None)
     for one, other in zip(found.nights, history, strict=True):
         for name in ("night", "units", "n_so_far"):
@@ -130,24 +132,24 @@ def test_a_night_of_another_version_s_axes_is_refused(name: str) -> None:
     _, _, documents = simulated(3)
     number = np.array(documents[2][name])
     documents[2][name] = (number + 1e-12).tolist()
-    read_histories(documents)
+    read_histories(documents_of(documents))
     for other in (number * 1.001, number[:-1], ()):
         documents[2][name] = np.array(other).tolist()
         with pytest.raises(OutputError, match=f"night 3 .* other {name}"):
-            read_histories(documents)
+            read_histories(documents_of(documents))
     del documents[2][name]
-    with pytest.raises(OutputError, match=f"night 3 .* other {name}"):
-        read_histories(documents)
+    with pytest.raises(ValidationError, match=name):
+        documents_of(documents)
 
 
 def test_documents_of_other_nights_or_other_noise_are_refused() -> None:
     """A night that is missing, and one whose noise this version would not draw, are said."""
     _, _, documents = simulated(4)
     with pytest.raises(OutputError, match="expected night 2, found 3"):
-        read_histories([documents[0], *documents[2:]])
+        read_histories(documents_of([documents[0], *documents[2:]]))
     documents[3]["classes"][0]["costs"][2]["sigma"] *= 0.5
     with pytest.raises(OutputError, match=r"night 4 .* other noise"):
-        read_histories(documents)
+        read_histories(documents_of(documents))
 
 
 # --- what lies there --------------------------------------------------------------------------
@@ -182,7 +184,7 @@ def test_a_folder_that_keeps_yesterdays_images(ward: Ward) -> None:
     assert said["Horizon"] == "night 4 of 40; 36 left"
     assert said["Charged to the account"].startswith("20-GDP, once")
     assert "all nights of this stream, for ever," in said["In plain words"]
-    found = read_histories(documents)
+    found = read_histories(documents_of(documents))
     for history, one in zip(found, last["classes"], strict=True):
         estimate = cumulative_mean(history.stream, history.nights)
         assert estimate is not None
@@ -661,7 +663,7 @@ def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
     assert [path.name.split("-")[0] for path in files] == ["3", "4"]
     rows = place / rows_file
     row = rows.stat().st_size // 3
-    assert row == row_type(read_stream(json.loads(ward.stream.query)), 2).itemsize
+    assert row == row_type(mechanism_of(ward.stream), 2).itemsize
     with rows.open("ab") as stream:
         stream.write(b"x" * (row // 2))
     assert place.stat().st_mode & 0o777 == 0o700
@@ -694,7 +696,7 @@ def next_sums(ward: Ward, day: int) -> list[Any]:
     ward.settle(day)
     now = stream_status(ward.ledger, "ward-7", "nightly", f"2026-03-{day:02d}")
     assert now
-    ground = read_stream(json.loads(ward.stream.query))
+    ground = mechanism_of(ward.stream)
     sums = read_sums(ward.ledger, now, ground, len(now.totals), now.totals[-1])
     assert sums
     others = replace(now, digests=("another first night", *now.digests[1:]))
@@ -789,7 +791,7 @@ def test_killed_anywhere_every_promise_holds(ward: Ward) -> None:
         entered += images
         assert [row["n_so_far"] for row in documents[-1]["classes"]] == entered.tolist()
     nights = stored_nights(ward.ledger, ward.stream)
-    histories = read_histories(json.loads(night.result) for night in nights)
+    histories = read_histories(document_of(night.result) for night in nights)
     assert [found.nights[-1].n_so_far for found in histories] == entered.tolist()
     (row,) = ward.ledger.show("ward-7")
     assert (row.spent, row.releases, row.unfinished) == (GDP(20.0), 1, 0)

@@ -21,7 +21,7 @@ from pipeline.ledger import (
 )
 from pipeline.ledger.claims import unit_digest
 from pipeline.privacy import GDP
-from pipeline.publish import read_histories
+from pipeline.publish import read_document, read_histories
 from pipeline.publish.sums import sums_folder
 from pipeline.stream import window_mean
 from tests.tools.postgres import direct, new_address
@@ -60,7 +60,7 @@ def test_the_command_and_the_page_of_a_night(
     assert page == (out / "release" / "nightly-2026-03-02.html").read_text(encoding="utf-8")
     paths = sorted((out / "release").glob("*.json"))
     document = json.loads(paths[-1].read_bytes())
-    found, _ = read_histories(json.loads(path.read_bytes()) for path in paths)
+    found, _ = read_histories(map(read_document, paths))
     last = window_mean(found.stream, found.nights, 1)
     assert last
     text = " ".join(

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from sample_documents import documents_of
 from sample_nights import Ward
 from test_ledger_faults import in_child
 from test_nights import next_sums
@@ -111,7 +112,7 @@ def test_thirty_nights_killed_at_random_moments(tmp_path: Path) -> None:
         assert ward.settle(int(key[-2:])) == [stored[key]]
     (account,) = ward.ledger.show("ward-7")
     assert (account.spent, account.releases, account.unfinished) == (GDP(20.0), 1, 0)
-    histories = read_histories(map(json.loads, stored.values()))
+    histories = read_histories(documents_of(stored.values()))
     for found, row in zip(histories, last["classes"], strict=True):
         mean = cumulative_mean(found.stream, found.nights)
         assert mean

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from sample_documents import documents_of
 from sample_nights import CONFIG, STREAM, Ward
 
 from pipeline.datasets import find_card, open_fetched
@@ -196,7 +197,7 @@ def check(ledger: Ledger, name: str, folder: Path) -> None:
     assert None not in entered
     assert len(lying.units) == len(list(folder.glob("ward/*/*.png")))
     for found, points, owner in zip(
-        read_histories(documents), lying.points, lying.owners, strict=True
+        read_histories(documents_of(documents)), lying.points, lying.owners, strict=True
     ):
         on, ground = np.array([entered[one] for one in owner]), found.stream
         history, private = list[Night](), empty_state(ground.space.dim)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from sample_documents import document_of
 from sample_nights import CONFIG, PERSONS, tonight
 from sample_nights import Ward as NightWard
 
@@ -33,9 +34,9 @@ from pipeline.ledger import Ledger, init_ledger
 from pipeline.mean import admit, mean, person_records
 from pipeline.mechanisms.noise import LATTICE
 from pipeline.privacy import GDP, ZCDP, for_group_as_written, repeat, repeat_as_written
-from pipeline.publish import load_release, release_once
+from pipeline.publish import load_release, release_once, write_parquet
 from pipeline.report import build_release_report
-from pipeline.results import read_record, read_rows, write_release
+from pipeline.results import read_record, read_rows
 
 publishing = sys.modules["pipeline.publish.release"]
 
@@ -430,7 +431,7 @@ def test_a_person_in_several_classes_is_kept_once_or_paid_for(
     assert "not public" in said["Several images of one person"]
     assert ("for each of 2 classes" in said["Charged to the account"]) == (classes == 2)
     assert all(row["mu"] == 0.5 for row in document["classes"])
-    page = build_release_report(document, ward / "page.html").read_text()
+    page = build_release_report(document_of(document), ward / "page.html").read_text()
     for words in ("for one person", "Persons n, exact", "the images of one particular person were"):
         assert words in page
     assert "for one image" not in page
@@ -555,8 +556,8 @@ def test_no_identifier_leaves(ward: Path, capfd: pytest.CaptureFixture[str]) -> 
     )
     document = released(ward)
     assert [row["n"] for row in document["classes"]] == [4, 2]
-    build_release_report(document, ward / "page.html")
-    write_release(document, ward / "table.parquet")
+    build_release_report(document_of(document), ward / "page.html")
+    write_parquet(document_of(document), ward / "table.parquet")
     (ward / "document.json").write_text(json.dumps(document))
     (ward / "screen.log").write_text("".join(capfd.readouterr()))
     book = ledger_of(ward)

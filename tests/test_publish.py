@@ -42,6 +42,7 @@ from pipeline.publish import (
     read_document,
     release_once,
     write_document,
+    write_parquet,
 )
 from tests.sample_means import released
 
@@ -310,7 +311,7 @@ def test_killed_at_any_step_it_pays_once_and_leaves_no_half_file(
     assert not list(ward.glob("out/release/*.json"))
     book = ledger(ward)
     path = write_document(release_once(told(ward), book, ward), ward / "out")
-    assert read_document(path)["settings"]["run_key"] == "monday"
+    assert read_document(path).settings.run_key == "monday"
     row = book.show("ward-7")[0]
     assert (row.spent, row.releases, row.unfinished) == (GDP(0.5), 1, 0)
 
@@ -564,7 +565,6 @@ def test_blanks_and_spellings_make_no_new_name(ward: Path) -> None:
 def test_the_longest_names_can_be_published(ward: Path) -> None:
     """The longest name and run key fit a file system with every suffix, and so do their copies."""
     from pipeline.report import build_release_report
-    from pipeline.results import write_release
 
     config = told(ward, '"nightly"', f'"{"n" * 60}"', run_key="é" * 50)
     content = release_once(config, ledger(ward), ward)
@@ -575,7 +575,7 @@ def test_the_longest_names_can_be_published(ward: Path) -> None:
     path = write_document(content, ward / "out")
     assert path.name == f"{'n' * 60}-{'é' * 50}-12.json"
     build_release_report(read_document(path), path.with_suffix(".html"))
-    write_release(read_document(path), path.with_suffix(".parquet"))
+    write_parquet(read_document(path), path.with_suffix(".parquet"))
 
 
 def test_the_account_pays_for_all_images_of_a_person(ward: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sample_documents import class_of, settings_of
 from sample_history import draw_release
 
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS, terms_of
 from pipeline.geometry import MANIFOLDS, to_chart
-from pipeline.mean.noisy_moments import from_values
 from pipeline.publish.readings import (
     WIDE,
     Mean,
@@ -72,25 +72,25 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_an_error_is_noise_and_bias_where_few_are_clipped(released: dict[str, Any]) -> None:
     """What is stated of it adds up; where more than half are clipped there is no band."""
-    axes, row = axes_of(released["settings"], SPACE), released["classes"][0]
+    axes, row = axes_of(settings_of(released["settings"]), SPACE), released["classes"][0]
     row = {
         **row,
         "observed": row["observed"] | {"bias_line": 0.3, "bias_rest": 0.2, "clipped": 0.49},
     }
-    seen, known = from_values(row["observed"]), mean_of(row, axes, SPACE).covariance
+    seen, known = class_of(row).noisy_moments, mean_of(class_of(row), axes, SPACE).covariance
     assert known is not None
     bias = known - seen.noise
     line = seen.axes[0] / np.linalg.norm(seen.axes[0])
     assert line @ bias @ line == pytest.approx(0.36)
     assert np.trace(bias) - line @ bias @ line == pytest.approx(14 * 0.04)
     clipped = {**row, "observed": {**row["observed"], "clipped": 0.51}}
-    assert mean_of(clipped, axes, SPACE).covariance is None
+    assert mean_of(class_of(clipped), axes, SPACE).covariance is None
 
 
 def test_a_predicted_error_is_that_of_all_directions_together(released: dict[str, Any]) -> None:
     """Of one draw the mean square of the distance is its square."""
-    axes, row = axes_of(released["settings"], SPACE), released["classes"][0]
+    axes, row = axes_of(settings_of(released["settings"]), SPACE), released["classes"][0]
     one = {**row, "observed": None, "predicted_error": 0.3, "costs": row["costs"][:1]}
-    known = mean_of(one, axes, SPACE).covariance
+    known = mean_of(class_of(one), axes, SPACE).covariance
     assert known is not None
     assert np.trace(known) == pytest.approx(0.09)

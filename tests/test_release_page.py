@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sample_documents import document_of
 
 from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger, init_ledger
@@ -48,7 +49,9 @@ def released(ward: Path, lines: str, total: Budget = GDP(9.0)) -> tuple[bytes, L
 
 def words(document: dict[str, Any], folder: Path) -> str:
     """Return the page's text, tags taken out and spaces made single."""
-    page = build_release_report(document, folder / "page.html").read_text(encoding="utf-8")
+    page = build_release_report(document_of(document), folder / "page.html").read_text(
+        encoding="utf-8"
+    )
     body = re.sub(r"(?s)<(script|style).*?</\1>", " ", page)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 

@@ -4,9 +4,11 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
+from sample_documents import ACCOUNT, ROW, SETTINGS, document_of
 from sample_runs import SERIES, write_sample
 
 from pipeline.errors import ConfigError, OutputError
@@ -28,6 +30,7 @@ from pipeline.results import (
     write_record,
     write_rows,
 )
+from pipeline.schema import Document
 
 FOLDER = "runs/main-pneumoniamnist"
 ALL = ["summary", "facts", "samples", "bound", "error", "numbers", "steps", "reproduction"]
@@ -521,29 +524,31 @@ def test_target_and_nothing_else_is_written(tmp_path: Path) -> None:
     assert build_report(tmp_path / "out", target=target).read_bytes() == first
 
 
-def released(noise: str) -> dict[str, object]:
+def released(noise: str) -> Document:
     """Return a document as a release commits it, of one class."""
     cost = {"step": "mean", "sensitivity": 0.1, "sigma": 0.2, "rho": None}
-    row = {"class_name": "well", "n": 9, "point": np.eye(5).tolist(), "predicted_error": None}
-    row |= {"rho": None, "coordinates": [0.0] * 15}
     settings = {
-        "name": "nightly",
+        **SETTINGS,
         "population": "ward-7",
-        "run_key": "monday",
-        "image_height": 28,
-        "image_width": 28,
         "dataset": "ward.toml",
         "classes": [[0, "well", 9]],
         "descriptor": "oct5",
-        "eta": 1e-6,
-        "manifold": "spd-log-euclidean",
         "mechanism": "ewg",
-        "definition": "gdp",
-        "budget": 0.5,
         "noise": noise,
     }
-    classes = [{**row, "costs": [cost]}]
-    return {"title": "Means", "settings": settings, "classes": classes, "statement": []}
+    row = {
+        **ROW,
+        "manifold": settings["manifold"],
+        "n": 9,
+        "point": np.eye(5).tolist(),
+        "coordinates": [0.0] * 15,
+        "predicted_error": None,
+        "rho": None,
+        "observed": None,
+        "costs": [cost],
+    }
+    head = {"title": "Means", "statement": [], "account": ACCOUNT}
+    return cast(Document, document_of({**head, "settings": settings, "classes": [row]}))
 
 
 def test_release_in_floats_is_marked_unsafe_at_the_top(tmp_path: Path) -> None:

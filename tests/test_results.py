@@ -300,7 +300,8 @@ def test_releases_can_be_stacked(tmp_path: Path) -> None:
     tables = [
         pq.read_table(
             write_release(
-                {"title": f"{i}", "settings": {}, "statement": [], "classes": [known | row]},
+                [known | row],
+                {"title": f"{i}", "settings": {}, "statement": []},
                 tmp_path / f"{i}.parquet",
             )
         )
@@ -326,8 +327,7 @@ def test_a_released_table_says_what_was_promised(tmp_path: Path) -> None:
         "settings": {"budget": 0.5},
         "statement": [["Guarantee", "0.5-GDP"]],
         "account": {"left": 0.1},
-        "classes": [],
     }
-    kept = read_metadata(write_release(document, tmp_path / "means.parquet"))
+    kept = read_metadata(write_release([], document, tmp_path / "means.parquet"))
     for key in ("title", "settings", "statement", "account"):
         assert json.loads(kept[key]) == document[key]

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from sample_manifolds import BOUNDED
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
-from pipeline.arrays import FloatArray
+from pipeline.arrays import UNCHECKED, FloatArray
 from pipeline.descriptors import describe, domain
 from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of
 from pipeline.geometry.linalg import unvecd, vecd
@@ -33,7 +34,7 @@ from pipeline.mean.histogram import (
     shell_bins,
     survey_posterior,
 )
-from pipeline.mean.noisy_moments import NoisyMoments, as_values, clip_moments, from_values
+from pipeline.mean.noisy_moments import NoisyMoments, clip_moments
 from pipeline.mean.sensitivity import vector_diameter
 from pipeline.mean.sums import (
     FACTOR,
@@ -52,6 +53,7 @@ from pipeline.mean.sums import (
 )
 from pipeline.mean.tuning import OVERSHOOT_SD
 from pipeline.privacy import GDP
+from pipeline.schema import ReleasedEntry, as_json
 from tests.sample_means import clip_of, drawn
 
 
@@ -213,7 +215,7 @@ def test_what_a_round_releases_says_how_much_clipping_cuts(
     low, high = (float(one) for one in np.quantile(x, [0.3, 0.9]))
     clip = clip_of(low, high, 0.3)
     monkeypatch.setattr(rounds, "choose_clip", lambda *_, **__: clip)
-    still, loud = (drawn(paired, GDP(mu), 3).statistics[0].observed for mu in (1e7, 1.0))
+    still, loud = (drawn(paired, GDP(mu), 3).moments[0] for mu in (1e7, 1.0))
     assert still.overshoots is not None
     assert loud.overshoots is not None
     assert loud.reach is not None
@@ -304,7 +306,7 @@ def test_the_mean_is_the_same_with_it_and_without(name: str) -> None:
         one, other = drawn(paired, GDP(mu), seed), drawn(alone, GDP(mu), seed)
         assert np.array_equal(one.outputs, other.outputs)
         assert one.steps == other.steps
-        seen, plain = one.statistics[0].observed, other.statistics[0].observed
+        seen, plain = one.moments[0], other.moments[0]
         assert np.array_equal(seen.vector, plain.vector)
         assert plain.moment is None
 
@@ -314,7 +316,7 @@ def test_the_noise_of_the_second_moment_is_what_is_said() -> None:
     paired, _, _, _ = sample("spd-log-euclidean")
     # with so much noise all choices are the prior's, the same in every draw
     release = drawn(paired, GDP(1e-6), 3, size=300)
-    seen = [told.observed for told in release.statistics]
+    seen = list(release.moments)
     same = [one for one in seen if one.moment is not None]
     assert len(same) == 300
     found = np.stack([vecd(one.moment) for one in same if one.moment is not None])
@@ -333,7 +335,7 @@ def test_without_noise_it_says_mean_and_covariance_of_the_records(name: str) -> 
     """Where nothing is clipped: base, offset and moment give back the records' own, to 1e-4."""
     paired, _, _, _ = sample(name)
     release = drawn(paired, GDP(1e9), 0)
-    seen = release.statistics[0].observed
+    seen = release.moments[0]
     assert seen.moment is not None
     places = release.space.log(seen.base, paired.records.placed)
     mean = places.mean(axis=0)
@@ -353,7 +355,7 @@ def test_a_whole_region_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     paired, alone, _, _ = sample("hyperbolic")
     release = drawn(paired, GDP(0.1), 0)
     assert np.array_equal(release.outputs, drawn(alone, GDP(0.1), 0).outputs)
-    seen, span = release.statistics[0].observed, paired.records.span
+    seen, span = release.moments[0], paired.records.span
     assert seen.moment is None
     np.testing.assert_allclose(seen.noise, (seen.sigma * span) ** 2 * np.eye(3))
     np.testing.assert_allclose(seen.offset, seen.vector * span)
@@ -365,9 +367,10 @@ def test_it_is_read_back_from_json(name: str) -> None:
     """All numbers to the last bit; the base as a point of where it was drawn."""
     paired, _, manifold, _ = sample(name)
     release = drawn(paired, GDP(1.0), 1)
-    seen = release.observed
-    assert seen is not None
-    again = from_values(json.loads(json.dumps(as_values(seen))))
+    seen = release.noisy_moments
+    part = ReleasedEntry.model_construct(observed=seen)
+    values = json.loads(json.dumps(as_json(part)))["observed"]
+    again = TypeAdapter(NoisyMoments).validate_python(values, context=UNCHECKED)
     space = chart_of(manifold)
     assert space.check(again.base).shape == space.point_shape
     for field in set(NoisyMoments._fields) - {"moment"}:

@@ -6,52 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sample_documents import ACCOUNT, COST, SETTINGS, night_class_of
 from test_inference import entry, noised, observed
 
 from pipeline.cli import main
 from pipeline.inference import combine, two_sample
+from pipeline.schema import as_json
 
-COST = {"mu": 0.5, "rho": 0.125, "predicted_error": 0.1, "costs": []}
-SETTINGS = {
-    "title": "Ward",
-    "dataset": "ward",
-    "size": None,
-    "splits": None,
-    "classes": [],
-    "descriptor": "toy3",
-    "eta": 1e-6,
-    "manifold": "spd-log-euclidean",
-    "mechanism": "auto",
-    "run_key": "monday",
-    "definition": "gdp",
-    "budget": 0.5,
-    "shares": None,
-    "stream": None,
-    "labels_and_class_sizes_are_public": True,
-    "noise": "hardened",
-    "version": "0.3.0",
-    "images_per_person": None,
-    "classes_per_person": None,
-    "unit": "image",
-    "smallest_class": 2,
-    "image_height": 28,
-    "image_width": 28,
+NIGHT = {
+    "night": 3,
+    "horizon": 40,
+    "coefficient_norm": 1.0,
+    "axes": [[1.0]],
+    "centre": [0.0],
 }
-ACCOUNT = {
-    "definition": "gdp",
-    "charged": 0.5,
-    "total": 1.0,
-    "spent": 0.5,
-    "left": 0.8,
-    "releases": 1,
-    "releases_left": 3,
-    "delta": 1e-5,
-    "images_per_person": 1,
-    "epsilon_total": 4.0,
-    "epsilon_spent": 2.0,
-    "epsilon_left": 3.0,
-}
-"""What documents of these tests have in common."""
+"""What the document of a night has besides."""
 
 
 def document(
@@ -63,7 +32,7 @@ def document(
         {"label": label, "class_name": name, "n": 200, **COST, **entry(noised(observed(), rng))}
         for label, name in enumerate(names)
     ]
-    known = {"name": path.stem, "population": path.stem, **SETTINGS, **settings}
+    known = {**SETTINGS, "name": path.stem, "population": path.stem, **settings}
     document = {"title": "Ward", "settings": known, "classes": rows, "statement": []}
     path.write_text(json.dumps(document | {"account": ACCOUNT}))
     return path
@@ -134,6 +103,9 @@ def test_releases_of_one_population_are_warned_of(
         (("combine", "a.json", "copy.json"), "a.json and copy.json are one release"),
         (("combine", "a.json", "rare.json"), "no class stands in all documents"),
         (("compare", "a.json", "night.json"), "night.json is a night of a stream"),
+        (("combine", "a.json", "night.json"), "night.json is a night of a stream"),
+        (("compare", "bad-night.json", "a.json"), "of a stream (classes.0.n_tonight: "),
+        (("combine", "a.json", "bad-night.json"), "is no document of a night of a stream"),
         (("compare", "a.json", "old.json"), "need what an adaptive mean observed"),
     ],
 )
@@ -152,7 +124,10 @@ def test_what_cannot_be_compared_is_one_line(
     Path("copy.json").write_text(json.dumps(again, indent=1))
     document(Path("other.json"), 2, descriptor="oct5")
     document(Path("rare.json"), 2, ("rare",))
-    Path("night.json").write_text(json.dumps(old | {"night": 3}))
+    night = old | NIGHT | {"classes": [as_json(night_class_of({"point": None}))]}
+    Path("night.json").write_text(json.dumps(night))
+    night["classes"][0]["n_tonight"] = -1
+    Path("bad-night.json").write_text(json.dumps(night))
     for row in old["classes"]:
         row["observed"] = None
     Path("old.json").write_text(json.dumps(old))

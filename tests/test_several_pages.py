@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sample_documents import ACCOUNT, COST, SETTINGS, class_of
 from scipy.stats import binom
 from test_browser import (  # noqa: F401  (fixtures)
     PHONE,
@@ -25,20 +26,20 @@ from test_browser import (  # noqa: F401  (fixtures)
     parts,
 )
 from test_inference import cells, tissue
-from test_several import ACCOUNT, COST, SETTINGS
 
 from pipeline.arrays import FloatArray
 from pipeline.cli import main
 from pipeline.descriptors import domain
 from pipeline.figures import number
 from pipeline.geometry import MANIFOLDS, vecd
-from pipeline.inference import covariance, read_released, two_sample
+from pipeline.inference import covariance, two_sample
 from pipeline.mean import AdaptivePlan, Release, mean
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.readings import LEVEL, differences, population_mean
-from pipeline.publish.release import observed_part
+from pipeline.publish.release import observed_moments
 from pipeline.report.several_page import finite
+from pipeline.schema import ReleasedEntry, as_json
 
 CLASSES = ("<b>tissue</b>", "cells")
 ROWS = {
@@ -50,9 +51,9 @@ SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 
 def row_of(name: str, release: Release, *, gain: float = 1.0) -> dict[str, Any]:
     """Return the entry of a class in a document, of images `gain` times as bright."""
-    part = observed_part(release)
+    part = observed_moments(release)
     assert part is not None
-    values = part.model_dump()
+    values = as_json(ReleasedEntry.model_construct(observed=part))["observed"]
     brighter = 2.0 * np.log(gain) * vecd(np.eye(5))
     values["base"] = (np.array(values["base"]) + brighter).tolist()
     point = (gain**2 * release.point).tolist()
@@ -80,7 +81,7 @@ def write(path: Path, place: int) -> Path:
     """Write the document of a release, one of three hospitals."""
     names = zip(CLASSES, ("tissue", "cells"), strict=True)
     rows = [row_of(title, releases(name)[place]) for title, name in names]
-    known = SETTINGS | {"name": path.stem, "population": path.stem, "dataset": "tiles"}
+    known = {**SETTINGS, "name": path.stem, "population": path.stem, "dataset": "tiles"}
     known |= {"descriptor": "oct5", "manifold": SPACE.name, "budget": 2.0}
     known |= {"classes": [[0, name, 300] for name in CLASSES]}
     document = {"title": "Ward", "settings": known, "classes": rows, "account": ACCOUNT}
@@ -203,7 +204,9 @@ def test_a_document_from_elsewhere_is_not_trusted(
 def test_a_gain_is_found_as_such() -> None:
     """The same release of images 1.25 times as bright: contrast 1.25, all other terms alike."""
     release = releases("tissue")[0]
-    found = differences("oct5", row_of("a", release), row_of("a", release, gain=1.25))
+    found = differences(
+        "oct5", class_of(row_of("a", release)), class_of(row_of("a", release, gain=1.25))
+    )
     values = {reading.term.name: reading.value for reading in found}
     assert values.pop("contrast") == pytest.approx(1.25, rel=1e-9)
     assert values.pop("roughness") == pytest.approx(1.0, rel=1e-9)
@@ -214,8 +217,8 @@ def test_a_gain_is_found_as_such() -> None:
 def test_the_error_of_a_population_has_its_noise_and_its_scatter() -> None:
     """In no direction is it less than the noise with Σ̂/n; clipping adds to that."""
     for name in ("tissue", "cells"):
-        row = row_of(name, releases(name)[0])
-        seen = read_released(row).observed
+        row = class_of(row_of(name, releases(name)[0]))
+        seen = row.noisy_moments
         least = seen.noise + covariance(seen) / seen.n
         stated = population_mean(row).covariance
         assert stated is not None
@@ -233,7 +236,9 @@ def test_bands_of_differences_hold_as_often_as_they_say() -> None:
     for seed in range(40):
         order = rng.permutation(len(points))
         pair = (release_of(points[order[i : i + 300]], 2 * seed + (i > 0)) for i in (0, 300))
-        for place, reading in enumerate(differences("oct5", *(row_of("a", one) for one in pair))):
+        for place, reading in enumerate(
+            differences("oct5", *(class_of(row_of("a", one)) for one in pair))
+        ):
             if reading.low is None:  # a release without a second moment: nothing is said
                 continue
             same = float(reading.term.unscaled(np.array(0.0)))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sample_documents import night_class_of
 from scipy.stats import binom
 
 from pipeline import open_dataset
@@ -18,6 +19,7 @@ from pipeline.mean.pooling import pool
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.report.readings import regions_of
+from pipeline.schema import as_json
 from pipeline.stream import (
     Night,
     StreamMechanism,
@@ -66,8 +68,9 @@ def row(stream: StreamMechanism, history: list[Night]) -> dict[str, Any]:
     """Return what a document says of the mean so far, written and read."""
     found = cumulative_mean(stream, history)
     place = None if found is None else found.offset.tolist()
+    certainty = mean_certainty(stream, history)
     told: dict[str, Any] = json.loads(
-        json.dumps({"coordinates": place, "certainty": mean_certainty(stream, history)})
+        json.dumps({"coordinates": place, "certainty": as_json(certainty) if certainty else None})
     )
     return told
 
@@ -108,7 +111,7 @@ def test_on_its_first_night_it_is_that_of_the_opening(
     np.testing.assert_allclose(wide - found.covariance, covariance(seen) / seen.n, atol=1e-12)
     assert found.offered
     assert found.clipping == clipping_bound(seen)
-    shown = regions_of([told | {"class_name": "tissue"}], "image")
+    shown = regions_of([night_class_of(told | {"class_name": "tissue"})], "image")
     radii = found.radius, region(told, of="population").radius, found.clipping
     assert shown is not None
     assert shown["lines"][0][2:] == [number(x) for x in radii]
@@ -116,7 +119,7 @@ def test_on_its_first_night_it_is_that_of_the_opening(
         "class_name": "loud",
         "certainty": {**certain, "offered": False},
     }  # its point is not read
-    withheld = regions_of([loud], "image")
+    withheld = regions_of([night_class_of(loud)], "image")
     assert withheld is not None
     assert withheld["lines"][0][1].startswith("Not offered: the mean of its opening was too noisy")
     with pytest.raises(ConfigError, match="before the opening of its class nothing is released"):

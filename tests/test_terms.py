@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sample_documents import settings_of
 from scipy import ndimage, stats
 
 from pipeline.datasets import open_dataset
@@ -14,7 +15,8 @@ from pipeline.geometry import MANIFOLDS, frechet_mean, to_chart
 from pipeline.mean import private_mean
 from pipeline.privacy import GDP
 from pipeline.publish.readings import Mean, axes_of, mean_of, read_terms
-from pipeline.publish.release import observed_part
+from pipeline.publish.release import observed_moments
+from pipeline.schema import ClassPart
 
 SIDE = 28
 MANIFOLD = "spd-log-euclidean"
@@ -131,7 +133,7 @@ def test_bands_hold_the_term_without_noise(manifold: str, plan: str, stated: boo
     draw no more than 59 hold all (2e-3 that all 60 do, for each).
     """
     space, rng = MANIFOLDS[manifold](k=5), np.random.default_rng(20260322)
-    axes = axes_of({**SETTINGS, "manifold": manifold}, space)
+    axes = axes_of(settings_of({**SETTINGS, "manifold": manifold}), space)
     known = domain("oct5", height=SIDE, width=SIDE, manifold=manifold)
     records = np.concatenate([describe(chunk) for chunk in open_dataset("tiles").chunks(label=0)])
     terms = terms_of(DESCRIPTORS["oct5"])
@@ -143,13 +145,13 @@ def test_bands_hold_the_term_without_noise(manifold: str, plan: str, stated: boo
         )
         predicted = release.predicted_error
         assert predicted is not None
-        row = {
-            "coordinates": release.coordinates,
-            "predicted_error": predicted[0],
-            "costs": release.steps,
-        }
-        part = observed_part(release)
-        row["observed"] = part.model_dump() if stated and part else None
+        row = ClassPart.model_construct(
+            manifold_name=manifold,
+            coordinates=release.coordinates,
+            predicted_error=predicted[0],
+            costs=release.steps,
+            observed=observed_moments(release) if stated else None,
+        )
         for place, found in enumerate(read_terms(terms, mean_of(row, axes, space), space)):
             if found.low is None:
                 bandless += 1

@@ -484,6 +484,7 @@ def release_night(job: "ReleaseJob") -> str:
     from pipeline.cli.ledger import charge_line
     from pipeline.ledger import charge_of, rows_written
     from pipeline.publish import read_document
+    from pipeline.schema import NightDocument
 
     before, document = rows_written(job.ledger), None
     try:
@@ -499,8 +500,8 @@ def release_night(job: "ReleaseJob") -> str:
         )
     released = read_document(document)
     what = f"{job.settings.name} {job.settings.run_key}"
-    if "night" in released:
-        what += f", night {released['night']} of {released['horizon']}"
+    if isinstance(released, NightDocument):
+        what += f", night {released.night} of {released.horizon}"
     charge = charge_line(charge_of(job.ledger, document.read_bytes(), before), PLAIN)
     return f"released {what}: {document.with_suffix('.parquet')}; {charge}"
 

@@ -383,7 +383,7 @@ def releases(
             outputs=drawn.outputs[[i]],
             rhos=drawn.rhos[[i]],
             predicted_error=None if predicted is None else predicted[[i]],
-            statistics=drawn.statistics[i : i + 1],
+            moments=drawn.moments[i : i + 1],
         )
         for i in range(size)
     ]

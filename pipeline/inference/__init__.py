@@ -26,13 +26,7 @@ from pipeline.inference.confidence import (
     stream_error,
 )
 from pipeline.inference.geodesics import PrincipalGeodesics, principal_geodesics
-from pipeline.inference.released import (
-    ReleasedClass,
-    covariance,
-    point_at,
-    raw_covariance,
-    read_released,
-)
+from pipeline.inference.released import covariance, raw_covariance, read_released
 from pipeline.inference.tests import (
     ALPHA,
     Comparison,
@@ -52,7 +46,6 @@ __all__ = [
     "ConfidenceRegion",
     "Discriminants",
     "PrincipalGeodesics",
-    "ReleasedClass",
     "WindowTest",
     "bonferroni",
     "check_opening",
@@ -66,7 +59,6 @@ __all__ = [
     "least_opening",
     "mean_certainty",
     "nearest_mean",
-    "point_at",
     "principal_geodesics",
     "raw_covariance",
     "read_released",

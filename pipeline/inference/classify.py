@@ -75,16 +75,16 @@ def lda(released: Sequence[Released], *, ridge: float = RIDGE) -> Discriminants:
         When there are fewer, they are of different geometries, or none has a second moment.
     """
     manifold, base, classes = common_coordinates(released, least=2)
-    wide = [one for one in classes if one.released.observed.moment is not None]
+    wide = [one for one in classes if one.moments.moment is not None]
     if not wide:
         raise ConfigError(
             "linear discriminants need a second moment, and no class was released with one: n·μ is "
             "too small; take the nearest mean"
         )
-    whole = sum(one.released.observed.n for one in wide)
-    within = np.mean([one.there(one.released.belief) for one in classes], axis=0)
+    whole = sum(one.moments.n for one in wide)
+    within = np.mean([one.there(one.belief) for one in classes], axis=0)
     for one in wide:
-        seen = one.released.observed
+        seen = one.moments
         even = in_coordinates(np.eye(manifold.dim), seen)
         spread = raw_covariance(seen) + ridge * noise_edge(seen) * even
         within += seen.n / whole * one.there(spread)

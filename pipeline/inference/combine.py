@@ -102,12 +102,10 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
     if not 0.0 < level < 1.0:
         raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
     manifold, base, hospitals = common_coordinates(released, least=2)
-    seen = [one.released.observed for one in hospitals]
+    seen = [one.moments for one in hospitals]
     spread, sizes = _spread(hospitals), np.array([one.n for one in seen], dtype=np.float64)
-    gains = pool([_part(one, one.released.observed.predicted) for one in hospitals], spread).gains
-    parts = [
-        _part(one, one.released.observed.noise + one.released.observed.lost) for one in hospitals
-    ]
+    gains = pool([_part(one, one.moments.predicted) for one in hospitals], spread).gains
+    parts = [_part(one, one.moments.noise + one.moments.lost) for one in hospitals]
     statistic, freedom = _heterogeneity(hospitals, parts, spread)
     known = level, all(map(is_offered, seen)), max(clipping_bound(one) for one in seen)
     shares = (sizes / sizes.sum())[:, np.newaxis, np.newaxis] * np.eye(manifold.dim)
@@ -125,11 +123,7 @@ def _heterogeneity(
     hospitals: Sequence[ClassCoordinates], parts: Sequence[Part], spread: FloatArray
 ) -> tuple[float, int]:
     """Return Cochran's Q of the hospitals that can be told apart, and its degrees of freedom."""
-    told = [
-        part
-        for one, part in zip(hospitals, parts, strict=True)
-        if one.released.observed.sigma <= NOISY
-    ]
+    told = [part for one, part in zip(hospitals, parts, strict=True) if one.moments.sigma <= NOISY]
     if len(told) < 2:
         return 0.0, 0
     mean = pool(told, spread).mean
@@ -142,33 +136,33 @@ def _heterogeneity(
 
 
 def _part(one: ClassCoordinates, error: FloatArray) -> Part:
-    return Part(one.released.observed.n, one.unshrunk, one.there(error))
+    return Part(one.moments.n, one.unshrunk, one.there(error))
 
 
 def _weighed(
     hospitals: Sequence[ClassCoordinates], gains: FloatArray, spread: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return Σ G_i·r_i, and the covariance of its error; `spread` where samples scatter, too."""
-    seen = [one.released.observed for one in hospitals]
+    seen = [one.moments for one in hospitals]
     mean, error = np.zeros(len(gains[0])), np.zeros_like(gains[0])
     for gain, one, part in zip(gains, hospitals, seen, strict=True):
         own = one.there(part.noise) + (0.0 if spread is None else spread / part.n)
         mean, error = mean + gain @ one.mean, error + gain @ own @ gain.T
     clipping = pooled_clipping(seen, [float(np.trace(gain)) / len(gain) for gain in gains])
-    first = next(one for one in hospitals if one.released.observed.moment is not None)
+    first = next(one for one in hospitals if one.moments.moment is not None)
     return mean, error + first.there(clipping)
 
 
 def _spread(hospitals: Sequence[ClassCoordinates]) -> FloatArray:
     """Return the covariance of single records, over all hospitals that say one."""
-    wide = [one for one in hospitals if one.released.observed.moment is not None]
+    wide = [one for one in hospitals if one.moments.moment is not None]
     if not wide:
         raise ConfigError(
             "releases are combined by how wide their records lie, and none holds a second moment: "
             "n·μ is too small; release with a larger budget, or more records"
         )
-    spreads = [one.there(covariance(one.released.observed)) for one in wide]
-    return np.average(spreads, axis=0, weights=[one.released.observed.n for one in wide])
+    spreads = [one.there(covariance(one.moments)) for one in wide]
+    return np.average(spreads, axis=0, weights=[one.moments.n for one in wide])
 
 
 def _region(

@@ -74,25 +74,24 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
+from pipeline.arrays import UNCHECKED, FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of, from_chart, to_chart
 from pipeline.inference.released import (
     Released,
     chart_jacobian,
     covariance,
-    manifold_of,
-    point_at,
     read_released,
 )
 from pipeline.mean import NoisyMoments, step_costs
-from pipeline.mean.noisy_moments import from_upper, pooled_clipping, upper
+from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.mean.pooling import pool
+from pipeline.schema import CertaintyPart, StreamEntry, manifold_named, point_at
 from pipeline.stream import Night, StreamMechanism, StreamPlan
 from pipeline.stream.epochs import part_moments
 from pipeline.stream.estimates import mean_parts
@@ -283,7 +282,9 @@ class ConfidenceRegion:
 
 
 def region(
-    released: Released, level: float = 0.95, of: Literal["sample", "population"] = "sample"
+    released: Released | StreamEntry,
+    level: float = 0.95,
+    of: Literal["sample", "population"] = "sample",
 ) -> ConfidenceRegion:
     """Return where the mean of a released class lies, with confidence `level`.
 
@@ -307,19 +308,21 @@ def region(
     if of not in ("sample", "population"):
         raise ConfigError(f'a region is of the "sample" or of the "population", found {of!r}')
     if isinstance(released, Mapping) and "certainty" in released:
+        released = StreamEntry.model_validate(released, context=UNCHECKED)
+    if isinstance(released, StreamEntry):
         return _night_region(released, of, level)
     entry = read_released(released)
-    moments, space, scatter = entry.observed, entry.space, None
+    moments, space, scatter = entry.noisy_moments, entry.space, None
     if of == "population" and moments.moment is not None:
         scatter = covariance(moments) / moments.n
     shape, law = ellipsoid(moments, scatter, level)
     jacobian = chart_jacobian(
-        space, moments.base, space.log(moments.base, entry.point), entry.point
+        space, moments.base, space.log(moments.base, entry.place), entry.place
     )
     return ConfidenceRegion(
         manifold=entry.manifold,
         offered=is_offered(moments),
-        place=entry.point,
+        place=entry.place,
         covariance=jacobian.T @ shape @ jacobian,
         level=level,
         law=law,
@@ -327,23 +330,22 @@ def region(
     )
 
 
-def _night_region(row: Mapping[str, Any], target: str, level: float) -> ConfidenceRegion:
+def _night_region(entry: StreamEntry, target: str, level: float) -> ConfidenceRegion:
     """Return the same of the mean of all units so far, in a stream; its manifold is flat."""
-    certainty = row["certainty"]
-    if certainty is None:
+    certainty = entry.certainty
+    if certainty is None or entry.coordinates is None:
         raise ConfigError(
             "this night has no region: before the opening of its class nothing is released"
         )
-    coordinates = np.array(row["coordinates"], dtype=np.float64)
-    manifold = manifold_of(certainty, len(coordinates))
+    manifold = manifold_named(certainty.manifold, len(entry.coordinates))
     return ConfidenceRegion(
         manifold=manifold,
-        offered=certainty["offered"],
-        place=point_at(manifold, coordinates),
-        covariance=from_upper(np.array(certainty[target]), manifold.dim),
+        offered=certainty.offered,
+        place=point_at(manifold, entry.coordinates),
+        covariance=certainty.sample if target == "sample" else certainty.population,
         level=level,
         law=ErrorLaw(manifold.dim),
-        clipping=certainty["clipping"],
+        clipping=certainty.clipping,
     )
 
 
@@ -415,22 +417,22 @@ def stream_error(
     return StreamError(seen, sample, single / n)
 
 
-def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> dict[str, Any] | None:
-    """Return what a region reads, as JSON values; None before the opening.
+def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> CertaintyPart | None:
+    """Return what a region reads; None before the opening.
 
-    Of covariances the upper triangle stands there, row by row, in coordinates of the manifold, the
-    same at every base. A region is offered where the opening alone would have one.
+    Covariances are in coordinates of the manifold, the same at every base. A region is offered
+    where the opening alone would have one.
     """
     found = stream_error(stream, split_epochs(nights), pooled_clipping)
     if found is None:
         return None
-    return {
-        "manifold": stream.manifold.name,
-        "offered": is_offered(found.seen[0]),
-        "clipping": max(clipping_bound(one) for one in found.seen),
-        "sample": upper(found.sample).tolist(),
-        "population": upper(found.sample + found.units).tolist(),
-    }
+    return CertaintyPart.model_construct(
+        manifold=stream.manifold.name,
+        offered=is_offered(found.seen[0]),
+        clipping=max(clipping_bound(part) for part in found.seen),
+        sample=found.sample,
+        population=found.sample + found.units,
+    )
 
 
 def least_opening(plan: StreamPlan, dim: int) -> float:

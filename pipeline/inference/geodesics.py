@@ -62,16 +62,16 @@ def principal_geodesics(released: Released) -> PrincipalGeodesics:
         When it was released without a second moment.
     """
     found = read_released(released)
-    seen, space = found.observed, found.space
+    seen, space = found.noisy_moments, found.space
     _ = noisy_covariance(seen)  # its own check
-    turned = chart_jacobian(space, seen.base, space.log(seen.base, found.point), found.point)
+    turned = chart_jacobian(space, seen.base, space.log(seen.base, found.place), found.place)
     values, vectors = np.linalg.eigh(turned.T @ raw_covariance(seen) @ turned)
     values, directions = np.maximum(values[::-1], 0.0), vectors.T[::-1]
     error = noise_norm(seen, seen.axes @ turned)
     gaps = values[:-1] - values[1:] - error
     sure = np.flatnonzero((gaps > 0.0) & (error <= LEAN * gaps))
     trusted = int(sure[-1]) + 1 if len(sure) else 0
-    return PrincipalGeodesics(found.manifold, found.point, directions, values, trusted)
+    return PrincipalGeodesics(found.manifold, found.place, directions, values, trusted)
 
 
 def noise_norm(observed: NoisyMoments, axes: FloatArray) -> float:

@@ -1,105 +1,32 @@
-"""One class of a release, read: what a private mean returned, or its entry in a document.
+"""Released classes read: what a private mean returned, or their entries in a document.
 
-Here are its parts (`read_released`), several of them in one set of coordinates
-(`common_coordinates`), and the
-covariance of its records, estimated from the noised second moment. All of it is post-processing.
+Here are several of them in one set of coordinates (`common_coordinates`), and the covariance of
+their records, estimated from the noised second moment. All of it is post-processing.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
+from pipeline.arrays import UNCHECKED, FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of
-from pipeline.geometry.covariances import covariances_of
+from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.mean import NoisyMoments, Release
-from pipeline.mean.noisy_moments import from_values, noise_edge, noisy_covariance
+from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
+from pipeline.mean.release import NOT_ADAPTIVE
+from pipeline.schema import ReleasedEntry
 
-Released: TypeAlias = Release | Mapping[str, Any]
+Released: TypeAlias = Release | ReleasedEntry | Mapping[str, Any]
 """What `private_mean` returned first, or an entry of ``classes`` of a release's document; a region
 may be of one of a night's document too."""
 
 
-class ReleasedClass(NamedTuple):
-    """A released class.
-
-    Attributes
-    ----------
-    manifold : Manifold
-    point : array, shape (*space.point_shape)
-        The private mean, as it was released.
-    observed : NoisyMoments
-        The same before it was shrunk, seen from a base in `space`.
-    belief : array, shape (d, d)
-        Covariance of the error of `point`, as the shrinkage predicts it.
-    """
-
-    manifold: Manifold
-    point: NDArray[np.float64]
-    observed: NoisyMoments
-    belief: FloatArray
-
-    @property
-    def space(self) -> Manifold:
-        """Where it was drawn: the chart of a flat manifold, as matrices may not hold its points."""
-        return chart_of(self.manifold)
-
-
-def read_released(released: Released) -> ReleasedClass:
-    """Return what was released of a class.
-
-    Raises
-    ------
-    ConfigError
-        When it has no adaptive mean.
-    """
-    if isinstance(released, Release):
-        if released.observed is None:
-            raise ConfigError(_WITHOUT)
-        told = released.statistics[0]
-        return ReleasedClass(released.manifold, released.outputs[0], released.observed, told.belief)
-    if not released.get("observed"):
-        raise ConfigError(_WITHOUT)
-    coordinates = np.array(released["coordinates"], dtype=np.float64)
-    manifold = manifold_of(released, len(coordinates))
-    values = released["observed"]
-    seen, belief = from_values(values), np.array(values["belief"], dtype=np.float64)
-    seen = seen._replace(base=point_at(manifold, seen.base))
-    return ReleasedClass(manifold, point_at(manifold, coordinates), seen, belief)
-
-
-def point_at(manifold: Manifold, coordinates: FloatArray) -> Point:
-    """Return the point of `chart_of(manifold)` that has some coordinates at the origin."""
-    space = chart_of(manifold)
-    return space.exp(space.origin, coordinates)
-
-
-def manifold_of(values: Mapping[str, Any], dim: int) -> Manifold:
-    """Return the manifold of dimension `dim` that a document names.
-
-    Raises
-    ------
-    ConfigError
-        When it is none of covariance matrices.
-    """
-    name = str(values["manifold"])
-    if name not in MANIFOLDS or covariances_of(MANIFOLDS[name]) is None:
-        raise ConfigError(
-            f"a document holds covariance matrices, found the manifold {name!r}; take the document "
-            "as `covdp release` wrote it"
-        )
-    kind: Any = MANIFOLDS[name]
-    found: Manifold = kind.of_dimension(dim)
-    return found
-
-
-_WITHOUT = (
-    "regions, tests and classifiers need what an adaptive mean observed, and this release holds "
-    'none: release with mechanism = "auto", or plan="auto", in this version or later'
-)
+def read_released(released: Released) -> Release | ReleasedEntry:
+    """Return a released class; an entry of a document that JSON gave is read."""
+    if isinstance(released, Mapping):
+        return ReleasedEntry.model_validate(released, context=UNCHECKED)
+    return released
 
 
 STEP = 1e-5
@@ -111,17 +38,24 @@ class ClassCoordinates(NamedTuple):
 
     Attributes
     ----------
-    released : ReleasedClass
+    moments : NoisyMoments
     mean, unshrunk : array, shape (d,)
         The released mean, and the one before it was shrunk.
     jacobian : array, shape (d, d)
         Row i: where a step along coordinate i of its own leads.
     """
 
-    released: ReleasedClass
+    moments: NoisyMoments
     mean: FloatArray
     unshrunk: FloatArray
     jacobian: FloatArray
+
+    @property
+    def belief(self) -> FloatArray:
+        """Covariance of the error of the released mean, in its own coordinates."""
+        if self.moments.belief is None:
+            raise ConfigError(NOT_ADAPTIVE)
+        return self.moments.belief
 
     def there(self, covariance: FloatArray) -> FloatArray:
         """Return a covariance of its own coordinates in the common ones."""
@@ -162,15 +96,17 @@ def common_coordinates(
             "descriptor and manifold"
         )
     manifold = found[0].manifold
-    base = max(found, key=lambda one: one.observed.n).point
+    base = max(found, key=lambda one: one.noisy_moments.n).place
     return manifold, base, [_class_coordinates(one, chart_of(manifold), base) for one in found]
 
 
-def _class_coordinates(one: ReleasedClass, space: Manifold, base: Point) -> ClassCoordinates:
-    seen = one.observed
-    unshrunk = space.log(base, space.exp(seen.base, seen.offset))
-    own = chart_jacobian(space, seen.base, seen.offset, base)
-    return ClassCoordinates(one, space.log(base, one.point), unshrunk, own)
+def _class_coordinates(
+    released: Release | ReleasedEntry, space: Manifold, base: Point
+) -> ClassCoordinates:
+    moments = released.noisy_moments
+    unshrunk = space.log(base, space.exp(moments.base, moments.offset))
+    own = chart_jacobian(space, moments.base, moments.offset, base)
+    return ClassCoordinates(moments, space.log(base, released.place), unshrunk, own)
 
 
 def raw_covariance(observed: NoisyMoments) -> FloatArray:

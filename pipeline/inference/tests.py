@@ -112,14 +112,14 @@ def two_sample(a: Released, b: Released) -> Comparison:
     manifold, _, both = common_coordinates([a, b], least=2)
     delta = both[1].unshrunk - both[0].unshrunk
     distance = float(np.linalg.norm(delta))
-    if any(one.released.observed.moment is None for one in both):
+    if any(one.moments.moment is None for one in both):
         return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
     whole, apart = _clipping(manifold, *both), np.zeros((manifold.dim, manifold.dim))
     for one in both:
-        seen = one.released.observed
+        seen = one.moments
         whole += one.there(seen.noise + covariance(seen) / seen.n)
         apart += one.there(seen.noise + seen.lost + covariance(seen) / seen.n)
-    axes, line, least = both[0].released.observed, math.nan, math.nan
+    axes, line, least = both[0].moments, math.nan, math.nan
     along = axes.axes[0] @ both[0].jacobian if axes.lines else None
     statistic, p = _two_tests(delta, whole, along)
     if along is not None:
@@ -127,7 +127,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
         line = float(along @ delta) / deviation
         found = norm.isf(ALPHA / 4.0) + norm.isf(1.0 - POWER)  # both sides, and two tests
         least = float(found * deviation / np.linalg.norm(along))
-    if any(one.released.observed.sigma > NOISY for one in both):
+    if any(one.moments.sigma > NOISY for one in both):
         p, least = 1.0, math.nan
     return Comparison(
         p_value=p,
@@ -136,7 +136,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
         distance=distance,
         radius=math.sqrt(float(chi2.ppf(LEVEL, manifold.dim)) * np.trace(apart) / manifold.dim),
         least=least,
-        offered=all(is_offered(one.released.observed) for one in both),
+        offered=all(is_offered(one.moments) for one in both),
     )
 
 
@@ -145,7 +145,7 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
 
     In a p-value that is 1 for want of a test nothing else tells so.
     """
-    seen = {name: read_released(one).observed for name, one in released.items()}
+    seen = {name: read_released(one).noisy_moments for name, one in released.items()}
     none = [name for name, one in seen.items() if one.moment is None]
     wide = {name: one.sigma for name, one in seen.items() if one.sigma > NOISY and name not in none}
     if len(seen) - len(none) - len(wide) >= 2:
@@ -186,7 +186,7 @@ def bonferroni(p_values: Sequence[float]) -> float:
 
 def _clipping(manifold: Manifold, one: ClassCoordinates, other: ClassCoordinates) -> FloatArray:
     """Return B, (d, d), what clipping may do to the difference of two samples of one population."""
-    first, second = one.released.observed, other.released.observed
+    first, second = one.moments, other.moments
     moved = chart_of(manifold).log(first.base, second.base)
     moved = moved - moved @ first.line
     share = max(first.clipped, second.clipped) / math.sqrt(manifold.dim - first.lines)

@@ -23,8 +23,7 @@ where x is clipped to: clipping along the line moves the mean one way.
 D is the region's diameter; log(p, x̄) of the Fréchet mean x̄ by at most D/n on a Hadamard one, as
 x̄ moves by no more (``barycentre.py``) and log(p, ·) is a contraction. Over D it is like a
 mean of diameter 1. On a flat manifold that is the clipped mean of a ball of radius D around a point
-of the region, with D for its unit; where the region is narrower in some directions than in others,
-with a unit for each coordinate (`region_units`).
+of the region, with D for its unit.
 
 How wide clipped records lie, as the noisy histograms say: a second moment is shrunk towards it.
 
@@ -33,12 +32,12 @@ Records of a bin are taken as uniform in it. Post-processing.
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
+from pipeline.arrays import FLAG, NUMBER, SIZE, FloatArray, as_object
 from pipeline.errors import PrivacyError
 from pipeline.mean import tuning
 from pipeline.mean.axes import Frame, Numbers, build_frame, vectors_times
@@ -64,6 +63,7 @@ class Interval(NamedTuple):
     weight: Numbers
 
 
+@as_object
 class Clip(NamedTuple):
     """What the next mean is clipped to.
 
@@ -84,16 +84,16 @@ class Clip(NamedTuple):
         mean curvature may leave.
     """
 
-    low: Numbers
-    high: Numbers
-    weight: Numbers
-    radius: Numbers
-    whole: Numbers
-    gain: Numbers
-    error: Numbers
-    bias_line: Numbers
-    bias_rest: Numbers
-    bend: Numbers
+    low: Annotated[Numbers, NUMBER]
+    high: Annotated[Numbers, NUMBER]
+    weight: Annotated[Numbers, NUMBER]
+    radius: Annotated[Numbers, NUMBER]
+    whole: Annotated[Numbers, FLAG]
+    gain: Annotated[Numbers, NUMBER]
+    error: Annotated[Numbers, NUMBER]
+    bias_line: Annotated[Numbers, SIZE]
+    bias_rest: Annotated[Numbers, SIZE]
+    bend: Annotated[Numbers, SIZE]
 
 
 def lengths_off(shells: FloatArray, off: ShellBins, frame: Frame, diameter: float) -> FloatArray:
@@ -170,7 +170,6 @@ def choose_clip(
     *,
     sigma: float,
     diameter: float,
-    cover: float,
     curvature: float,
     doubt: Numbers,
 ) -> Clip:
@@ -180,7 +179,7 @@ def choose_clip(
     at most the mean length by which records reach beyond the interval and the ball, and that much
     is reckoned with: records lie on all sides, so that much of it cancels, but noise hides some of
     the shells. With 0.6 of it means err by a fifth more at n·μ below 50, by 7 % up to 200, and by
-    1 % less above. Covering the whole region costs σ√d times its `FeasibleSet.cover`, and no bias.
+    1 % less above. Covering the whole region, of diameter D, costs σD√d and no bias.
 
     Where sectional curvature is at least −κ, the Hessian of ½·dist(·, x)² lies between 1 and
     h(dist) = √κ·dist·coth(√κ·dist) (Karcher 1977), so that of the mean between 1 and the mean h̄:
@@ -201,8 +200,8 @@ def choose_clip(
         The axes.
     sigma : float
         Noise of the mean of vectors from a set of diameter 1.
-    diameter, cover : float
-        D, and what the whole region has in its place.
+    diameter : float
+        D.
     curvature : float
         κ.
     doubt : float
@@ -224,7 +223,7 @@ def choose_clip(
         found = np.take_along_axis(values, best, axis=-1)[..., 0]
         return found if found.ndim else found.item()
 
-    whole = sigma * cover * math.sqrt(frame.to_axes.shape[-1])
+    whole = sigma * diameter * math.sqrt(frame.to_axes.shape[-1])
     errors = np.sqrt(squares)
     return Clip(
         low=at(low),

@@ -7,14 +7,27 @@ clips in may follow it. They are a function of released values.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from pipeline.arrays import FloatArray
+from pipeline.arrays import (
+    BASIS,
+    COORDINATES,
+    COUNT,
+    DIVISOR,
+    NUMBERS,
+    SHARE,
+    SIZE,
+    SMALLEST,
+    TRIANGLE,
+    Bounded,
+    FloatArray,
+    as_object,
+)
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point
 from pipeline.mean import tuning
@@ -23,8 +36,9 @@ from pipeline.mean.clip import Clip, Spread, mean_units
 from pipeline.mean.sums import FACTOR, OVERSHOOT, second_moment
 
 
+@as_object
 class NoisyMoments(NamedTuple):
-    """What the last round saw of the records, nothing shrunk: noised, or a function of what is.
+    """What a round released of the records, nothing shrunk: noised, or a function of what is.
 
     A record lies at u = log(base, record) = middle + v @ axes, v its vector; one that is clipped
     has the vector of where it is clipped to. ‖v‖ ≤ ½ unless the whole region is covered.
@@ -68,31 +82,39 @@ class NoisyMoments(NamedTuple):
     overshoots, reach : array, shape (1 + 2·lines,), or None
         Mean length, in units of the vectors, by which records lie outside of the ball, below and
         above the interval, noised; and what it was measured by. None with `moment`.
+    survey, shells : array, or None
+        Shares of the records in the bins of the survey, and in the last round's shells, with noise
+        of √2·σ of their step. None, as `belief`, of the nights of an epoch.
+    belief : array, shape (d, d), or None
+        Covariance of the error of the mean once it is shrunk, as that is predicted.
     """
 
-    n: int
-    base: NDArray[Any]
-    middle: FloatArray
-    axes: FloatArray
-    vector: FloatArray
-    moment: FloatArray | None
-    sigma: float
-    gain: Numbers
-    lines: int
-    bias_line: Numbers
-    bias_rest: Numbers
-    variance_line: Numbers
-    variance_rest: Numbers
-    clipped: Numbers
-    cut: Numbers
-    clipped_noise: float
-    cut_noise: float
-    interval: FloatArray
-    shift: Numbers
-    added: Numbers
-    bend: Numbers
-    overshoots: FloatArray | None
-    reach: FloatArray | None
+    n: Annotated[int, COUNT]
+    base: Annotated[NDArray[Any], COORDINATES]
+    middle: Annotated[FloatArray, COORDINATES]
+    axes: Annotated[FloatArray, BASIS]
+    vector: Annotated[FloatArray, NUMBERS]
+    moment: Annotated[FloatArray, TRIANGLE] | None
+    sigma: Annotated[float, DIVISOR]
+    gain: Annotated[Numbers, DIVISOR]
+    lines: Annotated[int, Bounded(0, 1, kind="int")]
+    bias_line: Annotated[Numbers, SIZE]
+    bias_rest: Annotated[Numbers, SIZE]
+    variance_line: Annotated[Numbers, SIZE]
+    variance_rest: Annotated[Numbers, SIZE]
+    clipped: Annotated[Numbers, SHARE]
+    cut: Annotated[Numbers, SHARE]
+    clipped_noise: Annotated[float, SIZE]
+    cut_noise: Annotated[float, SIZE]
+    interval: Annotated[FloatArray, NUMBERS]
+    shift: Annotated[Numbers, Bounded(None, None)]
+    added: Annotated[Numbers, SIZE]
+    bend: Annotated[Numbers, SIZE]
+    overshoots: Annotated[FloatArray, NUMBERS] | None
+    reach: Annotated[FloatArray, Bounded(SMALLEST, sides=(3,))] | None
+    survey: Annotated[FloatArray, NUMBERS] | None = None
+    shells: Annotated[FloatArray, NUMBERS] | None = None
+    belief: Annotated[FloatArray, BASIS] | None = None
 
     def at(self, repetition: int) -> "NoisyMoments":
         """Return those of one of several repetitions, which lead all arrays."""
@@ -220,15 +242,15 @@ def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> F
 
 
 def region_moments(
-    n: int, base: Point, vector: FloatArray, units: FloatArray, sigma: float
+    n: int, base: Point, vector: FloatArray, span: float, sigma: float
 ) -> NoisyMoments:
-    """Return what a noised mean of the whole region says; `units` is what one unit of each is."""
+    """Return what a noised mean of the whole region says; `span` is what one unit is."""
     d = len(vector)
     return NoisyMoments(
         n=n,
         base=base,
         middle=np.zeros(d),
-        axes=np.diag(units),
+        axes=span * np.eye(d),
         vector=vector,
         moment=None,
         sigma=sigma,
@@ -340,41 +362,6 @@ def noise_edge(observed: NoisyMoments) -> float:
     eigenvalues fill a semicircle of radius 2·√d·s/√2 (Wigner).
     """
     return math.sqrt(2.0 * observed.vector.shape[-1]) * observed.sigma / FACTOR
-
-
-def as_values(observed: NoisyMoments) -> dict[str, Any]:
-    """Return it as JSON values; of the moment the upper triangle, row by row."""
-    values = observed._asdict()
-    if observed.moment is not None:
-        values["moment"] = upper(observed.moment)
-    return {
-        name: value.tolist() if isinstance(value, np.ndarray) else value
-        for name, value in values.items()
-    }
-
-
-def from_values(values: Mapping[str, Any]) -> NoisyMoments:
-    """Return what `as_values` wrote."""
-    found: dict[str, Any] = {
-        name: np.array(value, dtype=np.float64) if isinstance(value, list) else value
-        for name, value in values.items()
-        if name in NoisyMoments._fields
-    }
-    if found["moment"] is not None:
-        found["moment"] = from_upper(found["moment"], len(found["vector"]))
-    return NoisyMoments(**found)
-
-
-def upper(matrix: FloatArray) -> FloatArray:
-    """Return the upper triangle of a symmetric matrix, row by row."""
-    return np.asarray(matrix[np.triu_indices(len(matrix))])
-
-
-def from_upper(values: FloatArray, d: int) -> FloatArray:
-    """Return the symmetric matrix, (d, d), whose upper triangle `upper` gave."""
-    found = np.zeros((d, d))
-    found[np.triu_indices(d)] = values
-    return np.asarray(found + np.triu(found, 1).T)
 
 
 def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:

@@ -6,9 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.privacy import Budget
+
+NOT_ADAPTIVE = (
+    "regions, tests and classifiers need what an adaptive mean observed, and this release holds "
+    'none: release with mechanism = "auto", or plan="auto", in this version or later'
+)
 
 
 class Step(NamedTuple):
@@ -18,26 +24,6 @@ class Step(NamedTuple):
     budget: Budget
     sensitivity: float
     sigma: float
-
-
-class ReleasedStatistics(NamedTuple):
-    """What an adaptive mean released on its way: noised, or a function of what is.
-
-    Attributes
-    ----------
-    survey, shells : array
-        Shares of the records in the bins of the survey, and in the last round's shells, with noise
-        of √2·σ of their step.
-    belief : array, shape (d, d)
-        Covariance of the error of the mean, as it is predicted.
-    observed : NoisyMoments
-        The last round's mean before it was shrunk, and the second moment.
-    """
-
-    survey: FloatArray
-    shells: FloatArray
-    belief: FloatArray
-    observed: NoisyMoments
 
 
 class Release(NamedTuple):
@@ -64,8 +50,8 @@ class Release(NamedTuple):
         Share of proposals the sampler kept.
     seconds : float
         Wall time of one draw, calibration included.
-    statistics : tuple of ReleasedStatistics
-        One for each draw of an adaptive plan; empty for a single one.
+    moments : tuple of NoisyMoments
+        What the last round of each draw of an adaptive plan released; empty for a single one.
     """
 
     outputs: NDArray[Any]
@@ -78,7 +64,7 @@ class Release(NamedTuple):
     predicted_error: FloatArray | None
     acceptance: float
     seconds: float
-    statistics: tuple[ReleasedStatistics, ...] = ()
+    moments: tuple[NoisyMoments, ...] = ()
 
     @property
     def points(self) -> NDArray[Any]:
@@ -103,9 +89,22 @@ class Release(NamedTuple):
         return self.space.log(self.space.origin, self.outputs[0])
 
     @property
-    def observed(self) -> NoisyMoments | None:
-        """What the last round of the first mean saw, its base a point of `space`."""
-        return self.statistics[0].observed if self.statistics else None
+    def place(self) -> NDArray[Any]:
+        """The first private mean, a point of `space`."""
+        return np.asarray(self.outputs[0])
+
+    @property
+    def noisy_moments(self) -> NoisyMoments:
+        """What the last round of the first mean released, its base a point of `space`.
+
+        Raises
+        ------
+        ConfigError
+            Of a mean of one draw.
+        """
+        if not self.moments:
+            raise ConfigError(NOT_ADAPTIVE)
+        return self.moments[0]
 
     @property
     def sensitivity(self) -> float:

@@ -3,7 +3,7 @@
     config     the settings of a release, all of them public, and where the account is
     release    digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
                (redact: what is not said of images)
-    document   those bytes: their schema, what they say, and the file
+    document   those bytes: what they say, and the file (their schema: ``pipeline/schema.py``)
     night      the same for one night of a stream: new units alone, paid when it was opened
                (arrivals: who is new; night_state, sums: all nights before)
 
@@ -31,7 +31,7 @@ that is ever said of them (`read_histories`):
 ``w``, ``survey``, ``shells``   weighted sums of all nights of their series, noised; null until the
                                 night after the opening
 ``opened``                      on the night of the opening: its mean (``offset``, in the chart),
-                                the covariance of its error (``belief``), its survey and shells
+                                what it ``observed``, and the noise of its survey and shells
 ``epoch``                       on its first night: ``first``, ``centre``, ``clip``
 ``costs``                       of each draw of noise what it is for, Δ, σ and the certified ρ
 ``point``, ``predicted_error``  the mean of all units so far; null before the opening, and
@@ -54,11 +54,11 @@ from pipeline.publish.document import (
     read_document,
     read_histories,
     write_document,
+    write_parquet,
 )
 from pipeline.publish.night import release_night
 from pipeline.publish.night_state import check_account, unfinished_night
 from pipeline.publish.release import release_once, released_since
-from pipeline.results import write_release as write_parquet
 
 __all__ = [
     "SCHEMA",

@@ -11,11 +11,11 @@ all of them.
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,12 +37,21 @@ from pipeline.publish.readings import (
     read_terms,
     stated_bias,
 )
+from pipeline.schema import (
+    ClassEntry,
+    Document,
+    NightClassPart,
+    NightDocument,
+    SettingsPart,
+    read_ours,
+)
 from pipeline.stream import WINDOWS, StreamMechanism
 from pipeline.stream.estimates import _cumulative_mean
 from pipeline.stream.history import EpochHistory, split_epochs
 
-ALIKE = ("name", "descriptor", "eta", "manifold", "unit", "stream", "masked")
-"""Settings that runs of one series share, besides classes and the size of the images."""
+SIZES = ("image_height", "image_width", "image_depth")
+ALIKE = ("name", "descriptor", "eta", "manifold", "unit", "stream", "masked", *SIZES)
+"""Settings that runs of one series share, besides classes."""
 NARROWER = math.log(2.0)
 """`readings.WIDEST` of windows: those of few nights are mostly noise, and would hide the rest."""
 SHOWN = 400
@@ -96,7 +105,7 @@ class PublishedRun:
         Its run key; of a night the planned date.
     place : int
         Its number among the population's results, in the order in which they were paid.
-    document : mapping
+    document : ReleaseDocument or NightDocument
         What it says.
     content : bytes
         Its very bytes.
@@ -105,7 +114,7 @@ class PublishedRun:
 
     key: str
     place: int
-    document: Mapping[str, Any]
+    document: Document
     content: bytes
     classes: tuple[ClassRun, ...]
 
@@ -136,10 +145,9 @@ class Series:
     terms: tuple[Term, ...]
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> SettingsPart:
         """The settings of the last run."""
-        found: Mapping[str, Any] = self.runs[-1].document["settings"]
-        return found
+        return self.runs[-1].document.settings
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -149,8 +157,7 @@ class Series:
     @property
     def horizon(self) -> int | None:
         """The most nights there will be, of a stream."""
-        found: int | None = self.runs[-1].document.get("horizon")
-        return found
+        return getattr(self.runs[-1].document, "horizon", None)
 
 
 class _Found(NamedTuple):
@@ -158,7 +165,7 @@ class _Found(NamedTuple):
 
     place: int
     content: bytes
-    document: Mapping[str, Any]
+    document: Document
 
 
 def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Series, ...], int]:
@@ -188,7 +195,7 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
             others += 1
         else:
             found = _Found(place, content, document)
-            grouped.setdefault(_alike(document["settings"]), []).append(found)
+            grouped.setdefault(_alike(document.settings), []).append(found)
     if not grouped:
         raise LedgerError(
             f"{population!r} has no release yet, so there is no history to show; "
@@ -200,7 +207,7 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
 
 def latest_points(series: Series) -> dict[str, FloatArray]:
     """Return the latest mean of each class that has one as a matrix, by the name of the class."""
-    kind, space = (series.settings[name] for name in ("descriptor", "manifold"))
+    kind, space = series.settings.descriptor, series.settings.manifold
     return {
         one.name: from_chart(MANIFOLDS[space](k=DESCRIPTORS[kind].k), one.mean.point)
         for one in series.runs[-1].classes
@@ -208,50 +215,46 @@ def latest_points(series: Series) -> dict[str, FloatArray]:
     }
 
 
-def read_alone(document: Mapping[str, Any]) -> Series:
+def read_alone(document: Document) -> Series:
     """Return a release as the only one of its series."""
     return _series([_Found(1, b"", document)])
 
 
-def _document(content: bytes) -> Mapping[str, Any] | None:
+def _document(content: bytes) -> Document | None:
     """Return the document of a release; None where the bytes are something else."""
-    with suppress(ValueError, TypeError, KeyError, RecursionError):
-        found: Mapping[str, Any] = json.loads(content)
-        if found["classes"] and found["statement"] and found["settings"]["run_key"]:
-            return found
+    with suppress(ValueError, RecursionError):
+        return read_ours(json.loads(content))
     return None
 
 
-def _alike(settings: Mapping[str, Any]) -> str:
+def _alike(settings: SettingsPart) -> str:
     """Return what tells one series from another."""
-    told = [settings.get(key, "image" if key == "unit" else None) for key in ALIKE]
-    classes = [[label, name] for label, name, *_ in settings["classes"]]
-    sizes = {key: settings[key] for key in settings if key.startswith("image_")}
-    return json.dumps([*told, classes, sizes], sort_keys=True)
+    classes = [(label, name) for label, name, *_ in settings.classes]
+    return repr(([getattr(settings, key) for key in ALIKE], classes))
 
 
 def _series(found: Sequence[_Found]) -> Series:
     """Return the series of some documents, in order."""
-    settings = found[-1].document["settings"]
-    kind, space = DESCRIPTORS.get(settings["descriptor"]), MANIFOLDS.get(settings["manifold"])
+    settings = found[-1].document.settings
+    kind, space = DESCRIPTORS.get(settings.descriptor), MANIFOLDS.get(settings.manifold)
     if kind is None or space is None:
-        return Series(tuple(_run(one, map(_unread, one.document["classes"])) for one in found), ())
+        return Series(tuple(_run(one, map(_unread, one.document.classes)) for one in found), ())
     manifold, terms = space(k=kind.k), terms_of(kind)
     axes = axes_of(settings, manifold)
     read = partial(read_terms, terms, manifold=manifold)
-    known = _nights if "night" in found[-1].document else _releases
-    classes = known(found, axes, manifold, read)
+    is_stream = isinstance(found[-1].document, NightDocument)
+    classes = (_nights if is_stream else _releases)(found, axes, manifold, read)
     return Series(tuple(map(_run, found, classes)), terms)
 
 
 def _run(found: _Found, classes: Iterable[ClassRun]) -> PublishedRun:
-    key = str(found.document["settings"]["run_key"])
+    key = found.document.settings.run_key
     return PublishedRun(key, found.place, found.document, found.content, tuple(classes))
 
 
-def _unread(row: Mapping[str, Any]) -> ClassRun:
+def _unread(row: ClassEntry) -> ClassRun:
     """Return a class of which nothing is said but its size."""
-    return ClassRun(str(row["class_name"]), int(row["n"]))
+    return ClassRun(row.class_name, row.n)
 
 
 def _releases(
@@ -262,12 +265,8 @@ def _releases(
 ) -> Iterator[list[ClassRun]]:
     """Yield what each release says of its classes."""
     for one in found:
-        rows = one.document["classes"]
-        means = [mean_of(row, axes, manifold) for row in rows]
-        yield [
-            ClassRun(str(row["class_name"]), int(row["n"]), mean, read(mean))
-            for row, mean in zip(rows, means, strict=True)
-        ]
+        means = [(row, mean_of(row, axes, manifold)) for row in one.document.classes]
+        yield [ClassRun(row.class_name, row.n, mean, read(mean)) for row, mean in means]
 
 
 def _nights(
@@ -277,17 +276,17 @@ def _nights(
     read: Callable[..., tuple[Reading, ...]],
 ) -> Iterator[list[ClassRun]]:
     """Yield what each night of a stream says of its classes; of many nights some are read."""
-    documents = [one.document for one in found]
+    documents = [one.document for one in found if isinstance(one.document, NightDocument)]
     shown = range(len(found), 0, -math.ceil(len(found) / SHOWN))
     means = night_means(documents, shown, axes, manifold)
     for night, document in enumerate(documents, 1):
-        rows = document["classes"]
+        rows = document.classes
         if night not in means:
             yield [_unread(row) for row in rows]
             continue
         yield [
             ClassRun(
-                str(row["class_name"]),
+                row.class_name,
                 n,
                 mean,
                 read(mean),
@@ -323,7 +322,7 @@ class RecentMean(NamedTuple):
 
 
 def night_means(
-    documents: Sequence[Mapping[str, Any]],
+    documents: Sequence[NightDocument],
     nights: Iterable[int],
     axes: Frame,
     manifold: Manifold,
@@ -332,7 +331,7 @@ def night_means(
 
     Parameters
     ----------
-    documents : sequence of mapping
+    documents : sequence of NightDocument
         Of nights 1, 2, …, in order.
     nights : iterable of int
         Which of them are wanted.
@@ -348,7 +347,7 @@ def night_means(
             night: tuple(
                 class_mean(found, past, night, row)
                 for found, past, row in zip(
-                    histories, pasts, documents[night - 1]["classes"], strict=True
+                    histories, pasts, documents[night - 1].classes, strict=True
                 )
             )
             for night in nights
@@ -361,8 +360,8 @@ def night_means(
         return known
     return {
         night: tuple(
-            NightMean(row["n"], mean_of(row, axes, manifold), np.zeros_like(axes.to_axes))
-            for row in documents[night - 1]["classes"]
+            NightMean(row.n, mean_of(row, axes, manifold), np.zeros_like(axes.to_axes))
+            for row in documents[night - 1].classes
         )
         for night in nights
     }
@@ -373,8 +372,8 @@ def _changes(found: ClassHistory, past: EpochHistory) -> tuple[WindowTest, ...]:
 
 
 def window_means(
-    document: Mapping[str, Any],
-    row: Mapping[str, Any],
+    document: NightDocument,
+    row: NightClassPart,
     bias: FloatArray,
     near: FloatArray | None = None,
 ) -> tuple[RecentMean, ...]:
@@ -383,23 +382,19 @@ def window_means(
     Their noise is known exactly; `bias` is what clipping may do besides, `near` the mean of all,
     which has less of it.
     """
-    axes = np.array(document["axes"])
+    axes = document.axes
     return tuple(
         RecentMean(
-            told["nights"],
-            told["n"],
-            Mean(
-                np.array(told["coordinates"]),
-                (axes.T * np.array(told["variances"])) @ axes + bias,
-                near=near,
-            ),
+            window.nights,
+            window.n,
+            Mean(window.coordinates, (axes.T * window.variances) @ axes + bias, near=near),
         )
-        for told in row["windows"]
+        for window in row.windows
     )
 
 
 def class_mean(
-    found: ClassHistory, past: EpochHistory, night: int, row: Mapping[str, Any]
+    found: ClassHistory, past: EpochHistory, night: int, row: NightClassPart
 ) -> NightMean:
     """Return the mean of a class up to a night, that of the streams before it included.
 
@@ -407,15 +402,14 @@ def class_mean(
     """
     until = _until(found, past, night)
     bias = _bias(found.stream, until)
-    joint = "joined" in row
     estimate = (
-        read_estimate(row["joined"], found.stream)
-        if joint
+        read_estimate(row.joined, found.stream)
+        if row.joined
         else _cumulative_mean(found.stream, until)
     )
     if estimate is None:
-        return NightMean(row["n"], Mean(None, None), bias)
-    if not joint:
+        return NightMean(row.n, Mean(None, None), bias)
+    if not row.joined:
         error = stream_error(found.stream, until, stated_biases)
         if error is not None:
             hidden = any(one.clipped > CLIPPED for one in error.seen)

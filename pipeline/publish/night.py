@@ -62,18 +62,7 @@ from pipeline.publish.arrivals import (
     write_file_cache,
 )
 from pipeline.publish.config import ReleaseConfig
-from pipeline.publish.document import (
-    CertaintyPart,
-    ClassHistory,
-    NightClassPart,
-    NightDocument,
-    SettingsPart,
-    WindowPart,
-    estimate_part,
-    night_row,
-    serialised,
-    stands_on,
-)
+from pipeline.publish.document import ClassHistory, estimate_part, night_row, stands_on
 from pipeline.publish.night_state import (
     check_due,
     check_follows,
@@ -92,6 +81,7 @@ from pipeline.publish.release import (
     temporary_store,
 )
 from pipeline.publish.sums import Sums, forget_sums, read_sums, write_sums
+from pipeline.schema import NightClassPart, NightDocument, WindowPart, serialised
 from pipeline.store import Place, fill, make_plan
 from pipeline.stream import (
     WINDOWS,
@@ -358,7 +348,7 @@ def make_night(
     plan = stream.plan
     return NightDocument.model_construct(
         title=public.config.title,
-        settings=SettingsPart.model_construct(**public.settings()),
+        settings=public.settings(),
         night=held.night,
         horizon=plan.horizon,
         coefficient_norm=column_norm(plan.horizon),
@@ -374,24 +364,23 @@ def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
     stream, night, budget = history.stream, history.nights[-1], public.config.cost
     estimate = cumulative_mean(stream, history.nights)
     row = night_row(stream, night)
-    rhos = [step.rho for step in row["costs"]]
+    rhos = [cost.rho for cost in row["costs"]]
     if history.before is not None:
         if night.night == 1:
             row["before"] = estimate_part(history.before)
         both = [history.before] if estimate is None else [history.before, estimate]
         row["joined"] = estimate_part(join_streams(stream, *both))
-    certainty = mean_certainty(stream, history.nights)
     return NightClassPart.model_construct(
         label=history.label,
         class_name=history.name,
         n=night.n_so_far,
         mu=budget.mu if isinstance(budget, GDP) else None,
         rho=math.fsum(rhos) if rhos and None not in rhos else None,
-        point=None if estimate is None else estimate.point.tolist(),
-        coordinates=None if estimate is None else estimate.offset.tolist(),
+        point=None if estimate is None else estimate.point,
+        coordinates=None if estimate is None else estimate.offset,
         no_point=_why_not(history) if estimate is None else None,
         predicted_error=None if estimate is None else math.sqrt(estimate.covariance.trace()),
-        certainty=None if certainty is None else CertaintyPart.model_construct(**certainty),
+        certainty=mean_certainty(stream, history.nights),
         windows=[part for nights in WINDOWS if (part := _window(history, nights))],
         **row,
     )
@@ -421,9 +410,9 @@ def _window(found: ClassHistory, nights: int) -> WindowPart | None:
         first=seen.first,
         last=seen.last,
         n=seen.n,
-        point=seen.point.tolist(),
-        coordinates=seen.offset.tolist(),
-        variances=(into.T @ seen.covariance @ into).diagonal().tolist(),
+        point=seen.point,
+        coordinates=seen.offset,
+        variances=(into.T @ seen.covariance @ into).diagonal(),
     )
 
 

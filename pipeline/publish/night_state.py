@@ -6,7 +6,8 @@ so it is in one of them as before.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,13 +30,13 @@ from pipeline.publish.config import ReleaseConfig, check_new_stream
 from pipeline.publish.document import (
     ClassHistory,
     check_drawn,
-    read_domain,
     read_histories,
     read_night,
     read_stream,
 )
 from pipeline.publish.release import Public
 from pipeline.publish.sums import Sums, read_sums, sums_folder
+from pipeline.schema import NightDocument, read_ours, read_settings
 from pipeline.stream import (
     CumulativeMean,
     PrivateSums,
@@ -59,7 +60,7 @@ EARLY = timedelta(minutes=1)
 def mechanism_of(known: Public | StreamAccount) -> StreamMechanism:
     """Return what all classes of a stream stand on."""
     query = known.query() if isinstance(known, Public) else known.query
-    return read_stream(json.loads(query))
+    return read_stream(read_settings(json.loads(query)))
 
 
 def check_stream(config: ReleaseConfig, ledger: Ledger) -> StreamStatus | None:
@@ -137,7 +138,7 @@ def public_of(
             masked=source.masks is not None,
         )
     elif status is not None:
-        known = read_domain(json.loads(status.stream.query))
+        known = read_settings(json.loads(status.stream.query)).domain
     else:
         raise MismatchError(
             f"{config.dataset} has no image, and a stream begins on a night with images, which say "
@@ -206,11 +207,11 @@ def read_past(
         return histories, tuple(empty_state(mechanism.space.dim) for _ in histories)
     if sums is not None:
         assert status.last is not None
-        document = json.loads(status.last.result)
+        document = _document(status.last.result)
         check_drawn(document, mechanism)
         histories = tuple(
             replace(found, nights=(*found.nights, read_night(nights, row)))
-            for found, row in zip(sums.histories, document["classes"], strict=True)
+            for found, row in zip(sums.histories, document.classes, strict=True)
         )
         return histories, sums.after
     histories = read_histories(_documents(ledger, status.stream))
@@ -291,5 +292,15 @@ def _stream_before(public: Public, ledger: Ledger) -> StreamAccount | None:
     return found
 
 
-def _documents(ledger: Ledger, account: StreamAccount) -> Any:
-    return (json.loads(night.result) for night in stored_nights(ledger, account))
+def _documents(ledger: Ledger, account: StreamAccount) -> Iterator[NightDocument]:
+    return (_document(night.result) for night in stored_nights(ledger, account))
+
+
+def _document(content: bytes) -> NightDocument:
+    with suppress(ValueError):
+        if isinstance(document := read_ours(json.loads(content)), NightDocument):
+            return document
+    raise LedgerError(
+        "a night of this stream was not committed by this version of covdp; go on with the one "
+        "that did, or open a stream of another name, which is charged"
+    )

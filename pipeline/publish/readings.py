@@ -14,19 +14,20 @@ differs by. Nothing is shrunk, as means of several releases are not alike in how
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
 from pipeline.arrays import FloatArray
-from pipeline.descriptors import DESCRIPTORS, Term, domain, terms_of
+from pipeline.descriptors import DESCRIPTORS, Term, terms_of
 from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, chart_of, from_chart
-from pipeline.inference import ConfidenceRegion, covariance, point_at, read_released
+from pipeline.inference import ConfidenceRegion, covariance
 from pipeline.mean import default_prior
 from pipeline.mean.axes import Frame, build_frame
-from pipeline.mean.noisy_moments import NoisyMoments, from_values
+from pipeline.mean.noisy_moments import NoisyMoments
+from pipeline.schema import ClassEntry, ClassPart, NightClassPart, SettingsPart, point_at
 
 WIDE = 1.6448536269514722
 """Standard deviations on each side of a band that holds 9 of 10."""
@@ -158,28 +159,27 @@ def _reading(term: Term, centre: float, deviation: float, widest: float, wide: f
     return Reading(term, float(value), float(low), float(high))
 
 
-def mean_of(row: Mapping[str, Any], axes: Frame, manifold: Manifold) -> Mean:
+def mean_of(row: ClassEntry, axes: Frame, manifold: Manifold) -> Mean:
     """Return the mean of a class that a release's document states, as far as its error is known.
 
     Of an adaptive mean the document states the noise of its last round, exactly, and the bias that
-    clipping is predicted to have: see `_stated`. Of one draw, and in documents of older versions,
-    it states how large the error is predicted to be, all directions together: see `_predicted`.
+    clipping is predicted to have: see `_stated`. Of one draw, and of a night, it states how large
+    the error is predicted to be, all directions together: see `_predicted`.
 
     Parameters
     ----------
-    row : mapping
+    row : ClassPart or NightClassPart
         Of the document's ``classes``.
     axes : Frame
         `axes_of` its settings.
     manifold : Manifold
     """
-    if row["coordinates"] is None:
+    if row.coordinates is None:
         return Mean(None, _predicted(row, axes))
-    point = point_at(manifold, np.array(row["coordinates"], dtype=np.float64))
-    if not row.get("observed"):
+    point = point_at(manifold, row.coordinates)
+    if isinstance(row, NightClassPart) or row.observed is None:
         return Mean(point, _predicted(row, axes))
-    seen = from_values(row["observed"])
-    return Mean(point, _stated(seen), point_at(manifold, seen.base))
+    return Mean(point, _stated(row.observed), row.noisy_moments.base)
 
 
 def _stated(seen: NoisyMoments) -> FloatArray | None:
@@ -209,34 +209,25 @@ def of_bias(line: float, rest: float, axes: FloatArray, lines: int) -> FloatArra
     return np.asarray((BIAS * line) ** 2 * along + rest**2 * off)
 
 
-def _predicted(row: Mapping[str, Any], axes: Frame) -> FloatArray | None:
+def _predicted(row: ClassEntry, axes: Frame) -> FloatArray | None:
     """Return the covariance of an error of which only the size is known.
 
     One draw of noise is alike in all directions. Of an adaptive mean `ALONG` of the square is given
     to the line of contrast; the rest, all of it, has the public shape of the noise off the line.
     """
-    error, dim = row["predicted_error"], len(axes.to_axes)
+    error, dim = row.predicted_error, len(axes.to_axes)
     if error is None:
         return None
-    if len(row["costs"]) == 1:
+    if len(row.costs) == 1:
         return np.asarray(np.eye(dim) * error**2 / dim)
     line, rest = axes.to_axes[:, : axes.lines], axes.from_axes[axes.lines :]
     shape = rest.T @ rest
     return np.asarray(error**2 * (ALONG * line @ line.T + shape / np.trace(shape)))
 
 
-def axes_of(settings: Mapping[str, Any], manifold: Manifold) -> Frame:
+def axes_of(settings: SettingsPart, manifold: Manifold) -> Frame:
     """Return the axes that the noise of an adaptive mean has, from public settings."""
-    known = domain(
-        settings["descriptor"],
-        height=settings["image_height"],
-        width=settings["image_width"],
-        depth=settings.get("image_depth"),
-        eta=settings["eta"],
-        manifold=settings["manifold"],
-        masked=settings.get("masked", False),
-    )
-    prior = default_prior(known, manifold)
+    prior = default_prior(settings.domain, manifold)
     return build_frame(prior.line, prior.shape)
 
 
@@ -263,12 +254,12 @@ class Forest(NamedTuple):
 def forest(
     descriptor: str,
     names: Sequence[str],
-    released: Sequence[Mapping[str, Any]],
+    released: Sequence[ClassPart],
     regions: Mapping[str, ConfidenceRegion] | None = None,
 ) -> Forest:
     """Return what releases of one class say, and what follows from all of them together."""
     terms = terms_of(DESCRIPTORS[descriptor])
-    manifold = read_released(released[0]).manifold
+    manifold = released[0].manifold
     means = {name: population_mean(one) for name, one in zip(names, released, strict=True)}
     means |= {name: Mean(one.place, one.covariance) for name, one in (regions or {}).items()}
     found = {
@@ -277,21 +268,18 @@ def forest(
     return Forest(terms, found)
 
 
-def differences(
-    descriptor: str, first: Mapping[str, Any], second: Mapping[str, Any]
-) -> tuple[Reading, ...]:
+def differences(descriptor: str, first: ClassPart, second: ClassPart) -> tuple[Reading, ...]:
     """Return by what the population of a second release differs from that of the first."""
     both = population_mean(first), population_mean(second)
-    manifold: Manifold = read_released(first).manifold
-    return read_differences(terms_of(DESCRIPTORS[descriptor]), *both, manifold, wide=FOREST_WIDE)
+    terms = terms_of(DESCRIPTORS[descriptor])
+    return read_differences(terms, *both, first.manifold, wide=FOREST_WIDE)
 
 
-def population_mean(released: Mapping[str, Any]) -> Mean:
+def population_mean(released: ClassPart) -> Mean:
     """Return a mean before it was shrunk, with its error as that of a population."""
-    found = read_released(released)
-    seen = found.observed
-    point = found.space.exp(seen.base, seen.offset)
-    if seen.moment is None:
-        return Mean(point, None, seen.base)
-    bias = of_bias(seen.bias_line, seen.bias_rest, seen.axes, seen.lines)
-    return Mean(point, seen.noise + bias + covariance(seen) / seen.n, seen.base)
+    moments = released.noisy_moments
+    point = released.space.exp(moments.base, moments.offset)
+    if moments.moment is None:
+        return Mean(point, None, moments.base)
+    error = moments.noise + stated_bias(moments) + covariance(moments) / moments.n
+    return Mean(point, error, moments.base)

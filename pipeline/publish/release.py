@@ -37,20 +37,20 @@ from pipeline.descriptors import (
 from pipeline.errors import ImageError, LedgerError, MismatchError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Account, Ledger, Reservation, Stored, stream_status
-from pipeline.mean import Batches, Release, mean, person_records
-from pipeline.mean.noisy_moments import as_values
+from pipeline.mean import Batches, NoisyMoments, Release, mean, person_records
 from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
 from pipeline.publish.config import ReleaseConfig, check_sizes
-from pipeline.publish.document import (
+from pipeline.publish.document import cost_rows
+from pipeline.publish.redact import draw_error, images_error, redact_errors, redact_images, silence
+from pipeline.schema import (
     AccountPart,
     ClassPart,
-    ObservedPart,
     ReleaseDocument,
     SettingsPart,
-    cost_rows,
+    as_json,
+    read_settings,
     serialised,
 )
-from pipeline.publish.redact import draw_error, images_error, redact_errors, redact_images, silence
 from pipeline.store import Form, Place, StoredImages, fill, find_place, make_plan, private_stores
 
 EQUALITY = (
@@ -78,7 +78,7 @@ class Public:
         It is what the law of the result depends on: the title, and where the images were read
         from, are not. Of a stream it is what all its nights have in common.
         """
-        named = self.settings()
+        named = as_json(self.settings())
         if self.config.stream is not None:  # the same every night, whatever comes on it
             named |= {"run_key": None, "version": None}
             named["classes"] = [[label, name] for label, name, _ in self.classes]
@@ -106,18 +106,20 @@ class Public:
         pairs = zip(self.classes, self.excluded, strict=True)
         return {"Files left out of each class": ", ".join(f"{c[1]}: {count}" for c, count in pairs)}
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings as JSON values."""
-        return {
-            **self.config.model_dump(mode="json"),
-            "unit": self.config.unit,
-            "image_height": self.domain.height,
-            "image_width": self.domain.width,
-            **({"image_depth": self.domain.depth} if self.domain.depth else {}),
-            **({"masked": True} if self.domain.masked else {}),
-            "classes": [list(item) for item in self.classes],
-            "version": __version__,
-        }
+    def settings(self) -> SettingsPart:
+        """Return the settings, as they stand in the document."""
+        return read_settings(
+            {
+                **self.config.model_dump(mode="json"),
+                "unit": self.config.unit,
+                "image_height": self.domain.height,
+                "image_width": self.domain.width,
+                **({"image_depth": self.domain.depth} if self.domain.depth else {}),
+                **({"masked": True} if self.domain.masked else {}),
+                "classes": self.classes,
+                "version": __version__,
+            }
+        )
 
 
 def make_document(stored: StoredImages, public: Public, held: Reservation) -> ReleaseDocument:
@@ -142,7 +144,7 @@ def make_document(stored: StoredImages, public: Public, held: Reservation) -> Re
         optional["excluded"] = list(public.excluded)
     return ReleaseDocument.model_construct(
         title=config.title,
-        settings=SettingsPart.model_construct(**public.settings()),
+        settings=public.settings(),
         classes=rows,
         statement=[*statement.items(), *left_out.items(), charged],
         account=account_part(held.account, held.cost),
@@ -182,22 +184,15 @@ def account_part(account: Account, charged: Budget) -> AccountPart:
     )
 
 
-def observed_part(drawn: Release) -> ObservedPart | None:
+def observed_moments(drawn: Release) -> NoisyMoments | None:
     """Return what regions, tests and classifiers read of an adaptive mean, None of a single one.
 
-    The base is written as its coordinates, as the mean is.
+    The base is that of a document: its coordinates, as the mean has.
     """
-    if drawn.observed is None:
+    if not drawn.moments:
         return None
-    statistics, space = drawn.statistics[0], drawn.space
-    values = as_values(drawn.observed)
-    values["base"] = space.log(space.origin, drawn.observed.base).tolist()
-    return ObservedPart.model_construct(
-        **values,
-        survey=statistics.survey.tolist(),
-        shells=statistics.shells.tolist(),
-        belief=statistics.belief.tolist(),
-    )
+    moments, space = drawn.moments[0], drawn.space
+    return moments._replace(base=space.log(space.origin, moments.base))
 
 
 def private_part(points: Batches, public: Public, label: int, name: str, n: int) -> ClassPart:
@@ -217,10 +212,10 @@ def private_part(points: Batches, public: Public, label: int, name: str, n: int)
         label=label,
         class_name=name,
         n=n,
-        point=drawn.point.tolist(),
-        coordinates=drawn.coordinates.tolist(),
-        manifold=config.manifold,
-        observed=observed_part(drawn),
+        point=drawn.point,
+        coordinates=drawn.coordinates,
+        manifold_name=config.manifold,
+        observed=observed_moments(drawn),
         mu=config.cost.mu if isinstance(config.cost, GDP) else None,
         predicted_error=None if error is None else float(error),
         rho=math.fsum(rhos) if config.hardened else None,

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, PrivacyError
-from pipeline.privacy import Budget, budget_from, compose, repeat
-from pipeline.publish.document import check, check_sides, read_foreign
+from pipeline.privacy import Budget, compose
+from pipeline.publish.document import check_sides, read_foreign
+from pipeline.schema import ClassPart, NightDocument, ReleaseDocument, SettingsPart, as_json
 
-ALIKE = ("descriptor", "eta", "manifold", "image_height", "image_width", "image_depth", "masked")
+SIZES = ("image_height", "image_width", "image_depth")
+ALIKE = ("descriptor", "eta", "manifold", *SIZES, "masked", "unit")
 """Settings without which means of two releases are of different things."""
 
 
@@ -27,31 +29,23 @@ class Given(NamedTuple):
     path : Path
     content : bytes
         Its very bytes.
-    document : mapping
+    document : ReleaseDocument
         What they say.
     """
 
     path: Path
     content: bytes
-    document: Mapping[str, Any]
+    document: ReleaseDocument
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> SettingsPart:
         """What was released, and how."""
-        found: Mapping[str, Any] = self.document["settings"]
-        return found
+        return self.document.settings
 
     @property
     def digest(self) -> str:
         """SHA-256 of the bytes, hexadecimal."""
         return hashlib.sha256(self.content).hexdigest()
-
-    @property
-    def promise(self) -> Budget:
-        """What it promises to one image or person, in all classes it may be in."""
-        settings = self.settings
-        cost = budget_from(settings["definition"], settings["budget"])
-        return repeat(cost, settings.get("classes_per_person") or 1)
 
 
 class Several(NamedTuple):
@@ -62,15 +56,15 @@ class Several(NamedTuple):
     given : tuple of Given
     names : tuple of str
         What each is called, no two alike.
-    classes : mapping of str to sequence of mapping
+    classes : mapping of str to sequence of ClassPart
         Name of a class to its entry in each document, in the order of the first.
     """
 
     given: tuple[Given, ...]
     names: tuple[str, ...]
-    classes: Mapping[str, Sequence[Mapping[str, Any]]]
+    classes: Mapping[str, Sequence[ClassPart]]
 
-    def by_name(self, title: str) -> dict[str, Mapping[str, Any]]:
+    def by_name(self, title: str) -> dict[str, ClassPart]:
         """Return the entry of a class in each document, by what the document is called."""
         return dict(zip(self.names, self.classes[title], strict=True))
 
@@ -78,14 +72,14 @@ class Several(NamedTuple):
     def together(self) -> Budget | None:
         """What they promise to a person who is in all; None where definitions differ."""
         try:
-            return compose([one.promise for one in self.given])
+            return compose([one.settings.promise for one in self.given])
         except PrivacyError:
             return None
 
     @property
     def shared(self) -> tuple[str, ...]:
         """Populations that more than one of them is about."""
-        found = [str(one.settings.get("population")) for one in self.given]
+        found = [one.settings.population for one in self.given]
         return tuple(name for name in dict.fromkeys(found) if found.count(name) > 1)
 
     @property
@@ -115,7 +109,7 @@ def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
     given = tuple(_given(path) for path in paths)
     first = given[0]
     for one, other in combinations(given, 2) if distinct else ():
-        if any(row in other.document["classes"] for row in one.document["classes"]):
+        if any(row in _rows(other) for row in _rows(one)):
             raise ConfigError(
                 f"{one.path} and {other.path} are one release, whose people would count "
                 "twice; give each once"
@@ -126,10 +120,10 @@ def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
                 f"{first.path} has {name} = {ours!r}, {one.path} has {theirs!r}; release both "
                 "with the same settings"
             )
-    if (kind := DESCRIPTORS.get(first.settings["descriptor"])) is not None:
+    if (kind := DESCRIPTORS.get(first.settings.descriptor)) is not None:
         for one in given:
             check_sides(one.path, one.document, kind.k)
-    rows = [{row["class_name"]: row for row in one.document["classes"]} for one in given]
+    rows = [{row.class_name: row for row in one.document.classes} for one in given]
     names = [name for name in rows[0] if all(name in one for one in rows)]
     if not names:
         raise ConfigError(
@@ -141,26 +135,28 @@ def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
 def _given(path: Path) -> Given:
     """Return a document; raise where it is none of a release, or of a night of a stream."""
     content, document = read_foreign(path)
-    if isinstance(document, dict) and "night" in document:
+    if isinstance(document, NightDocument):
         raise ConfigError(
             f"{path} is a night of a stream, which has its units in common with other nights; "
             "give releases of their own, or see the windows of a stream in `covdp history`"
         )
-    check(path, document)
     return Given(path, content, document)
 
 
-def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+def _rows(given: Given) -> list[dict[str, Any]]:
+    return [as_json(row) for row in given.document.classes]
+
+
+def _differences(one: SettingsPart, other: SettingsPart) -> list[tuple[str, Any, Any]]:
     """Return the settings of two releases that should be the same, and are not."""
-    pairs = [(name, one.get(name), other.get(name)) for name in ALIKE]
-    pairs.append(("unit", one.get("unit", "image"), other.get("unit", "image")))
+    pairs = [(name, getattr(one, name), getattr(other, name)) for name in ALIKE]
     return [pair for pair in pairs if pair[1] != pair[2]]
 
 
 def _names(given: Sequence[Given]) -> tuple[str, ...]:
     """Return what each release is called: by its name, its run too or its number if it must."""
-    short = [str(one.settings["name"]) for one in given]
-    long = [f"{name}, {one.settings['run_key']}" for name, one in zip(short, given, strict=True)]
+    short = [one.settings.name for one in given]
+    long = [f"{name}, {one.settings.run_key}" for name, one in zip(short, given, strict=True)]
     numbered = [f"{number}: {name}" for number, name in enumerate(long, 1)]
     return tuple(next(names for names in (short, long, numbered) if _differ(names)))
 

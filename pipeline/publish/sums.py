@@ -33,19 +33,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 
+from pipeline.arrays import UNCHECKED
 from pipeline.errors import OutputError
 from pipeline.files import atomic_path, open_regular, private_folder, synced
 from pipeline.ledger import Ledger, StreamAccount, StreamStatus
-from pipeline.publish.document import (
-    ClassHistory,
-    epoch_part,
-    estimate_part,
-    opening_part,
-    read_epoch,
-    read_estimate,
-    read_opening,
-)
+from pipeline.publish.document import ClassHistory, estimate_part, read_estimate
+from pipeline.schema import EstimatePart
 from pipeline.stream import Epoch, Night, OpeningRelease, PrivateSums, StreamMechanism
 from pipeline.stream.factorisation import LIMBS
 
@@ -53,10 +48,25 @@ if TYPE_CHECKING:
     from hashlib import _Hash
 
 
-FORMAT = 3
+FORMAT = 4
 """Raised when what is in a file changes."""
 SEAL = 32
 """Bytes of the seal that a file begins with."""
+
+
+class StoredClass(BaseModel):
+    """What a file says of a class, but for its sums; of the nights that had one, by their number.
+
+    `series` is how many rows each of its series has.
+    """
+
+    label: int
+    name: str
+    units: int
+    before: EstimatePart | None
+    opened: dict[int, OpeningRelease]
+    epochs: dict[int, Epoch]
+    series: tuple[int, int, int]
 
 
 class StoredRows(NamedTuple):
@@ -121,17 +131,20 @@ def read_sums(
     head, arrays = _unpacked(content)
     if head["owner"] != _owner(status, night - 1, total):
         return None
-    kind = row_type(mechanism, len(head["classes"]))
+    classes = [StoredClass.model_validate(part, context=UNCHECKED) for part in head["classes"]]
+    kind = row_type(mechanism, len(classes))
     nights = read_rows(path.parent, kind, head["rows"], arrays["tonight"].tobytes())
     if nights is None:
         return None
     rows, stored = nights
-    classes = [
-        _read_class(row, arrays[f"{i} held"], rows[str(i)], mechanism)
-        for i, row in enumerate(head["classes"])
-    ]
-    histories, after = zip(*classes, strict=True)
-    return Sums(histories, after, tuple(row["units"] for row in head["classes"]), stored)
+    histories, after = zip(
+        *(
+            _read_class(part, arrays[f"{i} held"], rows[str(i)], mechanism)
+            for i, part in enumerate(classes)
+        ),
+        strict=True,
+    )
+    return Sums(histories, after, tuple(part.units for part in classes), stored)
 
 
 def forget_sums(ledger: Ledger, stream: StreamAccount, night: int) -> None:
@@ -169,29 +182,23 @@ def unsealed(ledger: Ledger, file: bytes | None, purpose: bytes = b"sums") -> by
 
 def _packed(owner: dict[str, Any], sums: Sums, stored: StoredRows, tonight: NDArray[Any]) -> bytes:
     """Return a file without its seal: what it belongs to as JSON, then NumPy's arrays."""
-    classes = list[dict[str, Any]]()
+    classes = list[StoredClass]()
     arrays: dict[str, NDArray[Any]] = {"tonight": np.frombuffer(tonight.tobytes(), np.uint8)}
     for i, (history, after) in enumerate(zip(sums.histories, sums.after, strict=True)):
-        nights = list(enumerate(history.nights))
-        row = {
-            "label": history.label,
-            "name": history.name,
-            "units": sums.units[i],
-            "before": None
-            if history.before is None
-            else estimate_part(history.before).model_dump(),
-            "opened": [
-                (t, opening_part(night.opened).model_dump()) for t, night in nights if night.opened
-            ],
-            "epochs": [
-                (t, epoch_part(night.epoch).model_dump()) for t, night in nights if night.epoch
-            ],
-            "series": [len(after.survey), len(after.shells), len(after.means)],
-        }
-        classes.append(row)
+        stored_class = StoredClass.model_construct(
+            label=history.label,
+            name=history.name,
+            units=sums.units[i],
+            before=None if history.before is None else estimate_part(history.before),
+            opened={t: night.opened for t, night in enumerate(history.nights) if night.opened},
+            epochs={t: night.epoch for t, night in enumerate(history.nights) if night.epoch},
+            series=(len(after.survey), len(after.shells), len(after.means)),
+        )
+        classes.append(stored_class)
         arrays[f"{i} held"] = after.held
     rows = stored.number, stored.digest.hexdigest()
-    head = json.dumps({"owner": owner, "rows": rows, "classes": classes}).encode()
+    parts = [part.model_dump(warnings=False) for part in classes]
+    head = json.dumps({"owner": owner, "rows": rows, "classes": parts}).encode()
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
     return len(head).to_bytes(8, "little") + head + stream.getvalue()
@@ -204,15 +211,13 @@ def _unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _read_class(
-    known: dict[str, Any], held: NDArray[np.float64], rows: NDArray[Any], mechanism: StreamMechanism
+    part: StoredClass, held: NDArray[np.float64], rows: NDArray[Any], mechanism: StreamMechanism
 ) -> tuple[ClassHistory, PrivateSums]:
     """Return the history of a class, and its sums."""
-    opened = {t: read_opening(row) for t, row in known["opened"]}
-    epochs = {t: read_epoch(row) for t, row in known["epochs"]}
-    nights = nights_of(rows[:-1], opened, epochs)
-    before = None if known["before"] is None else read_estimate(known["before"], mechanism)
-    history = ClassHistory(known["label"], known["name"], mechanism, nights, before)
-    return history, private_of(rows, held, known["series"])
+    nights = nights_of(rows[:-1], part.opened, part.epochs)
+    before = None if part.before is None else read_estimate(part.before, mechanism)
+    history = ClassHistory(part.label, part.name, mechanism, nights, before)
+    return history, private_of(rows, held, part.series)
 
 
 ROWS_FILE = "nights.rows"

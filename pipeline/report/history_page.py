@@ -1,6 +1,5 @@
 """The page of a population's history: made from its committed documents and from nothing else."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +28,8 @@ from pipeline.report.page import (
     write_page,
 )
 from pipeline.report.readings import numbers_of, radius_line, readings
-from pipeline.report.release_page import page_name, promise_of, unit_of
+from pipeline.report.release_page import page_name, promise_of
+from pipeline.schema import Document, NightDocument
 
 ALL = "all nights so far"
 MONTH = 30
@@ -97,26 +97,24 @@ def history_page(history: History, texts: Declaration) -> PageFrame:
 
 def _methods(series: Sequence[Series]) -> Methods:
     """Return what a paper says of all releases: of those alike but for run and sizes, the last."""
-    alike: dict[str, list[Mapping[str, Any]]] = {}
+    alike: dict[str, list[Document]] = {}
     for document in (run.document for item in series for run in item.runs):
-        settings = document["settings"]
-        key = {name: settings[name] for name in settings if name not in ("run_key", "classes")}
-        alike.setdefault(json.dumps(key, sort_keys=True), []).append(document)
+        key = document.settings.model_dump_json(exclude={"run_key", "classes"})
+        alike.setdefault(key, []).append(document)
     slots = {}
     for place, documents in enumerate(alike.values(), 1):
         last, count = documents[-1], len(documents)
-        sentences = dict(of_release(last["settings"], last["classes"]))
+        sentences = dict(of_release(last.settings, last.classes))
         if count > 1:
             of_many = f"{count} releases, of which the last is described: "
             sentences["data"] = of_many + sentences["data"]
-        slots[f"{last['settings']['name']} ({place})"] = sentences
+        slots[f"{last.settings.name} ({place})"] = sentences
     latest = series[0].runs[-1].document
-    more = word("analysis", "history")
-    if account := latest.get("account"):
-        spent = f"{letter(account['definition'])} = {digits_up(account['spent'], 6)}"
-        more += ". Releases about the same people add up: all that this account had paid for by "
-        more += f"then is {spent}"
-    return methods(slots, more=more, version=latest["settings"].get("version", ""))
+    account, more = latest.account, word("analysis", "history")
+    spent = f"{letter(account.definition)} = {digits_up(account.spent, 6)}"
+    more += ". Releases about the same people add up: all that this account had paid for by "
+    more += f"then is {spent}"
+    return methods(slots, more=more, version=latest.settings.version)
 
 
 def _section(
@@ -151,8 +149,8 @@ def _section(
     unsafe = Finding(texts["unsafe_lead"], warning=True)
     return Section(
         id=name,
-        title=str(document["title"]),
-        subtitle=str(series.settings["name"]),
+        title=document.title,
+        subtitle=series.settings.name,
         key_numbers=_key_numbers(series),
         headline=unsafe if _is_float(series) else Finding(texts["lead"]),
         subject=series,
@@ -173,10 +171,10 @@ def _term_block(series: Series, term: Term, texts: Declaration) -> Block:
 
 def _key_numbers(series: Series) -> list[tuple[str, str]]:
     """Return the numbers at the head of a series."""
-    run, unit, count = series.runs[-1], unit_of(series.settings), len(series.runs)
+    run, unit, count = series.runs[-1], series.settings.unit, len(series.runs)
     spent, plural = promise_of(series.settings), "s" * (count != 1)
-    if series.horizon is not None:
-        left = series.horizon - run.document["night"]
+    if isinstance(run.document, NightDocument):
+        left = run.document.horizon - run.document.night
         return [
             (f"{count:,}", f"night{plural} so far"),
             (run.key, "latest"),
@@ -194,14 +192,14 @@ def _key_numbers(series: Series) -> list[tuple[str, str]]:
 
 def _is_float(series: Series) -> bool:
     """Tell whether the noise of a run is not safe to publish."""
-    return any(run.document["settings"]["noise"] != "hardened" for run in series.runs)
+    return not all(run.document.settings.is_safe for run in series.runs)
 
 
 def latest(series: Series) -> dict[str, Any] | None:
     """Return a line a term of the latest means, a column a class; and the regions of 95 %."""
     lines = readings(series)
     if lines:
-        lines["lines"] += radius_line(series.runs[-1].document["classes"])
+        lines["lines"] += radius_line(series.runs[-1].document.classes)
     return lines
 
 
@@ -308,7 +306,7 @@ def correlations(series: Series) -> Figure | None:
     points = latest_points(series)
     if not points:
         return None
-    features = DESCRIPTORS[series.settings["descriptor"]].features
+    features = DESCRIPTORS[series.settings.descriptor].features
     return matrices(list(points), np.array([*points.values()]), features)
 
 
@@ -331,30 +329,30 @@ def committed(series: Series, files: Mapping[int, Path]) -> dict[str, Any]:
 def _run_cells(run: PublishedRun, series: Series) -> dict[str, str]:
     """Return what stands in the line of a release or a night, by the head of the column."""
     units, document = _units(series), run.document
-    if series.horizon is not None:
+    if isinstance(document, NightDocument):
         return {
             "Night of": run.key,
-            "Number": f"{document['night']:,}",
-            f"{units} that night": f"{sum(row['n_tonight'] for row in document['classes']):,}",
-            "So far": f"{sum(row['n_so_far'] for row in document['classes']):,}",
-            "Then left": f"{series.horizon - document['night']:,} nights",
+            "Number": f"{document.night:,}",
+            f"{units} that night": f"{sum(row.n_tonight for row in document.classes):,}",
+            "So far": f"{sum(row.n_so_far for row in document.classes):,}",
+            "Then left": f"{document.horizon - document.night:,} nights",
         }
-    account, symbol = document.get("account"), letter(document["settings"]["definition"])
+    account, symbol = document.account, letter(document.settings.definition)
     return {
         "Release": run.key,
         units: f"{run.n:,}",
-        "Paid": f"{symbol} = {digits_up(account['charged'], 4)}" if account else "",
-        "Then left": f"{symbol} = {digits_down(account['left'], 4)}" if account else "",
+        "Paid": f"{symbol} = {digits_up(account.charged, 4)}",
+        "Then left": f"{symbol} = {digits_down(account.left, 4)}",
     }
 
 
 def _units(series: Series) -> str:
-    return f"{unit_of(series.settings).capitalize()}s"
+    return f"{series.settings.unit.capitalize()}s"
 
 
 def shared_statement(series: Series) -> dict[str, str]:
     """Return what the statements of all runs say alike."""
-    first, *others = (dict(run.document["statement"]) for run in series.runs)
+    first, *others = (dict(run.document.statement) for run in series.runs)
     return {
         label: text
         for label, text in first.items()
@@ -365,7 +363,7 @@ def shared_statement(series: Series) -> dict[str, str]:
 def statements(series: Series) -> dict[str, Any]:
     """Return a line a release with what its statement says that not all say."""
     shared = shared_statement(series)
-    every = [dict(run.document["statement"]) for run in series.runs]
+    every = [dict(run.document.statement) for run in series.runs]
     heads = list(dict.fromkeys(label for texts in every for label in texts if label not in shared))
     lines = [
         {

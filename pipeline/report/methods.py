@@ -22,10 +22,11 @@ from pipeline.errors import ConfigError
 from pipeline.figures import letter, listing, number
 from pipeline.files import resource
 from pipeline.mean.plan import RELEASE_PLANS, SERIES_PLANS
-from pipeline.privacy import budget_from, for_group_as_written, main_parameter, repeat
+from pipeline.privacy import for_group_as_written, main_parameter
 from pipeline.privacy.rounding import digits_up
 from pipeline.privacy.statement import equivalent
 from pipeline.report.templates import templates
+from pipeline.schema import ClassEntry, NightClassPart, SettingsPart
 
 NAMED = 3
 """Most releases that are named with what is true of them alone; of more, how many there are."""
@@ -236,34 +237,33 @@ def _plain(text: str) -> str:
     return text.replace("{", "").replace("}", "")
 
 
-def of_release(settings: Settings, rows: Sequence[Mapping[str, Any]] = ()) -> Sentences:
+def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sentences:
     """Return what the settings of a release, or of a night of a stream, say.
 
     Parameters
     ----------
-    settings : mapping
+    settings : SettingsPart
         Of the document.
-    rows : sequence of mapping
+    rows : sequence of ClassPart or NightClassPart
         Its ``classes``: of a night, how many came, and of which classes there is no mean yet.
     """
-    sizes = {row["class_name"]: row["n"] for row in rows}
-    sizes = sizes or {name: n for _, name, n in settings["classes"]}
-    waiting = [row["class_name"] for row in rows if row["point"] is None]
-    classes, group = settings.get("classes_per_person"), settings.get("images_per_person") or 1
-    promise = repeat(budget_from(settings["definition"], settings["budget"]), classes or 1)
+    sizes = {row.class_name: row.n for row in rows}
+    sizes = sizes or {name: n for _, name, n in settings.classes}
+    waiting = [row.class_name for row in rows if row.point is None]
+    group, promise = settings.images_per_person or 1, settings.promise
     implied = equivalent(promise, None, sum(sizes.values()))
     return _sentences(
         "methods_release.txt.j2",
         settings=settings,
-        stream=settings.get("stream"),
-        unit=settings.get("unit", "image"),
-        classes=classes,
+        stream=settings.stream,
+        unit=settings.unit,
+        classes=settings.classes_per_person,
         group=group,
         sizes=sizes,
-        tonight={row["class_name"]: row["n_tonight"] for row in rows if "n_tonight" in row},
+        tonight={row.class_name: row.n_tonight for row in rows if isinstance(row, NightClassPart)},
         waiting=waiting,
         drawn=not waiting or len(waiting) < len(rows),
-        adaptive=settings["mechanism"] in RELEASE_PLANS,
+        adaptive=settings.mechanism in RELEASE_PLANS,
         promise=digits_up(main_parameter(promise), 6),
         epsilon=digits_up(implied.epsilon, 4),
         delta=implied.delta,

@@ -6,16 +6,14 @@ from typing import Any
 
 from pipeline.figures import digits, number
 from pipeline.geometry import Manifold, Point
-from pipeline.inference import ConfidenceRegion, read_released, region, region_refusal
+from pipeline.inference import ConfidenceRegion, region, region_refusal
 from pipeline.publish.history import ClassRun, Series
 from pipeline.publish.readings import Reading
 from pipeline.report.page import table
+from pipeline.schema import ClassEntry, ClassPart, NightClassPart
 
 LEVEL = 0.95
 """Confidence of the regions."""
-
-Row = Mapping[str, Any]
-"""An entry of ``classes`` in a document."""
 
 
 def readings(series: Series, *, formulas: bool = False) -> dict[str, Any] | None:
@@ -69,29 +67,29 @@ def numbers_of(reading: Reading) -> dict[str, float | None]:
     return {key: None if x is None else float(f"{x:.6g}") for key, x in numbers.items()}
 
 
-def regions_of(rows: Sequence[Row], unit: str) -> dict[str, Any] | None:
+def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:
     """Return a line a class of a release or a night; None where none says what they are made of."""
     if not any(map(says_region, rows)):
         return None
-    radii = {row["class_name"]: radius_of(row) for row in rows if says_region(row)}
+    radii = {row.class_name: radius_of(row) for row in rows if says_region(row)}
     nearest = _nearest({name: where for name, (_, where) in radii.items() if where is not None})
     lines = [
-        [row["class_name"], *_radii(row, *radii[row["class_name"]], nearest)]
-        if row["class_name"] in radii
-        else [row["class_name"], "Not known.", "", "", ""]
+        [row.class_name, *_radii(row, *radii[row.class_name], nearest)]
+        if row.class_name in radii
+        else [row.class_name, "Not known.", "", "", ""]
         for row in rows
     ]
     heads = ["Class", "In words", f"These {unit}s", "Population", "Clipping, at most"]
     return table(heads, lines, text=2, long=1)
 
 
-def says_region(row: Row) -> bool:
+def says_region(row: ClassEntry) -> bool:
     """Tell whether a class says what its region is made of."""
-    return bool(row.get("certainty") or row.get("observed"))
+    return (row.certainty if isinstance(row, NightClassPart) else row.observed) is not None
 
 
 def _radii(
-    row: Row,
+    row: ClassEntry,
     words: str,
     here: ConfidenceRegion | None,
     nearest: Mapping[str, tuple[str, float]],
@@ -99,8 +97,8 @@ def _radii(
     """Return the radii for the sample and the population, and the former in words."""
     if here is None:
         return [words, "–", "–", "–"]
-    if row["class_name"] in nearest:
-        name, distance = nearest[row["class_name"]]
+    if row.class_name in nearest:
+        name, distance = nearest[row.class_name]
         share = here.radius / distance
         times = f"{100 * share:.2g}\u00a0%" if share < 1 else f"{share:.2g} times"
         words += f"; {times} of the distance to {name}, the nearest class"
@@ -108,7 +106,7 @@ def _radii(
     return [f"{words}.", *map(number, (here.radius, beyond.radius, here.clipping))]
 
 
-def radius_of(row: Row) -> tuple[str, ConfidenceRegion | None]:
+def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
     """Return the region for the mean of the records of a class, and its radius in words."""
     if reason := _refusal(row):
         return f"Not offered: {reason}.", None
@@ -117,7 +115,7 @@ def radius_of(row: Row) -> tuple[str, ConfidenceRegion | None]:
     return f"As far as a gain that makes all standard deviations {larger(gain)}", where
 
 
-def radius_line(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
     """Return the line of readings with each class's radius, where releases say what it is of."""
     if not any(map(says_region, rows)):
         return []
@@ -125,7 +123,7 @@ def radius_line(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [{"title": "Region of 95 %", "unit": "radius", "cells": cells}]
 
 
-def radius_cell(row: Row) -> dict[str, str]:
+def radius_cell(row: ClassEntry) -> dict[str, str]:
     """Return the radius of a class's region, and the gain that goes as far."""
     if not says_region(row):
         return cell("", "not known")
@@ -143,17 +141,17 @@ def larger(gain: float) -> str:
     return f"{number(gain)} times as large"
 
 
-def _refusal(row: Row) -> str:
+def _refusal(row: ClassEntry) -> str:
     """Return why a class has no region; "" where it has one.
 
     That is asked first: a mean without one may be noise of any size, which has no logarithm in
     double precision.
     """
-    certainty = row.get("certainty")
-    if certainty is None:
-        return region_refusal(read_released(row).observed)
+    if isinstance(row, ClassPart):
+        return region_refusal(row.noisy_moments)
     opened = "the mean of its opening was too noisy for one"
-    return "" if certainty["offered"] else f"{opened}, and all later ones lean on it"
+    offered = row.certainty is not None and row.certainty.offered
+    return "" if offered else f"{opened}, and all later ones lean on it"
 
 
 def as_gain(manifold: Manifold, point: Point, distance: float) -> float:

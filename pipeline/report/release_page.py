@@ -38,10 +38,17 @@ from pipeline.report.page import (
     write_page,
 )
 from pipeline.report.readings import readings, regions_of
+from pipeline.schema import (
+    AccountPart,
+    ClassEntry,
+    ClassPart,
+    Document,
+    NightDocument,
+    SettingsPart,
+    WindowPart,
+    as_json,
+)
 
-Document = Mapping[str, Any]
-Rows = Sequence[Mapping[str, Any]]
-"""The ``classes`` of a document."""
 MOST_WINDOWS = 12
 """Most matrices of windows that are drawn; of more, those of the longest alone."""
 ALL_NIGHTS = "all nights of this stream, for ever,"
@@ -60,110 +67,98 @@ def build_release_report(document: Document, target: Path) -> Path:
 
 def page_name(document: Document) -> str:
     """Return which page of the declaration is that of a document."""
-    return "night" if "night" in document else "release"
+    return "night" if isinstance(document, NightDocument) else "release"
 
 
 def release_page(document: Document, texts: Declaration) -> PageFrame:
     """Return the frame of the page of a release, or of a night: one section."""
-    settings = document["settings"]
-    hardened = settings["noise"] == "hardened"
+    settings = document.settings
     lead, unsafe = Finding(texts["lead"]), Finding(texts["unsafe_lead"], warning=True)
     section = Section(
-        id=settings["name"],
-        title=document["title"],
-        subtitle=settings["population"],
-        key_numbers=(night_numbers if "night" in document else release_numbers)(document),
-        headline=lead if hardened else unsafe,
+        id=settings.name,
+        title=document.title,
+        subtitle=settings.population,
+        key_numbers=night_numbers(document)
+        if isinstance(document, NightDocument)
+        else release_numbers(document),
+        headline=lead if settings.is_safe else unsafe,
         subject=document,
     )
     return PageFrame(
-        title=document["title"],
+        title=document.title,
         sections=[section],
-        privacy=statement_of([("", document["statement"])]),
+        privacy=statement_of([("", document.statement)]),
         methods=methods_of_release(document),
-        texts={} if hardened else {"warning": texts["unsafe"]},
+        texts={} if settings.is_safe else {"warning": texts["unsafe"]},
     )
 
 
 def methods_of_release(document: Document) -> Methods:
     """Return what a paper says of a release, or of a night."""
-    settings = document["settings"]
-    observed = any(row.get("observed") for row in document["classes"])
+    settings = document.settings
     return methods(
-        {settings["name"]: of_release(settings, document["classes"])},
-        more=word("analysis", "release") if observed else "",
-        version=settings.get("version", ""),
+        {settings.name: of_release(settings, document.classes)},
+        more=word("analysis", "release") if _is_observed(document) else "",
+        version=settings.version,
     )
 
 
-def unit_of(settings: Mapping[str, Any]) -> str:
-    """Return what one record is."""
-    return str(settings.get("unit", "image"))
+def _is_observed(document: Document) -> bool:
+    """Tell whether a document says what regions are made of, of a class of a release."""
+    return any(isinstance(row, ClassPart) and row.observed for row in document.classes)
 
 
-def cost_of(settings: Mapping[str, Any]) -> Budget:
-    """Return what is promised to one image or person, in all classes it may be in."""
-    cost = budget_from(settings["definition"], settings["budget"])
-    return repeat(cost, settings.get("classes_per_person") or 1)
-
-
-def promise_of(settings: Mapping[str, Any]) -> str:
-    """Return the same in words: the letter and its value."""
-    return f"{letter(settings['definition'])} = {digits_up(main_parameter(cost_of(settings)), 6)}"
+def promise_of(settings: SettingsPart) -> str:
+    """Return what is promised to one image or person in words: the letter and its value."""
+    return f"{letter(settings.definition)} = {digits_up(main_parameter(settings.promise), 6)}"
 
 
 def release_numbers(document: Document) -> list[tuple[str, str]]:
     """Return the numbers at the head of a release."""
-    settings, rows, unit = document["settings"], document["classes"], unit_of(document["settings"])
-    numbers = [
-        (settings["run_key"], "run"),
-        (f"{sum(row['n'] for row in rows):,}", f"{unit}s"),
+    settings, rows, unit = document.settings, document.classes, document.settings.unit
+    count = document.account.releases_left
+    return [
+        (settings.run_key, "run"),
+        (f"{sum(row.n for row in rows):,}", f"{unit}s"),
         (str(len(rows)), f"class{'es' * (len(rows) != 1)}"),
         (promise_of(settings), f"for one {unit}"),
+        (f"{count:,}", f"more release{'s' * (count != 1)} like this"),
     ]
-    if account := document.get("account"):
-        count = account["releases_left"]
-        numbers.append((f"{count:,}", f"more release{'s' * (count != 1)} like this"))
-    return numbers
 
 
 def meaning(document: Document) -> list[str]:
     """Return what the release means to one person: alone, with all before it, for many images."""
-    settings = document["settings"]
-    cost, classes = cost_of(settings), settings.get("classes_per_person")
-    hardened = settings["noise"] == "hardened"
+    settings = document.settings
+    cost, classes = settings.promise, settings.classes_per_person
     lines = [_plain_sentence(cost, 1 if classes is None else None, "this release", settings)]
-    if (group := settings.get("images_per_person")) and group > 1:
+    if (group := settings.images_per_person) and group > 1:
         lines.append(_plain_sentence(for_group(cost, group), group, "this release", settings))
-    if account := document.get("account"):
-        lines.append(_account_sentence(account, settings))
-    certified_rhos = [row.get("rho") for row in document["classes"]]
-    known = certified_rhos and None not in certified_rhos
-    rho = repeat(ZCDP(max(certified_rhos)), classes or 1).rho if known else None
-    return [*lines, *_basis(cost, unit_of(settings), hardened=hardened, rho=rho)]
+    lines.append(_account_sentence(document.account, settings))
+    rhos = [row.rho for row in document.classes if row.rho is not None]
+    known = rhos and len(rhos) == len(document.classes)
+    rho = repeat(ZCDP(max(rhos)), classes or 1).rho if known else None
+    return [*lines, *_basis(settings, rho=rho)]
 
 
-def _plain_sentence(
-    cost: Budget, group: int | None, shown: str, settings: Mapping[str, Any]
-) -> str:
+def _plain_sentence(cost: Budget, group: int | None, shown: str, settings: SettingsPart) -> str:
     """Return in words what a budget lets whoever sees something tell of a person."""
-    text = plainly(cost, group=group, seen=shown, hardened=settings["noise"] == "hardened")
+    text = plainly(cost, group=group, seen=shown, hardened=settings.is_safe)
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _account_sentence(account: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+def _account_sentence(account: AccountPart, settings: SettingsPart) -> str:
     """Return what all releases of the account mean, this one and those before it.
 
     Each was charged for the images of a person that it counted, or for whole persons. The total
     bounds what all tell of as many images as the release that counted fewest, and no more.
     """
-    spent = budget_from(account["definition"], account["spent"])
-    counted = account.get("images_per_person", 1)
+    spent = budget_from(account.definition, account.spent)
+    counted = account.images_per_person
     shown = "this release and all before it from this account"
     text = _plain_sentence(spent, counted, shown, settings)
-    if settings["noise"] == "hardened":
+    if settings.is_safe:
         text += " That counts on hardened noise in all of them."
-    images = math.inf if unit_of(settings) == "person" else settings.get("images_per_person") or 1
+    images = math.inf if settings.unit == "person" else settings.images_per_person or 1
     if counted is not None and images > counted:
         text += (
             f" Not all of them counted more than {counted} a person: of a person with more images "
@@ -172,63 +167,60 @@ def _account_sentence(account: Mapping[str, Any], settings: Mapping[str, Any]) -
     return text
 
 
-def _basis(cost: Budget, unit: str, *, hardened: bool, rho: float | None) -> list[str]:
+def _basis(settings: SettingsPart, *, rho: float | None) -> list[str]:
     """Return what figures of success rest on: what the noise is certified for, or that it is not.
 
     `rho` is what the source of noise certified, None where that is not known.
     """
-    if not hardened:
+    cost = settings.promise
+    if not settings.is_safe:
         return ["All this holds on paper, for noise of real numbers: this noise was floats."]
     if not isinstance(cost, GDP):
         return []
     drawn = "" if rho is None else f" The sampler certified ρ = {digits_up(rho, 6)}."
     return [
         f"These figures are what noise on a lattice is certified for, in zCDP: ρ = μ²/2.{drawn} "
-        f"Ideal noise of real numbers would allow at most {success(cost)} % for one {unit}."
+        f"Ideal noise of real numbers would allow at most {success(cost)} % for one "
+        f"{settings.unit}."
     ]
 
 
-def account(document: Document) -> dict[str, Any] | None:
+def account(document: Document) -> dict[str, Any]:
     """Return the account as it stood when this release was paid."""
-    account, settings = document.get("account"), document["settings"]
-    if not account:
-        return None
-    symbol = letter(account["definition"])
+    account, settings = document.account, document.settings
+    symbol = letter(account.definition)
 
-    def both(name: str, rounding: Callable[[float, int], str]) -> str:
+    def both(value: float, epsilon: float, rounding: Callable[[float, int], str]) -> str:
         """Return a budget and the ε that goes with it."""
-        if not account[name]:
-            return "nothing"
-        epsilon = rounding(account[f"epsilon_{name}"], 4)
-        at = f"(ε = {epsilon} at δ = {account['delta']:g})"
-        return f"{symbol} = {rounding(account[name], 6)} {at}"
+        at = f"(ε = {rounding(epsilon, 4)} at δ = {account.delta:g})"
+        return f"{symbol} = {rounding(value, 6)} {at}" if value else "nothing"
 
-    left = account["releases_left"]
+    left = account.releases_left or 0
     lasts = f"for {left:,} more like this" if left > 1 else "for one more like this"
     return pairs_of(
         {
-            "May be spent in all": both("total", digits_up),
-            "Paid for this release": f"{symbol} = {digits_up(account['charged'], 6)}",
-            "Spent, this one included": both("spent", digits_up),
+            "May be spent in all": both(account.total, account.epsilon_total, digits_up),
+            "Paid for this release": f"{symbol} = {digits_up(account.charged, 6)}",
+            "Spent, this one included": both(account.spent, account.epsilon_spent, digits_up),
             **_certified_total(account, settings),
-            "Left": both("left", digits_down),
+            "Left": both(account.left, account.epsilon_left, digits_down),
             "Lasts": lasts if left >= 1 else "for no other release like this",
         }
     )
 
 
-def _certified_total(account: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, str]:
+def _certified_total(account: AccountPart, settings: SettingsPart) -> dict[str, str]:
     """Return what all that was spent is certified for; nothing where this noise was floats."""
-    if settings["noise"] != "hardened":
+    if not settings.is_safe:
         return {}
-    spent = certified(budget_from(account["definition"], account["spent"]))
+    spent = certified(budget_from(account.definition, account.spent))
     rho = f"ρ = {digits_up(main_parameter(spent), 6)} in zCDP, if all noise was hardened"
     return {"Certified of that": f"{rho}: at most {success(spent)} % for the best test"}
 
 
 def pairs_of(pairs: Mapping[str, str], config: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what the template of facts draws: pairs of label and text, and the settings."""
-    written = json.dumps(config, indent=2, ensure_ascii=False) if config else ""
+    written = json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) if config else ""
     return {"pairs": pairs, "url": "", "classes": [], "series": [], "notes": [], "config": written}
 
 
@@ -238,47 +230,47 @@ def exact(document: Document, *, pairs: Mapping[str, str], besides: str = "") ->
     `besides` is what else is noised where the document says what it observed.
     """
     first, *others = pairs.items()
-    if any(row.get("observed") for row in document["classes"]):
+    if _is_observed(document):
         first = first[0], first[1] + besides
     return pairs_of(dict([first, *others]))
 
 
 def facts(document: Document, *, words: Mapping[str, str]) -> dict[str, Any]:
     """Return what was released, and how; `words` are those of mechanisms and noises."""
-    settings = document["settings"]
-    sides = f"{settings['image_height']} × {settings['image_width']}"
-    classes, stream = settings.get("classes_per_person"), settings.get("stream")
+    settings = document.settings
+    sides = f"{settings.image_height} × {settings.image_width}"
+    classes, stream = settings.classes_per_person, settings.stream
     where = "one class" if classes == 1 else f"each of at most {classes} classes"
     person = f"a person: the mean of that person's images in {where}"
     pairs = {
-        "Population": settings["population"],
+        "Population": settings.population,
         "One record is": "an image" if classes is None else person,
-        "Run": settings["run_key"],
+        "Run": settings.run_key,
         "Image size": f"{sides} pixels",
-        "Descriptor": settings["descriptor"],
-        "Manifold": settings["manifold"],
-        "Mechanism": words.get(settings["mechanism"], settings["mechanism"]),
-        "Noise": words[settings["noise"]],
+        "Descriptor": settings.descriptor,
+        "Manifold": settings.manifold,
+        "Mechanism": words.get(settings.mechanism, settings.mechanism),
+        "Noise": words[settings.noise],
     }
     if stream:
-        pairs["Horizon"] = f"{stream['horizon']:,} nights"
-        pairs["Opening"] = f"when n·μ of a class reaches {stream['opening']:g}"
-    return pairs_of(pairs, settings)
+        pairs["Horizon"] = f"{stream.horizon:,} nights"
+        pairs["Opening"] = f"when n·μ of a class reaches {stream.opening:g}"
+    return pairs_of(pairs, as_json(settings))
 
 
 def means(document: Document) -> Figure | None:
     """Return the mean of each class that has one, a square a class."""
-    points = [(row["class_name"], row["point"]) for row in _released(document)]
-    return _squares(points, document["settings"])
+    points = [(row.class_name, row.point) for row in _released(document)]
+    return _squares(points, document.settings)
 
 
-def _released(document: Document) -> list[Mapping[str, Any]]:
+def _released(document: Document) -> list[ClassEntry]:
     """Return the classes that have a mean: of a stream those that were opened."""
-    return [row for row in document["classes"] if row["point"] is not None]
+    return [row for row in document.classes if row.point is not None]
 
 
-def _squares(points: Sequence[tuple[str, Any]], settings: Mapping[str, Any]) -> Figure | None:
-    spec = DESCRIPTORS.get(settings["descriptor"])
+def _squares(points: Sequence[tuple[str, Any]], settings: SettingsPart) -> Figure | None:
+    spec = DESCRIPTORS.get(settings.descriptor)
     if not points or spec is None:
         return None
     names, squares = zip(*points, strict=True)
@@ -293,28 +285,28 @@ def terms(document: Document) -> dict[str, Any] | None:
 def errors(document: Document) -> dict[str, Any] | None:
     """Return a line a class: how many images or persons, and how far the true mean may be."""
     lines = [
-        [row["class_name"], f"{row['n']:,}", rounded(row["predicted_error"], 3, "not known")]
-        for row in document["classes"]
+        [row.class_name, f"{row.n:,}", rounded(row.predicted_error, 3, "not known")]
+        for row in document.classes
     ]
-    unit = unit_of(document["settings"]).capitalize()
+    unit = document.settings.unit.capitalize()
     return table(["Class", f"{unit}s n, exact", "Error, predicted"], lines)
 
 
 def regions(document: Document) -> dict[str, Any] | None:
     """Return where the true mean of each class lies."""
-    return regions_of(_released(document), unit_of(document["settings"]))
+    return regions_of(_released(document), document.settings.unit)
 
 
 def costs(document: Document) -> dict[str, Any] | None:
     """Return a line a draw: of what, how wide, and what is certified; and the sum of a class."""
     lines = []
-    for row in document["classes"]:
-        for step in row["costs"]:
-            noise = [rounded(step["sensitivity"], 6), rounded(step["sigma"], 6)]
-            lines.append([row["class_name"], step["step"], *noise, rounded(step["rho"], 6, "none")])
-        if len(row["costs"]) > 1:
-            total = rounded(row["rho"], 6, "none")
-            lines.append([row["class_name"], "all together", "", "", total])
+    for row in document.classes:
+        for step in row.costs:
+            noise = [rounded(step.sensitivity, 6), rounded(step.sigma, 6)]
+            lines.append([row.class_name, step.step, *noise, rounded(step.rho, 6, "none")])
+        if len(row.costs) > 1:
+            total = rounded(row.rho, 6, "none")
+            lines.append([row.class_name, "all together", "", "", total])
     return table(["Class", "Step", "Sensitivity", "Noise σ", "Certified ρ"], lines, text=2)
 
 
@@ -323,115 +315,115 @@ def rounded(value: float | None, count: int, absent: str = "") -> str:
     return absent if value is None else f"{value:.{count}g}"
 
 
-def night_numbers(document: Document) -> list[tuple[str, str]]:
+def night_numbers(document: NightDocument) -> list[tuple[str, str]]:
     """Return the numbers at the head of a night."""
-    settings, rows, unit = document["settings"], document["classes"], unit_of(document["settings"])
-    left = document["horizon"] - document["night"]
+    settings, rows, unit = document.settings, document.classes, document.settings.unit
+    left = document.horizon - document.night
     return [
-        (f"{document['night']:,}", f"nights so far, this one of {settings['run_key']}"),
+        (f"{document.night:,}", f"nights so far, this one of {settings.run_key}"),
         (f"{left:,}", f"night{'s' * (left != 1)} left, at no further cost"),
-        (f"{sum(row['n_tonight'] for row in rows):,}", f"{unit}s tonight"),
-        (f"{sum(row['n_so_far'] for row in rows):,}", f"{unit}s so far"),
+        (f"{sum(row.n_tonight for row in rows):,}", f"{unit}s tonight"),
+        (f"{sum(row.n_so_far for row in rows):,}", f"{unit}s so far"),
         (promise_of(settings), f"for one {unit}, for ever"),
     ]
 
 
-def night_meaning(document: Document) -> list[str]:
+def night_meaning(document: NightDocument) -> list[str]:
     """Return what the stream means to one person, this night and all to come included."""
-    settings, account = document["settings"], document["account"]
-    cost, unit = cost_of(settings), unit_of(settings)
-    spent = budget_from(account["definition"], account["spent"])
+    settings, account = document.settings, document.account
+    cost, unit = settings.promise, settings.unit
+    spent = budget_from(account.definition, account.spent)
     shown = "this stream and all else that was paid from this account when it was opened"
     return [
         _plain_sentence(cost, None if unit == "person" else 1, ALL_NIGHTS, settings),
         f"Each {unit} enters on one night, and pays for that night and all to come at once.",
-        _plain_sentence(spent, account["images_per_person"], shown, settings),
-        *_basis(cost, unit, hardened=settings["noise"] == "hardened", rho=None),
+        _plain_sentence(spent, account.images_per_person, shown, settings),
+        *_basis(settings, rho=None),
     ]
 
 
-def tonight(document: Document) -> dict[str, Any] | None:
+def tonight(document: NightDocument) -> dict[str, Any] | None:
     """Return a line a class: who came, how many so far, and how far the true mean may be."""
     lines = [
         [
-            row["class_name"],
-            f"{row['n_tonight']:,}",
-            f"{row['n_so_far']:,}",
-            rounded(row["predicted_error"], 3, "no mean yet"),
+            row.class_name,
+            f"{row.n_tonight:,}",
+            f"{row.n_so_far:,}",
+            rounded(row.predicted_error, 3, "no mean yet"),
         ]
-        for row in document["classes"]
+        for row in document.classes
     ]
-    unit = unit_of(document["settings"]).capitalize()
+    unit = document.settings.unit.capitalize()
     return table(["Class", f"{unit}s tonight", "So far", "Error, predicted"], lines)
 
 
-def waiting(document: Document) -> list[str]:
+def waiting(document: NightDocument) -> list[str]:
     """Return of each class without a mean why there is none."""
-    rows = document["classes"]
-    return [f"{row['class_name']}: {row['no_point']}." for row in rows if row["no_point"]]
+    rows = document.classes
+    return [f"{row.class_name}: {row.no_point}." for row in rows if row.no_point]
 
 
-def joined(document: Document) -> Figure | None:
+def joined(document: NightDocument) -> Figure | None:
     """Return the mean of this stream and of those that it follows."""
-    rows = [row for row in document["classes"] if row.get("joined")]
-    points = [(row["class_name"], row["joined"]["point"]) for row in rows]
-    return _squares(points, document["settings"])
+    points = [(row.class_name, row.joined.point) for row in document.classes if row.joined]
+    return _squares(points, document.settings)
 
 
-def lately(document: Document) -> Figure | None:
+def lately(document: NightDocument) -> Figure | None:
     """Return the means of windows, of the longest alone where there are many."""
     windows = _windows(document)
     if len(windows) > MOST_WINDOWS:
-        longest = max(window["nights"] for _, window in windows)
-        windows = [pair for pair in windows if pair[1]["nights"] == longest][:MOST_WINDOWS]
-    points = [(f"{name}, {_span(window)}", window["point"]) for name, window in windows]
-    return _squares(points, document["settings"])
+        longest = max(window.nights for _, window in windows)
+        windows = [pair for pair in windows if pair[1].nights == longest][:MOST_WINDOWS]
+    points = [(f"{name}, {_span(window)}", window.point) for name, window in windows]
+    return _squares(points, document.settings)
 
 
-def windows(document: Document) -> dict[str, Any] | None:
+def windows(document: NightDocument) -> dict[str, Any] | None:
     """Return a line a class and window: its nights, its units, and the size of its noise."""
-    squares = np.sum(np.array(document["axes"]) ** 2, axis=1)
+    squares = np.sum(document.axes**2, axis=1)
     lines = [
         [
             name,
             _span(window),
-            f"{window['first']} to {window['last']}",
-            f"{window['n']:,}",
-            rounded(float(np.sqrt(np.array(window["variances"]) @ squares)), 3),
+            f"{window.first} to {window.last}",
+            f"{window.n:,}",
+            rounded(float(np.sqrt(window.variances @ squares)), 3),
         ]
         for name, window in _windows(document)
     ]
-    unit = unit_of(document["settings"]).capitalize()
+    unit = document.settings.unit.capitalize()
     return table(["Class", "Window", "Nights", f"{unit}s", "Noise, exactly"], lines, text=2)
 
 
-def _windows(document: Document) -> list[tuple[str, Mapping[str, Any]]]:
+def _windows(document: NightDocument) -> list[tuple[str, WindowPart]]:
     """Return the windows of all classes that reach further back than those before them."""
     return [
-        (row["class_name"], window)
-        for row in document["classes"]
-        for before, window in zip([None, *row["windows"]], row["windows"], strict=False)
-        if before is None or window["first"] < before["first"]
+        (row.class_name, window)
+        for row in document.classes
+        for before, window in zip([None, *row.windows], row.windows, strict=False)
+        if before is None or window.first < before.first
     ]
 
 
-def _span(window: Mapping[str, Any]) -> str:
-    return "last night" if window["nights"] == 1 else f"last {window['nights']} nights"
+def _span(window: WindowPart) -> str:
+    return "last night" if window.nights == 1 else f"last {window.nights} nights"
 
 
-def night_account(document: Document) -> dict[str, Any]:
+def night_account(document: NightDocument) -> dict[str, Any]:
     """Return the account as it stood when the stream was opened, and how long that lasts."""
-    account, follows = document["account"], document["settings"]["stream"]["follows"]
-    symbol, left = letter(account["definition"]), document["horizon"] - document["night"]
-    paid = f"{symbol} = {digits_up(account['charged'], 6)}, once"
+    account, stream = document.account, document.settings.stream
+    follows = stream.follows if stream else None
+    symbol, left = letter(account.definition), document.horizon - document.night
+    paid = f"{symbol} = {digits_up(account.charged, 6)}, once"
     return pairs_of(
         {
             "Paid for all nights": f"by {follows}, which it follows: {paid}" if follows else paid,
             "Paid for this night": "nothing more",
-            "Nights left": f"{left:,} of {document['horizon']:,}, at no further cost",
-            "May be spent in all": f"{symbol} = {digits_up(account['total'], 6)}",
-            "Spent when it was opened": f"{symbol} = {digits_up(account['spent'], 6)}",
-            **_certified_total(account, document["settings"]),
-            "Left then": f"{symbol} = {digits_down(account['left'], 6)}",
+            "Nights left": f"{left:,} of {document.horizon:,}, at no further cost",
+            "May be spent in all": f"{symbol} = {digits_up(account.total, 6)}",
+            "Spent when it was opened": f"{symbol} = {digits_up(account.spent, 6)}",
+            **_certified_total(account, document.settings),
+            "Left then": f"{symbol} = {digits_down(account.left, 6)}",
         }
     )

@@ -19,7 +19,6 @@ from pipeline.inference import (
     Comparison,
     bonferroni,
     comparison_refusal,
-    read_released,
     region_refusal,
 )
 from pipeline.publish.document import write_document
@@ -36,7 +35,7 @@ from pipeline.report.page import (
     write_page,
 )
 from pipeline.report.readings import as_gain, numbers_of
-from pipeline.report.release_page import unit_of
+from pipeline.schema import ClassPart
 
 ALL, COMMON = "mean of all", "common mean"
 NOT_TESTED = "not tested"
@@ -63,12 +62,12 @@ class Together:
     @property
     def descriptor(self) -> str:
         """Which descriptor the means are of."""
-        return str(self.several.given[0].settings["descriptor"])
+        return self.several.given[0].settings.descriptor
 
     @property
     def unit(self) -> str:
         """What one record is."""
-        return unit_of(self.several.given[0].settings)
+        return self.several.given[0].settings.unit
 
     @cached_property
     def refusals(self) -> dict[str, str]:
@@ -137,7 +136,7 @@ def several_page(together: Together, texts: Declaration) -> PageFrame:
     """Return the frame of both pages: one section."""
     several = together.several
     names, unit = listing(several.names), together.unit
-    total = sum(int(row["n"]) for rows in several.classes.values() for row in rows)
+    total = sum(row.n for rows in several.classes.values() for row in rows)
     count, p_values = len(several.classes), together.p_values
     first = [(probability(bonferroni(list(p_values.values()))), _of_classes(p_values))]
     if together.combined:
@@ -157,15 +156,15 @@ def several_page(together: Together, texts: Declaration) -> PageFrame:
         subject=together,
         classes=tuple(several.classes),
     )
-    is_float = any(given.settings.get("noise") != "hardened" for given in several.given)
-    statements = [given.document.get("statement", ()) for given in several.given]
+    is_float = not all(given.settings.is_safe for given in several.given)
+    statements = [given.document.statement for given in several.given]
     return PageFrame(
         title=f"{texts['headline']}: {names}",
         sections=[section],
         privacy=statement_of(list(zip(several.names, statements, strict=True))),
         methods=methods(
             {
-                name: of_release(given.settings, given.document["classes"])
+                name: of_release(given.settings, given.document.classes)
                 for name, given in zip(several.names, several.given, strict=True)
             },
             more=word("analysis", section.id),
@@ -224,7 +223,7 @@ def compared(together: Together) -> dict[str, Any] | None:
         lines.append(
             [
                 name,
-                listing([f"{int(row['n']):,}" for row in rows]),
+                listing([f"{row.n:,}" for row in rows]),
                 *([NOT_TESTED, "–", "–"] if together.refusals[name] else test),
                 finite(result.distance),
                 finite(result.radius),
@@ -236,12 +235,12 @@ def compared(together: Together) -> dict[str, Any] | None:
     return table([*heads, "Contrast told", "Sound"], lines)
 
 
-def _least_contrast(rows: Sequence[Mapping[str, Any]], least: float) -> str:
+def _least_contrast(rows: Sequence[ClassPart], least: float) -> str:
     """Return by how much contrast must differ to be told, in percent; a dash where not known."""
     if not math.isfinite(least):
         return "–"
-    first = read_released(max(rows, key=lambda row: int(row["n"])))
-    point = from_chart(first.manifold, first.point)
+    first = max(rows, key=lambda row: row.n)
+    point = from_chart(first.manifold, first.place)
     return f"± {100.0 * (as_gain(first.manifold, point, least) - 1.0):.2g} %"
 
 
@@ -268,7 +267,7 @@ def basis(together: Together) -> list[Finding]:
     """Return what all figures of a page rest on, and what its releases cost together."""
     several, unit, sum_of_all = together.several, together.unit, together.several.together
     promises = zip(several.names, several.given, strict=True)
-    promised = "; ".join(f"{name}: {given.promise}" for name, given in promises)
+    promised = "; ".join(f"{name}: {given.settings.promise}" for name, given in promises)
     both = "as they are promised in different definitions, no one figure says how much in all"
     if sum_of_all:
         both = f"in GDP and zCDP alike the promises compose, to {sum_of_all} for one {unit}"
@@ -281,7 +280,7 @@ def basis(together: Together) -> list[Finding]:
     doubts = [several.doubt] if several.doubt else []
     for name, rows in several.classes.items():
         for title, row in zip(several.names, rows, strict=True):
-            if reason := region_refusal(read_released(row).observed):
+            if reason := region_refusal(row.noisy_moments):
                 doubts.append(f"Not sound for {name}, as in {title} {reason}.")
     return [
         Finding("Only released values were read: this page costs no privacy."),
@@ -295,8 +294,8 @@ def documents(together: Together) -> dict[str, Any]:
     lines = []
     several = together.several
     for name, given, path in zip(several.names, several.given, together.files, strict=True):
-        size = sum(int(row["n"]) for row in given.document["classes"])
-        cells = [name, str(given.settings.get("population", "")), f"{size:,}", str(given.promise)]
+        size = sum(row.n for row in given.document.classes)
+        cells = [name, given.settings.population, f"{size:,}", str(given.settings.promise)]
         line = {"cells": cells, "href": path.as_posix(), "file": path.name, "digest": given.digest}
         lines.append({**line, "statement": ""})
     heads = ["Release", "Population", f"{together.unit.capitalize()}s", "Promise"]
@@ -310,7 +309,7 @@ def means(together: Together) -> Figure | None:
         return None
     squares: dict[str, Any] = {}
     for name, rows in several.classes.items():
-        points = dict(zip(several.names, (row["point"] for row in rows), strict=True))
+        points = dict(zip(several.names, (row.point for row in rows), strict=True))
         if together.combined:
             points[ALL] = together.results[name].all.centre
         squares |= {f"{name}: {title}": point for title, point in points.items()}

@@ -487,11 +487,10 @@ NIGHT_SCHEMA: Mapping[str, Field] = {
 """The columns of a night of a stream: the same for all nights."""
 
 
-def write_release(document: Mapping[str, Any], path: Path) -> Path:
-    """Write a released document as Parquet, its statement and settings in the file's metadata.
-
-    It has ``classes`` (one mapping a class), ``statement`` and ``settings``.
-    """
+def write_release(
+    rows: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any], path: Path
+) -> Path:
+    """Write what was released of each class as Parquet, all else in the file's metadata."""
     import pyarrow as pa
 
     kinds: dict[str, Any] = {
@@ -499,14 +498,14 @@ def write_release(document: Mapping[str, Any], path: Path) -> Path:
         "list<float64>": pa.list_(pa.float64()),
     }
     fields, arrays = [], []
-    for name, field in (NIGHT_SCHEMA if "night" in document else RELEASE_SCHEMA).items():
+    for name, field in (NIGHT_SCHEMA if "night" in metadata else RELEASE_SCHEMA).items():
         note = {"unit": field.unit, "meaning": field.meaning}
         kind = kinds.get(field.type, field.type)
-        cells = [row.get(name) if field.optional else row[name] for row in document["classes"]]
+        cells = [row.get(name) if field.optional else row[name] for row in rows]
         arrays.append(pa.array([_text(cell) for cell in cells], kind))
         fields.append(pa.field(name, arrays[-1].type, nullable=field.optional, metadata=note))
-    rest = {key: json.dumps(document[key]) for key in document if key != "classes"}
-    return write_arrow(path, pa.table(arrays, schema=pa.schema(fields)), rest)
+    texts = {key: json.dumps(value) for key, value in metadata.items()}
+    return write_arrow(path, pa.table(arrays, schema=pa.schema(fields)), texts)
 
 
 def _text(value: Any) -> Any:

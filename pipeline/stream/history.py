@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
+from pipeline.arrays import COORDINATES, COUNT, SIZE, FloatArray
 from pipeline.mean import NoisyMoments
 from pipeline.mean.clip import Clip
 from pipeline.mean.rounds import SQRT2
@@ -31,19 +31,35 @@ class OpeningRelease:
     ----------
     offset : array, shape (d,)
         The mean, in the chart.
-    belief : array, shape (d, d)
-        Covariance of its error, as predicted.
-    survey, shells : NoisyShares
-        What it found in the bins, about the origin and about the last centre but one.
     observed : NoisyMoments
-        The mean before it was shrunk, and the second moment.
+        The mean before it was shrunk, the second moment, what it found in the bins, about the
+        origin and about the last centre but one, and the covariance of its error as predicted.
+    survey_noise, shells_noise : float
+        Standard deviation of the noise of each share in the bins.
     """
 
-    offset: FloatArray
-    belief: FloatArray
-    survey: NoisyShares
-    shells: NoisyShares
+    offset: Annotated[FloatArray, COORDINATES]
     observed: NoisyMoments
+    survey_noise: Annotated[float, SIZE]
+    shells_noise: Annotated[float, SIZE]
+
+    @property
+    def belief(self) -> FloatArray:
+        """Covariance of the error of the mean, as predicted."""
+        assert self.observed.belief is not None
+        return self.observed.belief
+
+    @property
+    def survey(self) -> NoisyShares:
+        """The shares in the bins of the survey."""
+        assert self.observed.survey is not None
+        return NoisyShares(self.observed.survey, self.survey_noise)
+
+    @property
+    def shells(self) -> NoisyShares:
+        """The shares in the shells."""
+        assert self.observed.shells is not None
+        return NoisyShares(self.observed.shells, self.shells_noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +76,8 @@ class Epoch:
         Interval and ball.
     """
 
-    first: int
-    centre: FloatArray
+    first: Annotated[int, COUNT]
+    centre: Annotated[FloatArray, COORDINATES]
     clip: Clip
 
 

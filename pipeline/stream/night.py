@@ -29,7 +29,6 @@ from pipeline.stream.history import (
     Epoch,
     EpochHistory,
     Night,
-    NoisyShares,
     OpeningRelease,
     PrivateSums,
     split_epochs,
@@ -127,7 +126,8 @@ def draw_night(
             raise _foreign_sums(past, after)
         if not plan.opens(n):
             return Night(number, units, n)
-        return draw_openings(stream, number, after, units, noise=noise, size=1)[0]
+        opened, rhos = _opening_release(stream, after.held, noise)
+        return Night(number, units, n, opened=opened, rhos=rhos)
     fresh = _fresh(stream, history, past)
     nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].w) + 1
     if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
@@ -183,40 +183,15 @@ def _foreign_sums(past: EpochHistory, private: PrivateSums) -> ConfigError:
     )
 
 
-def draw_openings(
-    stream: StreamMechanism,
-    number: int,
-    after: PrivateSums,
-    units: int,
-    *,
-    noise: Noise,
-    size: int,
-) -> list[Night]:
-    """Return `size` openings of a stream on its night `number`, each of which costs the budget.
-
-    The order of the units held back is not in them. See `draw_night` for `after` and `units`.
-    """
-    prepared = prepare(stream.records(after.held), stream.opening, rng=None)
-    release = draw(prepared, stream.plan.budget, noise=noise, size=size).release
+def _opening_release(
+    stream: StreamMechanism, held: FloatArray, noise: Noise
+) -> tuple[OpeningRelease, tuple[float, ...]]:
+    """Return the opening, and what it certifies; the order of the units held is not in it."""
+    prepared = prepare(stream.records(held), stream.opening, rng=None)
+    release = draw(prepared, stream.plan.budget, noise=noise).release
     survey, shells = (release.steps[step].sigma * SQRT2 for step in (0, -2))
-    return [
-        Night(
-            number,
-            units,
-            len(after.held),
-            opened=OpeningRelease(
-                output,
-                statistics.belief,
-                NoisyShares(statistics.survey, survey),
-                NoisyShares(statistics.shells, shells),
-                statistics.observed,
-            ),
-            rhos=tuple(rhos.tolist()),
-        )
-        for output, statistics, rhos in zip(
-            release.outputs, release.statistics, release.rhos, strict=True
-        )
-    ]
+    opened = OpeningRelease(release.place, release.noisy_moments, survey, shells)
+    return opened, tuple(release.rhos[0].tolist())
 
 
 def _add_row(

@@ -93,7 +93,7 @@ class Draw(NamedTuple):
 
 
 def _nearest(draw: Draw, series: SeriesConfig) -> Discriminants | None:
-    if all(one.observed is not None for one in draw.released):
+    if all(one.moments for one in draw.released):
         return nearest_mean(draw.released)
     return discriminants_of_means(
         space_of(draw.setting), np.stack([one.point for one in draw.released])
@@ -101,8 +101,8 @@ def _nearest(draw: Draw, series: SeriesConfig) -> Discriminants | None:
 
 
 def _lda(draw: Draw, series: SeriesConfig) -> Discriminants | None:
-    seen = [one.observed for one in draw.released]
-    if all(one is None or one.moment is None for one in seen):
+    seen = [moments for one in draw.released for moments in one.moments]
+    if all(one.moment is None for one in seen):
         return None
     return lda(draw.released, **({} if series.ridge is None else {"ridge": series.ridge}))
 

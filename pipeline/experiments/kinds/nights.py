@@ -30,6 +30,7 @@ from pipeline.inference import ConfidenceRegion, mean_certainty, region
 from pipeline.mean import AdaptivePlan, admit, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import Budget, split
+from pipeline.schema import StreamEntry
 from pipeline.stream import (
     CumulativeMean,
     Night,
@@ -82,8 +83,10 @@ def _stream(nights: Nights, noise: FloatNoise) -> Means:
 
 
 def _region(nights: Nights, history: Sequence[Night], found: CumulativeMean) -> ConfidenceRegion:
-    told = {"coordinates": found.offset, "certainty": mean_certainty(nights.stream, history)}
-    return region(told, LEVEL)
+    entry = StreamEntry.model_construct(
+        coordinates=found.offset, certainty=mean_certainty(nights.stream, history)
+    )
+    return region(entry, LEVEL)
 
 
 def _one(nights: Nights, noise: FloatNoise) -> Means:

@@ -27,7 +27,7 @@ from pipeline.ledger.streams import name_of
 from pipeline.ledger.transaction import transaction
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_night
-from pipeline.publish.document import read_stream
+from pipeline.publish.night_state import mechanism_of
 from pipeline.publish.sums import Sums, read_sums, write_sums
 from pipeline.stream import PrivateSums
 
@@ -112,7 +112,7 @@ def age(ledger: Ledger, nights: int, rng: np.random.Generator) -> None:
     assert before is not None
     stream = before.stream
     known = len(before.digests)
-    ground = read_stream(json.loads(stream.query))
+    ground = mechanism_of(stream)
     sums = read_sums(ledger, before, ground, known, before.totals[-1])
     assert sums is not None
     write_nights(ledger, stream, known, nights, rng)

@@ -1,0 +1,477 @@
+"""The schema of the committed document: its models make it, read it, and check a stranger's.
+
+It is a `ReleaseDocument` or, of one night of a stream, a `NightDocument`, whose `json_schema` is
+what `covdp schema` prints. What a round, an opening or an epoch released stands in it as the record
+that holds it (`NoisyMoments`, `OpeningRelease`, `Epoch`). Everybody else reads attributes.
+
+Whoever wrote a document may have erred, or mean harm: a number that is none of a release must not
+become a wrong p-value, a failure without a word, or a page that hangs. What is checked (`check`) is
+form and size; who wrote it, and whether it is as they released it, only its digest can tell. One of
+our own is made without these checks (`model_construct`), since nothing between draw and commit may
+fail by the values drawn, but for numbers that JSON does not have; and it is read without them
+(`read_ours`).
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WrapValidator,
+)
+
+from pipeline.arrays import (
+    BASIS,
+    COORDINATES,
+    COUNT,
+    DIVISOR,
+    FLAG,
+    LABEL,
+    MATRIX,
+    NUMBERS,
+    SIZE,
+    TRIANGLE,
+    UNCHECKED,
+    FloatArray,
+)
+from pipeline.descriptors import DescriptorDomain, domain
+from pipeline.errors import ConfigError, ConvergenceError, DomainError
+from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of, from_chart
+from pipeline.geometry.covariances import covariances_of
+from pipeline.mean import NoisyMoments
+from pipeline.mean.release import NOT_ADAPTIVE
+from pipeline.privacy import Budget, budget_from, repeat
+from pipeline.stream import Epoch, OpeningRelease
+
+NEAR = 1e-6
+"""Of the largest entry of a matrix: how far it may be from that of its coordinates."""
+SKEWED = 1e10
+"""Condition number of axes from which on solving with them means nothing."""
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be printable")
+    return text
+
+
+Ours = WrapValidator(lambda value, check, info: value if info.context else check(value))
+"""What is not checked in a document of our own."""
+Name = Annotated[str, Field(strict=True, max_length=1000), AfterValidator(_printable), Ours]
+Sentence = Annotated[str, Field(strict=True, max_length=100_000), Ours]
+Count: TypeAlias = Annotated[int, COUNT]
+Label: TypeAlias = Annotated[int, LABEL]
+Flag: TypeAlias = Annotated[bool, FLAG]
+Size: TypeAlias = Annotated[float, SIZE]
+Divisor: TypeAlias = Annotated[float, DIVISOR]
+Numbers: TypeAlias = Annotated[FloatArray, NUMBERS]
+Matrix: TypeAlias = Annotated[FloatArray, MATRIX]
+Basis: TypeAlias = Annotated[FloatArray, BASIS]
+Coordinates: TypeAlias = Annotated[FloatArray, COORDINATES]
+Triangle: TypeAlias = Annotated[FloatArray, TRIANGLE]
+
+
+class StreamPart(BaseModel):
+    """The settings of a stream of nights."""
+
+    horizon: Count
+    opening: Divisor
+    follows: Name | None
+
+
+class SettingsPart(BaseModel):
+    """What was released, and how: the config, the size of the images, and the version."""
+
+    name: Name
+    title: Name
+    population: Name
+    dataset: Name
+    size: Count | None
+    splits: list[Name] | None
+    labels_and_class_sizes_are_public: Flag
+    descriptor: Name
+    eta: Size
+    manifold: Name
+    definition: Name
+    budget: Divisor
+    mechanism: Name
+    shares: Numbers | None
+    noise: Name
+    run_key: Name
+    stream: StreamPart | None
+    images_per_person: Count | None
+    smallest_class: Count
+    classes_per_person: Count | None
+    unit: Literal["image", "person"]
+    image_height: Count
+    image_width: Count
+    image_depth: Count = Field(0, description="of volumes")
+    masked: Flag = Field(False, description="whether images have regions of interest")
+    classes: Annotated[list[tuple[Label, Name, Label]], Ours] = Field(
+        description="label, name and number of units"
+    )
+    version: Name
+
+    @property
+    def promise(self) -> Budget:
+        """What is promised to one image or person, in all classes it may be in."""
+        return repeat(budget_from(self.definition, self.budget), self.classes_per_person or 1)
+
+    @property
+    def domain(self) -> DescriptorDomain:
+        """The bound on all images."""
+        return domain(
+            self.descriptor,
+            height=self.image_height,
+            width=self.image_width,
+            depth=self.image_depth or None,
+            eta=self.eta,
+            manifold=self.manifold,
+            masked=self.masked,
+        )
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether its noise is safe to publish."""
+        return self.noise == "hardened"
+
+
+class AccountPart(BaseModel):
+    """The account right after the charge, in the parameter of its definition."""
+
+    definition: Name
+    charged: Size
+    total: Size
+    spent: Size
+    left: Size
+    releases: Label
+    releases_left: Label | None
+    delta: Size
+    images_per_person: Count | None
+    epsilon_total: Size
+    epsilon_spent: Size
+    epsilon_left: Size
+
+
+class CostPart(BaseModel):
+    """What a draw of noise is for, its Δ, σ and the ρ-zCDP that the source of noise certifies."""
+
+    step: Name
+    sensitivity: Size
+    sigma: Size
+    rho: Size | None
+
+
+class DocumentPart(BaseModel):
+    """What the document of a release and that of a night have in common."""
+
+    title: Name
+    settings: SettingsPart
+    statement: list[tuple[Name, Sentence]] = Field(description="titles and texts")
+    account: AccountPart
+
+
+class ReleasedEntry(BaseModel):
+    """What regions, tests and classifiers read of a class of a release."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    manifold_name: Name = Field(alias="manifold")
+    coordinates: Coordinates
+    observed: NoisyMoments | None = None
+
+    @cached_property
+    def manifold(self) -> Manifold:
+        """Where the mean lies."""
+        return manifold_named(self.manifold_name, len(self.coordinates))
+
+    @property
+    def space(self) -> Manifold:
+        """Where it was drawn: the chart of a flat manifold, as matrices may not hold its points."""
+        return chart_of(self.manifold)
+
+    @property
+    def place(self) -> Point:
+        """The private mean, a point of `space`."""
+        return point_at(self.manifold, self.coordinates)
+
+    @cached_property
+    def noisy_moments(self) -> NoisyMoments:
+        """What the last round released, its base a point of `space`.
+
+        Raises
+        ------
+        ConfigError
+            Of a mean of one draw.
+        """
+        if self.observed is None:
+            raise ConfigError(NOT_ADAPTIVE)
+        return self.observed._replace(base=point_at(self.manifold, self.observed.base))
+
+
+class ClassPart(ReleasedEntry):
+    """A class of a release: its private mean, and what it cost."""
+
+    label: Label
+    class_name: Name
+    n: Count
+    point: Matrix
+    observed: NoisyMoments | None = Field(
+        description="what `NoisyMoments` says of each; of the moment the upper triangle, row by "
+        "row; null of a mean of one draw"
+    )
+    mu: Size | None
+    predicted_error: Size | None
+    rho: Size | None
+    costs: list[CostPart]
+
+
+class ReleaseDocument(DocumentPart):
+    """The document of a release."""
+
+    classes: list[ClassPart]
+    excluded: list[Label] = Field([], description="files left out of each class, if public")
+
+
+class EstimatePart(BaseModel):
+    """A mean of all units of some nights; its point is the matrix, all else in the chart."""
+
+    n: Label
+    point: Matrix
+    coordinates: Coordinates
+    covariance: Basis
+    spread: Basis
+
+
+class CertaintyPart(BaseModel):
+    """What a region reads: upper triangles of covariances, and whether it is offered."""
+
+    manifold: Name
+    offered: Flag
+    clipping: Size
+    sample: Triangle
+    population: Triangle
+
+
+class WindowPart(BaseModel):
+    """The mean of the units of the last nights; `variances` of its noise, along the axes."""
+
+    nights: Count
+    first: Count
+    last: Count
+    n: Label
+    point: Matrix
+    coordinates: Coordinates
+    variances: Numbers
+
+
+class StreamEntry(BaseModel):
+    """What regions read of a class of a night."""
+
+    coordinates: Coordinates | None
+    certainty: CertaintyPart | None
+
+
+class NightClassPart(StreamEntry):
+    """A class of a night: what was released tonight, and what follows from all nights so far."""
+
+    label: Label
+    class_name: Name
+    n: Label
+    n_tonight: Label
+    n_so_far: Label
+    sigma: Size = Field(description="of the noise of each w, the same every night")
+    w: Numbers | None = Field(description="weighted sums of clipped vectors, noised")
+    moment: Numbers | None
+    survey: Numbers | None
+    shells: Numbers | None
+    opened: OpeningRelease | None
+    epoch: Epoch | None
+    costs: list[CostPart]
+    mu: Size | None
+    rho: Size | None
+    point: Matrix | None = Field(description="the mean so far; null before the opening")
+    no_point: Sentence | None
+    predicted_error: Size | None
+    windows: list[WindowPart]
+    before: EstimatePart | None = Field(None, description="the mean of the streams before")
+    joined: EstimatePart | None = Field(None, description="the mean of all streams together")
+
+
+class NightDocument(DocumentPart):
+    """The document of one night of a stream."""
+
+    night: Count
+    horizon: Count
+    coefficient_norm: Size
+    axes: Basis
+    centre: Coordinates
+    classes: list[NightClassPart]
+
+
+Document: TypeAlias = ReleaseDocument | NightDocument
+ClassEntry: TypeAlias = ClassPart | NightClassPart
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a document as these models have it."""
+    both: TypeAdapter[Any] = TypeAdapter(Document)
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    title = "What covdp release commits: a release, or one night of a stream"
+    return {"$schema": dialect, "title": title, **both.json_schema()}
+
+
+def as_json(part: BaseModel) -> dict[str, Any]:
+    """Return a document, or a part of one, as JSON values."""
+    return part.model_dump(exclude_unset=True, warnings=False, by_alias=True)
+
+
+def serialised(document: BaseModel) -> bytes:
+    """Return JSON in UTF-8; a number that JSON does not have, such as NaN, is an error."""
+    return json.dumps(as_json(document), sort_keys=True, allow_nan=False).encode()
+
+
+def read_ours(values: Any) -> Document:
+    """Return a document of our own, whatever its noise made of it.
+
+    Raises
+    ------
+    ValueError
+        When it is none.
+    """
+    return _model(values).model_validate(values, context=UNCHECKED)
+
+
+def read_settings(values: Any) -> SettingsPart:
+    """Return settings of our own, or those in the query of a stream, of which some may be null."""
+    return SettingsPart.model_validate(values, context=UNCHECKED)
+
+
+def _model(values: Any) -> type[Document]:
+    is_night = isinstance(values, dict) and "night" in values
+    return NightDocument if is_night else ReleaseDocument
+
+
+def check(path: Path, values: Any) -> Document:
+    """Return the document that somebody sent; raise `ConfigError` unless it is one."""
+    kind = _model(values)
+    try:
+        found = kind.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "it"
+        reason = f"{place}: {first['msg'].removeprefix('Value error, ')}"
+    else:
+        reason = next(_faults(found), "")
+        if not reason:
+            return found
+    what = "a night of a stream" if kind is NightDocument else "a release"
+    raise ConfigError(
+        f"{path} is no document of {what} ({reason}); give OUT/release/*.json, unchanged"
+    )
+
+
+def _faults(document: Document) -> Iterator[str]:
+    """Yield what does not fit together."""
+    names = [row.class_name for row in document.classes]
+    if len(set(names)) < len(names):
+        yield "two classes have one name"
+    classes: Sequence[ClassEntry] = document.classes
+    for place, row in enumerate(classes):
+        yield from (f"classes.{place}.{fault}" for fault in _misfits(row, document.settings))
+
+
+def _misfits(row: ClassEntry, settings: SettingsPart) -> Iterator[str]:
+    """Yield what is wrong with a class."""
+    if row.point is None or row.coordinates is None:
+        if row.point is not row.coordinates:
+            yield "point and coordinates are not both there"
+        return
+    k = len(row.point)
+    d = k * (k + 1) // 2
+    if not (k and _is_symmetric(row.point, k)):
+        yield "point is no symmetric matrix"
+    elif len(row.coordinates) != d:
+        yield f"coordinates has length {len(row.coordinates)}, not {d}"
+    elif not _is_matrix_of(row.coordinates, row.point, settings.manifold):
+        yield "point is not the matrix of its coordinates"
+    elif isinstance(row, ClassPart) and row.observed is not None:
+        if row.manifold_name != settings.manifold:
+            yield "manifold is another than that of the settings"
+        yield from (f"observed.{fault}" for fault in _misfits_observed(row.observed, row.n, d))
+
+
+def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
+    """Yield what is wrong with what was observed of n records of dimension d."""
+    if moments.n != n:
+        yield f"n is {moments.n}, and n {n}"
+    for name in ("base", "middle", "vector"):
+        if (length := len(getattr(moments, name))) != d:
+            yield f"{name} has length {length}, not {d}"
+    if moments.moment is not None and (side := len(moments.moment)) != d:
+        yield f"moment has length {side * (side + 1) // 2}, not {d * (d + 1) // 2}"
+    if len(moments.interval) != 2 * moments.lines:
+        yield f"interval has length {len(moments.interval)}, not {2 * moments.lines}"
+    many = None if moments.moment is None else 1 + 2 * moments.lines
+    for name in ("overshoots", "reach"):
+        values = getattr(moments, name)
+        if (None if values is None else len(values)) != many:
+            yield f"{name} must have {many or 'no'} numbers"
+    if not (moments.axes.shape == (d, d) and np.linalg.cond(moments.axes) < SKEWED):
+        yield "axes are no basis"
+    if moments.belief is None or not _is_symmetric(moments.belief, d):
+        yield "belief is no covariance"
+
+
+def _is_symmetric(matrix: FloatArray, side: int) -> bool:
+    within = NEAR * np.abs(matrix).max(initial=0.0)
+    return matrix.shape == (side, side) and bool(np.abs(matrix - matrix.T).max() <= within)
+
+
+def _is_matrix_of(coordinates: FloatArray, point: FloatArray, manifold: str) -> bool:
+    """Tell whether the point, which is shown, is that of the coordinates, which are reckoned with.
+
+    As near as doubles hold it; where this version does not know the manifold nothing is.
+    """
+    kind: Any = MANIFOLDS.get(manifold)
+    if kind is None or covariances_of(kind) is None:
+        return True
+    space = kind.of_dimension(len(coordinates))
+    with np.errstate(all="ignore"), suppress(DomainError, ConvergenceError, np.linalg.LinAlgError):
+        found = from_chart(space, point_at(space, coordinates))
+        return bool(np.abs(found - point).max() <= NEAR * np.abs(point).max())
+    return False
+
+
+def point_at(manifold: Manifold, coordinates: FloatArray) -> Point:
+    """Return the point of `chart_of(manifold)` that has some coordinates at the origin."""
+    space = chart_of(manifold)
+    return space.exp(space.origin, coordinates)
+
+
+def manifold_named(name: str, dim: int) -> Manifold:
+    """Return the manifold of dimension `dim` that a document names.
+
+    Raises
+    ------
+    ConfigError
+        When it is none of covariance matrices.
+    """
+    if name not in MANIFOLDS or covariances_of(MANIFOLDS[name]) is None:
+        raise ConfigError(
+            f"a document holds covariance matrices, found the manifold {name!r}; take the document "
+            "as `covdp release` wrote it"
+        )
+    kind: Any = MANIFOLDS[name]
+    found: Manifold = kind.of_dimension(dim)
+    return found

@@ -353,6 +353,35 @@ def test_regions_and_lines_hold_every_image(name: str, descriptor: str) -> None:
     assert places.max() <= prior.span[1] + slack
 
 
+@pytest.mark.parametrize("descriptor", ["oct5", "vol7", "grid9", "grid11"])
+def test_no_two_points_of_a_region_are_farther_apart_than_its_shape(descriptor: str) -> None:
+    """Over the shape factors as far apart as they can be are D apart, others less, and noise least.
+
+    To the last 1e-11. Any other shape of a D like it, a bit wider in one factor and narrower in
+    another, is noisier.
+    """
+    facts = facts_of("spd-log-cholesky", descriptor)
+    k, bound = len(facts.variances), np.array(facts.variances)
+    region = feasible_set(facts, space_of("spd-log-cholesky", k))
+    rng, d = np.random.default_rng(13), k * (k + 1) // 2
+    far = region.inside(rng.standard_normal((2, 500, d)) * 10.0 ** rng.uniform(-1, 4, (2, 500, 1)))
+    apart = np.linalg.norm((far[0] - far[1]) / region.shape, axis=-1)
+    assert apart.max() <= region.diameter
+    rows = np.tril_indices(k, -1)[0]
+    two = np.empty((2, d))
+    two[0, :k], two[1, :k] = 0.5 * np.log(facts.eta), 0.5 * np.log(bound + facts.eta)
+    two[:, k:] = np.outer([-1.0, 1.0], np.sqrt(bound[rows] / rows))
+    np.testing.assert_allclose(region.inside(two), two, rtol=1e-12)
+    over = (two[0] - two[1]) / region.shape
+    assert np.linalg.norm(over) == pytest.approx(region.diameter, rel=1e-11)
+    assert np.linalg.norm(over) <= region.diameter
+    factors = np.concatenate([np.arange(k), k - 1 + rows])
+    for one in range(factors.max()):
+        other = region.shape * np.where(factors == one, 1.01, 1.0)
+        other = other * np.linalg.norm((two[0] - two[1]) / other) / region.diameter
+        assert np.sum(other**2) > np.sum(np.square(region.shape))
+
+
 def test_lines_span_what_the_determinant_can_be() -> None:
     """The line's ends are reached: η·Id, and a diagonal of all the largest variances."""
     facts, space = facts_of("spd-log-euclidean"), space_of("spd-log-euclidean")
@@ -902,7 +931,7 @@ def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
         none, bins = np.zeros(len(off) - shells.far), (line, shells)
         seen = survey_posterior(None if along is None else alone(along), none, none, bins)
         interval = choose_interval(seen, bins, frame, sigma=sigma, radius=1.0)
-        known = {"sigma": sigma, "diameter": 40.0, "curvature": 0.0, "doubt": 1.0}
+        known = {"sigma": sigma, "diameter": 40.0, "cover": 40.0, "curvature": 0.0, "doubt": 1.0}
         clip = choose_clip(interval, seen, off, bins, frame, **known)
         every = options(interval, along, off, bins, frame, sigma, 40.0)
         least, whole = min(every.values()), (sigma * 40.0 * math.sqrt(len(frame.to_axes))) ** 2
@@ -923,7 +952,7 @@ def test_a_ball_narrower_than_its_interval_cuts_it_short() -> None:
     along = np.zeros(len(line.edges) + 1)
     along[np.searchsorted(line.edges, middle)] = 1.0
     interval = Interval(middle - 9.0, middle + 9.0, 0.25)
-    known = {"sigma": 1e-6, "diameter": 40.0, "curvature": 0.0, "doubt": 1.0}
+    known = {"sigma": 1e-6, "diameter": 40.0, "cover": 40.0, "curvature": 0.0, "doubt": 1.0}
     seen = survey_posterior(alone(along), none, none, (line, shells))
     clip = choose_clip(interval, seen, near, (line, shells), frame, **known)
     assert clip.radius < 9.0 * 0.25
@@ -958,6 +987,7 @@ def test_the_whole_region_is_covered_only_where_clipping_costs_more(
         frame,
         sigma=sigma,
         diameter=float(shells.edges[-3]) / 2.0,
+        cover=float(shells.edges[-3]) / 2.0,
         curvature=0.0,
         doubt=1.0,
     )
@@ -979,6 +1009,7 @@ def test_curvature_shortens_the_step_and_leaves_a_share_of_the_way() -> None:
             frame,
             sigma=1e-3,
             diameter=4.0,
+            cover=4.0,
             curvature=curvature,
             doubt=1.0,
         )

@@ -6,7 +6,7 @@ Where curvature is negative it is larger, by how much depends on the footpoint: 
 
 False alarms. All draws are seeded, so a run can be repeated. An error counts as worse only if its
 mean is 4 standard errors above the papers'. Errors scatter by 1/√(2d) of their mean, and the ratios
-found are 1.05 and more with the 6 to 20 draws of a cell on SPD(5): with other seeds Student's law
+found are 1.03 and more with the 6 to 20 draws of a cell on SPD(5): with other seeds Student's law
 gives a false alarm less than once in 1e3 cells at the closest ratios, in 1e5 at a ratio of 2. On
 hyperbolic space both are equal within 3 % where records lie all over the ball, which so few draws
 do not tell. Most ratios are 4 and more: where a third of the draws is 4 standard errors below the
@@ -24,10 +24,19 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.datasets import open_dataset
-from pipeline.descriptors import describe, domain
+from pipeline.descriptors import DESCRIPTORS, describe, domain
 from pipeline.errors import DomainError
-from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point
-from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, admit, prepare
+from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, chart_of
+from pipeline.mean import (
+    AdaptivePlan,
+    Ball,
+    Domain,
+    Prepared,
+    admit,
+    feasible_set,
+    prepare,
+    tuning,
+)
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise, Noise
 from pipeline.privacy import GDP
@@ -111,12 +120,9 @@ def trial(ready: Prepared, radius: float, mu: float, *, size: int, least: int = 
     return found
 
 
-def never_worse(
-    ready: Prepared, radius: float, mu: float, *, size: int, share: float = 1.0
-) -> None:
-    """Draw as many of `size` means as show that they err by no more than `share` of the papers'."""
+def never_worse(ready: Prepared, radius: float, mu: float, *, size: int) -> None:
+    """Draw as many of `size` means as show that the papers' are no better."""
     found = trial(ready, radius, mu, size=size, least=max(5, size // 3))
-    found = found._replace(paper=share * found.paper)
     assert not found.worse, (ready.records.n, mu, found)
 
 
@@ -309,19 +315,51 @@ def hostile(kind: str, rng: np.random.Generator) -> FloatArray:
 @pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"])
 @pytest.mark.parametrize("kind", ["heavy", "edge", "ends", "point", "uneven"])
 def test_never_worse_on_hostile_laws(name: str, kind: str) -> None:
-    """Heavy tails, two clusters at the ends, one point: never worse; on the edge hardly.
-
-    Records that all lie on the edge of the region err by 5 % more than the papers' at n·μ = 10,000
-    (60 draws, twice).
-    """
+    """Heavy tails, records on the edge, two clusters at the ends, one point: never worse."""
     manifold, facts = spd(name)
     points = hostile(kind, np.random.default_rng(4))
     if not manifold.flat:  # what doubles can hold
         points = manifold.exp(manifold.origin, np.clip(points, -4.0, 4.0))
     ready = adaptive(points, domain=facts, manifold=manifold)
     for information in (2, 10, 50, 300, 1000, 10_000)[0 if manifold.flat else 2 :]:
-        share = 1.1 if kind == "edge" else 1.0
-        never_worse(ready, facts.radius, information / len(points), size=10, share=share)
+        never_worse(ready, facts.radius, information / len(points), size=10)
+
+
+@pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"])
+def test_never_worse_on_the_edge_by_two_thousand_draws(name: str) -> None:
+    """A hundred records on the edge at n·μ = 10,000, where nothing is clipped: surely nearer.
+
+    On the curved manifold the papers' error is larger than the flat one's, which is taken. False
+    alarms: 0.97, 0.88 and 0.97 of the papers' error are found, the mean of 2000 draws with a
+    standard error of 0.004 or 0.005: 3 more are beyond 1 in less than one run in 10,000 with
+    another seed. A mean that errs as the papers' passes once in 700.
+    """
+    manifold, facts = spd(name)
+    points = hostile("edge", np.random.default_rng(4))[:100]
+    if not manifold.flat:
+        points = manifold.exp(manifold.origin, np.clip(points, -4.0, 4.0))
+    ready, mu = adaptive(points, domain=facts, manifold=manifold), 10_000 / len(points)
+    errors = errors_of(ready, mu, 12, size=2000)
+    surely = errors.mean() + 3.0 * errors.std(ddof=1) / math.sqrt(len(errors))
+    assert surely <= published(facts.radius, len(points), mu, manifold.dim)
+
+
+@pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"])
+@pytest.mark.parametrize("descriptor", ["oct5", "vol7", "grid9", "grid11"])
+def test_to_cover_the_whole_region_is_never_worse(name: str, descriptor: str) -> None:
+    """Its noise in the means of all rounds together is below the papers': exact, no draws.
+
+    This is what the adaptive mean falls back to. Means of shares s_i of μ² have together the noise
+    of one of Σ s_i, if they are weighed by precision; the papers' has 2r in each direction and the
+    share 0.9. At least 4 % are left for what weighing by noisy values loses.
+    """
+    known = DESCRIPTORS[descriptor]
+    sides = {"depth": 28} if known.dimensions == 3 else {}
+    facts = domain(descriptor, height=28, width=28, manifold=name, **sides)
+    region = feasible_set(facts, chart_of(MANIFOLDS[name](k=known.k)))
+    spent = sum(tuning.SHARES_WITH_LINE.means)
+    assert spent < 0.9
+    assert region.cover / math.sqrt(spent) <= 0.96 * 2.0 * facts.radius / math.sqrt(0.9)
 
 
 def hyperbolic(kind: str, rng: np.random.Generator) -> Point:

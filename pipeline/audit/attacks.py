@@ -12,7 +12,7 @@ ends (`ENDS`), on opposite sides of all others.
 import math
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import cycle
 from pathlib import Path
@@ -54,7 +54,7 @@ from pipeline.stream import (
 from pipeline.stream.epochs import epoch_due
 from pipeline.stream.factorisation import from_limbs
 from pipeline.stream.history import split_epochs
-from pipeline.stream.night import add_placed
+from pipeline.stream.night import add_placed, draw_openings
 
 RECORDS = 4
 """Size n of the data sets; one of the records is replaced."""
@@ -72,7 +72,7 @@ NEAR_ENDS: tuple[End, End] = ((10.0, 7.0, 5.0, 2.0, 0.0), (6.0, 6.0, 6.0, 6.0, 6
 more of the releases: where many images move it, more is shown by that."""
 TOGETHER = 1000
 """Transcripts that are drawn, or replayed, in one call."""
-SEARCH = 400
+SEARCH = 200
 """Ends that are tried for the dearest transcript."""
 DESCRIPTOR, SIDE = "oct5", 28
 """What the records are descriptors of."""
@@ -82,23 +82,34 @@ OPENING = 2
 """Units of the first night, which a stream opens with."""
 
 
-@dataclass
 class RecordedNoise:
-    """A source of noise that keeps what it gave."""
+    """Sources of noise that keep what they gave, one for each repetition.
 
-    source: Noise
-    vectors: list[FloatArray] = field(default_factory=list)
+    Repetitions are drawn together: each step of all of them, then the next step.
+    """
+
+    def __init__(
+        self, sources: Sequence[Noise], vectors: Sequence[list[FloatArray]] | None = None
+    ) -> None:
+        self.sources = sources
+        self.vectors = [list[FloatArray]() for _ in sources] if vectors is None else vectors
+        self._each = cycle(zip(self.sources, self.vectors, strict=True))
 
     @property
     def rng(self) -> np.random.Generator | None:
-        """The generator of the source."""
-        return self.source.rng
+        """The generator of the sources."""
+        return self.sources[0].rng
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
         """Add noise and keep the result."""
-        noised = self.source(vector, sigma, sensitivity)
-        self.vectors.append(noised.vector)
+        source, vectors = next(self._each)
+        noised = source(vector, sigma, sensitivity)
+        vectors.append(noised.vector)
         return noised
+
+    def repetition(self, row: int) -> "RecordedNoise":
+        """Return the source of one repetition alone."""
+        return RecordedNoise([self.sources[row]], [self.vectors[row]])
 
 
 class ReplayedSteps(NamedTuple):
@@ -120,9 +131,14 @@ class ReplayedNoise:
 
     rng = None
 
-    def __init__(self, transcripts: Sequence[Sequence[FloatArray]]) -> None:
-        self.replayed = [ReplayedSteps([], []) for _ in transcripts]
-        self._each = cycle(zip(transcripts, self.replayed, strict=True))
+    def __init__(
+        self,
+        transcripts: Sequence[Sequence[FloatArray]],
+        replayed: Sequence[ReplayedSteps] | None = None,
+    ) -> None:
+        self.transcripts = transcripts
+        self.replayed = replayed or [ReplayedSteps([], []) for _ in transcripts]
+        self._each = cycle(zip(self.transcripts, self.replayed, strict=True))
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
         """Return the next part of a transcript."""
@@ -133,17 +149,19 @@ class ReplayedNoise:
         replayed.sigmas.append(sigma)
         return Noised(np.append(released[:both], vector[both:]), math.nan)
 
+    def repetition(self, row: int) -> "ReplayedNoise":
+        """Return the source of one transcript alone."""
+        return ReplayedNoise([self.transcripts[row]], [self.replayed[row]])
+
 
 def replays(mechanism: Any, left: Any, right: Any) -> Replay:
     """Return what replays transcripts on two data sets."""
     sides = [mechanism.ready(data) for data in (left, right)]
 
     def replay(transcripts: Sequence[Any]) -> list[Steps]:
-        pairs = zip(*(mechanism.replay(side, transcripts) for side in sides), strict=True)
-        return [
-            _steps(mechanism.vectors(transcript), *pair)
-            for transcript, pair in zip(transcripts, pairs, strict=True)
-        ]
+        vectors = map(mechanism.vectors, transcripts)
+        replayed = mechanism.replay(sides, transcripts)
+        return [_steps(*parts) for parts in zip(vectors, *replayed, strict=True)]
 
     return replay
 
@@ -171,7 +189,7 @@ def edges(mechanism: Any, transcript: Any) -> Steps:
 
     def replayed(end: FloatArray, more: bool) -> ReplayedSteps:
         ready = mechanism.ready(mechanism.data_set(end, more=more))
-        return cast(ReplayedSteps, mechanism.replay(ready, [transcript])[0])
+        return cast(ReplayedSteps, mechanism.replay([ready], [transcript])[0][0])
 
     ends = [np.array(end) for end in ENDS]
     sides = [replayed(end, bool(i)) for i, end in enumerate(ends)]
@@ -240,24 +258,26 @@ class AdaptiveTranscripts:
         """Return `size` transcripts of a data set: the vectors of each, first class first."""
         drawn, prepared = np.empty(size, dtype=object), self.ready(center)
         for start in range(0, size, TOGETHER):
-            noise, few = RecordedNoise(self.noise(rng)), min(TOGETHER, size - start)
+            few = min(TOGETHER, size - start)
+            noise = RecordedNoise([self.noise(rng) for _ in range(few)])
             for ready in prepared:
                 draw(ready, self.class_budget, noise=noise, size=few)
-            for row in range(few):
-                drawn[start + row] = tuple(noise.vectors[row::few])
+            for row, vectors in enumerate(noise.vectors, start=start):
+                drawn[row] = tuple(vectors)
         return Draws(drawn, Diagnostics())
 
     def replay(
-        self, ready: list[Prepared], transcripts: Sequence[Sequence[FloatArray]]
-    ) -> list[ReplayedSteps]:
-        """Return what the steps of transcripts release without noise, and σ of each."""
-        replayed = list[ReplayedSteps]()
+        self, sides: Sequence[list[Prepared]], transcripts: Sequence[Sequence[FloatArray]]
+    ) -> list[list[ReplayedSteps]]:
+        """Return what the steps of transcripts release on each side, unnoised, and each σ."""
+        replayed = [list[ReplayedSteps]() for _ in sides]
         for start in range(0, len(transcripts), TOGETHER):
             few = transcripts[start : start + TOGETHER]
-            noise = ReplayedNoise(few)
-            for prepared in ready:
-                draw(prepared, self.class_budget, noise=noise, size=len(few))
-            replayed += noise.replayed
+            for ready, steps in zip(sides, replayed, strict=True):
+                noise = ReplayedNoise(few)
+                for prepared in ready:
+                    draw(prepared, self.class_budget, noise=noise, size=len(few))
+                steps += noise.replayed
         return replayed
 
     def vectors(self, transcript: Sequence[FloatArray]) -> Sequence[FloatArray]:
@@ -368,15 +388,38 @@ class ReadyStream(NamedTuple):
     private: PrivateSums
     rests: tuple[int, ...]
 
-    def sums(self, history: Sequence[Night]) -> list[PrivateSums]:
-        """Return the sums of every night that is drawn, each after those of a history."""
+    def openings(
+        self, noise: RecordedNoise | ReplayedNoise, size: int
+    ) -> tuple[list[list[Night]], dict[int, PrivateSums]]:
+        """Return the nights of `size` repetitions up to the last opening, and the sums till then.
+
+        Nothing is released before an opening, so all of them are drawn together.
+        """
+        histories = [list(self.known) for _ in range(size)]
+        states = {len(self.known): self.private}
+        for place in range(len(self.known), len(self.placed)):
+            past, units = histories[0][: self.rests[place]], len(self.placed[place])
+            if split_epochs(past).opened is not None:
+                break
+            held = add_placed(self.stream, past, states[self.rests[place]], self.placed[place])
+            states[place + 1] = held
+            if self.stream.plan.opens(len(held.held)):
+                nights = draw_openings(
+                    self.stream, len(past) + 1, held, units, noise=noise, size=size
+                )
+            else:
+                nights = [draw_night(self.stream, past, held, units, noise=noise)] * size
+            for history, night in zip(histories, nights, strict=True):
+                history.append(night)
+        return histories, states
+
+    def sums(self, history: Sequence[Night]) -> dict[int, PrivateSums]:
+        """Return the sums before each night of a history, by its place."""
         states = {len(self.known): self.private}
         for place in range(len(self.known), len(history)):
-            rest = self.rests[place]
-            states[place + 1] = add_placed(
-                self.stream, history[:rest], states[rest], self.placed[place]
-            )
-        return list(states.values())[1:]
+            past, private = history[: self.rests[place]], states[self.rests[place]]
+            states[place + 1] = add_placed(self.stream, past, private, self.placed[place])
+        return states
 
 
 @dataclass(frozen=True)
@@ -448,27 +491,47 @@ class StreamTranscripts:
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` transcripts of the nights `center`, as objects."""
-        stream, placed, known, start, rests = self.ready(cast(list[Points], center))
-        drawn, sums = np.empty(size, dtype=object), dict[tuple[Any, ...], PrivateSums]()
-        for row in range(size):
-            noise, history, states = (
-                RecordedNoise(self.noise(rng)),
-                list(known),
-                {len(known): start},
-            )
-            for place in range(len(known), len(placed)):
-                past, private, units = history[: rests[place]], states[rests[place]], placed[place]
-                key = place, *_clip_key(past)
-                if key not in sums:
-                    sums[key] = add_placed(stream, past, private, units)
-                states[place + 1] = sums[key]
-                night = draw_night(stream, past, sums[key], len(units), noise=noise)
-                if self.peek and night.epoch is not None:
-                    centre = night.epoch.centre + vector_sum(private, self.manifold.dim)
-                    night = replace(night, epoch=replace(night.epoch, centre=centre))
-                history.append(night)
-            drawn[row] = NightsTranscript(tuple(history), tuple(noise.vectors))
+        noise = RecordedNoise([self.noise(rng) for _ in range(size)])
+        histories = self._nights([self.ready(cast(list[Points], center))], [noise], size)
+        drawn = np.empty(size, dtype=object)
+        for row, (history, vectors) in enumerate(zip(histories, noise.vectors, strict=True)):
+            drawn[row] = NightsTranscript(tuple(history), tuple(vectors))
         return Draws(drawn, Diagnostics())
+
+    def _nights(
+        self,
+        sides: Sequence[ReadyStream],
+        noises: Sequence[RecordedNoise | ReplayedNoise],
+        size: int,
+        published: Sequence[Sequence[Night]] | None = None,
+    ) -> Sequence[Sequence[Night]]:
+        """Draw all nights of repetitions, each after those that are drawn, or were published."""
+        opened = [side.openings(noise, size) for side, noise in zip(sides, noises, strict=True)]
+        begun, rests = len(opened[0][0][0]), sides[0].rests
+        histories = opened[0][0] if published is None else list(map(list, published))
+        sums = [dict[tuple[Any, ...], PrivateSums]() for _ in sides]
+        for row, history in enumerate(histories):
+            states = [dict(private) for _, private in opened]
+            for place in range(begun, len(sides[0].placed)):
+                past = history[: rests[place]]
+                key = place, *_clip_key(past)
+                for side, noise, state, known in zip(sides, noises, states, sums, strict=True):
+                    private, units = state[rests[place]], side.placed[place]
+                    if key not in known:
+                        known[key] = add_placed(side.stream, past, private, units)
+                    state[place + 1] = known[key]
+                    source = noise.repetition(row)
+                    night = draw_night(side.stream, past, known[key], len(units), noise=source)
+                    if published is None:
+                        history.append(self._published(night, private))
+        return histories
+
+    def _published(self, night: Night, private: PrivateSums) -> Night:
+        """Return a night as it is published: with `peek`, its epoch moves by sums without noise."""
+        if not self.peek or night.epoch is None:
+            return night
+        moved = night.epoch.centre + vector_sum(private, self.manifold.dim)
+        return replace(night, epoch=replace(night.epoch, centre=moved))
 
     def ready(self, data: Sequence[Points]) -> ReadyStream:
         """Return what is the same on both data sets: an opening, or nothing."""
@@ -477,39 +540,28 @@ class StreamTranscripts:
         rests = self.rests or tuple(range(len(placed)))
         if self.place == 0:
             return ReadyStream(stream, placed, [], private, rests)
-        private = add_placed(stream, [], private, placed[0])
-        noise = FloatNoise(np.random.default_rng(0))
-        opening = draw_night(stream, [], private, len(placed[0]), noise=noise)
+        private, opening = self._opened
         return ReadyStream(stream, placed, [opening], private, rests)
 
-    def replay(
-        self, ready: ReadyStream, transcripts: Sequence[NightsTranscript]
-    ) -> list[ReplayedSteps]:
-        """Return what the nights give, each after those that a transcript published.
+    @cached_property
+    def _opened(self) -> tuple[PrivateSums, Night]:
+        """Return the first night where all its units stay, and the sums then."""
+        units = self.stream.placed(self.data_set(OTHERS)[0])
+        private = add_placed(self.stream, [], empty_state(self.manifold.dim), units)
+        noise = FloatNoise(np.random.default_rng(0))
+        return private, draw_night(self.stream, [], private, len(units), noise=noise)
 
-        Transcripts with nights of the same epochs, opened alike, are replayed once.
-        """
-        replayed = dict[bytes, ReplayedSteps]()
-        keys = list(map(self._deciding, transcripts))
-        for key, transcript in zip(keys, transcripts, strict=True):
-            if key in replayed:
-                continue
-            noise, history = ReplayedNoise([transcript.vectors]), transcript.history
-            for place, private in enumerate(ready.sums(history), start=len(ready.known)):
-                past, count = history[: ready.rests[place]], len(ready.placed[place])
-                draw_night(ready.stream, past, private, count, noise=noise)
-            replayed[key] = noise.replayed[0]
-        return [replayed[key] for key in keys]
+    def replay(
+        self, sides: Sequence[ReadyStream], transcripts: Sequence[NightsTranscript]
+    ) -> list[list[ReplayedSteps]]:
+        """Return what nights give on each side, each after those that were published."""
+        noises = [ReplayedNoise([one.vectors for one in transcripts]) for _ in sides]
+        self._nights(sides, noises, len(transcripts), [one.history for one in transcripts])
+        return [list(noise.replayed) for noise in noises]
 
     def vectors(self, transcript: NightsTranscript) -> Sequence[FloatArray]:
         """Return the noised vectors of all nights."""
         return transcript.vectors
-
-    def _deciding(self, transcript: NightsTranscript) -> bytes:
-        """Return what decides the sums of a replay: nights of the same epochs, opened alike."""
-        opened = b"" if self.place else b"".join(map(np.ndarray.tobytes, transcript.vectors))
-        epochs = (night.epoch.centre.tobytes() for night in transcript.history if night.epoch)
-        return opened + b"".join(epochs)
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""

@@ -211,9 +211,7 @@ def last_centre(mechanism: Mechanism) -> Neighbours:
         epoch = history[at].epoch
         assert epoch is not None
         moved = epoch.centre - begin_epoch(sides[0].stream, history[:at]).centre
-        a, b = (  # the first night is known
-            vector_sum(side.sums(history)[at - 2], len(moved)) for side in sides
-        )
+        a, b = (vector_sum(side.sums(history)[at], len(moved)) for side in sides)
         return float(np.sum((2.0 * moved - a - b) * (a - b)))
 
     return _scored(mechanism, score)

@@ -97,12 +97,16 @@ class DescriptorSet(NamedTuple):
         Largest condition number of its matrices.
     diameter : float or None
         The set's own diameter where it is not D.
+    shape : array, shape (d,), or 1
+        Half axes of an ellipsoid over ½D such that no two points x, x' of the set are farther apart
+        than ‖(x − x')/shape‖ = D; of several, that of least mean square axis.
     """
 
     inside: Callable[[FloatArray], FloatArray]
     slack: float
     condition: float
     diameter: float | None = None
+    shape: FloatArray | float = 1.0
 
 
 class Covariances(Protocol):

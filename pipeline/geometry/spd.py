@@ -170,6 +170,12 @@ class CholeskyCovariances:
 
     **Set**: ½ ln η ≤ ln L_ii ≤ ½ ln(v_i + η) and Σ_{j<i} L_ij² ≤ v_i, a product of intervals and
     balls, projected factor by factor; wider than D.
+
+    **Shape**: two points differ by at most D_b in each factor, of dimension m_b, so that
+    Σ_b ‖x_b − x'_b‖²/u_b² ≤ Σ_b D_b²/u_b² = 1 for u_b² = S·D_b/√m_b, S = Σ_b √m_b·D_b. Then
+    Σ_b m_b·u_b² = S², and no other u does better: by Cauchy and Schwarz
+    S² ≤ Σ_b D_b²/u_b² · Σ_b m_b·u_b². With u_b = D for all b it is d·D²: for `oct5` S² is 0.68 of
+    that, for `grid9` 0.34.
     """
 
     log_share: float = 0.5
@@ -210,7 +216,12 @@ class CholeskyCovariances:
             return out
 
         width = 4.0 * bound[1:].sum() + np.sum((high - low) ** 2)
-        return DescriptorSet(inside, 0.0, 1.0, math.sqrt(width) * (1 + 1e-12))
+        diameter = math.sqrt(width) * (1 + 1e-12)
+        widths = np.concatenate([high - low, 2.0 * np.sqrt(bound[1:])])
+        sizes = np.concatenate([np.ones(k, np.int64), np.arange(1, k)])
+        units = np.sqrt(widths / np.sqrt(sizes) * np.sum(np.sqrt(sizes) * widths))
+        shape = np.repeat(units / diameter, sizes) * (1 + 2e-12)
+        return DescriptorSet(inside, 0.0, 1.0, diameter, shape)
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
         """Return scales: ln of a deviation is half that of a variance; L_ij is ρ_ij times one."""

@@ -242,15 +242,15 @@ def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> F
 
 
 def region_moments(
-    n: int, base: Point, vector: FloatArray, span: float, sigma: float
+    n: int, base: Point, vector: FloatArray, units: FloatArray, sigma: float
 ) -> NoisyMoments:
-    """Return what a noised mean of the whole region says; `span` is what one unit is."""
+    """Return what a noised mean of the whole region says; `units` is what one unit of each is."""
     d = len(vector)
     return NoisyMoments(
         n=n,
         base=base,
         middle=np.zeros(d),
-        axes=span * np.eye(d),
+        axes=np.diag(units),
         vector=vector,
         moment=None,
         sigma=sigma,

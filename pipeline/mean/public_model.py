@@ -152,11 +152,19 @@ class FeasibleSet:
         D: the largest distance between two of its points.
     condition : float
         Largest condition number of its points, where rounding grows with it; else 1.
+    shape : array, shape (d,), or 1
+        As `DescriptorSet.shape`, in coordinates of a chart: ‖(x − x')/shape‖ ≤ D.
     """
 
     inside: Callable[[Point], Point]
     diameter: float
     condition: float = 1.0
+    shape: FloatArray | float = 1.0
+
+    @property
+    def cover(self) -> float:
+        """Root mean square of D·shape: noise that hides the whole set, over that of diameter 1."""
+        return self.diameter * math.sqrt(float(np.mean(np.square(self.shape))))
 
 
 def feasible_set(domain: Domain, manifold: Manifold) -> FeasibleSet:
@@ -191,7 +199,7 @@ def _of_covariances(
     diameter = (domain.diameter if region.diameter is None else region.diameter) + region.slack
     condition = region.condition * (1.0 + domain.rounding)
     if hasattr(manifold, "coordinates"):  # a chart: its points are these logarithms
-        return FeasibleSet(region.inside, diameter, condition)
+        return FeasibleSet(region.inside, diameter, condition, region.shape)
 
     def inside(points: Point) -> Point:
         before = manifold.log(manifold.origin, points)

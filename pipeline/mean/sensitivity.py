@@ -30,6 +30,9 @@ curvature, and from which mean is taken.
 import math
 from functools import lru_cache
 
+import numpy as np
+
+from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import covariances_of
@@ -104,6 +107,23 @@ def gaussian_steps(
     for step in steps:
         check_scale(step.sigma)
     return steps
+
+
+def region_units(records: Records) -> FloatArray:
+    """Return u, (d,): log(p, x̄)/u, x̄ the barycentre, moves like a mean of a set of diameter 1.
+
+    One replaced record moves the exact mean by v/n with ‖v/shape‖ ≤ D (`FeasibleSet`): on a flat
+    manifold v = x − x', elsewhere shape is 1, and ‖v‖ ≤ D on a Hadamard manifold (`Records.span`).
+    The computed one moves by at most what rounding adds on both data sets, `Records.span` − D over
+    n, and on the lattice by D·(`vector_diameter` − 1)/n as well, of which `mean_sensitivity` holds
+    as much as shape 1 needs. Over shape both are at most 1/min(shape) times as long.
+    """
+    region, span = records.feasible_set, records.span
+    rounding = span - region.diameter
+    lattice = region.diameter * (vector_diameter(records.space.dim) - 1.0)
+    longer = max(1.0, 1.0 / float(np.min(region.shape)))
+    wide = span + (longer - 1.0) * (rounding + lattice)
+    return np.asarray(wide * region.shape * np.ones(records.space.dim))
 
 
 UPWARDS = 1.0 + 1e-12

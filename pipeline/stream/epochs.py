@@ -73,6 +73,7 @@ def _begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
         stream.frame,
         sigma=sigma,
         diameter=stream.feasible_set.diameter,
+        cover=stream.feasible_set.cover,
         curvature=0.0,
         doubt=0.0,  # what curvature makes of it is nothing here
     )

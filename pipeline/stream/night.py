@@ -126,8 +126,7 @@ def draw_night(
             raise _foreign_sums(past, after)
         if not plan.opens(n):
             return Night(number, units, n)
-        opened, rhos = _opening_release(stream, after.held, noise)
-        return Night(number, units, n, opened=opened, rhos=rhos)
+        return draw_openings(stream, number, after, units, noise=noise, size=1)[0]
     fresh = _fresh(stream, history, past)
     nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].w) + 1
     if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
@@ -183,15 +182,34 @@ def _foreign_sums(past: EpochHistory, private: PrivateSums) -> ConfigError:
     )
 
 
-def _opening_release(
-    stream: StreamMechanism, held: FloatArray, noise: Noise
-) -> tuple[OpeningRelease, tuple[float, ...]]:
-    """Return the opening, and what it certifies; the order of the units held is not in it."""
-    prepared = prepare(stream.records(held), stream.opening, rng=None)
-    release = draw(prepared, stream.plan.budget, noise=noise).release
+def draw_openings(
+    stream: StreamMechanism,
+    number: int,
+    after: PrivateSums,
+    units: int,
+    *,
+    noise: Noise,
+    size: int,
+) -> list[Night]:
+    """Return `size` openings of a stream on its night `number`, each of which costs the budget.
+
+    The order of the units held back is not in them. See `draw_night` for `after` and `units`.
+    """
+    prepared = prepare(stream.records(after.held), stream.opening, rng=None)
+    release = draw(prepared, stream.plan.budget, noise=noise, size=size).release
     survey, shells = (release.steps[step].sigma * SQRT2 for step in (0, -2))
-    opened = OpeningRelease(release.place, release.noisy_moments, survey, shells)
-    return opened, tuple(release.rhos[0].tolist())
+    return [
+        Night(
+            number,
+            units,
+            len(after.held),
+            opened=OpeningRelease(output, moments, survey, shells),
+            rhos=tuple(rhos.tolist()),
+        )
+        for output, moments, rhos in zip(
+            release.outputs, release.moments, release.rhos, strict=True
+        )
+    ]
 
 
 def _add_row(

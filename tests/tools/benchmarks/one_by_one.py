@@ -25,6 +25,7 @@ from pipeline.mean.histogram import LineBins, ShellBins, shell_counts
 from pipeline.mean.noisy_moments import noise_edge, region_moments
 from pipeline.mean.records import SurveyedRecords
 from pipeline.mean.rounds import default_shares
+from pipeline.mean.sensitivity import region_units
 from pipeline.mean.sums import (
     BLOCK,
     HALF,
@@ -615,6 +616,7 @@ def choose_clip(
     *,
     sigma: float,
     diameter: float,
+    cover: float,
     curvature: float,
     doubt: float,
 ) -> OldClip:
@@ -645,7 +647,7 @@ def choose_clip(
     lines = 1.0 / interval.weight**2 if interval.weight else 0.0
     noise = (2.0 * sigma * radii) ** 2 * (frame.others * gain**2 + lines)
     squares = below**2 + above**2 + rest**2 + (bend * doubt) ** 2 + noise
-    k, whole = (int(np.argmin(squares)), sigma * diameter * math.sqrt(len(frame.to_axes)))
+    k, whole = (int(np.argmin(squares)), sigma * cover * math.sqrt(len(frame.to_axes)))
     error = math.sqrt(float(squares[k]))
     return OldClip(
         low=float(low[k]),
@@ -940,6 +942,7 @@ def _round(source: OldSource, state: OldState, step: int, survey: OldPosterior) 
         frame,
         sigma=sigma,
         diameter=records.feasible_set.diameter,
+        cover=records.feasible_set.cover,
         curvature=-space.curvature[0],
         doubt=frame.off_line(state.belief),
     )
@@ -973,10 +976,11 @@ def _whole_mean(source: OldSource, state: OldState, step: int) -> OldEstimate:
     """Observe the mean of all records, nothing clipped."""
     records, sigma = (source.view.records, source.steps[step].sigma)
     offset = records.barycentre.seen_from(state.point, records.space)
-    mean = source.release(step, offset / records.span)
-    covariance = np.eye(len(offset)) * (sigma * records.span) ** 2
-    observed = region_moments(records.n, state.point, mean.vector, records.span, sigma)
-    return OldEstimate(mean.vector * records.span, covariance, mean.rho, observed)
+    units = region_units(records)
+    mean = source.release(step, offset / units)
+    covariance = np.diag((sigma * units) ** 2)
+    observed = region_moments(records.n, state.point, mean.vector, units, sigma)
+    return OldEstimate(mean.vector * units, covariance, mean.rho, observed)
 
 
 def _clipped_mean(

@@ -284,6 +284,24 @@ def test_a_scheduler_that_does_not_answer_is_refused_within_five_seconds(
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+REFUSED = """
+import sys
+from pipeline.cli import main
+print(main(sys.argv[1:] + ["--runner", "nowhere"]))
+print(sorted({"numba", "scipy", "pydantic", "distributed"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    "tokens", [["run"], ["reproduce", "all"], ["describe", "--dataset", "tiles", "--store", "x"]]
+)
+def test_a_runner_is_refused_before_anything_heavy_is_imported(tokens: list[str]) -> None:
+    """What takes seconds on a busy machine is not loaded: the promise of 5 s is not one of luck."""
+    command = [sys.executable, "-c", REFUSED, *tokens]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=project_root(), check=True)
+    assert done.stdout.splitlines() == ["2", "[]"]
+
+
 def read_until(terminal: int, word: str, patience: float = 120.0) -> str:
     """Return what a terminal shows until `word` is in it, or until nobody writes any more."""
     seen, deadline = b"", time.monotonic() + patience

@@ -14,16 +14,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 
 from pipeline import progress
-from pipeline.config import ExperimentConfig
-from pipeline.datasets import find_card
 from pipeline.errors import BudgetError, CovdpError, one_line
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import ExperimentStep, run_experiment
 from pipeline.files import atomic_path, make_folder, owner_only, project_root
 from pipeline.ledger import Ledger, open_ledger
 from pipeline.parallel import UnorderedMap
@@ -41,8 +38,12 @@ from pipeline.publish import (
     write_parquet,
 )
 from pipeline.report import build_release_report, build_report
-from pipeline.results import read_record
 from pipeline.store import Place, find_place
+
+if TYPE_CHECKING:
+    from pipeline.config import ExperimentConfig
+    from pipeline.experiments.run import Run
+    from pipeline.experiments.steps import ExperimentStep
 
 
 def default_out(name: str) -> Path:
@@ -51,14 +52,14 @@ def default_out(name: str) -> Path:
 
 
 def run_experiments(
-    configs: Sequence[ExperimentConfig],
-    perform: Callable[[Run, ExperimentStep], None],
+    configs: "Sequence[ExperimentConfig]",
+    perform: "Callable[[Run, ExperimentStep], None]",
     *,
     root: Path | None,
     out: Path,
     needs_data: bool = False,
     report: Callable[[Path], Path] = build_report,
-) -> tuple[tuple[Run, ...], Path]:
+) -> "tuple[tuple[Run, ...], Path]":
     """Do experiments one after the other, each step by `perform`, then the report of all.
 
     One run shows its steps; several show a line each, and one that fails is said so at once, the
@@ -75,6 +76,11 @@ def run_experiments(
     tuple
         The runs, and the path of the report.
     """
+    from pipeline.datasets import find_card
+    from pipeline.experiments.run import Run
+    from pipeline.experiments.steps import run_experiment
+    from pipeline.results import read_record
+
     own = any(find_card(config.dataset).own for config in configs if config.on_images)
     several, failures = len(configs) > 1, list[CovdpError]()
     with owner_only(own):
@@ -99,7 +105,7 @@ def run_experiments(
     return runs, page
 
 
-def perform(run: Run, step: ExperimentStep, *, workers: UnorderedMap, shown: bool) -> None:
+def perform(run: "Run", step: "ExperimentStep", *, workers: UnorderedMap, shown: bool) -> None:
     """Do one step of a run: by `workers` where its calls may be done side by side, else here."""
     with _shown(step.name, shown):
         calls = step.calls(run)

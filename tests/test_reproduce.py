@@ -437,11 +437,12 @@ def test_of_several_one_that_fails_says_why(
 ) -> None:
     """All of its words, those in brackets too; the others go on, and the first is raised."""
     from pipeline import jobs
+    from pipeline.experiments import steps
 
     def fails(run: Run, *rest: object, **told: object) -> None:
         raise ConfigError("give slices = [fewest, most], no [/x]")
 
-    monkeypatch.setattr(jobs, "run_experiment", fails)
+    monkeypatch.setattr(steps, "run_experiment", fails)
     few = load_experiments("rao-composition", "tg-burnin", chains=False)
     with pytest.raises(ConfigError, match="fewest"):
         jobs.run_experiments(few, perform, root=None, out=tmp_path, report=lambda out: out)

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
@@ -97,8 +98,6 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
         When they are of different geometries, fewer than two, without a second moment in any, or
         the level means nothing.
     """
-    from scipy.stats import chi2
-
     if not 0.0 < level < 1.0:
         raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
     manifold, base, hospitals = common_coordinates(released, least=2)
@@ -115,7 +114,7 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
         common=_region(manifold, base, _weighed(hospitals, gains, spread), *known),
         statistic=statistic,
         freedom=freedom,
-        p_value=float(chi2.sf(statistic, freedom)) if freedom else 1.0,
+        p_value=float(special.chdtrc(freedom, statistic)) if freedom else 1.0,
     )
 
 

@@ -77,7 +77,8 @@ from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from pipeline.arrays import UNCHECKED, FloatArray
 from pipeline.errors import ConfigError
@@ -126,10 +127,8 @@ class ErrorLaw(NamedTuple):
 
     def cdf(self, value: float) -> float:
         """Return how likely it is at most `value`."""
-        from scipy.stats import ncx2
-
         if self.weight == 1.0:
-            return float(ncx2.cdf(value, self.dim, self.line + self.rest))
+            return float(_cdf(value, self.dim, self.line + self.rest))
         centre, end = math.sqrt(self.line), math.sqrt(max(value, 0.0) / self.weight)
         low, high = max(-end, centre - FARTHEST), min(end, centre + FARTHEST)
         if low >= high:
@@ -139,18 +138,28 @@ class ErrorLaw(NamedTuple):
         g = 0.5 * (low + high) + half * np.sin(turned)
         density = np.exp(-0.5 * (g - centre) ** 2) / math.sqrt(2.0 * math.pi)
         left = np.maximum(value - self.weight * g**2, 0.0)
-        inside = ncx2.cdf(left, self.dim - 1, self.rest)
+        inside = _cdf(left, self.dim - 1, self.rest)
         return float(half * np.sum(weights * density * inside))
 
     def ppf(self, level: float) -> float:
         """Return its quantile."""
-        from scipy.optimize import brentq
-        from scipy.stats import ncx2
-
-        most = max(self.weight, 1.0) * float(ncx2.ppf(level, self.dim, self.line + self.rest))
+        most = max(self.weight, 1.0) * _ppf(level, self.dim, self.line + self.rest)
         if self.cdf(most) <= level:  # max(ω, 1)·(g² + h) is never less; equal for ω = 1
             return most
+        from scipy.optimize import brentq
+
         return float(brentq(lambda value: self.cdf(value) - level, 0.0, most, rtol=1e-12))
+
+
+def _cdf(value: ArrayLike, dim: int, shift: float) -> FloatArray:
+    """Return how likely a χ'² with noncentrality `shift` is at most each value."""
+    return np.asarray(special.chndtr(value, dim, shift) if shift else special.chdtr(dim, value))
+
+
+def _ppf(level: float, dim: int, shift: float) -> float:
+    """Return the quantile of a χ'² with noncentrality `shift`."""
+    central = 2.0 * special.gammaincinv(dim / 2.0, level)
+    return float(special.chndtrix(level, dim, shift) if shift else central)
 
 
 @cache

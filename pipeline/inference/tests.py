@@ -42,6 +42,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import chdtrc, gammaincinv, ndtr, ndtri
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, chart_of
@@ -107,8 +108,6 @@ def two_sample(a: Released, b: Released) -> Comparison:
     ConfigError
         When they are of different geometries, or no adaptive means.
     """
-    from scipy.stats import chi2, norm
-
     manifold, _, both = common_coordinates([a, b], least=2)
     delta = both[1].unshrunk - both[0].unshrunk
     distance = float(np.linalg.norm(delta))
@@ -125,16 +124,17 @@ def two_sample(a: Released, b: Released) -> Comparison:
     if along is not None:
         deviation = math.sqrt(along @ whole @ along)
         line = float(along @ delta) / deviation
-        found = norm.isf(ALPHA / 4.0) + norm.isf(1.0 - POWER)  # both sides, and two tests
+        found = -ndtri(ALPHA / 4.0) - ndtri(1.0 - POWER)  # both sides, and two tests
         least = float(found * deviation / np.linalg.norm(along))
     if any(one.moments.sigma > NOISY for one in both):
         p, least = 1.0, math.nan
+    quantile = 2.0 * float(gammaincinv(manifold.dim / 2.0, LEVEL))  # of χ²
     return Comparison(
         p_value=p,
         statistic=statistic,
         line=line,
         distance=distance,
-        radius=math.sqrt(float(chi2.ppf(LEVEL, manifold.dim)) * np.trace(apart) / manifold.dim),
+        radius=math.sqrt(quantile * np.trace(apart) / manifold.dim),
         least=least,
         offered=all(is_offered(one.moments) for one in both),
     )
@@ -169,14 +169,12 @@ def _two_tests(
     delta: FloatArray, covariance: FloatArray, along: FloatArray | None
 ) -> tuple[float, float]:
     """Return δᵀV⁻¹δ, and the p-value of it and of δ along the line, of two tests together."""
-    from scipy.stats import chi2, norm
-
     statistic = float(delta @ np.linalg.solve(covariance, delta))
-    p = float(chi2.sf(statistic, len(delta)))
+    p = float(chdtrc(len(delta), statistic))
     if along is None:
         return statistic, p
     line = float(along @ delta) / math.sqrt(along @ covariance @ along)
-    return statistic, min(1.0, 2.0 * min(p, 2.0 * float(norm.sf(abs(line)))))
+    return statistic, min(1.0, 2.0 * min(p, 2.0 * float(ndtr(-abs(line)))))
 
 
 def bonferroni(p_values: Sequence[float]) -> float:

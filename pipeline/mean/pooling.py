@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from pipeline.arrays import FloatArray
 from pipeline.mean import tuning
@@ -58,6 +57,8 @@ def _surplus(log_scale: float, seen: FloatArray, ratio: FloatArray) -> FloatArra
 
 def _widening(seen: FloatArray, ratio: FloatArray) -> float:
     """Return the ln τ with which u is as large as expected."""
+    from scipy.optimize import brentq
+
     most = tuning.LARGEST_LOG_SCALE
     if _surplus(most, seen, ratio) >= 0.0:
         return most

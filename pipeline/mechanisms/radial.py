@@ -68,7 +68,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy import integrate, optimize, special
+from scipy import special
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError
@@ -174,7 +174,9 @@ class RadialLaw:
             return low
         if self.slope(high) >= 0.0:
             return high
-        return float(optimize.brentq(self.slope, low, high, xtol=1e-12 * low, maxiter=500))
+        from scipy.optimize import brentq
+
+        return float(brentq(self.slope, low, high, xtol=1e-12 * low, maxiter=500))
 
     def log_integral(self, power: int = 0) -> float:
         """Return ln ∫ ρ^power f(ρ) dρ, by adaptive quadrature around the peak.
@@ -182,6 +184,8 @@ class RadialLaw:
         The upper part stops where ln f is 60 below its peak; as ln f is concave, what lies beyond
         is less than e^−59 of the whole.
         """
+        from scipy.integrate import quad
+
         peak, end = self.peak(), self.support()
         top, width = self.log_density(peak), peak
         while peak + width < end and self.log_density(peak + width) > top - 60.0:
@@ -191,7 +195,7 @@ class RadialLaw:
             return float(radius**power * math.exp(self.log_density(radius) - top))
 
         cuts = [0.0, peak, min(peak + width, end * (1.0 - 1e-15))]
-        parts = [integrate.quad(integrand, a, b, limit=400)[0] for a, b in pairwise(cuts)]
+        parts = [quad(integrand, a, b, limit=400)[0] for a, b in pairwise(cuts)]
         return top + math.log(sum(parts))
 
 

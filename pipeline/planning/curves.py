@@ -58,9 +58,9 @@ class Ends(NamedTuple):
         The upper end times √(q/d), q the quantile of χ² with d degrees of freedom: noise alike in
         all directions has such a ball.
         """
-        from scipy.stats import chi2
+        from scipy.special import gammaincinv
 
-        return self.high * math.sqrt(float(chi2.ppf(LEVEL, dim)) / dim)
+        return self.high * math.sqrt(2.0 * float(gammaincinv(dim / 2.0, LEVEL)) / dim)
 
 
 @dataclass(frozen=True, eq=False)

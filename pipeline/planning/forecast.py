@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
-
 from pipeline.datasets import Card, find_card
 from pipeline.descriptors import (
     DESCRIPTORS,
@@ -410,6 +408,8 @@ def least_budget(high: Callable[[float], float], error: float, start: float) -> 
     start : float
         A budget to begin with.
     """
+    from scipy.optimize import brentq
+
     if high(start * FACTOR ** (STEPS - 1)) > error:  # it falls, so all others are above it
         return None
     enough = _first(lambda budget: high(budget) <= error, start, FACTOR)

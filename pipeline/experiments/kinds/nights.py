@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import special
 
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, NightsConfig
@@ -170,14 +171,12 @@ def columns(data: ClassData, placed: FloatArray, cell: Cell, setting: Setting) -
 
 def measured(found: Found, true: FloatArray) -> tuple[float, float, float, float]:
     """Return how far a mean is off, and of its region radius, reach and whether it is offered."""
-    from scipy.stats import chi2
-
     away, where = found.mean - true, found.region
     error = float(np.linalg.norm(away))
     if where is None:
         return error, np.nan, np.nan, np.nan
     length = float(away @ np.linalg.solve(where.covariance, away))
-    return error, where.radius, float(chi2.cdf(length, len(away))), float(where.offered)
+    return error, where.radius, float(special.chdtr(len(away), length)), float(where.offered)
 
 
 def arrivals(

@@ -12,7 +12,6 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from pipeline.arrays import (
     BASIS,
@@ -386,15 +385,16 @@ def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
     kept = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     wanted = usual + (vectors * kept[..., None, :]) @ vectors.swapaxes(-1, -2)
     rest = np.broadcast_to(rest, (len(seen), *rest.shape[-2:]))
-    shapes = []
-    for row in rows:
-        ratios, axes = eigh(wanted[row], usual[row], check_finite=False)
-        root = rest[row].T @ usual[row] @ axes
-        ratios = np.clip(ratios, 1.0 / tuning.VARIANCE_RATIO, tuning.VARIANCE_RATIO)
-        squares, directions = np.linalg.eigh((root * ratios) @ root.T)
-        shapes.append((directions * np.maximum(squares, 0.0) ** 0.25) @ directions.T)
-    if not shapes:
+    if not len(rows):
         return frame
+    root = np.linalg.cholesky(usual[rows])
+    inverse = np.linalg.inv(root)
+    ratios, axes = np.linalg.eigh(inverse @ wanted[rows] @ inverse.swapaxes(-1, -2))
+    ratios = np.clip(ratios, 1.0 / tuning.VARIANCE_RATIO, tuning.VARIANCE_RATIO)
+    turned = rest[rows].swapaxes(-1, -2) @ root @ axes
+    squares, directions = np.linalg.eigh((turned * ratios[:, None]) @ turned.swapaxes(-1, -2))
+    lengths = np.maximum(squares, 0.0) ** 0.25
+    shapes = (directions * lengths[:, None]) @ directions.swapaxes(-1, -2)
     if observed.vector.ndim == 1:
         return scaled(frame.basis, lines, shapes[0])
-    return frame.put(rows, scaled(frame.basis, lines, np.array(shapes)), len(seen))
+    return frame.put(rows, scaled(frame.basis, lines, shapes), len(seen))

@@ -12,6 +12,7 @@ Post-processing of released values. A stream puts its opening and its epochs tog
 `pipeline.inference` the releases of several hospitals.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,11 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.mean import tuning
+
+EXCESS = 1e-12
+"""By how much, relatively, u may remain larger than expected."""
+MOST_STEPS = 100
+"""Most steps of Newton's to τ; a few suffice."""
 
 
 def posterior_update(
@@ -38,32 +44,32 @@ def posterior_update(
     values, vectors = np.linalg.eigh(inverse @ prior_cov @ inverse.swapaxes(-1, -2))
     whitened = inverse @ observed[..., None]
     ratio, seen = np.maximum(values, 0.0), (vectors.swapaxes(-1, -2) @ whitened)[..., 0]
-    scale = np.ones(seen.shape[:-1])
-    for place in np.argwhere(_surplus(0.0, seen, ratio) > 0.0):
-        at = tuple(place)
-        scale[at] = np.exp(_widening(seen[at], ratio[at]))
-    ratio = scale[..., None] * ratio
+    ratio = _widening(seen, ratio)[..., None] * ratio
     gain = ratio / (1.0 + ratio)
     axes = root @ vectors
     covariance = (axes * gain[..., None, :]) @ axes.swapaxes(-1, -2)
     return np.asarray((axes @ (gain * seen)[..., None])[..., 0]), np.asarray(covariance)
 
 
-def _surplus(log_scale: float, seen: FloatArray, ratio: FloatArray) -> FloatArray:
-    """Return by how much u is larger than expected with ln τ."""
-    sizes = np.sum(seen**2 / (1.0 + np.exp(log_scale) * ratio), axis=-1)
-    return np.asarray(sizes - seen.shape[-1])
+def _widening(seen: FloatArray, ratio: FloatArray) -> FloatArray:
+    """Return the τ ≥ 1 with which u is as large as expected, (...,); `LARGEST_LOG_SCALE` ends it.
 
-
-def _widening(seen: FloatArray, ratio: FloatArray) -> float:
-    """Return the ln τ with which u is as large as expected."""
-    from scipy.optimize import brentq
-
-    most = tuning.LARGEST_LOG_SCALE
-    if _surplus(most, seen, ratio) >= 0.0:
-        return most
-    found: float = brentq(lambda x: float(_surplus(x, seen, ratio)), 0.0, most, xtol=1e-6)
-    return found
+    With h(τ) = Σ s²/(1 + τr) it is where 1/h = 1/d. 1/h rises and is concave, being a harmonic sum
+    of linear functions: from τ = 1 Newton's steps rise to it and never beyond.
+    """
+    scale, d = np.ones(seen.shape[:-1]), seen.shape[-1]
+    for _ in range(MOST_STEPS):
+        width = 1.0 + scale[..., None] * ratio
+        excess = np.sum(seen**2 / width, axis=-1) / d - 1.0
+        rises = excess > EXCESS
+        if not rises.any():
+            break
+        slope = np.sum(ratio * (seen / width) ** 2, axis=-1) / d
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.nan_to_num(excess * (1.0 + excess) / slope, nan=np.inf)
+        most = math.exp(tuning.LARGEST_LOG_SCALE)
+        scale = np.where(rises, np.minimum(scale + step, most), scale)
+    return scale
 
 
 class Part(NamedTuple):

@@ -40,7 +40,7 @@ def clip_of(
 def drawn(ready: Prepared, budget: Budget, noise: Noise | int, *, size: int = 1) -> Release:
     """Return private means with noise from a source, or from NumPy's generator of a seed."""
     source = FloatNoise(np.random.default_rng(noise)) if isinstance(noise, int) else noise
-    return draw(ready, budget, noise=source, size=size).release
+    return draw(ready, budget, noise=source, size=size)[0]
 
 
 def view_of(ready: Prepared) -> SurveyedRecords:

@@ -187,7 +187,7 @@ def test_k_norm_gradient_draws_on_every_space_of_its_paper() -> None:
         rng = np.random.default_rng(3)
         records = admit(data.points, domain=setting.domain, manifold=setting.manifold)
         prepared = prepare_series(records, data, setting, cell.series)
-        drawn = draw_cell(prepared, cell, setting, rng=rng).release
+        drawn = draw_cell(prepared, cell, setting, rng=rng)[0]
         assert 0 < drawn.acceptance <= 1
         if setting.manifold.curvature[1] > 0:
             reach = setting.manifold.dist(setting.domain.center, drawn.points)

@@ -106,17 +106,17 @@ def test_windows_have_their_exact_noise(results: list[bytes]) -> None:
     for found, row in zip(histories, last.classes, strict=True):
         told, more = (window_means(last, row, bias) for bias in (np.zeros((15, 15)), np.eye(15)))
         assert all(
-            np.array_equal(one.mean.covariance + np.eye(15), other.mean.covariance)
-            for one, other in zip(told, more, strict=True)
+            np.array_equal(one.covariance + np.eye(15), other.covariance)
+            for (_, one), (_, other) in zip(told, more, strict=True)
         )
-        assert [one.nights for one in told] == [1, 7, 30, 90]
-        for one in told:
-            seen = window_mean(found.stream, found.nights, one.nights)
+        assert [part.nights for part, _ in told] == [1, 7, 30, 90]
+        for part, mean in told:
+            seen = window_mean(found.stream, found.nights, part.nights)
             assert seen is not None
             expected = covariance_of(found.stream, found.nights, seen, seen)
-            np.testing.assert_allclose(one.mean.covariance, expected, rtol=1e-9, atol=1e-12)
-            np.testing.assert_array_equal(one.mean.point, seen.offset)
-            assert one.n == seen.n
+            np.testing.assert_allclose(mean.covariance, expected, rtol=1e-9, atol=1e-12)
+            np.testing.assert_array_equal(mean.point, seen.offset)
+            assert part.n == seen.n
 
 
 def test_documents_that_cannot_be_read_back_have_the_error_they_state(

@@ -96,7 +96,7 @@ def test_scale_follows_from_the_share_of_the_mean(footpoint: str) -> None:
     """σ = Δ/(√0.9·μ) with a private footpoint and Δ/μ without one, never less."""
     plan, rng = SinglePlan(footpoint=footpoint), np.random.default_rng(2)
     prepared = prepare(near_the_origin(40), plan, size=4, rng=rng)
-    drawn = draw(prepared, GDP(0.5), noise=FloatNoise(rng), size=4).release
+    drawn = draw(prepared, GDP(0.5), noise=FloatNoise(rng), size=4)[0]
     share = 1.0 if footpoint == "origin" else 0.9
     exact = 3.0 / 40 / (math.sqrt(share) * 0.5)
     assert exact <= drawn.sigma <= exact * (1 + 1e-6)
@@ -108,7 +108,7 @@ def test_subsample_footpoint_pays_for_its_few_records() -> None:
     for footpoint in ("all", "subsample"):
         plan, rng = SinglePlan(footpoint=footpoint), np.random.default_rng(3)
         prepared = prepare(near_the_origin(400), plan, rng=rng)
-        spread[footpoint] = draw(prepared, GDP(1.0), noise=FloatNoise(rng)).release.steps[0]
+        spread[footpoint] = draw(prepared, GDP(1.0), noise=FloatNoise(rng))[0].steps[0]
     assert spread["all"].name == "footpoint"
     ratio = spread["subsample"].sigma / spread["all"].sigma
     assert ratio == pytest.approx(20, rel=1e-6)

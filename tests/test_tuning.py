@@ -62,7 +62,7 @@ def drawn(base: Records, domain: Domain) -> FloatArray:
     ready = prepare(fresh, AdaptivePlan(), rng=None)
     return np.stack(
         [
-            draw(ready, GDP(information / 200), noise=Paired(seed)).release.outputs[0]
+            draw(ready, GDP(information / 200), noise=Paired(seed))[0].outputs[0]
             for seed, information in enumerate((20.0, 60.0, 200.0, 1000.0, 1000.0))
         ]
     )

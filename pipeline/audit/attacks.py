@@ -236,7 +236,7 @@ class AdaptiveTranscripts:
     def sigma(self) -> float:
         """Noise that the last step of a draw asks for, which does not depend on the records."""
         ready, noise = self.ready(self.data_set(ENDS[0])), FloatNoise(np.random.default_rng(0))
-        return draw(ready[-1], self.class_budget, noise=noise).release.sigma
+        return draw(ready[-1], self.class_budget, noise=noise)[0].sigma
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
         """Return the records, one of which lies at `end`."""

@@ -2,9 +2,9 @@
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
@@ -20,6 +20,9 @@ from pipeline.cli.options import (
     show,
 )
 from pipeline.errors import one_line
+
+if TYPE_CHECKING:
+    from pipeline.report import Together
 
 
 def history(
@@ -95,19 +98,11 @@ def compare(first: Path, second: Path, /, *, out: Out = None, output: Printing =
     first, second
         Documents of releases, `OUT/release/*.json`.
     """
-    from pipeline.inference import bonferroni, comparison_refusal, two_sample
-    from pipeline.publish.document import computed
-    from pipeline.publish.several import read_several
-    from pipeline.report import build_comparison
+    from pipeline.inference import bonferroni, two_sample
 
-    configure_output(output)
-    several = read_several((first, second))
-    with computed((first, second)):
-        found = {name: two_sample(*rows) for name, rows in several.classes.items()}
-        reasons = {name: comparison_refusal(several.by_name(name)) for name in several.classes}
-        whole = bonferroni([one.p_value for name, one in found.items() if not reasons[name]])
-        page = build_comparison(several, found, out) if out else None
-    _warn(several.doubt, output)
+    together, page = _together((first, second), lambda rows: two_sample(*rows), out, output)
+    found, reasons = together.results, together.refusals
+    whole = bonferroni(list(together.p_values.values()))
     if output.json:
         rows = [
             {"class": name, **vars(one), **_tested(one.p_value, reasons[name])}
@@ -145,21 +140,9 @@ def combine(*documents: Path, out: Out = None, output: Printing = PLAIN) -> None
         Documents of releases of different people, `OUT/release/*.json`.
     """
     from pipeline.inference import combine as combined
-    from pipeline.inference import comparison_refusal
-    from pipeline.publish.document import computed
-    from pipeline.publish.several import read_several
-    from pipeline.report import build_combination
 
-    configure_output(output)
-    several = read_several(documents, distinct=True)
-    with computed(documents):
-        found = {name: combined(rows) for name, rows in several.classes.items()}
-        reasons = {
-            name: "" if one.freedom else comparison_refusal(several.by_name(name))
-            for name, one in found.items()
-        }
-        page = build_combination(several, found, out) if out else None
-    _warn(several.doubt, output)
+    together, page = _together(documents, combined, out, output, distinct=True)
+    found, reasons = together.results, together.refusals
     if output.json:
         classes = [_combined(name, one, reasons[name]) for name, one in found.items()]
         print_json({"classes": classes, **_written(page)})
@@ -179,6 +162,33 @@ def combine(*documents: Path, out: Out = None, output: Printing = PLAIN) -> None
     show(table, output)
     _say_untested(reasons, output)
     _print_page(page, output)
+
+
+def _together(
+    paths: Sequence[Path],
+    work: Callable[[Any], Any],
+    out: Path | None,
+    output: Printing,
+    *,
+    distinct: bool = False,
+) -> tuple["Together", Path | None]:
+    """Return what is found of each class that all documents have, and its page where one is wanted.
+
+    What makes it doubtful is said on standard error; exit codes are for what fails.
+    """
+    from pipeline.publish.document import computed
+    from pipeline.publish.several import read_several
+    from pipeline.report import Together, build_together
+
+    configure_output(output)
+    several = read_several(paths, distinct=distinct)
+    with computed(paths):
+        together = Together(several, {name: work(rows) for name, rows in several.classes.items()})
+        _ = together.refusals
+        page = build_together(together, out) if out else None
+    if several.doubt and not output.quiet:
+        print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
+    return together, page
 
 
 def _combined(name: str, found: Any, reason: str) -> dict[str, Any]:
@@ -216,12 +226,6 @@ def _say_untested(reasons: Mapping[str, str], output: Printing) -> None:
     for name, reason in reasons.items():
         if reason:
             show(f" {escape(name)}: nothing could be tested, because {escape(reason)}", output)
-
-
-def _warn(doubt: str, output: Printing) -> None:
-    """Say on standard error what makes results doubtful; exit codes are for what fails."""
-    if doubt and not output.quiet:
-        print(f"covdp: {one_line(doubt)}", file=sys.stderr)
 
 
 def _yes(offered: bool) -> str:

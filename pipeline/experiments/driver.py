@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline import __version__
+from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
 from pipeline.geometry import Manifold, Point, flat_chart
@@ -25,7 +26,6 @@ from pipeline.geometry.manifold import Embedded
 from pipeline.mean import (
     AdaptivePlan,
     Domain,
-    MeanDraw,
     Plan,
     Prepared,
     Records,
@@ -235,8 +235,8 @@ def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # found by the checks of the geometry
             rng = np.random.default_rng(known["seed"])
-            drawn = draw_cell(prepared, cell, setting, rng=rng, most=data.most)
-            distance = measure(prepared.records, drawn, cell.series)
+            release, known_distance = draw_cell(prepared, cell, setting, rng=rng, most=data.most)
+            distance = measure(prepared.records, release, known_distance, cell.series)
     except UndefinedError:
         return known | {"status": "undefined"}
     except DomainError:
@@ -245,7 +245,6 @@ def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -
         return known | {"status": "not representable"}
     embedded = MECHANISMS[cell.series.mechanism].embedded
     exact = cell.series.measure == "distance" or (embedded and cell.series.measure != "vech")
-    release = drawn.release
     return known | {
         "status": "ok",
         "sigma": release.sigma if isinstance(prepared.plan, SinglePlan) else np.nan,
@@ -258,7 +257,7 @@ def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -
 
 def draw_cell(
     prepared: Prepared, cell: Cell, setting: Setting, *, rng: np.random.Generator, most: int = 1
-) -> MeanDraw:
+) -> tuple[Release, FloatArray | None]:
     """Draw every repetition of one cell in one call; `most` records are of one person."""
     budget = budget_of(setting.config.budget(cell.value, cell.series), most, cell.series.records)
     size = setting.repetitions(cell.series)
@@ -313,17 +312,21 @@ def distance_name(series: SeriesConfig, manifold: Manifold) -> str:
     return manifold.metric
 
 
-def measure(records: Records, drawn: MeanDraw, series: SeriesConfig) -> NDArray[np.float64]:
+def measure(
+    records: Records, release: Release, known: FloatArray | None, series: SeriesConfig
+) -> FloatArray:
     """Return how far the outputs lie from the true mean, as the series measures it.
+
+    `known` are distances where the points cannot tell.
 
     Outputs of embedded mechanisms leave the manifold: their distance is that of matrices or vectors
     as they are stored.
     """
-    release, manifold = drawn.release, records.manifold
+    manifold = records.manifold
     embedded = MECHANISMS[series.mechanism].embedded
     if series.measure == "distance" and not embedded:
-        if drawn.distance is not None:
-            return drawn.distance
+        if known is not None:
+            return known
         return release.space.dist(records.frechet.point, release.outputs)
     apart = release.points - records.on_manifold(records.frechet.point)
     if series.measure == "vech":
@@ -376,7 +379,7 @@ def releases(
         plan = replace(plan, moment=True)
     records = admit(placed, domain=setting.domain, manifold=space_of(setting))
     prepared = prepare(records, plan, size=size, rng=rng)
-    drawn = draw(prepared, budget, noise=FloatNoise(rng), size=size).release
+    drawn = draw(prepared, budget, noise=FloatNoise(rng), size=size)[0]
     predicted = drawn.predicted_error
     return [
         drawn._replace(

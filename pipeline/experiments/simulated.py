@@ -273,7 +273,7 @@ def draw_outlines(data: ClassData, setting: Setting, folder: Path) -> Path:
         rng = np.random.default_rng(seed)
         found = prepare(records, few.plan, size=COUNT, rng=rng)
         cell = Cell(data.label, few, config.budgets[0])
-        drawn = draw_cell(found, cell, setting, rng=rng).release.points
+        drawn = draw_cell(found, cell, setting, rng=rng)[0].points
         shapes[series.series] = _turned(drawn, mean)
         if span is not None and series.aligned:
             shapes[f"{series.series}, smoothed"] = smooth(shapes[series.series], span)

@@ -119,7 +119,7 @@ def _means(
                 with np.errstate(over="ignore", invalid="ignore"):
                     rng = _stream(one, setting, series, repr(value))
                     noise = FloatNoise(rng)
-                    drawn.append(draw(prepared, budget, noise=noise, size=DRAWS).release.outputs)
+                    drawn.append(draw(prepared, budget, noise=noise, size=DRAWS)[0].outputs)
         except (UndefinedError, DomainError):
             continue
         yield value, np.stack(drawn, axis=1)

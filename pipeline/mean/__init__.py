@@ -24,7 +24,7 @@ from pipeline.mean.public_model import (
     feasible_set,
 )
 from pipeline.mean.records import Records, admit, person_records
-from pipeline.mean.release import MeanDraw, NonPrivate, Release, Step
+from pipeline.mean.release import NonPrivate, Release, Step
 from pipeline.mean.sensitivity import step_costs
 from pipeline.mean.single import calibrate
 from pipeline.mean.sums import Batches
@@ -36,7 +36,6 @@ __all__ = [
     "CovarianceDomain",
     "Domain",
     "FeasibleSet",
-    "MeanDraw",
     "NoisyMoments",
     "NonPrivate",
     "Plan",

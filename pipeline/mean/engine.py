@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of, find_manifold
 from pipeline.mean.plan import AdaptivePlan, Plan, SinglePlan, choose_plan
 from pipeline.mean.public_model import Domain
 from pipeline.mean.records import Records, SurveyedRecords, admit, survey_records
-from pipeline.mean.release import MeanDraw, NonPrivate, Release
+from pipeline.mean.release import NonPrivate, Release
 from pipeline.mean.rounds import draw_rounds
 from pipeline.mean.single import Footpoints, draw_single, footpoints
 from pipeline.mean.sums import Batches, parts_of
@@ -65,7 +66,9 @@ def prepare(
     return Prepared(records, plan, private, None)
 
 
-def draw(prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1) -> MeanDraw:
+def draw(
+    prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1
+) -> tuple[Release, FloatArray | None]:
     """Draw `size` private means, each of which alone costs `budget`.
 
     Parameters
@@ -78,6 +81,13 @@ def draw(prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1) -> 
         `FloatNoise` of a generator for experiments, `LATTICE` for releases.
     size : int
         Number of independent draws.
+
+    Returns
+    -------
+    Release
+        What may leave.
+    array, shape (size,), or None
+        What may not: distances of the outputs to the mean where the points cannot tell.
 
     Raises
     ------
@@ -94,7 +104,7 @@ def draw(prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1) -> 
             records, budget, plan, noise=noise, size=size, footpoints=prepared.footpoints
         )
     survey = prepared.survey or survey_records(records)
-    return MeanDraw(draw_rounds(survey, budget, plan, noise=noise, size=size), None)
+    return draw_rounds(survey, budget, plan, noise=noise, size=size), None
 
 
 def mean(
@@ -134,7 +144,7 @@ def mean(
     space = _space(manifold, points)
     records = admit(points, domain=domain, manifold=space)
     prepared = prepare(records, choose_plan(plan, budget), rng=noise.rng)
-    return draw(prepared, budget, noise=noise).release
+    return draw(prepared, budget, noise=noise)[0]
 
 
 def private_mean(

@@ -142,18 +142,3 @@ class NonPrivate(NamedTuple):
     def __repr__(self) -> str:
         """Show no value."""
         return f"NonPrivate(n={self.n}, …)"
-
-
-class MeanDraw(NamedTuple):
-    """A release, and what was computed beside it.
-
-    Attributes
-    ----------
-    release : Release
-        What may leave.
-    distance : array, shape (size,), or None
-        What may not: distances of the outputs to the mean where the points cannot tell.
-    """
-
-    release: Release
-    distance: FloatArray | None

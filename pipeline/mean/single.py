@@ -17,7 +17,7 @@ from pipeline.geometry import Manifold, Point, frechet_mean
 from pipeline.mean.plan import SinglePlan
 from pipeline.mean.public_model import center_of, feasible_set
 from pipeline.mean.records import MEAN_TOLERANCE, Records
-from pipeline.mean.release import MeanDraw, Release, Step
+from pipeline.mean.release import Release, Step
 from pipeline.mean.sensitivity import frechet_sensitivity, sensitivity
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Family, Mechanism
 from pipeline.mechanisms.noise import Noise
@@ -104,8 +104,8 @@ def draw_single(
     noise: Noise,
     size: int,
     footpoints: Footpoints | None,
-) -> MeanDraw:
-    """Draw `size` private means, each of which alone costs `budget`.
+) -> tuple[Release, FloatArray | None]:
+    """Draw `size` private means, each of which alone costs `budget`; returns are as of `draw`.
 
     **Privacy.** Replace-one adjacency, n public. A private footpoint and the mean are two releases
     about the same records; their shares compose to `budget`. With NumPy's noise numerics are
@@ -149,7 +149,7 @@ def draw_single(
         acceptance=drawn.diagnostics.acceptance,
         seconds=(time.perf_counter() - started) / size,
     )
-    return MeanDraw(release, distance)
+    return release, distance
 
 
 def _statistic(records: Records, plan: SinglePlan, family: Family) -> tuple[Manifold, Point]:

@@ -3,7 +3,7 @@
     config     the settings of a release, all of them public, and where the account is
     release    digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
                (redact: what is not said of images)
-    document   those bytes: what they say, and the file (their schema: ``pipeline/schema.py``)
+    document   those bytes: what they say, and the file (their schema: `pipeline.schema`)
     night      the same for one night of a stream: new units alone, paid when it was opened
                (arrivals: who is new; night_state, sums: all nights before)
 

@@ -1,6 +1,6 @@
 """What committed documents say: of a stream's nights, of strangers', and their file.
 
-Their schema is in ``pipeline/schema.py``.
+Their schema is `pipeline.schema`.
 
 **The transcript** of a stream is what its documents say, read back as `pipeline.stream` needs it:
 

@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -43,6 +43,7 @@ from pipeline.schema import (
     NightClassPart,
     NightDocument,
     SettingsPart,
+    WindowPart,
     read_ours,
 )
 from pipeline.stream import WINDOWS, StreamMechanism
@@ -101,8 +102,6 @@ class PublishedRun:
 
     Attributes
     ----------
-    key : str
-        Its run key; of a night the planned date.
     place : int
         Its number among the population's results, in the order in which they were paid.
     document : ReleaseDocument or NightDocument
@@ -110,13 +109,18 @@ class PublishedRun:
     content : bytes
         Its very bytes.
     classes : tuple of ClassRun
+        What it says of each class; none until its series is read.
     """
 
-    key: str
     place: int
     document: Document
     content: bytes
-    classes: tuple[ClassRun, ...]
+    classes: tuple[ClassRun, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its run key; of a night the planned date."""
+        return self.document.settings.run_key
 
     @property
     def n(self) -> int:
@@ -160,14 +164,6 @@ class Series:
         return getattr(self.runs[-1].document, "horizon", None)
 
 
-class _Found(NamedTuple):
-    """A document as it was committed."""
-
-    place: int
-    content: bytes
-    document: Document
-
-
 def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Series, ...], int]:
     """Return the series of a population, the one that was paid last first, and what is left out.
 
@@ -188,13 +184,13 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
     LedgerError
         When there is no release.
     """
-    grouped: dict[str, list[_Found]] = {}
+    grouped: dict[str, list[PublishedRun]] = {}
     others = 0
     for place, content in enumerate(results, 1):
         if (document := _document(content)) is None:
             others += 1
         else:
-            found = _Found(place, content, document)
+            found = PublishedRun(place, document, content)
             grouped.setdefault(_alike(document.settings), []).append(found)
     if not grouped:
         raise LedgerError(
@@ -217,7 +213,7 @@ def latest_points(series: Series) -> dict[str, FloatArray]:
 
 def read_alone(document: Document) -> Series:
     """Return a release as the only one of its series."""
-    return _series([_Found(1, b"", document)])
+    return _series([PublishedRun(1, document, b"")])
 
 
 def _document(content: bytes) -> Document | None:
@@ -233,23 +229,26 @@ def _alike(settings: SettingsPart) -> str:
     return repr(([getattr(settings, key) for key in ALIKE], classes))
 
 
-def _series(found: Sequence[_Found]) -> Series:
+def _series(found: Sequence[PublishedRun]) -> Series:
     """Return the series of some documents, in order."""
     settings = found[-1].document.settings
     kind, space = DESCRIPTORS.get(settings.descriptor), MANIFOLDS.get(settings.manifold)
     if kind is None or space is None:
-        return Series(tuple(_run(one, map(_unread, one.document.classes)) for one in found), ())
+        unread = ([_unread(row) for row in run.document.classes] for run in found)
+        return Series(_with_classes(found, unread), ())
     manifold, terms = space(k=kind.k), terms_of(kind)
     axes = axes_of(settings, manifold)
     read = partial(read_terms, terms, manifold=manifold)
     is_stream = isinstance(found[-1].document, NightDocument)
     classes = (_nights if is_stream else _releases)(found, axes, manifold, read)
-    return Series(tuple(map(_run, found, classes)), terms)
+    return Series(_with_classes(found, classes), terms)
 
 
-def _run(found: _Found, classes: Iterable[ClassRun]) -> PublishedRun:
-    key = found.document.settings.run_key
-    return PublishedRun(key, found.place, found.document, found.content, tuple(classes))
+def _with_classes(
+    runs: Sequence[PublishedRun], classes: Iterable[Sequence[ClassRun]]
+) -> tuple[PublishedRun, ...]:
+    pairs = zip(runs, classes, strict=True)
+    return tuple(replace(run, classes=tuple(rows)) for run, rows in pairs)
 
 
 def _unread(row: ClassEntry) -> ClassRun:
@@ -258,7 +257,7 @@ def _unread(row: ClassEntry) -> ClassRun:
 
 
 def _releases(
-    found: Sequence[_Found],
+    found: Sequence[PublishedRun],
     axes: Frame,
     manifold: Manifold,
     read: Callable[..., tuple[Reading, ...]],
@@ -270,7 +269,7 @@ def _releases(
 
 
 def _nights(
-    found: Sequence[_Found],
+    found: Sequence[PublishedRun],
     axes: Frame,
     manifold: Manifold,
     read: Callable[..., tuple[Reading, ...]],
@@ -291,8 +290,8 @@ def _nights(
                 mean,
                 read(mean),
                 tuple(
-                    WindowReadings(one.nights, one.n, read(one.mean, widest=NARROWER))
-                    for one in window_means(document, row, bias, mean.point)
+                    WindowReadings(part.nights, part.n, read(recent, widest=NARROWER))
+                    for part, recent in window_means(document, row, bias, mean.point)
                 ),
                 changes,
             )
@@ -311,14 +310,6 @@ class NightMean(NamedTuple):
     mean: Mean
     bias: FloatArray
     changes: tuple[WindowTest, ...] = ()
-
-
-class RecentMean(NamedTuple):
-    """The mean of the units of a class that came in the last nights."""
-
-    nights: int
-    n: int
-    mean: Mean
 
 
 def night_means(
@@ -372,24 +363,17 @@ def _changes(found: ClassHistory, past: EpochHistory) -> tuple[WindowTest, ...]:
 
 
 def window_means(
-    document: NightDocument,
-    row: NightClassPart,
-    bias: FloatArray,
-    near: FloatArray | None = None,
-) -> tuple[RecentMean, ...]:
-    """Return the windows that a night states of a class.
+    document: NightDocument, row: NightClassPart, bias: FloatArray, near: FloatArray | None = None
+) -> tuple[tuple[WindowPart, Mean], ...]:
+    """Return the windows that a night states of a class, each with its mean.
 
     Their noise is known exactly; `bias` is what clipping may do besides, `near` the mean of all,
     which has less of it.
     """
     axes = document.axes
     return tuple(
-        RecentMean(
-            window.nights,
-            window.n,
-            Mean(window.coordinates, (axes.T * window.variances) @ axes + bias, near=near),
-        )
-        for window in row.windows
+        (part, Mean(part.coordinates, (axes.T * part.variances) @ axes + bias, near=near))
+        for part in row.windows
     )
 
 

@@ -237,35 +237,19 @@ FOREST_WIDE = float(ndtri((1.0 + LEVEL) / 2.0))
 """Standard deviations on each side of them."""
 
 
-class Forest(NamedTuple):
-    """What some means say in each term.
-
-    Attributes
-    ----------
-    terms : tuple of Term
-    rows : mapping of str to tuple of Reading
-        Name of a mean to what it says.
-    """
-
-    terms: tuple[Term, ...]
-    rows: Mapping[str, tuple[Reading, ...]]
-
-
 def forest(
     descriptor: str,
     names: Sequence[str],
     released: Sequence[ClassPart],
-    regions: Mapping[str, ConfidenceRegion] | None = None,
-) -> Forest:
-    """Return what releases of one class say, and what follows from all of them together."""
-    terms = terms_of(DESCRIPTORS[descriptor])
-    manifold = released[0].manifold
+    regions: Mapping[str, ConfidenceRegion],
+) -> dict[str, tuple[Reading, ...]]:
+    """Return what releases of one class say in each term, by their names; and all together."""
     means = {name: population_mean(one) for name, one in zip(names, released, strict=True)}
-    means |= {name: Mean(one.place, one.covariance) for name, one in (regions or {}).items()}
-    found = {
-        name: read_terms(terms, one, manifold, wide=FOREST_WIDE) for name, one in means.items()
+    means |= {name: Mean(where.place, where.covariance) for name, where in regions.items()}
+    terms, manifold = terms_of(DESCRIPTORS[descriptor]), released[0].manifold
+    return {
+        name: read_terms(terms, mean, manifold, wide=FOREST_WIDE) for name, mean in means.items()
     }
-    return Forest(terms, found)
 
 
 def differences(descriptor: str, first: ClassPart, second: ClassPart) -> tuple[Reading, ...]:

@@ -20,14 +20,14 @@ and ``reports/style.css``.
 from pipeline.report.history_page import build_history
 from pipeline.report.page import build_page
 from pipeline.report.release_page import build_release_report
-from pipeline.report.several_page import build_combination, build_comparison
+from pipeline.report.several_page import Together, build_together
 from pipeline.report.site import build_report
 
 __all__ = [
-    "build_combination",
-    "build_comparison",
+    "Together",
     "build_history",
     "build_page",
     "build_release_report",
     "build_report",
+    "build_together",
 ]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from pipeline.geometry import from_chart
 from pipeline.inference import (
     ALPHA,
     CombinedMean,
-    Comparison,
     bonferroni,
     comparison_refusal,
     region_refusal,
@@ -52,12 +51,12 @@ class Together:
     several : Several
     results : mapping of str to Comparison, or to CombinedMean
     files : sequence of Path
-        The committed bytes of each release, beside the page.
+        The committed bytes of each release, beside the page once it is written.
     """
 
     several: Several
     results: Mapping[str, Any]
-    files: Sequence[Path]
+    files: Sequence[Path] = ()
 
     @property
     def descriptor(self) -> str:
@@ -98,38 +97,18 @@ class Together:
         return any(isinstance(result, CombinedMean) for result in self.results.values())
 
 
-def build_comparison(several: Several, found: Mapping[str, Comparison], out: Path) -> Path:
-    """Write ``OUT/compare.html``, and the committed bytes beside it, and return the page.
-
-    Parameters
-    ----------
-    several : Several
-        Two documents.
-    found : mapping of str to Comparison
-        The test of each class.
-    out : Path
-        The folder.
+def build_together(together: Together, out: Path) -> Path:
+    """Write ``OUT/compare.html`` or ``combine.html``, and the committed bytes; return the page.
 
     Raises
     ------
     OutputError
         When something cannot be written.
     """
-    return _write("compare", several, found, out)
-
-
-def build_combination(several: Several, found: Mapping[str, CombinedMean], out: Path) -> Path:
-    """Write ``OUT/combine.html``, and the committed bytes beside it, and return the page.
-
-    Arguments and errors as of `build_comparison`.
-    """
-    return _write("combine", several, found, out)
-
-
-def _write(name: str, several: Several, results: Mapping[str, Any], out: Path) -> Path:
-    folder = make_folder(out)
-    files = [write_document(given.content, folder).relative_to(out) for given in several.given]
-    return write_page(out / f"{name}.html", name, Together(several, results, files))
+    folder, name = make_folder(out), "combine" if together.combined else "compare"
+    contents = [given.content for given in together.several.given]
+    files = [write_document(content, folder).relative_to(out) for content in contents]
+    return write_page(out / f"{name}.html", name, replace(together, files=files))
 
 
 def several_page(together: Together, texts: Declaration) -> PageFrame:
@@ -330,7 +309,7 @@ def forest_figure(together: Together, *, marks: str) -> Figure | None:
     records = [
         {"term": _title(reading), "class": name, "mean": title, **numbers_of(reading)}
         for name, means in forests.items()
-        for title, row in means.rows.items()
+        for title, row in means.items()
         for reading in row
     ]
     return comparison(
@@ -338,7 +317,7 @@ def forest_figure(together: Together, *, marks: str) -> Figure | None:
         name="forest",
         title="Terms",
         along="mean",
-        lines=list(dict.fromkeys(title for means in forests.values() for title in means.rows)),
+        lines=list(dict.fromkeys(title for means in forests.values() for title in means)),
         classes=list(forests),
         caption=marks,
     )

@@ -196,7 +196,7 @@ def draw_openings(
     The order of the units held back is not in them. See `draw_night` for `after` and `units`.
     """
     prepared = prepare(stream.records(after.held), stream.opening, rng=None)
-    release = draw(prepared, stream.plan.budget, noise=noise, size=size).release
+    release = draw(prepared, stream.plan.budget, noise=noise, size=size)[0]
     survey, shells = (release.steps[step].sigma * SQRT2 for step in (0, -2))
     return [
         Night(

@@ -59,7 +59,7 @@ class Nights(NamedTuple):
         """Return one adaptive mean."""
         known, chart = self.stream.domain, flat_chart(self.stream.manifold)
         prepared = prepare(admit(records, domain=known, manifold=chart), AdaptivePlan(), rng=None)
-        return np.asarray(draw(prepared, budget, noise=noise).release.outputs[0])
+        return np.asarray(draw(prepared, budget, noise=noise)[0].outputs[0])
 
 
 class Found(NamedTuple):

@@ -86,7 +86,7 @@ def _factor(ready: Prepared, name: str, mu: float, draws: int) -> tuple[float, f
     records = ready.records
     seed = zlib.crc32(f"{name} {records.manifold.name} {records.n} {mu}".encode())
     noise = FloatNoise(np.random.default_rng(seed))
-    found = draw(ready, GDP(mu), noise=noise, size=draws).release
+    found = draw(ready, GDP(mu), noise=noise, size=draws)[0]
     ours = records.space.dist(records.frechet.point, found.outputs)
     paper = published(records.domain.radius, records.n, mu, records.space.dim)
     error = float(ours.std(ddof=1) / (math.sqrt(draws) * ours.mean()))

@@ -138,7 +138,7 @@ def _draws(base: Records, domain: Domain, one: ImageClass, size: Size) -> FloatA
     for i, information in enumerate(size.cells):
         for j in range(size.draws):
             noise = Paired(key, one.label, i, j)
-            found = draw(ready, GDP(information / base.n), noise=noise).release
+            found = draw(ready, GDP(information / base.n), noise=noise)[0]
             out[i, j] = base.space.dist(base.frechet.point, found.outputs[0])
     return out
 

@@ -173,7 +173,7 @@ def cells(
     said = curve_of(records.domain, AdaptivePlan())
     for mu in BUDGETS:
         noise = FloatNoise(np.random.default_rng(1))
-        outputs = draw(ready, GDP(mu), noise=noise, size=draws).release.outputs
+        outputs = draw(ready, GDP(mu), noise=noise, size=draws)[0].outputs
         errors = records.space.dist(records.frechet.point, outputs)
         told = said.ends(records.n * mu)
         within = float(np.mean(errors <= told.radius(records.space.dim)))

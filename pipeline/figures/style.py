@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader
 
 from pipeline.errors import ConfigError, OutputError
-from pipeline.files import atomic_path, home
+from pipeline.files import atomic_path, make_folder
 
 if TYPE_CHECKING:
     import altair
@@ -160,7 +160,7 @@ def _convert(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:
 
 def specification(chart: "altair.TopLevelMixin", legend: Sequence[str] = ()) -> dict[str, Any]:
     """Return the Vega-Lite specification of an Altair chart in the house style."""
-    found: dict[str, Any] = chart.configure(**_config(legend)).to_dict()
+    found: dict[str, Any] = chart.configure(**house_style(legend)).to_dict()
     return found
 
 
@@ -182,17 +182,23 @@ def own_ids(svg: str, prefix: str = "") -> str:
 def javascript() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script that defines ``window.vegaEmbed``.
 
-    Joining it takes more than a second, so it is kept where downloads are, once there are some.
+    Joining it takes more than two seconds, so it is kept in the user's cache.
     """
-    kept = home() / f"vega-embed-{metadata.version('vl-convert-python')}.js"
+    import platformdirs
+
+    kept = (
+        platformdirs.user_cache_path("covdp")
+        / f"vega-embed-{metadata.version('vl-convert-python')}.js"
+    )
     with suppress(OSError):
         return kept.read_bytes().decode()
     import vl_convert
 
     script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     script = script.replace("</script", r"<\/script").replace("<!--", r"<\!--")
-    if kept.parent.is_dir():
-        with suppress(OutputError), atomic_path(kept) as temporary:
+    with suppress(OutputError):
+        make_folder(kept.parent)
+        with atomic_path(kept) as temporary:
             temporary.write_bytes(script.encode())
     return script
 
@@ -243,7 +249,8 @@ def digits(value: float) -> str:
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def _config(legend: Sequence[str]) -> dict[str, Any]:
+def house_style(legend: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the config of Vega-Lite that all charts share; names decide the legend's columns."""
     longest = max((len(word) for word in legend), default=0)
     widest = 40 + 7 * longest
     axis = {

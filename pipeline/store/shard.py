@@ -95,10 +95,16 @@ def decode(stream: BinaryIO, group: int, k: int) -> Chunk:
     table = table.combine_chunks()
     points = np.empty((table.num_rows, k, k))
     for name, a, b in zip(columns_of(k), *np.tril_indices(k), strict=True):
-        points[:, a, b] = points[:, b, a] = table.column(name).to_numpy()
-    kept = table.column("digest").chunk(0)
-    digests = np.frombuffer(kept.buffers()[1], np.uint8, DIGEST * len(kept), DIGEST * kept.offset)
-    return Chunk(points, table.column("unit").to_numpy(), digests.reshape(-1, DIGEST))
+        points[:, a, b] = points[:, b, a] = _column(table, name, np.float64)
+    digests = _column(table, "digest", np.uint8, DIGEST).reshape(-1, DIGEST)
+    return Chunk(points, _column(table, "unit", np.int64), digests)
+
+
+def _column(table: Any, name: str, kind: type, width: int = 1) -> NDArray[Any]:
+    """Return a column of `width` numbers a row, from its buffer, as `encode` wrote it."""
+    array = table.column(name).chunk(0)
+    start = width * np.dtype(kind).itemsize * array.offset
+    return np.frombuffer(array.buffers()[1], kind, width * len(array), start)
 
 
 def name_of(key: str, content: bytes) -> str:

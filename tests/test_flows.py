@@ -10,11 +10,14 @@ import urllib.request
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 from PIL import Image
+from prefect.client.schemas.objects import State
+from sample_nights import Ward
 
 from pipeline.cli import main
 from pipeline.errors import CovdpError, ImageError
@@ -24,11 +27,13 @@ from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.results import read_rows
 
+settling = sys.modules["pipeline.publish.night"]
 
-@pytest.fixture(scope="module")
-def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
     """Return the file of a small main job."""
-    path = tmp_path_factory.mktemp("few") / "few.toml"
+    path = tmp_path / "few.toml"
     text = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]", MAIN.read_text(encoding="utf-8"))
     path.write_text(text.replace("repetitions = 100", "repetitions = 2"), encoding="utf-8")
     return path
@@ -78,6 +83,7 @@ def test_nobody_else_asks_the_server_of_a_flow(prefect_server: None) -> None:
 @pytest.mark.timeout(480)  # its server makes its database first
 def test_python_m_flows_shows_its_tasks_and_prints_its_paths(few: Path, tmp_path: Path) -> None:
     """A server of its own, which goes with it; bad input is one line and exit code 2."""
+    few.write_text("classes = [0]\n" + few.read_text(encoding="utf-8"), encoding="utf-8")
     command = [sys.executable, "-m", "flows", str(few), "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=project_root())
     assert done.returncode == 0, done.stderr
@@ -207,3 +213,58 @@ def test_a_run_of_a_deployment_has_its_parameters_and_is_skipped_when_overtaken(
             run_flow(release, flow_run=run, parameters=run.parameters, return_type="state")
         states = [client.read_flow_run(run.id).state for run in runs]
     assert [state and state.name for state in states] == ["Skipped", "Skipped", "Failed"]
+
+
+@pytest.mark.slow
+def test_a_schedule_of_nights(
+    prefect_server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nights are named by their plan; one is killed, one missed, one empty; each says what it did.
+
+    The night that fails has a state of one line; the next one finishes it, publishes both, and
+    leaves an artifact of each, of public values alone.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Scheduled
+
+    from flows.release import release
+
+    ward = Ward(tmp_path)
+    ward.pay()
+    out = ward.folder / "out"
+    monkeypatch.setenv("COVDP_LEDGER", str(ward.folder / "ledger.sqlite"))
+    told = {"config": str(ward.folder / "night.toml"), "out": str(out), "root": str(ward.folder)}
+
+    with get_client(sync_client=True) as client:
+        made = client.create_deployment(client.create_flow(release), "stream", parameters=told)
+
+        def planned(day: int) -> State[Any]:
+            state = Scheduled(scheduled_time=datetime(2026, 3, day, 2, tzinfo=UTC))
+            run = client.create_flow_run_from_deployment(made, state=state)
+            run_flow(release, flow_run=run, parameters=run.parameters, return_type="state")
+            done = client.read_flow_run(run.id).state
+            assert done
+            return done
+
+        mine = ward.put(well=5, ill=5)
+        with monkeypatch.context() as patch:
+            patch.setattr(settling, "commit_night", lambda *_: exec("raise OSError('full')"))
+            failed = planned(1)
+        assert (failed.name, len(str(failed.message).splitlines())) == ("Failed", 1)
+        for path in mine:
+            path.unlink()
+        ward.put(well=1)
+        assert planned(3).name == "Completed"
+        assert planned(4).name == "Completed"
+        left = client.read_artifacts()
+    files = sorted(path.name for path in (out / "release").iterdir())
+    days = ("01", "03", "04")
+    ends = ("html", "json", "parquet")
+    assert files == [f"nightly-2026-03-{day}.{end}" for day in days for end in ends]
+    said = {one.description: str(one.data) for one in left if one.key == "release-nightly"}
+    assert sorted(said) == [f"ward-7, 2026-03-{day}" for day in days]
+    assert "Night 3 of 40, 37 left" in said["ward-7, 2026-03-04"]
+    assert f"Page: `{out / 'release' / 'nightly-2026-03-04.html'}`" in said["ward-7, 2026-03-04"]
+    counts = [text.split("| well | ")[1].split(" | ")[:2] for _, text in sorted(said.items())]
+    assert counts == [["5", "5"], ["1", "6"], ["0", "6"]]

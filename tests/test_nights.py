@@ -17,7 +17,6 @@ from typing import Any
 import nibabel
 import numpy as np
 import pytest
-from prefect.client.schemas.objects import State
 from pydantic import ValidationError
 from sample_documents import (
     ACCOUNT,
@@ -798,59 +797,6 @@ def test_killed_anywhere_every_promise_holds(ward: Ward) -> None:
 
 
 # --- on a schedule ----------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_schedule_of_nights(
-    prefect_server: None, ward: Ward, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nights are named by their plan; one is killed, one missed, one empty; each says what it did.
-
-    The night that fails has a state of one line; the next one finishes it, publishes both, and
-    leaves an artifact of each, of public values alone.
-    """
-    from prefect.client.orchestration import get_client
-    from prefect.flow_engine import run_flow
-    from prefect.states import Scheduled
-
-    from flows.release import release
-
-    out = ward.folder / "out"
-    monkeypatch.setenv("COVDP_LEDGER", str(ward.folder / "ledger.sqlite"))
-    told = {"config": str(ward.folder / "night.toml"), "out": str(out), "root": str(ward.folder)}
-
-    with get_client(sync_client=True) as client:
-        made = client.create_deployment(client.create_flow(release), "stream", parameters=told)
-
-        def planned(day: int) -> State[Any]:
-            state = Scheduled(scheduled_time=datetime(2026, 3, day, 2, tzinfo=UTC))
-            run = client.create_flow_run_from_deployment(made, state=state)
-            run_flow(release, flow_run=run, parameters=run.parameters, return_type="state")
-            done = client.read_flow_run(run.id).state
-            assert done
-            return done
-
-        mine = ward.put(well=5, ill=5)
-        with monkeypatch.context() as patch:
-            patch.setattr(settling, "commit_night", lambda *_: exec("raise OSError('full')"))
-            failed = planned(1)
-        assert (failed.name, len(str(failed.message).splitlines())) == ("Failed", 1)
-        for path in mine:
-            path.unlink()
-        ward.put(well=1)
-        assert planned(3).name == "Completed"
-        assert planned(4).name == "Completed"
-        left = client.read_artifacts()
-    files = sorted(path.name for path in (out / "release").iterdir())
-    days = ("01", "03", "04")
-    ends = ("html", "json", "parquet")
-    assert files == [f"nightly-2026-03-{day}.{end}" for day in days for end in ends]
-    said = {one.description: str(one.data) for one in left if one.key == "release-nightly"}
-    assert sorted(said) == [f"ward-7, 2026-03-{day}" for day in days]
-    assert "Night 3 of 40, 37 left" in said["ward-7, 2026-03-04"]
-    assert f"Page: `{out / 'release' / 'nightly-2026-03-04.html'}`" in said["ward-7, 2026-03-04"]
-    counts = [text.split("| well | ")[1].split(" | ")[:2] for _, text in sorted(said.items())]
-    assert counts == [["5", "5"], ["1", "6"], ["0", "6"]]
 
 
 def test_serving_a_stream(

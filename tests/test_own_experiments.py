@@ -60,6 +60,7 @@ def mine(tmp_path: Path) -> tuple[Path, ...]:
             "images.toml",
             ('name = "main"', 'name = "images"'),
             ('dataset = "tiles"\n', ""),
+            ("0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4, 2.0", "0.2, 1.0"),
             ("\n[[mechanisms]]\nseries = \"EWG as", '\n[[datasets]]\nname = "ward.toml"\n'
              '\n[[mechanisms]]\nseries = "EWG as'),
         ),

@@ -4,7 +4,7 @@ import ast
 import io
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -28,12 +28,21 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def statements(path: Path) -> Iterator[ast.AST]:
+    """Yield the file itself and all statements in it, whatever they stand in; no expressions."""
+    waiting: list[ast.AST] = [parsed(path)]
+    for node in waiting:
+        yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, block, ())
+
+
 @cache
 def lines_of_code(path: Path) -> int:
     """Return how many lines have a token outside comments and docstrings."""
     docstrings = [
         range(first.lineno, (first.end_lineno or 0) + 1)
-        for node in ast.walk(parsed(path))
+        for node in statements(path)
         if isinstance(node, DEFINITIONS) and ast.get_docstring(node, clean=False) is not None
         for first in node.body[:1]
     ]
@@ -52,7 +61,7 @@ def classes_named_twice(paths: Iterable[Path]) -> dict[str, list[str]]:
     """Return each class name that stands in several places, with the places."""
     places = defaultdict[str, list[str]](list)
     for path in paths:
-        for node in ast.walk(parsed(path)):
+        for node in statements(path):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     return {name: places[name] for name in sorted(places) if len(places[name]) > 1}
@@ -70,7 +79,7 @@ def imported(path: Path, modules: Mapping[str, Path]) -> set[str]:
     A name of a package's face counts as the package, a submodule as itself.
     """
     names = set[str]()
-    for node in ast.walk(parsed(path)):
+    for node in statements(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

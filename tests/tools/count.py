@@ -125,22 +125,16 @@ def in_runs(folder: Path) -> list[Row]:
             (f"returns of a walk: {name}", found.returns, WALKS[name][1] // 2),
         )
     ]
-    opened, digested = KINDS["tiles"].open, type(open_dataset("tiles").read).stamp
+    stamp = type(open_dataset("tiles").read).stamp
+    opened, digested = calls(lambda: run(folder / "run"), KINDS["tiles"].open, stamp)
+    (parsed,) = calls(command(config, ledger, out), tomllib.loads, text=POPULATION)
     records = [name for name in records_made(to_region) if name.split(".")[1] in BETWEEN]
     return [
         *rows,
         ("record types from noise to region", len(records), 3),
-        (
-            "openings of a dataset in a run of 3 classes",
-            calls(lambda: run(folder / "a"), opened),
-            1,
-        ),
-        ("passes of digests in a run of 3 classes", calls(lambda: run(folder / "b"), digested), 1),
-        (
-            "parses of a config in a release",
-            calls(command(config, ledger, out), tomllib.loads, POPULATION),
-            1,
-        ),
+        ("openings of a dataset in a run of 3 classes", opened, 1),
+        ("passes of digests in a run of 3 classes", digested, 1),
+        ("parses of a config in a release", parsed, 1),
     ]
 
 

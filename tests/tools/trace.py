@@ -110,19 +110,18 @@ def _parts(value: Any) -> Iterator[object]:
                 continue
 
 
-def calls(work: Work, function: Any, text: str = "") -> int:
-    """Count the calls of a function, of those that are given a text with `text`."""
-    called = 0
+def calls(work: Work, *functions: Any, text: str = "") -> list[int]:
+    """Count the calls of some functions, of those that are given a text with `text`."""
+    called = dict.fromkeys((function.__code__ for function in functions), 0)
 
     def see(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal called
-        if event == "call" and frame.f_code is function.__code__:
+        if event == "call" and frame.f_code in called:
             given = [value for value in frame.f_locals.values() if isinstance(value, str)]
-            called += not text or any(text in value for value in given)
+            called[frame.f_code] += not text or any(text in value for value in given)
 
     with profiled(see):
         work()
-    return called
+    return list(called.values())
 
 
 def records_made(work: Callable[[Callable[[], None]], object]) -> list[str]:

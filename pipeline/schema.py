@@ -65,6 +65,11 @@ def _printable(text: str) -> str:
     return text
 
 
+SAME_MEANS = (
+    *("descriptor", "eta", "manifold", "masked"),
+    *("image_height", "image_width", "image_depth"),
+)
+"""Settings without which means are of different things."""
 Ours = WrapValidator(lambda value, check, info: value if info.context else check(value))
 """What is not checked in a document of our own."""
 Name = Annotated[str, Field(strict=True, max_length=1000), AfterValidator(_printable), Ours]

@@ -14,7 +14,6 @@ from pipeline.mean.clip import choose_interval
 from pipeline.mean.histogram import (
     LineBins,
     ShellBins,
-    Smoothed,
     line_bins,
     merge,
     shell_bins,
@@ -68,9 +67,7 @@ def test_the_line_reaches_as_far_as_the_survey_saw_records() -> None:
     beyond = np.zeros(len(shells.edges) + 1 - shells.far)
     beyond[0] = 1.0  # far from the prior's centre
     nobody = np.zeros(len(line.edges) + 1)
-    survey = survey_posterior(
-        Smoothed(nobody, np.outer(nobody, nobody)), beyond, beyond, (line, shells)
-    )
+    survey = survey_posterior((nobody, np.outer(nobody, nobody)), beyond, beyond, (line, shells))
     found = choose_interval(survey, (line, shells), frame, sigma=1e-6, radius=1.0)
     reach = LINE_WEIGHT * shells.edges[shells.far]
     assert found.low <= max(start - reach, prior.span[0]) + prior.step

@@ -28,7 +28,6 @@ from pipeline.mean.axes import build_frame
 from pipeline.mean.clip import spread
 from pipeline.mean.histogram import (
     LineBins,
-    Smoothed,
     clipped_moments,
     line_bins,
     shell_bins,
@@ -398,7 +397,7 @@ def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
     shells = np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     line, far = rng.dirichlet(np.ones(len(ends) - 1)), rng.dirichlet(np.ones(len(shells) - 1))
     clip, none = clip_of(float(low), float(high), radius), np.zeros(len(off.edges) + 1 - off.far)
-    survey = survey_posterior(Smoothed(line, np.zeros((len(line),) * 2)), none, none, (along, off))
+    survey = survey_posterior((line, np.zeros((len(line),) * 2)), none, none, (along, off))
     doubled = 2.0 * far  # which need not sum to 1
     found = spread(survey, doubled, (along, off), clip, frame, 0.01, moved=False)
     many = 10**6
@@ -432,7 +431,7 @@ def test_the_mean_is_moved_by_what_is_clipped_above_less_what_is_below() -> None
     inside = int(np.searchsorted(along.edges, along.start))
     variances[0], variances[-1], variances[inside] = 0.02**2, 0.01**2, 0.03**2
     given_sum = np.diag(variances) - np.outer(variances, variances) / variances.sum()
-    survey = survey_posterior(Smoothed(line, given_sum), more, more, (along, off))
+    survey = survey_posterior((line, given_sum), more, more, (along, off))
     found, whole = (
         spread(survey, shells, (along, off), clip, frame, 0.01, moved=moved)
         for moved in (True, False)
@@ -463,9 +462,7 @@ def test_what_the_shift_adds_is_the_variance_of_where_records_lie() -> None:
     rng, noise = np.random.default_rng(11), 0.01
     shares = rng.dirichlet(np.ones(len(along.edges) + 1))
     none = np.zeros(len(off.edges) + 1 - off.far)
-    survey = survey_posterior(
-        Smoothed(shares, noise**2 * np.eye(len(shares))), none, none, (along, off)
-    )
+    survey = survey_posterior((shares, noise**2 * np.eye(len(shares))), none, none, (along, off))
     clip, shells = clip_of(along.start - 4.0, along.start + 3.0, 1.0), np.ones(len(off.edges) + 1)
     found = spread(survey, shells, (along, off), clip, frame, noise, moved=True)
     first, _, _ = clipped_moments(along.ends, clip.low, clip.high)

@@ -26,7 +26,7 @@ def test_what_is_counted_in_files_is_there() -> None:
 
 
 MOST = {
-    "record types from noise to region": 7,
+    "record types from noise to region": 5,
     "openings of a dataset in a run of 3 classes": 1,
     "passes of digests in a run of 3 classes": 1,
     "parses of a config in a release": 1,

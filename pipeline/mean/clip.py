@@ -428,8 +428,8 @@ def spread(
     """
     along, off = bins
     variance = cut = shift = added = np.zeros(shells.shape[:-1])[()]
-    if along is not None and survey.line is not None:
-        shares, ends = survey.line.shares, along.ends
+    if along is not None and survey.shares is not None and survey.covariance is not None:
+        shares, ends = survey.shares, along.ends
         first, second, inside = clipped_moments(ends, clip.low, clip.high)
         weights = _weights(shares)
         variance = np.maximum(_dot(weights, second) - _dot(weights, first) ** 2, 0.0)
@@ -442,7 +442,7 @@ def spread(
             shift = np.array([math.fsum(row) for row in lengths]).reshape(np.shape(cut))[()]
             # it goes with what was counted in a bin by the posterior covariance over the noise's
             # (Tweedie's formula)
-            heard = (survey.line.covariance @ left[..., None])[..., 0] / noise**2
+            heard = (survey.covariance @ left[..., None])[..., 0] / noise**2
             middle = _dot(weights, first)[..., None]
             along_with = heard**2 + 2.0 * heard * (first - middle)
             added = np.maximum(_dot(weights, along_with) - _dot(weights, heard) ** 2, 0.0)

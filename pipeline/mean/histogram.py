@@ -25,7 +25,7 @@ Post-processing throughout.
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,23 +161,12 @@ def shell_bins(prior: Prior, frame: Frame, diameter: float) -> ShellBins:
     return ShellBins(ends[1:-1], cuts, _reach(ends, cuts), far)
 
 
-class Smoothed(NamedTuple):
-    """What a noisy histogram says.
-
-    Attributes
-    ----------
-    shares : array, shape (..., b)
-        Posterior mean of each bin's share of the records, at least 0.
-    covariance : array, shape (..., b, b)
-        Of the shares, given the histogram and that they sum to 1.
-    """
-
-    shares: FloatArray
-    covariance: FloatArray
+SharePosterior: TypeAlias = tuple[FloatArray, FloatArray]
+"""What a noisy histogram says: means of the shares, (..., b), and their covariance, (..., b, b)."""
 
 
-def smooth(counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior) -> Smoothed:
-    """Return the posterior of the shares.
+def smooth(counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior) -> SharePosterior:
+    """Return the posterior of the shares, at least 0, given that they sum to 1.
 
     Parameters
     ----------
@@ -194,7 +183,7 @@ def smooth(counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior) -> Smo
     most = tuning.SUM_CORRECTION_SD * np.sqrt(whole)
     missing = np.clip(1.0 - mean.sum(axis=-1, keepdims=True), -most, most)
     covariance -= each[..., :, None] * each[..., None, :] / whole[..., None]
-    return Smoothed(np.maximum(mean + missing * each / whole, 0.0), covariance)
+    return np.maximum(mean + missing * each / whole, 0.0), covariance
 
 
 def estimate(
@@ -346,8 +335,8 @@ class SurveyPosterior(NamedTuple):
 
     Attributes
     ----------
-    line : Smoothed, or None without a line
-        Shares along it.
+    shares, covariance : array, shapes (..., b), (..., b, b), or None without a line
+        The posterior of the shares along it.
     beyond : array
         Smoothed shares in the far shells.
     far : array
@@ -356,16 +345,12 @@ class SurveyPosterior(NamedTuple):
         Mean length by which records reach below, and above, each cut of the line; one 0 without.
     """
 
-    line: Smoothed | None
+    shares: FloatArray | None
+    covariance: FloatArray | None
     beyond: FloatArray
     far: FloatArray
     below: FloatArray
     above: FloatArray
-
-    @property
-    def shares(self) -> FloatArray | None:
-        """The shares along the line."""
-        return None if self.line is None else self.line.shares
 
 
 def read_survey(
@@ -384,7 +369,7 @@ def read_survey(
 
 
 def survey_posterior(
-    line: Smoothed | None,
+    line: SharePosterior | None,
     beyond: FloatArray,
     far: FloatArray,
     bins: tuple[LineBins | None, ShellBins],
@@ -392,15 +377,15 @@ def survey_posterior(
     """Return these shares, and by how much records reach beyond the cuts of the line."""
     along, off = bins
     if along is None or line is None:
-        return SurveyPosterior(line, beyond, far, *(np.zeros(1),) * 2)
+        return SurveyPosterior(None, None, beyond, far, *(np.zeros(1),) * 2)
     cuts, ends = along.cuts, np.append(off.edges, off.cuts[-1])[off.far :, None]
     low = np.maximum(along.start - tuning.LINE_WEIGHT * ends, cuts[0])
     high = np.minimum(along.start + tuning.LINE_WEIGHT * ends, cuts[-1])
     far_below = vectors_times(beyond, np.maximum(cuts - low, 0.0))
     far_above = vectors_times(beyond, np.maximum(high - cuts, 0.0))
-    below = vectors_times(line.shares, along.below) + far_below
-    above = vectors_times(line.shares, along.above) + far_above
-    return SurveyPosterior(line, beyond, far, below, above)
+    below = vectors_times(line[0], along.below) + far_below
+    above = vectors_times(line[0], along.above) + far_above
+    return SurveyPosterior(*line, beyond, far, below, above)
 
 
 def merge(
@@ -424,7 +409,7 @@ def merge(
     weight = np.where(steady & ~new, own**2 / (own**2 + survey**2), 0.0)
     merged[outer] = late + weight * (far - late)
     noise[outer] *= np.sqrt(1.0 - weight)
-    return smooth(merged, noise, tuning.SHELL_PRIOR).shares
+    return smooth(merged, noise, tuning.SHELL_PRIOR)[0]
 
 
 def histogram_bins(

@@ -38,6 +38,7 @@ from pipeline.publish.readings import (
     stated_bias,
 )
 from pipeline.schema import (
+    SAME_MEANS,
     ClassEntry,
     Document,
     NightClassPart,
@@ -50,8 +51,7 @@ from pipeline.stream import WINDOWS, StreamMechanism
 from pipeline.stream.estimates import _cumulative_mean
 from pipeline.stream.history import EpochHistory, split_epochs
 
-SIZES = ("image_height", "image_width", "image_depth")
-ALIKE = ("name", "descriptor", "eta", "manifold", "unit", "stream", "masked", *SIZES)
+ALIKE = ("name", "unit", "stream", *SAME_MEANS)
 """Settings that runs of one series share, besides classes."""
 NARROWER = math.log(2.0)
 """`readings.WIDEST` of windows: those of few nights are mostly noise, and would hide the rest."""
@@ -191,7 +191,10 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
             others += 1
         else:
             found = PublishedRun(place, document, content)
-            grouped.setdefault(_alike(document.settings), []).append(found)
+            settings = document.settings
+            classes = [(label, name) for label, name, *_ in settings.classes]
+            alike = repr(([getattr(settings, key) for key in ALIKE], classes))
+            grouped.setdefault(alike, []).append(found)
     if not grouped:
         raise LedgerError(
             f"{population!r} has no release yet, so there is no history to show; "
@@ -221,12 +224,6 @@ def _document(content: bytes) -> Document | None:
     with suppress(ValueError, RecursionError):
         return read_ours(json.loads(content))
     return None
-
-
-def _alike(settings: SettingsPart) -> str:
-    """Return what tells one series from another."""
-    classes = [(label, name) for label, name, *_ in settings.classes]
-    return repr(([getattr(settings, key) for key in ALIKE], classes))
 
 
 def _series(found: Sequence[PublishedRun]) -> Series:
@@ -345,7 +342,11 @@ def night_means(
         }
         if (end := len(documents)) in known:
             known[end] = tuple(
-                one._replace(changes=_changes(found, past))
+                one._replace(
+                    changes=tuple(
+                        window_test(found.stream, found.nights, past, nights) for nights in WINDOWS
+                    )
+                )
                 for one, found, past in zip(known[end], histories, pasts, strict=True)
             )
         return known
@@ -356,10 +357,6 @@ def night_means(
         )
         for night in nights
     }
-
-
-def _changes(found: ClassHistory, past: EpochHistory) -> tuple[WindowTest, ...]:
-    return tuple(window_test(found.stream, found.nights, past, nights) for nights in WINDOWS)
 
 
 def window_means(

@@ -36,7 +36,7 @@ from pipeline.publish.document import (
 )
 from pipeline.publish.release import Public
 from pipeline.publish.sums import Sums, read_sums, sums_folder
-from pipeline.schema import NightDocument, read_ours, read_settings
+from pipeline.schema import SAME_MEANS, NightDocument, read_ours, read_settings
 from pipeline.stream import (
     CumulativeMean,
     PrivateSums,
@@ -47,10 +47,7 @@ from pipeline.stream import (
     join_streams,
 )
 
-SHARED = frozenset(
-    {"descriptor", "eta", "manifold", "image_height", "image_width", "image_depth", "masked"}
-    | {"classes", "shown"}
-)
+SHARED = {*SAME_MEANS, "classes", "shown"}
 """What a stream has in common with the one that it follows, whose mean goes on in it."""
 
 EARLY = timedelta(minutes=1)

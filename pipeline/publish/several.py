@@ -14,11 +14,14 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.privacy import Budget, compose
 from pipeline.publish.document import check_sides, read_foreign
-from pipeline.schema import ClassPart, NightDocument, ReleaseDocument, SettingsPart, as_json
-
-SIZES = ("image_height", "image_width", "image_depth")
-ALIKE = ("descriptor", "eta", "manifold", *SIZES, "masked", "unit")
-"""Settings without which means of two releases are of different things."""
+from pipeline.schema import (
+    SAME_MEANS,
+    ClassPart,
+    NightDocument,
+    ReleaseDocument,
+    SettingsPart,
+    as_json,
+)
 
 
 class Given(NamedTuple):
@@ -115,11 +118,13 @@ def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
                 "twice; give each once"
             )
     for one in given[1:]:
-        for name, ours, theirs in _differences(first.settings, one.settings):
-            raise ConfigError(
-                f"{first.path} has {name} = {ours!r}, {one.path} has {theirs!r}; release both "
-                "with the same settings"
-            )
+        for name in (*SAME_MEANS, "unit"):
+            ours, theirs = getattr(first.settings, name), getattr(one.settings, name)
+            if ours != theirs:
+                raise ConfigError(
+                    f"{first.path} has {name} = {ours!r}, {one.path} has {theirs!r}; release both "
+                    "with the same settings"
+                )
     if (kind := DESCRIPTORS.get(first.settings.descriptor)) is not None:
         for one in given:
             check_sides(one.path, one.document, kind.k)
@@ -147,19 +152,9 @@ def _rows(given: Given) -> list[dict[str, Any]]:
     return [as_json(row) for row in given.document.classes]
 
 
-def _differences(one: SettingsPart, other: SettingsPart) -> list[tuple[str, Any, Any]]:
-    """Return the settings of two releases that should be the same, and are not."""
-    pairs = [(name, getattr(one, name), getattr(other, name)) for name in ALIKE]
-    return [pair for pair in pairs if pair[1] != pair[2]]
-
-
 def _names(given: Sequence[Given]) -> tuple[str, ...]:
     """Return what each release is called: by its name, its run too or its number if it must."""
     short = [one.settings.name for one in given]
     long = [f"{name}, {one.settings.run_key}" for name, one in zip(short, given, strict=True)]
     numbered = [f"{number}: {name}" for number, name in enumerate(long, 1)]
-    return tuple(next(names for names in (short, long, numbered) if _differ(names)))
-
-
-def _differ(names: Sequence[str]) -> bool:
-    return len(set(names)) == len(names)
+    return tuple(next(names for names in (short, long, numbered) if len({*names}) == len(names)))

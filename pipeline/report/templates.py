@@ -27,13 +27,8 @@ def templates() -> Any:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "digits": digits, "own_ids": own_ids, "link": _link}
-    environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": _library}
+    environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}
     return environment
-
-
-def _library() -> str:
-    """Return the script that draws charts again."""
-    return javascript()
 
 
 def _shipped(name: str) -> str:

@@ -13,7 +13,7 @@ fail by the values drawn, but for numbers that JSON does not have; and it is rea
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -224,21 +224,26 @@ class ReleasedEntry(BaseModel):
         return self.observed._replace(base=point_at(self.manifold, self.observed.base))
 
 
-class ClassPart(ReleasedEntry):
-    """A class of a release: its private mean, and what it cost."""
+class NamedPart(BaseModel):
+    """What a class of a release and that of a night have in common: its name, and what it cost."""
 
     label: Label
     class_name: Name
+    costs: list[CostPart]
+    mu: Size | None
+    rho: Size | None
+    predicted_error: Size | None
+
+
+class ClassPart(ReleasedEntry, NamedPart):
+    """A class of a release: its private mean, and what it cost."""
+
     n: Count
     point: Matrix
     observed: NoisyMoments | None = Field(
         description="what `NoisyMoments` says of each; of the moment the upper triangle, row by "
         "row; null of a mean of one draw"
     )
-    mu: Size | None
-    predicted_error: Size | None
-    rho: Size | None
-    costs: list[CostPart]
 
 
 class ReleaseDocument(DocumentPart):
@@ -287,11 +292,9 @@ class StreamEntry(BaseModel):
     certainty: CertaintyPart | None
 
 
-class NightClassPart(StreamEntry):
+class NightClassPart(StreamEntry, NamedPart):
     """A class of a night: what was released tonight, and what follows from all nights so far."""
 
-    label: Label
-    class_name: Name
     n: Label
     n_tonight: Label
     n_so_far: Label
@@ -302,12 +305,8 @@ class NightClassPart(StreamEntry):
     shells: Numbers | None
     opened: OpeningRelease | None
     epoch: Epoch | None
-    costs: list[CostPart]
-    mu: Size | None
-    rho: Size | None
     point: Matrix | None = Field(description="the mean so far; null before the opening")
     no_point: Sentence | None
-    predicted_error: Size | None
     windows: list[WindowPart]
     before: EstimatePart | None = Field(None, description="the mean of the streams before")
     joined: EstimatePart | None = Field(None, description="the mean of all streams together")
@@ -373,9 +372,7 @@ def check(path: Path, values: Any) -> Document:
     try:
         found = kind.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "it"
-        reason = f"{place}: {first['msg'].removeprefix('Value error, ')}"
+        reason = _first_fault(error)
     else:
         reason = next(_faults(found), "")
         if not reason:
@@ -384,6 +381,31 @@ def check(path: Path, values: Any) -> Document:
     raise ConfigError(
         f"{path} is no document of {what} ({reason}); give OUT/release/*.json, unchanged"
     )
+
+
+def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StreamEntry:
+    """Return what is read of an entry of ``classes``, of a release or of a night, unchecked.
+
+    Raises
+    ------
+    ConfigError
+        When it is none.
+    """
+    kind = StreamEntry if "certainty" in values else ReleasedEntry
+    try:
+        return kind.model_validate(values, context=UNCHECKED)
+    except ValidationError as error:
+        raise ConfigError(
+            f"this is no entry of a document's classes ({_first_fault(error)}); give one of "
+            "OUT/release/*.json, unchanged"
+        ) from error
+
+
+def _first_fault(error: ValidationError) -> str:
+    """Return where a model does not fit first, and why."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"])) or "it"
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _faults(document: Document) -> Iterator[str]:

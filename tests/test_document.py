@@ -15,7 +15,13 @@ from sample_nights import PERSONS, Ward
 from pipeline.cli import main
 from pipeline.ledger import init_ledger
 from pipeline.publish import load_release, release_once
-from pipeline.schema import NightDocument, ReleaseDocument, json_schema, serialised
+from pipeline.schema import (
+    NightDocument,
+    ReleaseDocument,
+    json_schema,
+    read_ours,
+    serialised,
+)
 
 PLANS = {
     "auto": "",
@@ -179,3 +185,23 @@ def test_a_document_is_made_whatever_noise_makes_of_it() -> None:
     assert json.loads(serialised(document)) == {"classes": [], "title": "t" * 2000}
     with pytest.raises(ValueError, match="Out of range float"):
         serialised(ReleaseDocument.model_construct(title=float("nan")))  # type: ignore[arg-type]
+
+
+def test_ours_is_read_whatever_noise_made_of_it(released: dict[str, dict[str, Any]]) -> None:
+    """Numbers and names beyond all bounds are read as they were written; a stranger's are not.
+
+    What is no document stays none.
+    """
+    document = json.loads(json.dumps(released["auto"]))
+    document["settings"]["title"] = "t" * 2000
+    document["classes"][0]["coordinates"][0] = 1e300
+    document["classes"][0]["observed"]["vector"][0] = -1e300
+    found = read_ours(document)
+    assert serialised(found) == json.dumps(document, sort_keys=True).encode()
+    with pytest.raises(ValidationError):
+        model_of(document)
+    for name in ("no settings", "no account", "a lost key", "a class too many"):
+        broken = json.loads(json.dumps(document))
+        HOSTILE[name](broken)
+        with pytest.raises(ValidationError):
+            read_ours(broken)

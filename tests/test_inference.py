@@ -508,6 +508,13 @@ def test_what_says_nothing_is_refused() -> None:
     for nothing in (single(), old, row | {"observed": None}):
         with pytest.raises(ConfigError, match=r"need what an adaptive mean observed"):
             region(nothing)
+    night = {"certainty": None, "coordinates": None}
+    with pytest.raises(ConfigError, match="need what an adaptive mean observed"):
+        two_sample(row, night)
+    for name, value in {"coordinates": "x", "observed": {"n": 1}, "manifold": None}.items():
+        changed = {key: value if key == name else row[key] for key in row if value or key != name}
+        with pytest.raises(ConfigError, match=f"no entry of a document's classes .{name}"):
+            region(changed)
     with pytest.raises(ConfigError, match="covariance matrices, found the manifold 'sphere'"):
         region(row | {"manifold": "sphere"})
     whole = entry(observed(moment=None, middle=np.full(D, 9.0)))

@@ -80,19 +80,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pipeline.arrays import UNCHECKED, FloatArray
+from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of, from_chart, to_chart
 from pipeline.inference.released import (
     Released,
     chart_jacobian,
     covariance,
-    read_released,
 )
 from pipeline.mean import NoisyMoments, step_costs
 from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.mean.pooling import pool
-from pipeline.schema import CertaintyPart, StreamEntry, manifold_named, point_at
+from pipeline.schema import CertaintyPart, StreamEntry, manifold_named, point_at, read_entry
 from pipeline.stream import Night, StreamMechanism, StreamPlan
 from pipeline.stream.epochs import part_moments
 from pipeline.stream.estimates import mean_parts
@@ -316,11 +315,9 @@ def region(
         raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
     if of not in ("sample", "population"):
         raise ConfigError(f'a region is of the "sample" or of the "population", found {of!r}')
-    if isinstance(released, Mapping) and "certainty" in released:
-        released = StreamEntry.model_validate(released, context=UNCHECKED)
-    if isinstance(released, StreamEntry):
-        return _night_region(released, of, level)
-    entry = read_released(released)
+    entry = read_entry(released) if isinstance(released, Mapping) else released
+    if isinstance(entry, StreamEntry):
+        return _night_region(entry, of, level)
     moments, space, scatter = entry.noisy_moments, entry.space, None
     if of == "population" and moments.moment is not None:
         scatter = covariance(moments) / moments.n

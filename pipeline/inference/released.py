@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from pipeline.arrays import UNCHECKED, FloatArray
+from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.mean import NoisyMoments, Release
 from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
 from pipeline.mean.release import NOT_ADAPTIVE
-from pipeline.schema import ReleasedEntry
+from pipeline.schema import ReleasedEntry, StreamEntry, read_entry
 
 Released: TypeAlias = Release | ReleasedEntry | Mapping[str, Any]
 """What `private_mean` returned first, or an entry of ``classes`` of a release's document; a region
@@ -23,10 +23,17 @@ may be of one of a night's document too."""
 
 
 def read_released(released: Released) -> Release | ReleasedEntry:
-    """Return a released class; an entry of a document that JSON gave is read."""
-    if isinstance(released, Mapping):
-        return ReleasedEntry.model_validate(released, context=UNCHECKED)
-    return released
+    """Return a released class; an entry of a document that JSON gave is read.
+
+    Raises
+    ------
+    ConfigError
+        When it is none of a release.
+    """
+    entry = read_entry(released) if isinstance(released, Mapping) else released
+    if isinstance(entry, StreamEntry):
+        raise ConfigError(NOT_ADAPTIVE)
+    return entry
 
 
 STEP = 1e-5

@@ -30,6 +30,9 @@ from pipeline.mean import (
     Domain,
     Prepared,
     Shares,
+    SinglePlan,
+    draw_each,
+    prepare,
     rounds,
     sensitivity,
     step_costs,
@@ -41,7 +44,7 @@ from pipeline.mean.histogram import shell_counts, survey_counts
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.mean.sums import BLOCK, PER_UNIT, Clipping, clipped_mean, clipped_sum, sizes
 from pipeline.mean.tuning import SHARES_WITHOUT_LINE
-from pipeline.mechanisms.noise import LATTICE, Noised
+from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noised
 from pipeline.privacy import (
     GDP,
     RDP,
@@ -755,6 +758,33 @@ def test_repetitions_are_single_draws_bit_for_bit(name: str, mu: float) -> None:
         for one, other in zip(found, expected, strict=True):
             assert type(one) is type(other)
             assert one is None or np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("mu", [0.03, 0.5, 4.0])
+def test_means_of_several_data_sets_are_those_of_each_alone(name: str, mu: float) -> None:
+    """Bit for bit, whichever of them clip: no false alarms."""
+    manifold, facts, points = setting(name)
+    rng = np.random.default_rng(4)
+    samples = [rng.choice(points[: 1 + 7 * number], len(points)) for number in range(4)]
+    ready = [adaptive(sample, domain=facts, manifold=manifold) for sample in samples]
+    together = draw_each(ready, GDP(mu), noise=InTurn(4)).each
+    for repetition, own in enumerate(ready):
+        alone = drawn(own, GDP(mu), InTurn(1, repetition))
+        assert np.array_equal(together[repetition].outputs, alone.outputs)
+        assert np.array_equal(together[repetition].rhos, alone.rhos)
+        for one, other in zip(together[repetition].moments[0], alone.moments[0], strict=True):
+            assert one is None or np.array_equal(one, other)
+
+
+def test_unlike_data_sets_are_not_drawn_together() -> None:
+    """Neither of other sizes, nor of single plans: one line."""
+    manifold, facts, points = setting(BOUNDED[0])
+    ready = [adaptive(part, domain=facts, manifold=manifold) for part in (points, points[1:])]
+    single = prepare(ready[0].records, SinglePlan(footpoint="origin"), rng=None)
+    for unlike in (ready, [ready[0], single], [single, single]):
+        with pytest.raises(ConfigError, match="draw those one by one"):
+            draw_each(unlike, GDP(1.0), noise=FloatNoise(np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize("name", BOUNDED)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.experiments.driver import place, release
+from pipeline.experiments.driver import place, releases
 from pipeline.experiments.kinds.hospitals import divided, noise_of, together
 from pipeline.experiments.registry import EXPERIMENTS, load_experiments
 from pipeline.experiments.run import Run
@@ -71,9 +71,8 @@ def test_one_release_is_taken_as_it_is_and_small_ones_by_size(run: Run) -> None:
     """Without second moments the mean of all is that of means by size; noise adds up by shares."""
     data, setting = read_class(run, 2)
     placed, rng = place(data.points, setting), np.random.default_rng(0)
-    few = [
-        release(part, GDP(0.5), AdaptivePlan(), setting, rng) for part in (placed[:10], placed[:30])
-    ]
+    parts, plan = (placed[:10], placed[:30]), AdaptivePlan()
+    few = [releases(part, GDP(0.5), plan, setting, rng, size=1)[0] for part in parts]
     assert np.isfinite(together(few, "sample")[1])
     few = [one._replace(moments=(one.moments[0]._replace(moment=None),)) for one in few]
     point, p, offered = together(few, "sample")

@@ -9,7 +9,7 @@ stopped with the same numbers. What a record is where images are of persons, dif
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -33,6 +33,7 @@ from pipeline.mean import (
     SinglePlan,
     admit,
     draw,
+    draw_each,
     person_records,
     prepare,
 )
@@ -375,25 +376,40 @@ def releases(
 
     Adaptive ones have their second moment. Each release is what one draw would have been.
     """
+    prepared = prepared_records(placed, plan, setting, rng, size=size)
+    drawn, _ = draw(prepared, budget, noise=FloatNoise(rng), size=size)
+    return drawn.each
+
+
+HELD = 200_000
+"""Records of samples that are held at a time."""
+
+
+def batches(times: int, n: int) -> Iterator[range]:
+    """Yield the repetitions whose samples of n records are held, and released, together."""
+    size = max(1, HELD // n)
+    return (range(start, min(start + size, times)) for start in range(0, times, size))
+
+
+def release_each(
+    samples: Sequence[Point],
+    budget: Budget,
+    plan: Plan,
+    setting: Setting,
+    rng: np.random.Generator,
+) -> list[Release]:
+    """Return one private mean of each of several samples of as many records, as `releases`."""
+    if not isinstance(plan, AdaptivePlan):
+        return [own for one in samples for own in releases(one, budget, plan, setting, rng, size=1)]
+    prepared = [prepared_records(placed, plan, setting, rng) for placed in samples]
+    return draw_each(prepared, budget, noise=FloatNoise(rng)).each
+
+
+def prepared_records(
+    placed: Point, plan: Plan, setting: Setting, rng: np.random.Generator, *, size: int = 1
+) -> Prepared:
+    """Return records that are placed already, ready for draws; adaptive ones have moments."""
     if isinstance(plan, AdaptivePlan):
         plan = replace(plan, moment=True)
     records = admit(placed, domain=setting.domain, manifold=space_of(setting))
-    prepared = prepare(records, plan, size=size, rng=rng)
-    drawn = draw(prepared, budget, noise=FloatNoise(rng), size=size)[0]
-    predicted = drawn.predicted_error
-    return [
-        drawn._replace(
-            outputs=drawn.outputs[[i]],
-            rhos=drawn.rhos[[i]],
-            predicted_error=None if predicted is None else predicted[[i]],
-            moments=drawn.moments[i : i + 1],
-        )
-        for i in range(size)
-    ]
-
-
-def release(
-    placed: Point, budget: Budget, plan: Plan, setting: Setting, rng: np.random.Generator
-) -> Release:
-    """Return one private mean of records, as `releases`."""
-    return releases(placed, budget, plan, setting, rng, size=1)[0]
+    return prepare(records, plan, size=size, rng=rng)

@@ -11,7 +11,7 @@ and not as any two images could: ``axes.py``, ``histogram.py``, ``clip.py``, ``n
 ``pooling.py``, ``rounds.py``. Its numbers that were set by hand stand in ``tuning.py``.
 """
 
-from pipeline.mean.engine import Prepared, draw, mean, prepare, private_mean
+from pipeline.mean.engine import Prepared, draw, draw_each, mean, prepare, private_mean
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.mean.plan import AdaptivePlan, Plan, Shares, SinglePlan, release_plan, shared_plan
 from pipeline.mean.public_model import (
@@ -50,6 +50,7 @@ __all__ = [
     "calibrate",
     "default_prior",
     "draw",
+    "draw_each",
     "feasible_set",
     "mean",
     "person_records",

@@ -8,6 +8,7 @@ with hardened noise.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,7 +105,39 @@ def draw(
             records, budget, plan, noise=noise, size=size, footpoints=prepared.footpoints
         )
     survey = prepared.survey or survey_records(records)
-    return draw_rounds(survey, budget, plan, noise=noise, size=size), None
+    return draw_rounds([survey], budget, plan, noise=noise, size=size), None
+
+
+def draw_each(prepared: Sequence[Prepared], budget: Budget, *, noise: Noise) -> Release:
+    """Draw one adaptive mean of each of several data sets, each of which costs `budget`.
+
+    Each is what `draw` would have drawn of its data set alone, in a fraction of the time.
+
+    Parameters
+    ----------
+    prepared : sequence of Prepared
+        Of one adaptive plan: as many records in each, of one domain, in memory.
+
+    Raises
+    ------
+    ConfigError
+        When they have not as many records, or are not of one adaptive plan and domain.
+    PrivacyError
+        As `draw`.
+    """
+    plan, records = prepared[0].plan, prepared[0].records
+    surveys = [one.survey for one in prepared if one.survey is not None]
+    alike = all(
+        (one.plan, one.records.manifold, one.records.domain, one.records.n)
+        == (plan, records.manifold, records.domain, records.n)
+        for one in prepared
+    )
+    if not isinstance(plan, AdaptivePlan) or len(surveys) < len(prepared) or not alike:
+        raise ConfigError(
+            f"means are drawn together of one adaptive plan, one domain and {records.n} records "
+            "each, found others too; draw those one by one"
+        )
+    return draw_rounds(surveys, budget, plan, noise=noise, size=len(surveys))
 
 
 def mean(

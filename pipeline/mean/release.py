@@ -107,6 +107,20 @@ class Release(NamedTuple):
         return self.moments[0]
 
     @property
+    def each(self) -> list["Release"]:
+        """Every draw as a release of its own, as if nothing else had been drawn."""
+        predicted = self.predicted_error
+        return [
+            self._replace(
+                outputs=self.outputs[[draw]],
+                rhos=self.rhos[[draw]],
+                predicted_error=None if predicted is None else predicted[[draw]],
+                moments=self.moments[draw : draw + 1],
+            )
+            for draw in range(len(self.outputs))
+        ]
+
+    @property
     def sensitivity(self) -> float:
         """Δ of the last step."""
         return self.steps[-1].sensitivity

@@ -24,7 +24,7 @@ Kamath and Ullman 2020), instance-optimal mean estimation (Huang, Liang and Yi 2
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -60,7 +60,7 @@ from pipeline.mean.public_model import Prior
 from pipeline.mean.records import Records, SurveyedRecords
 from pipeline.mean.release import Release, Step
 from pipeline.mean.sensitivity import region_units, step_costs
-from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means
+from pipeline.mean.sums import Clipping, InMemory, Parts, Sized, clipped_means
 from pipeline.mechanisms.noise import Noise
 from pipeline.privacy import Budget
 
@@ -93,13 +93,31 @@ class MeanEstimate(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """What every step of the repetitions draws from."""
+    """What every step of the repetitions draws from: records of all, or of each its own."""
 
-    survey: SurveyedRecords
+    surveys: Sequence[SurveyedRecords]
     steps: tuple[Step, ...]
     plan: AdaptivePlan
     noise: Noise
     size: int
+
+    @property
+    def survey(self) -> SurveyedRecords:
+        """The records of the first, whose axes, bins and public numbers are those of all."""
+        return self.surveys[0]
+
+    def of(self, repetition: int) -> SurveyedRecords:
+        """Return the records of a repetition."""
+        return self.surveys[repetition % len(self.surveys)]
+
+    def around(self, points: Point, frame: Frame) -> tuple[Parts[list[Sized]], FloatArray]:
+        """Return the records as each repetition sees them, as `SurveyedRecords.around`."""
+        if len(self.surveys) == 1:
+            return self.survey.around(points, frame)
+        rows = np.broadcast_to(points, (self.size, *points.shape[1:]))
+        views = [own.around(rows[r : r + 1], frame.at(r)) for r, own in enumerate(self.surveys)]
+        seen = [rows for parts, _ in views for part in parts for rows in part]
+        return InMemory(self.survey.records.n, seen), np.concatenate([own for _, own in views])
 
     def last(self, step: int) -> bool:
         """Tell whether a step is the last."""
@@ -115,25 +133,38 @@ class _Source(NamedTuple):
 
 
 def draw_rounds(
-    survey: SurveyedRecords, budget: Budget, plan: AdaptivePlan, *, noise: Noise, size: int
+    surveys: Sequence[SurveyedRecords],
+    budget: Budget,
+    plan: AdaptivePlan,
+    *,
+    noise: Noise,
+    size: int,
 ) -> Release:
-    """Draw `size` private means of one class, each of which alone costs `budget`.
+    """Draw `size` private means, each of which alone costs `budget`.
 
     They are drawn in blocks, step by step: each pass over the records is made for a whole block.
     Predicted errors come from released values, so they are free to leave: estimates, too small
     where a few records far out went unnoticed in the noise.
+
+    Parameters
+    ----------
+    surveys : sequence of SurveyedRecords
+        Those of one class; or `size`, as many records of one domain in each, held in memory.
 
     Raises
     ------
     PrivacyError
         As in `step_costs`.
     """
-    started, records = time.perf_counter(), survey.records
+    started, records = time.perf_counter(), surveys[0].records
     shares = plan.shares or default_shares(records.prior)
     steps = step_costs(budget, records.n, shares, dim=records.space.dim)
     block = max(1, TOGETHER // (records.n * records.space.dim))
-    sizes = [min(block, size - start) for start in range(0, size, block)]
-    draws = [_draw(_Source(survey, steps, plan, noise, few)) for few in sizes]
+    draws = [
+        _draw(_Source(own, steps, plan, noise, min(block, size - start)))
+        for start in range(0, size, block)
+        for own in [surveys if len(surveys) == 1 else surveys[start : start + block]]
+    ]
     return Release(
         outputs=np.concatenate([state.points for _, state in draws]),
         manifold=records.manifold,
@@ -159,8 +190,8 @@ def _draw(source: _Source) -> tuple[FloatArray, _State]:
     """Return repetitions: the surveys, and all rounds."""
     survey, records = source.survey, source.survey.records
     prior = records.prior
-    vector = survey.counts / (records.n * SQRT2)
-    released, rhos = source.release(0, [vector] * source.size)
+    surveyed = (source.of(r).counts / (records.n * SQRT2) for r in range(source.size))
+    released, rhos = source.release(0, surveyed)
     shares, spread = np.array(released) * SQRT2, source.steps[0].sigma * SQRT2
     posterior = read_survey(shares, spread, survey.bins)
     error_cov = survey.frame.prior_cov((tuning.PRIOR_SD_LINE * prior.step) ** 2, prior.doubt**2)
@@ -185,7 +216,7 @@ def _round(source: _Source, state: _State, step: int, posterior: SurveyPosterior
     """Return the state after one round: shells, then the mean."""
     survey, records, size = source.survey, source.survey.records, source.size
     frame, space, bins, n = state.frame, records.space, survey.bins, records.n
-    parts, centres = survey.around(state.points, frame)
+    parts, centres = source.around(state.points, frame)
     sigma = source.steps[step + 1].sigma
     interval = choose_interval(posterior, bins, frame, sigma=sigma, radius=state.radius)
     counts = _counts(parts, interval, frame, bins[1], size)
@@ -268,7 +299,7 @@ def _means(
     d, last = records.space.dim, source.last(step)
     rows, whole = np.flatnonzero(~clip.whole), np.flatnonzero(clip.whole).tolist()
     points = np.broadcast_to(state.points, (size, *state.points.shape[1:]))
-    units, vectors = _region_vectors(records, points, whole)
+    units, vectors = _region_vectors(source, points, whole)
     if len(rows):
         frame, own = state.frame.at(rows), Clip(*(column[rows] for column in clip))
         wide = Spread(*(column[rows] for column in width))
@@ -307,11 +338,13 @@ def _means(
 
 
 def _region_vectors(
-    records: Records, points: Point, rows: list[int]
+    source: _Source, points: Point, rows: list[int]
 ) -> tuple[FloatArray, dict[int, FloatArray]]:
     """Return `region_units`, and the vector of each repetition that clips none, by its number."""
+    records = source.survey.records
     units = region_units(records) if rows else np.empty(0)
-    return units, {r: records.barycentre.seen_from(points[r], records.space) / units for r in rows}
+    means = ((r, source.of(r).records.barycentre) for r in rows)
+    return units, {r: mean.seen_from(points[r], records.space) / units for r, mean in means}
 
 
 def _clipped_vectors(

@@ -20,10 +20,11 @@ from pipeline.experiments.driver import (
     ClassData,
     ExperimentKind,
     Setting,
+    batches,
     describe_cell,
     place,
     records_of,
-    release,
+    release_each,
     space_of,
     stream_seed,
 )
@@ -170,20 +171,24 @@ def columns(
     rows: list[list[tuple[float, ...]]] = [[] for _ in cells]
     errors, n, started = list[float](), 0, perf_counter()
     times = max(setting.repetitions(cell.series) for cell in cells)
-    for _ in range(times):
-        seen, unseen = classes.split(rng)
-        drawn = [rng.permutation(points)[: series.n] for points in seen]
-        n = min(map(len, drawn))
-        released = [release(points, budget, series.plan, setting, rng) for points in drawn]
-        draw = Draw(setting, released, drawn)
-        ends = np.stack([one.point for one in released])
-        errors.append(float(np.sqrt(np.mean(space_of(setting).dist(ends, _means(draw)) ** 2))))
-        truth = np.repeat(np.arange(len(unseen)), list(map(len, unseen)))
-        points = np.concatenate(unseen)
-        for mine, cell in zip(rows, cells, strict=True):
-            known = CLASSIFIERS[cell.series.classifier]
-            made = (known.private(draw, cell.series), known.plain(draw))
-            mine.append(tuple(x for one in made for x in score(one, points, truth)))
+    for batch in batches(times, sum(map(len, classes.seen))):
+        splits = [classes.split(rng) for _ in batch]
+        samples = [[rng.permutation(points)[: series.n] for points in seen] for seen, _ in splits]
+        each = [
+            release_each(own, budget, series.plan, setting, rng)
+            for own in zip(*samples, strict=True)
+        ]
+        for (_, unseen), drawn, *released in zip(splits, samples, *each, strict=True):
+            n = min(map(len, drawn))
+            draw = Draw(setting, released, drawn)
+            ends = np.stack([one.point for one in released])
+            errors.append(float(np.sqrt(np.mean(space_of(setting).dist(ends, _means(draw)) ** 2))))
+            truth = np.repeat(np.arange(len(unseen)), list(map(len, unseen)))
+            points = np.concatenate(unseen)
+            for mine, cell in zip(rows, cells, strict=True):
+                known = CLASSIFIERS[cell.series.classifier]
+                made = (known.private(draw, cell.series), known.plain(draw))
+                mine.append(tuple(x for one in made for x in score(one, points, truth)))
     seconds = (perf_counter() - started) / times
     return [
         (

@@ -18,11 +18,12 @@ from pipeline.experiments.driver import (
     ClassData,
     ExperimentKind,
     Setting,
+    batches,
     describe_cell,
     draw_mixed,
     place,
     records_of,
-    release,
+    release_each,
     stream_seed,
 )
 from pipeline.experiments.images import CHANGES, described, image_setting, rare_images
@@ -104,21 +105,21 @@ def columns(populations: Populations, cell: Cell, setting: Setting) -> dict[str,
     known = describe_cell(data, n, cell, setting)
     rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
     second = budget if series.budget_other is None else setting.config.budget(series.budget_other)
-    rare = populations.rare.get(series.rare)
+    rare, sizes = populations.rare.get(series.rare), ((one, n), (other, many))
     found, times = [], setting.repetitions(series)
     started = perf_counter()
-    for _ in range(times):
-        pair = [
-            release(
-                draw_mixed(placed, rare, series.rare_share, size, rng),
-                budget_of_one,
-                series.plan,
-                setting,
-                rng,
-            )
-            for placed, size, budget_of_one in ((one, n, budget), (other, many, second))
+    for batch in batches(times, n + many):
+        pairs = [
+            [draw_mixed(placed, rare, series.rare_share, size, rng) for placed, size in sizes]
+            for _ in batch
         ]
-        found.append(two_sample(*pair))
+        released = (
+            release_each(samples, budget_of_one, series.plan, setting, rng)
+            for samples, budget_of_one in zip(
+                zip(*pairs, strict=True), (budget, second), strict=True
+            )
+        )
+        found += [two_sample(*pair) for pair in zip(*released, strict=True)]
     p = np.array([test.p_value for test in found])
     return known | {
         "status": "ok",

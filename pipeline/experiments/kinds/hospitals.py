@@ -17,10 +17,11 @@ from pipeline.experiments.driver import (
     ClassData,
     ExperimentKind,
     Setting,
+    batches,
     describe_cell,
     place,
     records_of,
-    release,
+    release_each,
     space_of,
 )
 from pipeline.experiments.kinds.comparisons import LEVEL
@@ -48,15 +49,14 @@ def columns(data: ClassData, placed: Point, cell: Cell, setting: Setting) -> dic
     rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
     found, times = [], setting.repetitions(cell.series)
     started = perf_counter()
-    for _ in range(times):
-        drawn = rng.permutation(placed)[:n]
-        released = [
-            release(part, budget, cell.series.plan, setting, rng)
-            for part in divided(drawn, cell.series.hospitals)
-        ]
-        true = admit(drawn, domain=setting.domain, manifold=space).frechet.point
-        point, p, offered = together(released, cell.series.of)
-        found.append((float(space.dist(point, true)), noise_of(released), p, offered))
+    for batch in batches(times, n):
+        samples = [rng.permutation(placed)[:n] for _ in batch]
+        parts = zip(*(divided(drawn, cell.series.hospitals) for drawn in samples), strict=True)
+        each = [release_each(own, budget, cell.series.plan, setting, rng) for own in parts]
+        for drawn, *released in zip(samples, *each, strict=True):
+            true = admit(drawn, domain=setting.domain, manifold=space).frechet.point
+            point, p, offered = together(released, cell.series.of)
+            found.append((float(space.dist(point, true)), noise_of(released), p, offered))
     error, sigma, p, offered = np.array(found, dtype=np.float64).T
     return known | {
         "status": "ok",

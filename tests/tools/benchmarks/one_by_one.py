@@ -853,7 +853,7 @@ def posterior_update(
 
     if surplus(0.0) > 0.0:
         end = (
-            brentq(surplus, 0.0, tuning.LARGEST_LOG_SCALE, xtol=1e-06)
+            brentq(surplus, 0.0, tuning.LARGEST_LOG_SCALE, xtol=1e-13, rtol=1e-14)
             if surplus(tuning.LARGEST_LOG_SCALE) < 0.0
             else tuning.LARGEST_LOG_SCALE
         )

@@ -6,9 +6,7 @@ somebody names is opened by `open_regular`.
 
 import errno
 import os
-import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -103,12 +101,19 @@ def read_regular(path: Path, most: int) -> bytes:
     return content
 
 
+def _write_nothing(folder: Path) -> None:
+    """Raise `OSError` where no file can be made in a folder."""
+    from tempfile import TemporaryFile
+
+    with TemporaryFile(dir=folder):
+        pass
+
+
 def make_folder(path: Path) -> Path:
     """Create `path` with its parents and prove that it can be written, or raise `OutputError`."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            pass
+        _write_nothing(path)
     except OSError as error:
         raise OutputError(
             f"cannot write to {path} ({error.strerror}); choose another folder with --out"
@@ -144,8 +149,7 @@ def private_folder(path: Path) -> Path:
                     f"as private as the images; close it (chmod 700 {path}) or choose another"
                 )
             path.chmod(0o700)
-        with tempfile.TemporaryFile(dir=path):
-            pass
+        _write_nothing(path)
     except OutputError:
         raise
     except OSError as error:
@@ -165,7 +169,7 @@ def atomic_path(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     OutputError
         When the file cannot be written or moved; nothing is left behind.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:  # made by the system with the umask: to ask for the umask is to change it for a moment
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         _UNFINISHED.add(temporary)

@@ -1,5 +1,8 @@
 """The command line: help with examples, tables, and one line with exit code 2 for bad input."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +23,33 @@ def fails(capsys: pytest.CaptureFixture[str], *tokens: str) -> str:
     return line
 
 
+def imported(tokens: list[str], names: list[str]) -> list[str]:
+    """Return those modules of `names` that a process of the command has imported when it ends."""
+    code = (
+        "import json, sys; from pipeline.cli import main; "
+        "code = main(json.loads(sys.argv[1])); "
+        "print(json.dumps([name for name in json.loads(sys.argv[2]) if name in sys.modules])); "
+        "sys.exit(code)"
+    )
+    arguments = [sys.executable, "-c", code, json.dumps(tokens), json.dumps(names)]
+    done = subprocess.run(arguments, check=True, capture_output=True, text=True)
+    found: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` of the program and of each command exits 0 and prints usage."""
     for name in (None, *(name for name in app if not name.startswith("-"))):
         assert main([name, "--help"] if name else ["--help"]) == 0
         assert "Usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["", "run", "release"])
+def test_help_comes_at_once(command: str) -> None:
+    """Help imports nothing that computes, draws, reads or keeps: it says so within 0.3 s."""
+    heavy = ["numpy", "scipy", "numba", "pydantic", "sqlalchemy", "PIL", "pyarrow", "altair"]
+    heavy += ["asyncio", "importlib.metadata", "tempfile", "pipeline.mean", "pipeline.jobs"]
+    assert imported([*command.split(), "--help"], heavy) == []
 
 
 def test_only_the_program_says_where_to_start(capsys: pytest.CaptureFixture[str]) -> None:

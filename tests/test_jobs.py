@@ -153,11 +153,15 @@ events = {"socket.bind", "socket.connect", "subprocess.Popen", "os.fork", "os.po
 sys.addaudithook(lambda event, _: sys.exit(event) if event in events else None)
 from pipeline.cli import main
 few, night, root, out = sys.argv[1:]
+release = ["release", "--config", night, "--data-root", root, "--out", f"{out}/night"]
+assert main([*release, "--ledger", f"{root}/ledger.sqlite", "--run-key", "2026-03-01"]) == 0
+heavy = {"altair.vegalite", "jsonschema", "pandas", "scipy.stats", "scipy.integrate"}
+heavy |= {"scipy.ndimage", "dp_accounting", "pydicom", "nibabel", "pipeline.experiments.steps"}
+heavy &= set(sys.modules)
+assert not heavy, heavy
 assert main(["run", "--config", few, "--out", f"{out}/run"]) == 0
 assert main(["reproduce", "rao-composition", "--out", f"{out}/reproduce"]) == 0
 assert main(["describe", "--dataset", "tiles", "--store", f"{out}-store"]) == 0
-release = ["release", "--config", night, "--data-root", root, "--out", f"{out}/night"]
-assert main([*release, "--ledger", f"{root}/ledger.sqlite", "--run-key", "2026-03-01"]) == 0
 foreign = {"prefect", "distributed", "dask", "uvicorn", "fastapi"} & set(sys.modules)
 assert not foreign, foreign
 """

@@ -12,9 +12,7 @@ completion    what a shell needs to complete all of these
 
 import json
 import os
-import subprocess
 from collections.abc import Callable, Mapping
-from importlib import metadata
 from typing import Literal
 
 from cyclopts import App, Group
@@ -32,6 +30,8 @@ def version() -> str:
 
 def commit() -> str:
     """Return twelve digits of the commit: git's in a checkout, else what pip wrote down, or ""."""
+    import subprocess
+
     root = project_root()
     if root is None:
         return _installed()
@@ -53,6 +53,8 @@ def commit() -> str:
 
 def _installed() -> str:
     """Return the commit that pip installed from, which it notes when it fetches with git."""
+    from importlib import metadata  # a fifth of what the help imports
+
     try:
         noted = metadata.distribution("covdp").read_text("direct_url.json")
         return str(json.loads(noted or "{}")["vcs_info"]["commit_id"])[:12]

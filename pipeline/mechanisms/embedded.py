@@ -13,13 +13,13 @@ before it was computed is the caller's choice and shows in the sensitivity only.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar, cast
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.manifold import Embedded
 from pipeline.mechanisms.base import (
@@ -33,153 +33,72 @@ from pipeline.mechanisms.base import (
     Points,
     check_centers,
     check_size,
-    chi_mean,
     diagonal,
     embedded,
     opposite,
 )
-from pipeline.mechanisms.radial import directions
-from pipeline.privacy import (
-    Budget,
-    gaussian_cost,
-    gaussian_sigma,
-    laplace_cost,
-    laplace_sigma,
-    split,
-)
-
-
-def _embedding(manifold: Manifold) -> Embedded:
-    """Return `manifold` if it lies in a vector space, else raise `PrivacyError`."""
-    if not isinstance(manifold, Embedded):
-        raise PrivacyError(
-            f"{manifold.name} does not say how it lies in a vector space; use a mechanism of the "
-            "tangent space, such as ewg"
-        )
-    return manifold
-
-
-def _add(center: Points, noise: FloatArray, manifold: Manifold) -> Points:
-    """Return the embedded statistic plus noise (size, m), as points are stored."""
-    space = _embedding(manifold)
-    center = check_centers(center, manifold.point_shape, len(noise))
-    return space.unembed(space.embed(center) + noise)
+from pipeline.mechanisms.wrapped import GaussianNoise, LaplaceNoise, VectorNoise, with_noise
+from pipeline.privacy import Budget, gaussian_cost, laplace_cost, laplace_sigma, split
 
 
 @dataclass(frozen=True)
-class ExtrinsicGaussian:
-    """Gaussian noise N(0, σ²·Id) on vecd of the matrix; the output may be indefinite.
-
-    Notes
-    -----
-    **Privacy.** Replace-one. The Gaussian mechanism of R^d; Δ is the sensitivity of the matrix in
-    Frobenius norm (`pipeline.mean.sensitivity.stretch`), not in the manifold's distance: 2r·e^r/n
-    for log-Euclidean means of a ball. The 2(e^r − 1)/n that is printed for them belongs to the
-    arithmetic mean. Idealised numerics.
-
-    References
-    ----------
-    Utpala, Vepakomma and Miolane, "Differentially private Fréchet mean on the manifold of symmetric
-    positive definite matrices", section 6.1.
-    """
-
-    budget: Budget
-    sensitivity: float
-    manifold: Manifold
-    sigma: float
-    law: ClassVar[str] = "c + N(0, σ²·Id) in Frobenius norm"
-
-    def sample(
-        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
-    ) -> Draws:
-        """Return `size` symmetric matrices; there is no footpoint, `base` is not used."""
-        noise = self.sigma * rng.standard_normal((check_size(size), self.manifold.dim))
-        return Draws(_add(center, noise, self.manifold), Diagnostics())
-
-    def expected_error(self) -> float | None:
-        """Return E‖output − c‖_F = σ√2·Γ((d+1)/2)/Γ(d/2), in Frobenius norm."""
-        return chi_mean(self.manifold.dim, self.sigma)
-
-
-@dataclass(frozen=True)
-class EuclideanLaplace:
-    """Noise of density ∝ exp(−‖x‖/σ) on the embedded point, which leaves the manifold.
+class EmbeddedMechanism:
+    """Noise on the embedded point, which leaves the manifold; a matrix may become indefinite.
 
     If `projected`, it is put back: the output is the nearest point of the manifold.
 
     Notes
     -----
-    **Privacy.** Replace-one. ε-DP with ε = Δ/σ, Δ the L2 sensitivity of the embedded point; the
-    projection is post-processing. Idealised numerics.
+    **Privacy.** Replace-one. What holds of the noise in R^m holds of the output; the projection is
+    post-processing. Δ is the L2 sensitivity of the embedded point. Of a point of the sphere it is
+    at most the geodesic one. Of a matrix it is in Frobenius norm
+    (`pipeline.mean.sensitivity.stretch`), not in the manifold's distance: 2r·e^r/n for
+    log-Euclidean means of a ball. The 2(e^r − 1)/n that is printed for them belongs to the
+    arithmetic mean. Idealised numerics.
 
     References
     ----------
-    Soto, Bharath, Reimherr and Slavković, "Shape and structure preserving differential privacy"
-    (2022), section 4.1, for the projected one.
+    Utpala, Vepakomma and Miolane, "Differentially private Fréchet mean on the manifold of symmetric
+    positive definite matrices", section 6.1, for Gaussian noise on matrices. Soto, Bharath,
+    Reimherr and Slavković, "Shape and structure preserving differential privacy" (2022),
+    section 4.1, for the projected one.
     """
 
     budget: Budget
     sensitivity: float
     manifold: Manifold
     sigma: float
+    noise: VectorNoise
     projected: bool = False
 
     @property
     def law(self) -> str:
         """What an output is."""
-        output = "(c + x)/‖c + x‖" if self.projected else "c + x"
-        return f"{output}, density of x ∝ exp(−‖x‖/σ)"
+        return f"{'(c + x)/‖c + x‖' if self.projected else 'c + x'}, {self.noise.law}"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` points of the surrounding space or the manifold; `base` is not used."""
-        dim = _embedding(self.manifold).embedding_dim
-        radius = self.sigma * rng.standard_gamma(dim, check_size(size))
-        points = _add(center, radius[:, None] * directions(size, dim, rng), self.manifold)
+        space = cast(Embedded, self.manifold)
+        noise = self.noise.draw(self.sigma, check_size(size), space.embedding_dim, rng)
+        center = check_centers(center, self.manifold.point_shape, size)
+        points = space.unembed(space.embed(center) + noise)
         if self.projected:
             nearest: Callable[[Points], Points] = self.manifold.nearest  # type: ignore[attr-defined]
             points = nearest(points)
         return Draws(points, Diagnostics())
 
     def expected_error(self) -> float | None:
-        """Return E‖output − c‖ = σm in the surrounding space R^m; None if projected."""
-        return None if self.projected else self.sigma * _embedding(self.manifold).embedding_dim
-
-
-def extrinsic_gaussian(
-    budget: Budget, *, sensitivity: float, manifold: Manifold, analytic: bool = True
-) -> ExtrinsicGaussian:
-    """Calibrate the standard deviation σ per coordinate; Δ is in Frobenius norm.
-
-    Raises
-    ------
-    PrivacyError
-        For pure DP, or on a manifold that is no open part of a vector space.
-    """
-    sigma = gaussian_sigma(budget, sensitivity, analytic=analytic)
-    return ExtrinsicGaussian(budget, sensitivity, manifold, sigma)
-
-
-def euclidean_laplace(
-    budget: Budget, *, sensitivity: float, manifold: Manifold
-) -> EuclideanLaplace:
-    """Calibrate σ = Δ/ε; Δ is the L2 sensitivity of the embedded point."""
-    return EuclideanLaplace(budget, sensitivity, manifold, laplace_sigma(budget, sensitivity))
-
-
-def projected_laplace(
-    budget: Budget, *, sensitivity: float, manifold: Manifold
-) -> EuclideanLaplace:
-    """Calibrate σ = Δ/ε; the L2 sensitivity Δ of the embedded point is at most the geodesic one."""
-    sigma = laplace_sigma(budget, sensitivity)
-    return EuclideanLaplace(budget, sensitivity, manifold, sigma, projected=True)
+        """Return E‖output − c‖ = E‖x‖ in the surrounding space; None if projected."""
+        dim = cast(Embedded, self.manifold).embedding_dim
+        return None if self.projected else self.noise.mean_norm(self.sigma, dim)
 
 
 def _apart(mechanism: Mechanism) -> tuple[Points, Points, Callable[[Points], FloatArray]]:
     """Return two points Δ apart in the surrounding space, and the map into R^m."""
     manifold, gap = mechanism.manifold, mechanism.sensitivity
-    space = _embedding(manifold)
+    space = cast(Embedded, manifold)
     if manifold.curvature[1] > 0.0:  # a chord of length Δ of a unit sphere
         _, left, right = opposite(manifold, math.asin(gap / 2.0))
         return left, right, space.embed
@@ -188,22 +107,16 @@ def _apart(mechanism: Mechanism) -> tuple[Points, Points, Callable[[Points], Flo
     return middle + step, middle - step, space.embed
 
 
-def gaussian_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score ⟨x, c − c'⟩/σ² in the surrounding space."""
+def neighbours(mechanism: Mechanism) -> Neighbours:
+    """Score ln f(x − c) − ln f(x − c') in the surrounding space, f the density of the noise."""
     left, right, embed = _apart(mechanism)
-    axis = (embed(left) - embed(right)) / mechanism.sigma**2
-    return Neighbours(left, right, None, lambda y: embed(y) @ axis)
-
-
-def laplace_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score (‖x − c'‖ − ‖x − c‖)/σ in the surrounding space."""
-    left, right, embed = _apart(mechanism)
-    sigma = mechanism.sigma
-    a, b = embed(left), embed(right)
+    noise, sigma = cast(EmbeddedMechanism, mechanism).noise, mechanism.sigma
 
     def score(y: Points) -> FloatArray:
         x = embed(y)
-        return np.asarray(np.linalg.norm(x - b, axis=-1) - np.linalg.norm(x - a, axis=-1)) / sigma
+        return noise.log_density(x - embed(left), sigma) - noise.log_density(
+            x - embed(right), sigma
+        )
 
     return Neighbours(left, right, None, score)
 
@@ -245,11 +158,11 @@ def _projects(manifold: Manifold) -> bool:
 EXTRINSIC_GAUSSIAN = Family(
     name="extrinsic-gaussian",
     title="Extrinsic Gaussian",
-    make=extrinsic_gaussian,
+    make=partial(with_noise, EmbeddedMechanism, GaussianNoise),
     definitions=GAUSSIAN_DEFINITIONS,
     proven=_fills,
     price=gaussian_cost,
-    neighbours=gaussian_neighbours,
+    neighbours=neighbours,
     options=("analytic",),
     note="its output need not be positive definite: for comparison only",
     moves="embedding",
@@ -258,26 +171,23 @@ EXTRINSIC_GAUSSIAN = Family(
 EUCLIDEAN_LAPLACE = Family(
     name="euclidean-laplace",
     title="Euclidean Laplace",
-    make=euclidean_laplace,
+    make=partial(with_noise, EmbeddedMechanism, LaplaceNoise),
     definitions=LAPLACE_DEFINITIONS,
     proven=embedded,
     price=laplace_cost,
-    neighbours=laplace_neighbours,
+    neighbours=neighbours,
     note="its output leaves the manifold: for comparison only",
     moves="embedding",
     embedded=True,
 )
-PROJECTED_LAPLACE = Family(
+PROJECTED_LAPLACE = replace(
+    EUCLIDEAN_LAPLACE,
     name="projected-euclidean-laplace",
     title="Projected Euclidean Laplace",
-    make=projected_laplace,
-    definitions=LAPLACE_DEFINITIONS,
+    make=partial(with_noise, partial(EmbeddedMechanism, projected=True), LaplaceNoise),
     proven=_projects,
-    price=laplace_cost,
     neighbours=projected_neighbours,
     note="float noise: for comparison only",
-    moves="embedding",
-    embedded=True,
 )
 
 

@@ -13,13 +13,14 @@ Theorems 3.1 to 3.4; Utpala, Vepakomma and Miolane, "Differentially private Fré
 manifold of symmetric positive definite matrices" (tangent Gaussian, Theorem 4); Soto and others,
 "Rao differential privacy", Theorem 4.12 (generalized Gaussian).
 
-The wrapped generalized Gaussian mechanism: independent coordinates of density ∝ exp(−|x/σ|^N).
-
-Reference: Soto and others, "Rao differential privacy", Theorem 4.12.
+The laws of the noise come first: of R^m, whatever vector they are added to (``embedded.py`` adds
+them in the space around a manifold).
 """
 
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
@@ -40,7 +41,6 @@ from pipeline.mechanisms.base import (
     check_centers,
     check_size,
     chi_mean,
-    diagonal,
     hadamard,
     opposite,
 )
@@ -58,6 +58,116 @@ from pipeline.privacy import (
 )
 
 
+@dataclass(frozen=True)
+class LaplaceNoise:
+    """Noise of density ∝ exp(−‖x‖/σ) on R^m, so ‖x‖ ~ σ·Gamma(m, 1), in a uniform direction.
+
+    Notes
+    -----
+    **Privacy.** Replace-one. ε-DP with ε = Δ/σ, Δ the L2 sensitivity of the vector v that it is
+    added to: the log density ratio is |‖u − v‖ − ‖u − v'‖|/σ ≤ ‖v − v'‖/σ ≤ Δ/σ. Idealised
+    numerics.
+
+    References
+    ----------
+    "Exponential-wrapped mechanisms …", Theorem 3.1 and Algorithm 1.
+    """
+
+    law: ClassVar[str] = "density of x ∝ exp(−‖x‖/σ)"
+
+    def scale(self, budget: Budget, sensitivity: float) -> float:
+        """Return σ = Δ/ε, ε the largest pure budget that implies `budget`."""
+        return laplace_sigma(budget, sensitivity)
+
+    def draw(self, sigma: float, size: int, dim: int, rng: np.random.Generator) -> FloatArray:
+        """Return `size` draws, shape (size, m)."""
+        radius = sigma * rng.standard_gamma(dim, size)
+        return np.asarray(radius[:, None] * directions(size, dim, rng))
+
+    def mean_norm(self, sigma: float, dim: int) -> float:
+        """Return E‖x‖ = σm."""
+        return sigma * dim
+
+    def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
+        """Return −‖x‖/σ."""
+        return -np.asarray(np.linalg.norm(x, axis=-1)) / sigma
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Noise N(0, σ²·Id) on R^m, σ by the exact condition if `analytic`, else by the classical one.
+
+    Notes
+    -----
+    **Privacy.** Replace-one. The Gaussian mechanism of R^m with L2 sensitivity Δ; the scale is that
+    of `gaussian_sigma`. Idealised numerics: a release adds `hardened_gaussian` instead.
+
+    References
+    ----------
+    "Exponential-wrapped mechanisms …", Theorems 3.2 to 3.4.
+    """
+
+    analytic: bool = True
+    law: ClassVar[str] = "x ~ N(0, σ²·Id)"
+
+    def scale(self, budget: Budget, sensitivity: float) -> float:
+        """Return the standard deviation σ per coordinate; `PrivacyError` for pure DP."""
+        return gaussian_sigma(budget, sensitivity, analytic=self.analytic)
+
+    def draw(self, sigma: float, size: int, dim: int, rng: np.random.Generator) -> FloatArray:
+        """Return `size` draws, shape (size, m)."""
+        return sigma * rng.standard_normal((size, dim))
+
+    def mean_norm(self, sigma: float, dim: int) -> float:
+        """Return E‖x‖ = σ√2·Γ((m+1)/2)/Γ(m/2)."""
+        return chi_mean(dim, sigma)
+
+    def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
+        """Return −‖x‖²/2σ²."""
+        return -np.asarray((x * x).sum(axis=-1)) / (2.0 * sigma**2)
+
+
+@dataclass(frozen=True)
+class GeneralizedGaussianNoise:
+    """Noise with independent coordinates of density ∝ exp(−|x/σ|^N), N ≥ 1 the degree.
+
+    Notes
+    -----
+    **Privacy.** Replace-one, θ-Rao DP only, which bounds neither ε nor δ. The m coordinates have
+    equal Fisher information I = N·Γ(2 − 1/N)/(Γ(1 + 1/N)·σ²) and are independent, so the location
+    family is flat in the Fisher-Rao metric and two centres lie √I·‖v − v'‖ ≤ √I·Δ = θ apart: the
+    one-dimensional formula holds with the L2 sensitivity. Idealised numerics.
+
+    References
+    ----------
+    "Rao differential privacy", Theorem 4.12, with σ inside the power.
+    """
+
+    degree: float = 4.0
+    law: ClassVar[str] = "independent coordinates of density ∝ exp(−|x_i/σ|^N)"
+
+    def scale(self, budget: Budget, sensitivity: float) -> float:
+        """Return σ = Δ·√(N·Γ(2 − 1/N)/Γ(1 + 1/N))/θ; `PrivacyError` for all but Rao DP."""
+        return generalized_gaussian_sigma(cast(RaoDP, budget), sensitivity, self.degree)
+
+    def draw(self, sigma: float, size: int, dim: int, rng: np.random.Generator) -> FloatArray:
+        """Return `size` draws: |x/σ|^N ~ Gamma(1/N) with a fair sign in each coordinate."""
+        magnitude = rng.standard_gamma(1.0 / self.degree, (size, dim)) ** (1.0 / self.degree)
+        return np.asarray(sigma * (1.0 - 2.0 * rng.integers(0, 2, (size, dim))) * magnitude)
+
+    def mean_norm(self, sigma: float, dim: int) -> float | None:
+        """Return None: the norm has no closed law, except for N = 2."""
+        return None
+
+    def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
+        """Return −Σ |x_j/σ|^N."""
+        return -np.asarray(((np.abs(x) / sigma) ** self.degree).sum(axis=-1))
+
+
+VectorNoise: TypeAlias = LaplaceNoise | GaussianNoise | GeneralizedGaussianNoise
+"""A law of noise on R^m."""
+
+
 def wrap(center: Points, base: Points | None, noise: FloatArray, manifold: Manifold) -> Draws:
     """Return exp(p0, log(p0, c) + noise) for each row of `noise`, shape (size, d)."""
     size = len(noise)
@@ -67,68 +177,52 @@ def wrap(center: Points, base: Points | None, noise: FloatArray, manifold: Manif
 
 
 @dataclass(frozen=True)
-class WrappedLaplace:
-    """Exponential-wrapped Laplace: noise of density ∝ exp(−‖u‖/σ) on R^d, so ‖u‖ ~ σ·Gamma(d, 1).
+class WrappedMechanism:
+    """Noise in the tangent space at a footpoint; its privacy is that of the noise, as shown above.
 
-    Notes
-    -----
-    **Privacy.** Replace-one. ε-DP with ε = Δ/σ on every Hadamard manifold: the log density ratio of
-    the noise is |‖u − v‖ − ‖u − v'‖|/σ ≤ ‖v − v'‖/σ ≤ Δ/σ. Idealised numerics.
-
-    References
-    ----------
-    "Exponential-wrapped mechanisms …", Theorem 3.1 and Algorithm 1.
+    The tangent Gaussian is the wrapped Gaussian of the log-Euclidean metric at the identity, under
+    the name and with the two calibrations of its paper: analytic, or classical for ε < 1.
     """
 
     budget: Budget
     sensitivity: float
     manifold: Manifold
     sigma: float
-    law: ClassVar[str] = "exp(p0, log(p0, c) + σ·G·v), G ~ Gamma(d, 1), v uniform on S^{d−1}"
+    noise: VectorNoise
+
+    @property
+    def law(self) -> str:
+        """What an output is."""
+        return f"exp(p0, log(p0, c) + x), {self.noise.law}"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` outputs; `base` is the footpoint, the manifold's origin when left out."""
-        dim = self.manifold.dim
-        radius = self.sigma * rng.standard_gamma(dim, check_size(size))
-        return wrap(center, base, radius[:, None] * directions(size, dim, rng), self.manifold)
-
-    def expected_error(self) -> float | None:
-        """Return E dist(output, c) = σd on a flat manifold, else None."""
-        return self.sigma * self.manifold.dim if self.manifold.flat else None
-
-
-@dataclass(frozen=True)
-class WrappedGaussian:
-    """Exponential-wrapped Gaussian: noise N(0, σ²·Id) on R^d; on flat manifolds dist² ~ σ²·χ²_d.
-
-    Notes
-    -----
-    **Privacy.** Replace-one. The Gaussian mechanism of R^d with L2 sensitivity Δ; the scale is that
-    of `gaussian_sigma`. Idealised numerics: a release adds `hardened_gaussian` instead.
-
-    References
-    ----------
-    "Exponential-wrapped mechanisms …", Theorems 3.2 to 3.4.
-    """
-
-    budget: Budget
-    sensitivity: float
-    manifold: Manifold
-    sigma: float
-    law: ClassVar[str] = "exp(p0, log(p0, c) + N(0, σ²·Id))"
-
-    def sample(
-        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
-    ) -> Draws:
-        """Return `size` outputs; `base` is the footpoint, the manifold's origin when left out."""
-        noise = self.sigma * rng.standard_normal((check_size(size), self.manifold.dim))
+        noise = self.noise.draw(self.sigma, check_size(size), self.manifold.dim, rng)
         return wrap(center, base, noise, self.manifold)
 
     def expected_error(self) -> float | None:
-        """Return E dist(output, c) = σ√2·Γ((d+1)/2)/Γ(d/2) on a flat manifold, else None."""
-        return chi_mean(self.manifold.dim, self.sigma) if self.manifold.flat else None
+        """Return E dist(output, c) = E‖x‖ on a flat manifold, else None."""
+        flat = self.manifold.flat
+        return self.noise.mean_norm(self.sigma, self.manifold.dim) if flat else None
+
+
+def with_noise(
+    kind: Callable[..., Mechanism],
+    noise: Callable[..., VectorNoise],
+    budget: Budget,
+    *,
+    sensitivity: float,
+    manifold: Manifold,
+    **options: Any,
+) -> Mechanism:
+    """Return a mechanism of some kind whose noise has the scale that the budget asks for.
+
+    `options` are those of the noise. Raises what its `scale` raises.
+    """
+    law = noise(**options)
+    return kind(budget, sensitivity, manifold, law.scale(budget, sensitivity), law)
 
 
 def hardened_gaussian_draw(mechanism: Mechanism, statistic: Points, noise: Noise) -> HardenedDraw:
@@ -143,40 +237,16 @@ def hardened_gaussian_draw(mechanism: Mechanism, statistic: Points, noise: Noise
     return HardenedDraw(space.exp(space.origin, drawn.vector), sigma, drawn.rho)
 
 
-def wrapped_laplace(budget: Budget, *, sensitivity: float, manifold: Manifold) -> WrappedLaplace:
-    """Calibrate σ = Δ/ε, ε the largest pure budget that implies `budget`."""
-    return WrappedLaplace(budget, sensitivity, manifold, laplace_sigma(budget, sensitivity))
-
-
-def wrapped_gaussian(
-    budget: Budget, *, sensitivity: float, manifold: Manifold, analytic: bool = True
-) -> WrappedGaussian:
-    """Calibrate the standard deviation σ per coordinate; see `gaussian_sigma`.
-
-    The tangent Gaussian is the wrapped Gaussian of the log-Euclidean metric at the identity, under
-    the name and with the two calibrations of its paper: `analytic`, or classical for ε < 1.
-    """
-    sigma = gaussian_sigma(budget, sensitivity, analytic=analytic)
-    return WrappedGaussian(budget, sensitivity, manifold, sigma)
-
-
-def gaussian_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score ⟨log_{p0} y, u⟩·Δ/σ²: the log ratio of the two normal laws."""
-    manifold = mechanism.manifold
-    base, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
-    axis = diagonal(manifold.dim) * mechanism.sensitivity / mechanism.sigma**2
-    return Neighbours(left, right, base, lambda y: manifold.log(base, y) @ axis)
-
-
-def laplace_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score (‖x − v'‖ − ‖x − v‖)/σ with x = log_{p0} y."""
+def neighbours(mechanism: Mechanism) -> Neighbours:
+    """Score ln f(x − v) − ln f(x − v') with x = log_{p0} y, f the density of the noise."""
     manifold, sigma = mechanism.manifold, mechanism.sigma
+    noise = cast(WrappedMechanism, mechanism).noise
     base, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
     v = manifold.log(base, left)
 
     def score(y: Points) -> FloatArray:
         x = manifold.log(base, y)
-        return np.asarray(np.linalg.norm(x + v, axis=-1) - np.linalg.norm(x - v, axis=-1)) / sigma
+        return noise.log_density(x - v, sigma) - noise.log_density(x + v, sigma)
 
     return Neighbours(left, right, base, score)
 
@@ -184,96 +254,6 @@ def laplace_neighbours(mechanism: Mechanism) -> Neighbours:
 def _log_euclidean(manifold: Manifold) -> bool:
     """Return whether this is the paper's metric: flat, and lengths are those of log-eigenvalues."""
     return manifold.flat and covariances_of(manifold) is SPECTRAL
-
-
-EWL = Family(
-    name="ewl",
-    price=laplace_cost,
-    neighbours=laplace_neighbours,
-    title="Exponential-wrapped Laplace",
-    make=wrapped_laplace,
-    definitions=LAPLACE_DEFINITIONS,
-    proven=hadamard,
-    note="float noise: for experiments",
-    wrapped=True,
-)
-EWG = Family(
-    name="ewg",
-    price=gaussian_cost,
-    neighbours=gaussian_neighbours,
-    options=("analytic",),
-    title="Exponential-wrapped Gaussian",
-    make=wrapped_gaussian,
-    definitions=GAUSSIAN_DEFINITIONS,
-    proven=hadamard,
-    note="a release draws its noise from an integer lattice",
-    wrapped=True,
-    hardened=hardened_gaussian_draw,
-)
-TANGENT_GAUSSIAN = Family(
-    name="tangent-gaussian",
-    price=gaussian_cost,
-    neighbours=gaussian_neighbours,
-    options=("analytic",),
-    title="Tangent Gaussian",
-    make=wrapped_gaussian,
-    definitions=GAUSSIAN_DEFINITIONS,
-    proven=_log_euclidean,
-    note="the wrapped Gaussian of the log-Euclidean metric at the identity",
-    wrapped=True,
-    hardened=hardened_gaussian_draw,
-)
-
-
-@dataclass(frozen=True)
-class WrappedGeneralizedGaussian:
-    """Wrapped generalized Gaussian: independent coordinates with density ∝ exp(−|x/σ|^N).
-
-    Notes
-    -----
-    **Privacy.** Replace-one, θ-Rao DP only, which bounds neither ε nor δ. The d coordinates have
-    equal Fisher information I = N·Γ(2 − 1/N)/(Γ(1 + 1/N)·σ²) and are independent, so the location
-    family is flat in the Fisher-Rao metric and two centres lie √I·‖v − v'‖ ≤ √I·Δ = θ apart: the
-    one-dimensional formula holds with the L2 sensitivity. Idealised numerics.
-
-    References
-    ----------
-    "Rao differential privacy", Theorem 4.12, with σ inside the power.
-    """
-
-    budget: Budget
-    sensitivity: float
-    manifold: Manifold
-    sigma: float
-    degree: float
-    law: ClassVar[str] = "exp(p0, log(p0, c) + x), independent coordinates ∝ exp(−|x_i/σ|^N)"
-
-    def sample(
-        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
-    ) -> Draws:
-        """Return `size` outputs; |x/σ|^N ~ Gamma(1/N) with a fair sign in each coordinate."""
-        shape = (check_size(size), self.manifold.dim)
-        magnitude = rng.standard_gamma(1.0 / self.degree, shape) ** (1.0 / self.degree)
-        sign = 1.0 - 2.0 * rng.integers(0, 2, shape)
-        return wrap(center, base, self.sigma * sign * magnitude, self.manifold)
-
-    def expected_error(self) -> float | None:
-        """Return None: the norm has no closed law, except for N = 2."""
-        return None
-
-
-def generalized_gaussian(
-    budget: Budget, *, sensitivity: float, manifold: Manifold, degree: float = 4.0
-) -> WrappedGeneralizedGaussian:
-    """Calibrate σ = Δ·√(N·Γ(2 − 1/N)/Γ(1 + 1/N))/θ for a degree N ≥ 1.
-
-    Raises
-    ------
-    PrivacyError
-        For a definition other than Rao DP or a degree below 1.
-    """
-    sigma = generalized_gaussian_sigma(cast(RaoDP, budget), sensitivity, degree)
-    return WrappedGeneralizedGaussian(budget, sensitivity, manifold, sigma, degree)
 
 
 def generalized_gaussian_price(
@@ -291,30 +271,46 @@ def generalized_gaussian_price(
     return generalized_gaussian_cost(sigma, sensitivity, degree)
 
 
-def generalized_gaussian_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score Σ (|x_j − v'_j|^N − |x_j − v_j|^N)/σ^N, N the degree."""
-    manifold, sigma = mechanism.manifold, mechanism.sigma
-    degree = mechanism.degree if isinstance(mechanism, WrappedGeneralizedGaussian) else 2.0
-    base, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
-    v = manifold.log(base, left)
-
-    def score(y: Points) -> FloatArray:
-        x = manifold.log(base, y)
-        ratio = (np.abs(x + v) / sigma) ** degree - (np.abs(x - v) / sigma) ** degree
-        return np.asarray(ratio.sum(axis=-1))
-
-    return Neighbours(left, right, base, score)
-
-
+EWL = Family(
+    name="ewl",
+    title="Exponential-wrapped Laplace",
+    make=partial(with_noise, WrappedMechanism, LaplaceNoise),
+    definitions=LAPLACE_DEFINITIONS,
+    proven=hadamard,
+    price=laplace_cost,
+    neighbours=neighbours,
+    note="float noise: for experiments",
+    wrapped=True,
+)
+EWG = Family(
+    name="ewg",
+    title="Exponential-wrapped Gaussian",
+    make=partial(with_noise, WrappedMechanism, GaussianNoise),
+    definitions=GAUSSIAN_DEFINITIONS,
+    proven=hadamard,
+    price=gaussian_cost,
+    neighbours=neighbours,
+    options=("analytic",),
+    note="a release draws its noise from an integer lattice",
+    wrapped=True,
+    hardened=hardened_gaussian_draw,
+)
+TANGENT_GAUSSIAN = replace(
+    EWG,
+    name="tangent-gaussian",
+    title="Tangent Gaussian",
+    proven=_log_euclidean,
+    note="the wrapped Gaussian of the log-Euclidean metric at the identity",
+)
 GENERALIZED_GAUSSIAN = Family(
     name="generalized-gaussian",
-    price=generalized_gaussian_price,
-    neighbours=generalized_gaussian_neighbours,
-    options=("degree",),
     title="Wrapped generalized Gaussian",
-    make=generalized_gaussian,
+    make=partial(with_noise, WrappedMechanism, GeneralizedGaussianNoise),
     definitions=("rao",),
     proven=hadamard,
+    price=generalized_gaussian_price,
+    neighbours=neighbours,
+    options=("degree",),
     note="Rao DP bounds neither ε nor δ: for comparison only",
     wrapped=True,
 )

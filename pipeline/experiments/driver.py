@@ -40,6 +40,7 @@ from pipeline.mean import (
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
+from pipeline.parallel import side_by_side
 from pipeline.privacy import Budget, for_one_of_group, second_parameter
 
 
@@ -200,7 +201,7 @@ def run_cells(
     """Compute the `pending` cells of one class and hand each one's columns to `write`.
 
     What depends on the records alone is computed once, and what depends on a series once for all
-    its budgets.
+    its budgets, which are drawn side by side: one class may have most of the records.
     """
 
     @cache
@@ -213,8 +214,10 @@ def run_cells(
         if not mine:
             continue
         prepared = prepare_series(records(series.records), data, setting, series)
-        for cell in mine:
-            write(cell, columns(data, prepared, cell, setting))
+        with side_by_side() as submit:
+            jobs = [submit(columns, data, prepared, cell, setting) for cell in mine]
+            for cell, job in zip(mine, jobs, strict=True):
+                write(cell, job.result())
 
 
 def prepare_series(

@@ -24,6 +24,7 @@ from pipeline.inference import discriminants_of_means
 from pipeline.mean import AdaptivePlan, Prepared, Records, admit, draw, prepare
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
+from pipeline.parallel import side_by_side
 
 DRAWS = 10
 """Private means of each class, series and budget."""
@@ -111,18 +112,24 @@ def _means(
 ) -> Iterator[tuple[float, Point]]:
     """Yield budgets with private means, (`DRAWS`, classes, …); those without a law are left out."""
     ready = [_prepared(one, setting, series) for one in classes]
-    for value in setting.config.budgets:
+
+    def means(value: float) -> Point | None:
         drawn = []
         try:
             for one, prepared in zip(classes, ready, strict=True):
                 budget = budget_of(setting.config.budget(value, series), one.most, series.records)
                 with np.errstate(over="ignore", invalid="ignore"):
-                    rng = _stream(one, setting, series, repr(value))
-                    noise = FloatNoise(rng)
+                    noise = FloatNoise(_stream(one, setting, series, repr(value)))
                     drawn.append(draw(prepared, budget, noise=noise, size=DRAWS)[0].outputs)
         except (UndefinedError, DomainError):
-            continue
-        yield value, np.stack(drawn, axis=1)
+            return None
+        return np.stack(drawn, axis=1)
+
+    with side_by_side() as submit:
+        jobs = [(value, submit(means, value)) for value in setting.config.budgets]
+        for value, job in jobs:
+            if (found := job.result()) is not None:
+                yield value, found
 
 
 def _prepared(one: Class, setting: Setting, series: SeriesConfig) -> Prepared:

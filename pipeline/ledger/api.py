@@ -31,6 +31,7 @@ from pipeline.ledger.journal import (
     Marker,
     append,
     last_row,
+    mac_of,
     move_marker,
     path_beside,
     read_journal,
@@ -85,11 +86,14 @@ class Ledger:
         any name, in whatever order its images are read. For `reserve` only; not to be shown, see
         the package's docstring.
         """
-        return self._mac("content", chunks)
+        code = hmac.new(self.key, b"content\0", "sha256")
+        for chunk in chunks:
+            code.update(chunk)
+        return code.hexdigest()
 
     def person_key(self) -> bytes:
         """Return the key under which persons are told apart: always the same, and not `key`."""
-        return bytes.fromhex(self._mac("person", []))
+        return bytes.fromhex(mac_of(self.key, "person\0"))
 
     def beside(self, ending: str) -> Path:
         """Return where what belongs to the ledger and not into it is kept: beside its marker."""
@@ -187,7 +191,7 @@ class Ledger:
         charged = charge_for(cost, group, classes)
         cost_text = json.dumps(budget_fields(cost))
         parts = [population, query, run_key, cost_text, sorted(contents.items())]
-        identity = self._mac("release", [json.dumps(parts).encode()])
+        identity = mac_of(self.key, f"release\0{json.dumps(parts)}")
         with self.transaction() as tx:
             if (again := tx.release(identity)) is not None:
                 return again
@@ -282,13 +286,6 @@ class Ledger:
         """Open a transaction in which the journal is verified; see `transaction`."""
         return transaction(self.database, self.key, write=write)
 
-    def _mac(self, purpose: str, chunks: Iterable[bytes]) -> str:
-        """Return the HMAC of concatenated `chunks`, in hexadecimal; purposes never collide."""
-        code = hmac.new(self.key, f"{purpose}\0".encode(), "sha256")
-        for chunk in chunks:
-            code.update(chunk)
-        return code.hexdigest()
-
 
 FORMAT = "1"
 """Layout of the tables; one of a later version is refused."""
@@ -319,11 +316,9 @@ def init_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
             _check_empty(connection, database)
             key = secrets.token_bytes(32)
             TABLES.create_all(connection, checkfirst=False)
-            rows = {"format": FORMAT, "key": key.hex()}
-            values = [{"name": name, "value": value} for name, value in rows.items()]
-            connection.execute(insert(META), values)
-            first = {"kind": "ledger", "at": now(), "format": FORMAT}
-            start_journal(connection, key, first)
+            start_journal(connection, key, {"kind": "ledger", "at": now(), "format": FORMAT})
+            rows = [{"name": "format", "value": FORMAT}, {"name": "key", "value": key.hex()}]
+            connection.execute(insert(META), rows)
     return open_ledger(address, timeout=timeout)
 
 
@@ -423,22 +418,11 @@ def committed_results(
     """
     with ledger.transaction(write=False) as tx:
         names = _populations(tx, population)
-        state = tx.state
-        rows = [
-            (paid.number, paid.population, identity, paid.digest)
-            for identity, paid in state.releases.items()
-            if paid.digest is not None
-        ]
-        rows += [
-            (night.number, stream.population, identity, night.digest)
-            for stream in state.streams.values()
-            for identity in stream.nights.values()
-            if (night := state.nights.get(identity)) is not None and night.digest is not None
-        ]
         results: dict[str, list[bytes]] = {}
-        for number, owner, identity, digest in sorted(rows):
-            if owner in names:
-                results.setdefault(owner, []).append(tx.result(identity, digest, number))
+        for identity, row in sorted(tx.state.settled(), key=lambda item: item[1].number):
+            if (owner := tx.state.payer(row).population) in names:
+                stored = tx.result(identity, str(row.digest), row.number)
+                results.setdefault(owner, []).append(stored)
     return {owner: tuple(contents) for owner, contents in results.items()}
 
 
@@ -475,19 +459,13 @@ def charge_of(ledger: Ledger, result: bytes, since: int) -> Charge:
     with ledger.transaction(write=False) as tx:
         state, later = tx.state, tx.journal.events[since:]
         settled = any(event.get("digest") == digest for event in later)
-        paid = next((paid for paid in state.releases.values() if paid.digest == digest), None)
-        nights = (
-            stream
-            for stream in state.streams.values()
-            for name in stream.nights.values()
-            if name in state.nights and state.nights[name].digest == digest
-        )
-        owner = paid or next(nights, None)
-        if owner is None:
+        row = next((row for _, row in state.settled() if row.digest == digest), None)
+        if row is None:
             raise damaged("a result that was just stored is not in it")
+        owner = state.payer(row)
         follows = isinstance(owner, StreamState) and owner.scope != owner.number  # paid by another
         charged = owner.number > since and not follows
-        return Charge(owner.cost, charged, settled, paid is None, tx.account(owner.population))
+        return Charge(owner.cost, charged, settled, owner is not row, tx.account(owner.population))
 
 
 def charge_for(cost: Budget, group: int | None, classes: int) -> Budget:

@@ -16,7 +16,7 @@ that come whether they were claimed, in as many look-ups as there are units.
 """
 
 import hmac
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -129,10 +129,8 @@ def sum_of(key: bytes, scope: int, labels: Mapping[bytes, str]) -> str:
 def claimed_on(connection: Connection, scope: int, night: int) -> dict[bytes, str]:
     """Return the units that a night claimed, each with its class."""
     query = text("SELECT unit, label FROM covdp_claims WHERE night = :night AND scope = :scope")
-    rows: Iterator[tuple[bytes, str]] = (
-        (row.unit, row.label) for row in connection.execute(query, {"night": night, "scope": scope})
-    )
-    return dict(rows)
+    rows = connection.execute(query, {"night": night, "scope": scope}).tuples()
+    return dict(rows.all())
 
 
 def check_night(

@@ -149,7 +149,7 @@ def seal(key: bytes, number: int, mac: str) -> str:
 
 
 def mac_of(key: bytes, message: str) -> str:
-    """Return the HMAC-SHA256 of a message, in hexadecimal."""
+    """Return the HMAC-SHA256 of a message, in hexadecimal; its first word says what it is of."""
     return hmac.digest(key, message.encode(errors="surrogateescape"), "sha256").hex()
 
 

@@ -1,9 +1,9 @@
 """What the journal adds up to: accounts, paid releases, who owns which content."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pipeline.errors import LedgerError
 from pipeline.ledger.accounts import Account
@@ -100,26 +100,17 @@ class State:
 
     def history(self, population: str | None) -> tuple[HistoryLine, ...]:
         """Return all that was written about one population, or about all, oldest first."""
-        entries = dict(self.entries)
-        for one in self.releases.values():
-            line = f"charged {one.cost!r} for run {one.run_key!r}"
-            line += ", for whole persons" * (one.group is None)
-            entries[one.number] = HistoryLine(
-                one.reserved,
-                one.population,
-                "charge",
-                line,
-                one.cost,
-                one.run_key,
-                one.committed,
-                one.group,
-            )
-        for opened in self.streams.values():
-            for name in opened.nights.values():
-                if (night := self.nights.get(name)) is not None:
-                    entries[night.number] = _entered(opened, night)
-        found = (entries[number] for number in sorted(entries))
-        return tuple(entry for entry in found if population in (None, entry.population))
+        lines = self.entries.values()
+        return tuple(line for line in lines if population in (None, line.population))
+
+    def settled(self) -> Iterator[tuple[str, "Paid | NightState"]]:
+        """Return releases, then nights, that have a result, with their names."""
+        rows: dict[str, Paid | NightState] = {**self.releases, **self.nights}
+        return ((name, row) for name, row in rows.items() if row.committed is not None)
+
+    def payer(self, row: "Paid | NightState") -> "Paid | StreamState":
+        """Return what paid for a release or a night: itself, or its stream."""
+        return row if isinstance(row, Paid) else self.streams[row.stream]
 
 
 def budget_event(population: str, budget: Budget, delta: float, line: str) -> Event:
@@ -144,15 +135,10 @@ def replay(events: Iterable[Event]) -> State:
 
 def copied(state: State) -> State:
     """Return a copy that may be extended without the first."""
-    streams = {name: replace(one, nights=dict(one.nights)) for name, one in state.streams.items()}
-    return State(
-        dict(state.totals),
-        dict(state.releases),
-        streams,
-        dict(state.nights),
-        dict(state.owners),
-        dict(state.entries),
-    )
+    copy = State(*map(dict, vars(state).values()))
+    for name, stream in state.streams.items():
+        copy.streams[name] = replace(stream, nights=dict(stream.nights))
+    return copy
 
 
 def extend(state: State, event: Event, number: int) -> None:
@@ -179,21 +165,19 @@ def _budget(state: State, event: Event, number: int) -> None:
 
 
 def _charge(state: State, event: Event, number: int) -> None:
-    name = event["population"]
+    name, key, group = event["population"], event["run_key"], event["group"]
     cost, at = read_budget(event["cost"]), read_time(event["at"])
-    state.releases[event["identity"]] = Paid(
-        number, name, event["query"], event["run_key"], cost, at, event["group"]
-    )
+    state.releases[event["identity"]] = Paid(number, name, event["query"], key, cost, at, group)
     state.owners.update(dict.fromkeys(event["contents"].values(), name))
+    line = f"charged {cost!r} for run {key!r}" + ", for whole persons" * (group is None)
+    state.entries[number] = HistoryLine(at, name, "charge", line, cost, key, group=group)
 
 
 def _result(state: State, event: Event, number: int) -> None:
-    name, at, digest = event["identity"], read_time(event["at"]), event["digest"]
-    if (old := state.nights.get(name)) is not None:  # there may be thousands
-        first = (old.number, old.stream, old.run_key, old.position, old.units, old.total)
-        state.nights[name] = NightState(*first, old.reserved, at, digest)
-    else:
-        state.releases[name] = replace(state.releases[name], committed=at, digest=digest)
+    name, at = event["identity"], read_time(event["at"])
+    rows: dict[str, Any] = state.nights if name in state.nights else state.releases
+    row = rows[name] = replace(rows[name], committed=at, digest=event["digest"])
+    state.entries[row.number] = replace(state.entries[row.number], committed=at)
 
 
 def _restored(state: State, event: Event, number: int) -> None:
@@ -204,8 +188,7 @@ def _restored(state: State, event: Event, number: int) -> None:
             state.streams[identity] = replace(one, ended=True)
             for night in one.nights.values():
                 if night in state.nights and state.nights[night].committed is None:
-                    lost = state.nights.pop(night)
-                    state.entries[lost.number] = _entered(one, lost)
+                    del state.nights[night]
     for identity, paid in list(state.releases.items()):
         # its result may have been published after the backup: drawn again, it is charged again
         if paid.population == name and paid.committed is None:
@@ -235,20 +218,9 @@ def _night(state: State, event: Event, number: int) -> None:
     opened.nights[key] = event["identity"]
     if "content" in event:
         state.owners[event["content"]] = opened.population
-
-
-def _entered(opened: StreamState, night: NightState) -> HistoryLine:
-    """Return the line of a night."""
-    key, who = night.run_key, f"{night.units} {opened.unit}s entered"
-    line = f"night {night.position} of the stream {opened.name!r}, {key}: {who}"
-    return HistoryLine(
-        night.reserved,
-        opened.population,
-        "night",
-        line,
-        run_key=key,
-        committed=night.committed,
-        group=opened.group,
+    who, line = f"{units} {opened.unit}s entered", f"night {position} of the stream {opened.name!r}"
+    state.entries[number] = HistoryLine(
+        at, opened.population, "night", f"{line}, {key}: {who}", run_key=key, group=opened.group
     )
 
 

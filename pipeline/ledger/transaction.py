@@ -136,8 +136,7 @@ def _added_up(journal: Journal, before: Journal, state: State) -> State:
 def _check_results(connection: Connection, state: State) -> None:
     """Raise `LedgerError` unless there is a result for every commit and for nothing else."""
     stored = set(connection.scalars(text("SELECT identity FROM covdp_results")))
-    known = {name for name, paid in state.releases.items() if paid.committed}
-    known |= {name for name, night in state.nights.items() if night.committed}
+    known = {name for name, _ in state.settled()}
     if stored != known:
         raise damaged(
             f"{len(known - stored)} of {len(known)} results are lost"

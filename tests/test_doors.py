@@ -37,7 +37,6 @@ from pipeline.planning.forecast import least_budget
 from pipeline.privacy import GDP
 from pipeline.progress import Level, say
 from pipeline.publish import document as documents
-from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.redact import draw_error, redact_errors, redact_images
 
 CARD = 'kind = "{}"\npath = "ward"\nchannels = 1\nclasses = ["a"]\npattern = "{{class}}/*"\n'
@@ -196,9 +195,8 @@ def test_a_panic_keeps_its_words_in_a_release() -> None:
     def work() -> Any:
         raise Panic("benengeli")
 
-    config = ReleaseConfig.model_construct(dataset="ward")
     for call in (
-        lambda: redact_images(config, work),
+        lambda: redact_images("ward", work),
         lambda: redact_errors(work, draw_error()),
     ):
         with pytest.raises(CovdpError, match="withheld") as caught:

@@ -44,7 +44,7 @@ from pipeline.ledger.transaction import Transaction
 from pipeline.mean import NoisyMoments
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import GDP, budget_from
-from pipeline.publish import load_release, read_histories, release_night
+from pipeline.publish import ReleaseConfig, load_release, read_histories, release_night
 from pipeline.publish.arrivals import Arrivals
 from pipeline.publish.document import night_row, stands_on
 from pipeline.publish.night_state import mechanism_of
@@ -515,7 +515,7 @@ def test_an_opening_without_a_region_is_refused(
         release_night(known, ledger, ward.folder)
     assert ledger.show("ward-7")[0].spent is None
     with monkeypatch.context() as patch:
-        patch.setattr(earlier, "check_new_stream", lambda _: None)
+        patch.setattr(ReleaseConfig, "check_new_stream", lambda _: None)
         release_night(known, ledger, ward.folder)
     later = load_release(path, run_key="2026-03-02", opened=True)
     assert json.loads(release_night(later, ledger, ward.folder))["night"] == 2
@@ -569,7 +569,7 @@ def test_a_card_that_makes_other_images_of_files_is_refused(
     assert ward.night(1) == first
     ward.put(well=1)
     with monkeypatch.context() as patch:
-        patch.setattr(settling, "fetched", None)
+        patch.setattr(ReleaseConfig, "fetch_images", None)
         reason = r"had window = \[0.0, 250.0\] when .*found window = \[0.0, 200.0\] in .*ward.toml"
         with pytest.raises(MismatchError, match=reason):
             ward.settle(2)
@@ -662,7 +662,7 @@ def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
     assert [path.name.split("-")[0] for path in files] == ["3", "4"]
     rows = place / rows_file
     row = rows.stat().st_size // 3
-    assert row == row_type(mechanism_of(ward.stream), 2).itemsize
+    assert row == row_type(mechanism_of(ward.stream.query), 2).itemsize
     with rows.open("ab") as stream:
         stream.write(b"x" * (row // 2))
     assert place.stat().st_mode & 0o777 == 0o700
@@ -695,7 +695,7 @@ def next_sums(ward: Ward, day: int) -> list[Any]:
     ward.settle(day)
     now = stream_status(ward.ledger, "ward-7", "nightly", f"2026-03-{day:02d}")
     assert now
-    ground = mechanism_of(ward.stream)
+    ground = mechanism_of(ward.stream.query)
     sums = read_sums(ward.ledger, now, ground, len(now.totals), now.totals[-1])
     assert sums
     others = replace(now, digests=("another first night", *now.digests[1:]))

@@ -229,7 +229,7 @@ def units_of(
     source = open_fetched(find_card(config.dataset), folder / "ward", ledger.person_key())
     plan = make_plan(source, None, descriptor=config.descriptor, eta=config.eta)
     stored = fill(plan, find_place(folder / "store"), shown=False).stored
-    lying = arrivals(source, plan, stored, public_of(config, source, None))
+    lying = arrivals(source, plan, stored, public_of(config, source, None).form)
     return lying, entered_on(ledger, stream, lying.units)
 
 

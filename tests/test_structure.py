@@ -26,6 +26,10 @@ def test_what_is_counted_in_files_is_there() -> None:
 
 
 MOST = {
+    "rooms of a walk: release": 2,
+    "returns of a walk: release": 3,
+    "rooms of a walk: night": 4,
+    "returns of a walk: night": 8,
     "record types from noise to region": 5,
     "openings of a dataset in a run of 3 classes": 1,
     "passes of digests in a run of 3 classes": 1,

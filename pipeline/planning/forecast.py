@@ -39,7 +39,6 @@ from pipeline.privacy import (
 )
 from pipeline.privacy.rounding import digits_up
 from pipeline.publish import ReleaseConfig
-from pipeline.publish.config import check_sizes
 
 LADDER = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Budgets that are shown, as multiples of the config's."""
@@ -234,7 +233,7 @@ def forecast(
     ends, plan, last = _ends(config, card), config.nights, _last_night(config, request)
     units = _arrivals(card, request, streamed=plan is not None)
     if plan is None:
-        check_sizes(config, {name: found.first for name, found in units.items()})
+        config.check_sizes({name: found.first for name, found in units.items()})
     configs = [_at(config, factor * config.budget) for factor in LADDER]
     opened = {name: _opened(config, found) for name, found in units.items()}
     nights = marks(last, *opened.values()) if last > 1 else ()

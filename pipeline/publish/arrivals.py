@@ -29,9 +29,8 @@ from pipeline.errors import OutputError
 from pipeline.files import atomic_path, private_folder
 from pipeline.geometry import Point
 from pipeline.ledger import Ledger, StreamAccount
-from pipeline.publish.release import Public
 from pipeline.publish.sums import read_private, seal, sums_folder, unsealed
-from pipeline.store import Plan, StoredImages
+from pipeline.store import Form, Plan, StoredImages
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,18 +102,18 @@ def no_arrivals(classes: int, k: int) -> Arrivals:
     return Arrivals((), (), none, tuple(np.empty(0, np.int64) for _ in range(classes)))
 
 
-def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, public: Public) -> Arrivals:
-    """Return the units of a pass over images, each once."""
+def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form | None) -> Arrivals:
+    """Return the units of a pass over images, each once; `form` is how those of one are stored."""
     known: dict[bytes, list[str]] = {}
     order: dict[bytes, int] = {}
     points, owners = [], []
     images = [b""] * len(source.label_of)
     persons = source.people is not None
-    for label, name, _ in public.classes:
+    for label, name in enumerate(source.classes):
         names = _persons(source, plan, label) if persons else _digests(stored, label)
         for row, unit in _images(source, plan, label, names):
             images[row] = unit
-        chunks = list(stored.records(label, public.form)) or [np.empty((0, stored.k, stored.k))]
+        chunks = list(stored.records(label, form)) or [np.empty((0, stored.k, stored.k))]
         kept = []
         for row, unit in enumerate(names):
             if persons or unit not in order:

@@ -3,8 +3,11 @@
 Where the ledger is: what COVDP_LEDGER says, else a file that cleaning up never removes.
 """
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,9 +16,9 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from pipeline.config import Count, Positive
-from pipeline.datasets import Card, beside, classes_per_person, find_card
+from pipeline.datasets import Card, ImageSource, beside, classes_per_person, fetch, find_card
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import ConfigError, LedgerError, require_known
+from pipeline.errors import ConfigError, ImageError, LedgerError, MismatchError, require_known
 from pipeline.files import make_folder
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
@@ -32,6 +35,7 @@ from pipeline.privacy import (
     repeat,
     repeat_as_written,
 )
+from pipeline.publish.redact import images_error
 from pipeline.stream import StreamPlan
 from pipeline.stream.plan import OPENING
 from pipeline.toml import Record, parse, read_toml
@@ -188,77 +192,96 @@ class ReleaseConfig(Record):
         way = "`covdp mechanisms` lists them"
         require_known("mechanism", self.mechanism, [*RELEASE_PLANS, *MECHANISMS], way)
         for name in self.plan.mechanisms:
-            _check_mechanism(self, name)
+            self._check_mechanism(name)
         if self.stream is not None:
-            _check_stream(self, self.stream)
+            self._check_stream(self.stream)
         return self
 
-
-def _check_stream(config: ReleaseConfig, stream: StreamConfig) -> None:
-    """Refuse what no stream can be told."""
-    if config.mechanism not in RELEASE_PLANS or config.shares is not None:
-        raise ConfigError(
-            "a stream has a plan of its own, whose shares are fixed; leave mechanism and shares "
-            "out, or leave [stream] out"
-        )
-    if not MANIFOLDS[config.manifold](k=2).flat:
-        flat = [name for name, kind in MANIFOLDS.items() if covariances_of(kind) and kind(k=2).flat]
-        raise ConfigError(
-            "a stream adds up what its nights release, which has a meaning in the coordinates of a "
-            f"flat manifold only, found {config.manifold}; choose {' or '.join(flat)}, or leave "
-            "[stream] out: a release of its own for each night"
-        )
-    if stream.follows is not None:
-        try:
-            before = clean_name("stream", stream.follows)
-        except LedgerError as error:
-            raise ConfigError(f"follows: {error}") from None
-        if before == config.name:
+    def _check_stream(self, stream: StreamConfig) -> None:
+        """Refuse what no stream can be told."""
+        if self.mechanism not in RELEASE_PLANS or self.shares is not None:
             raise ConfigError(
-                f"a stream follows another, found follows = {before!r}, its own name; give this "
-                "one a new name"
+                "a stream has a plan of its own, whose shares are fixed; leave mechanism and "
+                "shares out, or leave [stream] out"
+            )
+        if not MANIFOLDS[self.manifold](k=2).flat:
+            flat = [
+                name for name, kind in MANIFOLDS.items() if covariances_of(kind) and kind(k=2).flat
+            ]
+            raise ConfigError(
+                "a stream adds up what its nights release, which has a meaning in the coordinates "
+                f"of a flat manifold only, found {self.manifold}; choose {' or '.join(flat)}, or "
+                "leave [stream] out: a release of its own for each night"
+            )
+        if stream.follows is not None:
+            try:
+                before = clean_name("stream", stream.follows)
+            except LedgerError as error:
+                raise ConfigError(f"follows: {error}") from None
+            if before == self.name:
+                raise ConfigError(
+                    f"a stream follows another, found follows = {before!r}, its own name; give "
+                    "this one a new name"
+                )
+
+    def _check_mechanism(self, name: str) -> None:
+        """Refuse a mechanism with no guarantee, no covariances or not the noise asked for."""
+        family = MECHANISMS[name]
+        if reason := refusal(name, self.definition, self.manifold):
+            raise ConfigError(reason)
+        if family.embedded:
+            raise ConfigError(
+                f"{name} gives matrices that need not be covariances ({family.note}); "
+                "choose auto or ewg"
+            )
+        if self.hardened and not family.release:
+            raise ConfigError(
+                f"{name} has no hardened noise ({family.note}); "
+                'choose auto or ewg, or accept unsafe noise in writing with noise = "float"'
             )
 
+    def check_sizes(self, counts: Mapping[str, int]) -> None:
+        """Refuse a class of too few images or persons, before anything is charged.
 
-def _check_mechanism(config: ReleaseConfig, name: str) -> None:
-    """Refuse a mechanism with no guarantee, no covariances or not the noise that is asked for."""
-    family = MECHANISMS[name]
-    if reason := refusal(name, config.definition, config.manifold):
-        raise ConfigError(reason)
-    if family.embedded:
-        raise ConfigError(
-            f"{name} gives matrices that need not be covariances ({family.note}); "
-            "choose auto or ewg"
-        )
-    if config.hardened and not family.release:
-        raise ConfigError(
-            f"{name} has no hardened noise ({family.note}); "
-            'choose auto or ewg, or accept unsafe noise in writing with noise = "float"'
-        )
+        The mean of one record is that record, behind noise as wide as any two lie apart: such a
+        release is private and says nothing, and its page tells the world of a class of one.
+        """
+        for name, n in counts.items():
+            if 0 < n < self.smallest_class:  # an empty class is refused where images are read
+                wanted = f"{self.smallest_class} {self.unit}s"
+                raise ConfigError(
+                    f"class {name!r} has {n} of the {wanted} that a release wants at least: join "
+                    "it with another class in the card or leave its images out; "
+                    f"smallest_class = {n} accepts it. Nothing was charged"
+                )
 
+    def check_new_stream(self) -> None:
+        """Refuse what a stream is not to begin with, though one that did goes on."""
+        if self.nights is not None:
+            check_opening(self.nights, MANIFOLDS[self.manifold](DESCRIPTORS[self.descriptor].k).dim)
 
-def check_sizes(config: ReleaseConfig, counts: Mapping[str, int]) -> None:
-    """Refuse a class of too few images or persons, before anything is charged.
-
-    The mean of one record is that record, behind noise as wide as any two lie apart: such a
-    release is private and says nothing, and its page tells the world of a class of one.
-    """
-    for name, n in counts.items():
-        if 0 < n < config.smallest_class:  # an empty class is refused where images are read
-            wanted = f"{config.smallest_class} {config.unit}s"
-            raise ConfigError(
-                f"class {name!r} has {n} of the {wanted} that a release wants at least: join it "
-                "with another class in the card or leave its images out; "
-                f"smallest_class = {n} accepts it. Nothing was charged"
+    def check_unit(self, source: ImageSource) -> None:
+        """Raise unless the images are told apart by what is paid for."""
+        found = source.classes_per_person if source.unit == "person" else None
+        if found != self.classes_per_person:
+            raise MismatchError(
+                f"{self.dataset} protects one {self.unit} (classes_per_person = "
+                f"{self.classes_per_person}), and its kind, {source.card.kind}, reads it as one "
+                f"{source.unit} ({found}); leave unit out of the card, or use a kind that knows "
+                "persons"
             )
 
+    def fetch_images(self, root: Path | None) -> Path:
+        """Return where the images lie; what may be wrong so far is of the card and the settings."""
+        with suppress(ImageError):  # the digest of a file that is there
+            return fetch(find_card(self.dataset), root, size=self.size, progress=False)
+        raise images_error(self.dataset)
 
-def check_new_stream(config: ReleaseConfig) -> None:
-    """Refuse what a stream is not to begin with, though one that did goes on."""
-    if config.nights is not None:
-        check_opening(
-            config.nights, MANIFOLDS[config.manifold](DESCRIPTORS[config.descriptor].k).dim
-        )
+    def store_key(self, images: Path) -> str:
+        """Return the name of the private store of the descriptors of images that lie there."""
+        settings = [self.dataset, self.splits, self.descriptor, self.eta]
+        text = json.dumps([str(images.resolve()), *settings])
+        return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def load_release(
@@ -291,7 +314,7 @@ def load_release(
     fields.setdefault("run_key", f"{(at or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d}")
     config = parse(ReleaseConfig, fields, path)
     if not opened:
-        check_new_stream(config)
+        config.check_new_stream()
     config = config.model_copy(update={"dataset": beside(config.dataset, path)})
     return config.of_card(find_card(config.dataset))
 

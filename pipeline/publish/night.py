@@ -76,8 +76,6 @@ from pipeline.publish.redact import draw_error, redact_errors, redact_images, si
 from pipeline.publish.release import (
     Public,
     account_part,
-    check_unit,
-    fetched,
     temporary_store,
 )
 from pipeline.publish.sums import Sums, forget_sums, read_sums, write_sums
@@ -140,8 +138,8 @@ def release_night(
         content = _resume(_context(config, ledger, None, status))
         if content is not None:
             return content
-    path = fetched(config, root)
-    with silence(), temporary_store(config, path, store) as place:
+    path = config.fetch_images(root)
+    with silence(), temporary_store(config.store_key(path), store) as place:
         while True:
             night = _context(config, ledger, _open_images(config, ledger, path), status)
             content = _resume(night) or _begin(night, place)
@@ -159,14 +157,15 @@ def _context(
     """
     assert config.stream is not None
     public = public_of(config, source, status)
+    query = public.query()
     if status is None:
-        check_follows(public, ledger)
+        check_follows(query, ledger)
         _rehearse(public)
     account = open_stream(
         ledger,
         config.population,
         config.name,
-        public.query(),
+        query,
         horizon=config.stream.horizon,
         cost=config.cost,
         group=config.group,
@@ -174,7 +173,7 @@ def _context(
         follows=config.stream.follows,
     )
     now = status or _read_status(config, ledger)
-    return NightContext(ledger, account, now, public, mechanism_of(public), source)
+    return NightContext(ledger, account, now, public, mechanism_of(query), source)
 
 
 def _read_status(config: ReleaseConfig, ledger: Ledger) -> StreamStatus:
@@ -188,17 +187,17 @@ def _open_images(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSour
     """Return what lies there, None where no image does."""
     card, key = may_be_empty(find_card(config.dataset)), ledger.person_key()
     try:
-        source = redact_images(config, partial(open_fetched, card, path, key))
+        source = redact_images(config.dataset, partial(open_fetched, card, path, key))
         source.select(config.splits)
     except EmptyError:
         return None
-    check_unit(source, config)
+    config.check_unit(source)
     return source
 
 
 def _rehearse(public: Public) -> None:
     """Release an opening and a night after it of black images: what fails then is public."""
-    domain, config, mechanism = public.domain, public.config, mechanism_of(public)
+    domain, config, mechanism = public.domain, public.config, mechanism_of(public.query())
     depth = () if domain.depth is None else (domain.depth,)
     colour = (3,) if find_card(config.dataset).channels == 3 else ()
     black = np.zeros((1, *depth, domain.height, domain.width, *colour), dtype=np.uint8)
@@ -257,14 +256,17 @@ def _reserve(
     before = last_sums(ledger, status, night.mechanism)
     lost = bool(status.totals) and before is None
     unread = redact_images(
-        config, partial(find_unread, source, config.splits, ledger, account, everything=lost)
+        config.dataset,
+        partial(find_unread, source, config.splits, ledger, account, everything=lost),
     )
-    lying = redact_images(config, partial(_read_arrivals, night.public, unread.source, place))
+    lying = redact_images(
+        config.dataset, partial(_read_arrivals, night.public, unread.source, place)
+    )
     entered = entered_on(ledger, account, lying.units)
     new = lying.only([number == begun for number in entered])
     if begun is None:
         new = new.enough(config.smallest_class)
-    sums = redact_images(config, partial(_add_tonight, night, before, lying, entered, new))
+    sums = redact_images(config.dataset, partial(_add_tonight, night, before, lying, entered, new))
     held = reserve_night(
         ledger,
         account,
@@ -284,7 +286,7 @@ def _read_arrivals(public: Public, source: ImageSource | None, place: Place) -> 
     if source is None:
         return no_arrivals(len(public.classes), public.domain.k)
     plan = make_plan(source, config.splits, descriptor=config.descriptor, eta=config.eta)
-    return arrivals(source, plan, fill(plan, place, shown=False).stored, public)
+    return arrivals(source, plan, fill(plan, place, shown=False).stored, public.form)
 
 
 def _add_tonight(
@@ -296,7 +298,7 @@ def _add_tonight(
 ) -> Sums:
     """Return the sums of all nights with this one."""
     histories, private = read_past(
-        night.public, night.ledger, night.status, night.mechanism, before, lying, entered
+        night.ledger, night.status, night.mechanism, before, lying, entered
     )
     after = tuple(
         add_units(night.mechanism, history.nights, sums, points)

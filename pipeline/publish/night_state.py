@@ -26,7 +26,7 @@ from pipeline.ledger import (
     stream_status,
 )
 from pipeline.publish.arrivals import Arrivals
-from pipeline.publish.config import ReleaseConfig, check_new_stream
+from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.document import (
     ClassHistory,
     check_drawn,
@@ -36,7 +36,7 @@ from pipeline.publish.document import (
 )
 from pipeline.publish.release import Public
 from pipeline.publish.sums import Sums, read_sums, sums_folder
-from pipeline.schema import SAME_MEANS, NightDocument, read_ours, read_settings
+from pipeline.schema import SAME_MEANS, NightDocument, SettingsPart, read_ours, read_settings
 from pipeline.stream import (
     CumulativeMean,
     PrivateSums,
@@ -54,9 +54,8 @@ EARLY = timedelta(minutes=1)
 """How much before its planned time a run may start, as clocks of two machines differ."""
 
 
-def mechanism_of(known: Public | StreamAccount) -> StreamMechanism:
-    """Return what all classes of a stream stand on."""
-    query = known.query() if isinstance(known, Public) else known.query
+def mechanism_of(query: str) -> StreamMechanism:
+    """Return what all classes of a stream stand on, from its query."""
     return read_stream(read_settings(json.loads(query)))
 
 
@@ -81,7 +80,7 @@ def check_stream(config: ReleaseConfig, ledger: Ledger) -> StreamStatus | None:
     cost = None if config.stream.follows else config.charge
     status = stream_status(ledger, config.population, config.name, str(config.run_key), cost=cost)
     if status is None:
-        check_new_stream(config)
+        config.check_new_stream()
     elif not status.tonight:
         _check_shown(config, json.loads(status.stream.query).get("shown", {}))
     return status
@@ -170,7 +169,6 @@ def check_account(config: ReleaseConfig, ledger: Ledger, *, planned: bool = Fals
 
 
 def read_past(
-    public: Public,
     ledger: Ledger,
     status: StreamStatus,
     mechanism: StreamMechanism,
@@ -196,10 +194,11 @@ def read_past(
     """
     nights = len(status.digests)
     if not nights:
-        before = _followed(public, ledger)
+        settings = read_settings(json.loads(status.stream.query))
+        before = _followed(settings, ledger)
         histories = tuple(
             ClassHistory(label, name, mechanism, (), before.get(name))
-            for label, name, _ in public.classes
+            for label, name, *_ in settings.classes
         )
         return histories, tuple(empty_state(mechanism.space.dim) for _ in histories)
     if sums is not None:
@@ -247,12 +246,13 @@ def _made_again(
     return private
 
 
-def check_follows(public: Public, ledger: Ledger) -> None:
+def check_follows(query: str, ledger: Ledger) -> None:
     """Raise unless the stream that a new one follows is of the same means."""
-    before = _stream_before(public, ledger)
+    mine = json.loads(query)
+    before = _stream_before(read_settings(mine), ledger)
     if before is None:
         return
-    mine, others = json.loads(public.query()), json.loads(before.query)
+    others = json.loads(before.query)
     for key in sorted(SHARED):
         if mine.get(key) != others.get(key):
             raise MismatchError(
@@ -262,9 +262,9 @@ def check_follows(public: Public, ledger: Ledger) -> None:
             )
 
 
-def _followed(public: Public, ledger: Ledger) -> Mapping[str, CumulativeMean]:
+def _followed(settings: SettingsPart, ledger: Ledger) -> Mapping[str, CumulativeMean]:
     """Return the mean of each class of the streams before, where there is one."""
-    before = _stream_before(public, ledger)
+    before = _stream_before(settings, ledger)
     if before is None:
         return {}
     means = {}
@@ -276,14 +276,14 @@ def _followed(public: Public, ledger: Ledger) -> Mapping[str, CumulativeMean]:
     return means
 
 
-def _stream_before(public: Public, ledger: Ledger) -> StreamAccount | None:
-    told = public.config.stream
-    if told is None or told.follows is None:
+def _stream_before(settings: SettingsPart, ledger: Ledger) -> StreamAccount | None:
+    follows = settings.stream and settings.stream.follows
+    if not follows:
         return None
-    found = stream_named(ledger, public.config.population, told.follows)
+    found = stream_named(ledger, settings.population, follows)
     if found is None:
         raise LedgerError(
-            f"{public.config.population!r} has no stream {told.follows!r} to follow; correct "
+            f"{settings.population!r} has no stream {follows!r} to follow; correct "
             "follows, or leave it out and pay for a stream of its own"
         )
     return found

@@ -25,7 +25,6 @@ from pipeline.errors import (
     OutputError,
     PrivacyError,
 )
-from pipeline.publish.config import ReleaseConfig
 
 T = TypeVar("T")
 
@@ -53,15 +52,15 @@ def redact_errors(
     raise failure  # outside the handler, so that not even a traceback holds the cause
 
 
-def redact_images(config: ReleaseConfig, work: Callable[[], T]) -> T:
+def redact_images(dataset: str, work: Callable[[], T]) -> T:
     """Return what `work` makes of images; only what card and settings decide is told."""
-    return redact_errors(work, images_error(config), public=PUBLIC)
+    return redact_errors(work, images_error(dataset), public=PUBLIC)
 
 
-def images_error(config: ReleaseConfig) -> DatasetError:
+def images_error(dataset: str) -> DatasetError:
     """Return what is said of images that are not as they should be."""
     return DatasetError(
-        f"the images of {config.dataset} are not all as its card says; which one and why is "
+        f"the images of {dataset} are not all as its card says; which one and why is "
         "withheld, as it would stay in logs; `covdp describe --dataset CARD --store DIR --check` "
         "shows it to you. Nothing was charged"
     )

@@ -11,7 +11,6 @@ Its images are read once. Unless a store is named, their descriptors are kept fo
 and go with the release. Killed before, they stay, and the next start goes on with them.
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ import numpy as np
 
 from pipeline import __version__
 from pipeline.arrays import FloatArray
-from pipeline.datasets import ImageSource, fetch, find_card, open_fetched, rendering_settings
+from pipeline.datasets import ImageSource, find_card, open_fetched, rendering_settings
 from pipeline.descriptors import (
     DESCRIPTORS,
     DescriptorDomain,
@@ -34,14 +33,14 @@ from pipeline.descriptors import (
     domain_of,
     require_descriptor_for,
 )
-from pipeline.errors import ImageError, LedgerError, MismatchError
+from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Account, Ledger, Reservation, Stored, stream_status
 from pipeline.mean import Batches, NoisyMoments, Release, mean, person_records
 from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
-from pipeline.publish.config import ReleaseConfig, check_sizes
+from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.document import cost_rows
-from pipeline.publish.redact import draw_error, images_error, redact_errors, redact_images, silence
+from pipeline.publish.redact import draw_error, redact_errors, redact_images, silence
 from pipeline.schema import (
     AccountPart,
     ClassPart,
@@ -253,8 +252,8 @@ def release_once(
     PrivacyError
         The private part failed; why is withheld, as it might depend on the images.
     """
-    path = fetched(config, root)
-    with silence(), temporary_store(config, path, store) as place:
+    path = config.fetch_images(root)
+    with silence(), temporary_store(config.store_key(path), store) as place:
         stored, public, contents = _read(config, ledger, path, place)
         held = ledger.reserve(
             config.population,
@@ -294,30 +293,23 @@ def _name(query: str) -> str | None:
     return None
 
 
-def fetched(config: ReleaseConfig, root: Path | None) -> Path:
-    """Return where the images lie; all that may be wrong so far is of the card and the settings."""
-    with suppress(ImageError):  # the digest of a file that is there
-        return fetch(find_card(config.dataset), root, size=config.size, progress=False)
-    raise images_error(config)
-
-
 def _read(
     config: ReleaseConfig, ledger: Ledger, path: Path, place: Place
 ) -> tuple[StoredImages, Public, dict[str, str]]:
     """Return what is stored of the images, what is public of them, and the digest of each class."""
     card, key = find_card(config.dataset), ledger.person_key()
-    source = redact_images(config, partial(open_fetched, card, path, key))
-    check_unit(source, config)
+    source = redact_images(config.dataset, partial(open_fetched, card, path, key))
+    config.check_unit(source)
     source.labels(config.splits)  # raises where a class is empty: class sizes are public
     public = _public(config, source)
     _rehearse(source, public)
-    stored = redact_images(config, partial(described, source, config, place))
+    stored = redact_images(config.dataset, partial(described, source, config, place))
 
     def content(label: int) -> str:
         return ledger.digest(stored.contents(label))  # of the units, in whatever order
 
     contents = {
-        f"{label} {name}": redact_images(config, partial(content, label))
+        f"{label} {name}": redact_images(config.dataset, partial(content, label))
         for label, name, _ in public.classes
     }
     return stored, public, contents
@@ -327,17 +319,6 @@ def described(source: ImageSource, config: ReleaseConfig, place: Place) -> Store
     """Read and describe the images, once; how many a person has is not shown."""
     plan = make_plan(source, config.splits, descriptor=config.descriptor, eta=config.eta)
     return fill(plan, place, shown=config.classes_per_person is None).stored
-
-
-def check_unit(source: ImageSource, config: ReleaseConfig) -> None:
-    """Raise unless the images are told apart by what is paid for."""
-    found = source.classes_per_person if source.unit == "person" else None
-    if found != config.classes_per_person:
-        raise MismatchError(
-            f"{config.dataset} protects one {config.unit} (classes_per_person = "
-            f"{config.classes_per_person}), and its kind, {source.card.kind}, reads it as one "
-            f"{source.unit} ({found}); leave unit out of the card, or use a kind that knows persons"
-        )
 
 
 def _rehearse(source: ImageSource, public: Public) -> None:
@@ -363,7 +344,7 @@ class Copies:
 def _public(config: ReleaseConfig, source: ImageSource) -> Public:
     card, counts = source.card, source.units(config.splits)
     require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
-    check_sizes(config, dict(zip(source.classes, counts, strict=True)))
+    config.check_sizes(dict(zip(source.classes, counts, strict=True)))
     return Public(
         config,
         domain_of(
@@ -379,7 +360,7 @@ def _public(config: ReleaseConfig, source: ImageSource) -> Public:
 
 
 @contextmanager
-def temporary_store(config: ReleaseConfig, images: Path, store: Place | None) -> Iterator[Place]:
+def temporary_store(key: str, store: Place | None) -> Iterator[Place]:
     """Give the store of a release in the block; a private one is emptied once the block succeeds.
 
     A refusal by the ledger empties it too: what it refuses is not asked for again. Of two releases
@@ -390,9 +371,7 @@ def temporary_store(config: ReleaseConfig, images: Path, store: Place | None) ->
         return
     from filelock import FileLock
 
-    settings = [config.dataset, config.splits, config.descriptor, config.eta]
-    known = json.dumps([str(images.resolve()), *settings]).encode(errors="surrogateescape")
-    folder = private_stores() / hashlib.sha256(known).hexdigest()[:16]
+    folder = private_stores() / key
     with FileLock(folder.with_suffix(".lock"), mode=0o600) as lock:
         own = find_place(folder)
         try:

@@ -112,7 +112,7 @@ def age(ledger: Ledger, nights: int, rng: np.random.Generator) -> None:
     assert before is not None
     stream = before.stream
     known = len(before.digests)
-    ground = mechanism_of(stream)
+    ground = mechanism_of(stream.query)
     sums = read_sums(ledger, before, ground, known, before.totals[-1])
     assert sums is not None
     write_nights(ledger, stream, known, nights, rng)

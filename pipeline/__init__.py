@@ -12,6 +12,7 @@ The rooms, in reading order; each imports only those named before it:
     mechanisms    the laws of noise, drawn exactly, or by the published Markov chains
     audit         attacks on every mechanism, and broken ones that must be caught
     stream        one release a night, which each unit pays for once
+    schema        the models of the committed document, which everybody reads it by
     inference     what released values say: regions, tests, classifiers
     claimed       what is printed or claimed of results, read from TOML
     config        what a run is told, with it

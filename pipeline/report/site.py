@@ -62,17 +62,11 @@ class Statement(NamedTuple):
     why: Sequence[str]
 
 
-class RunLink(NamedTuple):
-    """One run: its name, where its page has it, and whether its data were not at hand."""
-
-    id: str
-    name: str
-    href: str
-    gone: bool
-
-
 class IndexEntry(NamedTuple):
-    """One experiment of the index; `missing` are datasets, each with the command that gets it."""
+    """One experiment of the index; `missing` are datasets, each with the command that gets it.
+
+    Of `runs` there are the id, the name, where its page has it, and whether its data were at hand.
+    """
 
     id: str
     title: str
@@ -82,7 +76,7 @@ class IndexEntry(NamedTuple):
     own: bool
     told: Sequence[str]
     warnings: Sequence[str]
-    runs: Sequence[RunLink]
+    runs: Sequence[Mapping[str, Any]]
     statements: Sequence[Statement]
     missing: Sequence[tuple[str, str]]
     mark: str
@@ -216,7 +210,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> IndexEntry:
     first = runs[0].record
     paper, _, figures = str(first.config.get("paper", "")).partition("”")
     shown = [one.text for items in found.values() for one in items if one.warning]
-    gone = [run.record for run in runs if _is_gone(run)]
+    gone = [run.record for run in runs if run.record.status != "ok"]
     words = {badge.word for line in stated for badge in line.badges}
     return IndexEntry(
         id=name,
@@ -227,20 +221,24 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> IndexEntry:
         own=not paper,
         told=[items[0].text for items in found.values() if not says and not items[0].warning],
         warnings=list(dict.fromkeys(shown)),
-        runs=[RunLink(run.id, _named(run), f"{href}#{run.id}", _is_gone(run)) for run in runs],
+        runs=[
+            {
+                "id": run.id,
+                "name": _where(run) or run.record.dataset.name,
+                "href": f"{href}#{run.id}",
+                "gone": run.record.status != "ok",
+            }
+            for run in runs
+        ],
         statements=stated,
         missing=[(record.dataset.title, record.command) for record in gone],
         mark=_worst({MARKS[word] for word in words}, warned=bool(shown)),
     )
 
 
-def _is_gone(run: FinishedRun) -> bool:
-    return run.record.status != "ok"
-
-
 def _gone(run: FinishedRun) -> list[ClaimVerdict]:
     """Return the statements of a run that had no data."""
-    if not _is_gone(run):
+    if run.record.status == "ok":
         return []
     return [
         ClaimVerdict(NO_DATA, claim["says"], "") for claim in run.record.config.get("claims", ())
@@ -269,10 +267,6 @@ def _where(run: FinishedRun) -> str:
     if not config.get("beyond"):
         return name
     return f"{name} (not in the paper)" if config.get("paper") else f"{name} (held out)"
-
-
-def _named(run: FinishedRun) -> str:
-    return _where(run) or run.record.dataset.name
 
 
 def _reason(item: ClaimVerdict) -> str:

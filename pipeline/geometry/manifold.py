@@ -61,6 +61,9 @@ class Manifold(Protocol):
     their input; `check` is the door.
     """
 
+    def __hash__(self) -> int:
+        """Let what follows from a manifold be kept by it."""
+
     @property
     def name(self) -> str:
         """Key in ``MANIFOLDS``."""

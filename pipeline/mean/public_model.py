@@ -29,9 +29,9 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,9 @@ from pipeline.mean import tuning
 
 class Domain(Protocol):
     """The public bound on the records of a class, in the distance of one manifold."""
+
+    def __hash__(self) -> int:
+        """Let what follows from a domain be kept by it."""
 
     @property
     def manifold(self) -> str:
@@ -96,7 +99,12 @@ class CovarianceDomain(Domain, Protocol):
         """Bound on how far a matrix of doubles, and its computed factor, are from what is meant."""
 
 
-@dataclass(frozen=True)
+def bounds_covariances(domain: Domain) -> TypeGuard[CovarianceDomain]:
+    """Tell whether a domain is one of covariance descriptors, by what it alone carries."""
+    return hasattr(domain, "variances")
+
+
+@dataclass(frozen=True, eq=False)
 class Ball:
     """Records within `radius` of a public centre, the manifold's origin when left out."""
 
@@ -128,7 +136,7 @@ def check_domain(domain: Domain, manifold: Manifold) -> None:
             f"the domain bounds distances of {domain.manifold}, the mean is taken on "
             f"{manifold.name}; make the domain with manifold={manifold.name!r}"
         )
-    if isinstance(domain, CovarianceDomain) and domain.dimension != manifold.dim:
+    if bounds_covariances(domain) and domain.dimension != manifold.dim:
         raise DomainError(
             f"the domain is of {domain.descriptor}, dimension {domain.dimension}, the manifold has "
             f"dimension {manifold.dim}; take k = {len(domain.variances)}"
@@ -182,7 +190,7 @@ def feasible_set(domain: Domain, manifold: Manifold) -> FeasibleSet:
     """
     check_domain(domain, manifold)
     known = covariances_of(manifold)
-    if isinstance(domain, CovarianceDomain) and known is not None:
+    if bounds_covariances(domain) and known is not None:
         return _of_covariances(domain, known, manifold)
     return _ball(domain, manifold)
 
@@ -287,7 +295,7 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     """
     check_domain(domain, manifold)
     known = covariances_of(manifold)
-    if isinstance(domain, CovarianceDomain) and known is not None:
+    if bounds_covariances(domain) and known is not None:
         return _images(domain, known, manifold)
     return Prior(
         centre=np.zeros(manifold.dim),
@@ -400,16 +408,29 @@ def space_of(model: PublicModel) -> Manifold:
     return chart_of(model.manifold)
 
 
+@lru_cache(maxsize=64)  # of public numbers only: experiments ask for them with every sample
+def _region(domain: Domain, space: Manifold) -> FeasibleSet:
+    return feasible_set(domain, space)
+
+
+@lru_cache(maxsize=64)
+def _expected(domain: Domain, space: Manifold) -> tuple[Prior, Point]:
+    prior = default_prior(domain, space)
+    centre = _region(domain, space).inside(space.exp(space.origin, prior.centre))
+    centre.setflags(write=False)
+    return prior, centre
+
+
 def feasible_set_of(model: PublicModel) -> FeasibleSet:
     """Return the public, convex region that holds every record, in `space`."""
-    return feasible_set(model.domain, model.space)
+    return _region(model.domain, model.space)
 
 
 def prior_of(model: PublicModel) -> Prior:
     """Return what is publicly expected of the records."""
-    return default_prior(model.domain, model.space)
+    return _expected(model.domain, model.space)[0]
 
 
 def centre_of(model: PublicModel) -> Point:
     """Return where the records are publicly expected, in `space` and inside the region."""
-    return model.feasible_set.inside(model.space.exp(model.space.origin, model.prior.centre))
+    return _expected(model.domain, model.space)[1]

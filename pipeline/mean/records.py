@@ -41,7 +41,7 @@ many images there are, replacing all of them replaces one record.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,17 @@ from pipeline.mean.public_model import (
     prior_of,
     space_of,
 )
-from pipeline.mean.sums import UNIT, Batches, Clipping, Parts, Sized, clipped_mean, parts_of, sizes
+from pipeline.mean.sums import (
+    UNIT,
+    Batches,
+    Clipping,
+    InMemory,
+    Parts,
+    Sized,
+    clipped_mean,
+    parts_of,
+    sizes,
+)
 
 MEAN_TOLERANCE = 1e-9
 """Certificate τ of the Fréchet mean: the least gradient norm asked of `frechet_mean`."""
@@ -347,6 +357,18 @@ class SurveyedRecords:
         return self.bins[1].steady(np.sqrt(vectors_times(off, off[..., None])[..., 0]))
 
 
+@lru_cache(maxsize=64)  # of public numbers only: experiments ask for them with every sample
+def _axes_and_bins(
+    domain: Domain, space: Manifold
+) -> tuple[Frame, tuple[LineBins | None, ShellBins], float]:
+    """Return axes and bins that the prior expects, and the place of its centre on the line."""
+    empty = Records(space, domain, InMemory(0, np.empty((0, *space.point_shape))))
+    prior, centre = empty.prior, empty.centre
+    frame = build_frame(prior.line, prior.shape)
+    bins = histogram_bins(space, prior, frame, centre, empty.feasible_set.diameter)
+    return frame, bins, float(line_coordinate(space, frame, centre))
+
+
 def survey_records(records: Records) -> SurveyedRecords:
     """Return the records in the axes of their prior.
 
@@ -355,18 +377,14 @@ def survey_records(records: Records) -> SurveyedRecords:
     PrivacyError
         When the manifold is not a Hadamard manifold.
     """
-    space, prior = records.space, records.prior
+    space = records.space
     if not space.hadamard:
         raise PrivacyError(
             f"the adaptive mean is private on Hadamard manifolds, found {space.name}, which has "
             "positive curvature; use a mechanism made for it"
         )
     records.check_rounding()  # the whole region may be covered
-    frame = build_frame(prior.line, prior.shape)
-    line, shells = histogram_bins(
-        space, prior, frame, records.centre, records.feasible_set.diameter
-    )
-    start = float(line_coordinate(space, frame, records.centre))
+    frame, (line, shells), start = _axes_and_bins(records.domain, space)
     parts = records.parts.map(partial(to_frame, space, frame, records.centre))
     counts = [survey_counts(part, start, frame, line, shells) for part in parts]
     return SurveyedRecords(records, frame, (line, shells), parts, np.sum(counts, axis=0))

@@ -38,7 +38,7 @@ from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import covariances_of
 from pipeline.geometry.manifold import Embedded
 from pipeline.mean.plan import Shares, SinglePlan
-from pipeline.mean.public_model import CovarianceDomain, Domain, check_domain
+from pipeline.mean.public_model import Domain, bounds_covariances, check_domain
 from pipeline.mean.records import MEAN_TOLERANCE, Records
 from pipeline.mean.release import Step
 from pipeline.mean.sums import PER_UNIT, UNIT
@@ -204,7 +204,7 @@ def stretch(domain: Domain, manifold: Manifold) -> float:
             f"no bound on matrices of {manifold.name} is known, which noise on the matrix itself "
             "needs; use a mechanism of the tangent space, such as ewg"
         )
-    if isinstance(domain, CovarianceDomain):
+    if bounds_covariances(domain):
         return manifold.stretch(domain.largest_eigenvalue)
     return manifold.stretch(known.largest(domain.radius, manifold.point_shape[0]))
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from sample_dicom import item, write_dicom
 
-from pipeline.datasets import ImageSource, collect_faults, find_card, nifti_format, open_dataset
+from pipeline.datasets import ImageSource, collect_faults, find_card, nifti, open_dataset
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
 from pipeline.store import check, fill, find_place, make_plan
@@ -247,13 +247,13 @@ def test_a_mask_of_a_series_is_read_once(root: Path, monkeypatch: pytest.MonkeyP
     for number, label in enumerate(("well", "ill")):
         mask = replaced(root / f"ward/masks/{label}/p1/s.1.nii.gz")
         save_nifti(mask, drawn(label), ORIENTATIONS[17 * number])
-    read, files = nifti_format.each_plane, list[Path]()
+    read, files = nifti.each_plane, list[Path]()
 
     def each_plane(volume: Any) -> Any:
         files.append(volume.file)
         return read(volume)
 
-    monkeypatch.setattr(nifti_format, "each_plane", each_plane)
+    monkeypatch.setattr(nifti, "each_plane", each_plane)
     source = ward(root, NIFTI, 'frames = "masked"\n')
     np.testing.assert_array_equal(regions(source, 1), WHOLE)
     assert check(source, root / "ward") == []

@@ -27,7 +27,7 @@ from test_several import document
 from pipeline.arrays import WIDEST
 from pipeline.cli import main
 from pipeline.cli.options import PLAIN, new_table, show
-from pipeline.datasets import intensities, nifti_format, open_dataset
+from pipeline.datasets import intensities, nifti, open_dataset
 from pipeline.datasets.listing import DEEPEST
 from pipeline.datasets.patterns import LONGEST, check_pattern, fill
 from pipeline.errors import CovdpError, DatasetError, ImageError, LedgerError, printable
@@ -294,7 +294,7 @@ def test_slices_that_are_made_small_are_read_one_by_one(
     axis: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that unpacks to 16 MiB takes a fraction of it, and gives what all at once would."""
-    monkeypatch.setattr(nifti_format, "BLOCK", 1 << 20)
+    monkeypatch.setattr(nifti, "BLOCK", 1 << 20)
     values = np.random.default_rng(0).integers(0, 99, (256, 256, 256), dtype=np.uint8)
     (tmp_path / "ward/a").mkdir(parents=True)
     nibabel.save(nibabel.Nifti1Image(values, np.eye(4)), tmp_path / "ward/a/0.nii.gz")

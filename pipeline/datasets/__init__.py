@@ -9,7 +9,7 @@ A reader's order: ``cards`` (what every card may say), ``registry`` (names, kind
     published   ``tiles``; ``npz``; ``torchvision``; ``medmnist`` writes the cards of MedMNIST
     one's own   ``patterns``, ``listing`` and ``classed`` find the files; ``intensities``
     pictures    ``pictures`` in folders, or in a ``table``
-    NIfTI       ``nifti``, ``nifti_format``
+    NIfTI       ``nifti``
     DICOM       ``dicom``
     drafts      of cards: ``draft``
 """

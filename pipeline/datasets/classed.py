@@ -1,11 +1,11 @@
 """Which file is in which class and split, whose it is and of which day: by a card's pattern."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from pipeline.datasets.listing import (
     packed,
     read_exclusions,
 )
-from pipeline.datasets.patterns import Pattern, check_masks, check_pattern, fill, mask_of
+from pipeline.datasets.patterns import check_masks, check_pattern, fill, mask_of
 from pipeline.datasets.readers import Reader, Rows
 from pipeline.datasets.source import SPLITS, ImageSource, check_extent, check_volume, split_codes
 from pipeline.errors import DatasetError, ImageError
@@ -58,6 +58,11 @@ class PatternCard(LocalFilesCard):
 
     pattern: str = "{class}/*"
     masks: str | None = None
+
+    @property
+    def ends(self) -> Mapping[Any, tuple[str, ...]]:
+        """How names of files end that are read, in lower case, by their formats."""
+        return FORMATS
 
     @property
     def beside(self) -> str | None:
@@ -175,25 +180,15 @@ def root_of(card: PatternCard, path: Path) -> Path:
     return path.parents[depth - 1] if depth else path
 
 
-def sort_files(
-    card: PatternCard,
-    path: Path,
-    suffixes: Sequence[str],
-    asked: Sequence[str],
-    faults: Faults,
-) -> ClassedFiles:
+def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
     """Return the files of each split and class, in the order of their paths.
 
     Parameters
     ----------
     card : PatternCard
-        Pattern, classes, and what is left out.
+        Pattern, classes, ends of names that are read, and what is left out.
     path : Path
         The dataset's folder.
-    suffixes : sequence of str
-        How names of files end that are read, in lower case.
-    asked : sequence of str
-        The formats of such files, for errors.
     faults : Faults
         To which files go that cannot be used.
 
@@ -203,23 +198,32 @@ def sort_files(
         When a class has no file, a file lies in two classes, or one would be passed by that may be
         an image.
     """
-    listing = _Listing(
-        path, root_of(card, path), read_exclusions(card.exclude, path), tuple(suffixes), faults
-    )
+    skip, asked = read_exclusions(card.exclude, path), tuple(card.ends)
     splits = SPLITS if "{split}" in card.pattern else SPLITS[:1]
     groups = [
-        _group(card, listing, {"class": label, "split": split})
+        _group(card, path, skip, {"class": label, "split": split}, faults)
         for split, label in itertools.product(splits, card.classes)
     ]
     many = np.array([len(group.names) for group in groups])
     labels = np.arange(len(card.classes), dtype=counting(len(card.classes)))
     label_of = np.tile(labels, len(splits))
     for label, group in zip(label_of.tolist(), groups, strict=True):
-        error = DatasetError(_passed(path, card.classes[label], len(group.passed), asked))
+        error = DatasetError(
+            f"{path}: class '{card.classes[label]}' has {len(group.passed)} image(s) of a format "
+            f"that the card does not name (it names {', '.join(asked)}), or files without a "
+            "suffix, or folders; add it to formats, or name another kind, or convert or rename "
+            "them, or leave them out by a narrower pattern or by exclude"
+        )
         faults += [
             Fault(entry.path, ImageError(OTHER), raised=error) for entry in group.passed[::-1]
         ]
-    _check_classes(card, path, np.bincount(label_of, many), asked)
+    card.require_classes(
+        np.bincount(label_of, many).tolist(),
+        lambda name: (
+            f"{path}: class '{name}' has no {' or '.join(asked)} image at "
+            f"'{card.pattern}'; correct classes, pattern, formats or path in the card"
+        ),
+    )
     names = joined([group.names for group in groups])
     masks = joined([group.masks for group in groups]) if card.beside else None
     apart = f"make '{card.pattern}' tell them apart"
@@ -256,19 +260,12 @@ class _FileGroup:
     passed: list[FileEntry]
 
 
-class _Listing(NamedTuple):
-    """What is listed: the dataset's folder, the data root, what is left out and what is read."""
-
-    path: Path
-    root: Path
-    skip: frozenset[str]
-    suffixes: tuple[str, ...]
-    faults: Faults
-
-
-def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _FileGroup:
-    """Return the files of one class and split."""
-    pattern, follow = fill(card.pattern, named), follower(listing.root)
+def _group(
+    card: PatternCard, path: Path, skip: frozenset[str], named: dict[str, str], faults: Faults
+) -> _FileGroup:
+    """Return the files of one class and split; `skip` are those that the card leaves out."""
+    pattern, root = fill(card.pattern, named), root_of(card, path)
+    follow = follower(root)
     group = _FileGroup(packed(()), packed(()), [], [], 0, [])
     masks: dict[FileEntry, str] = {}
     mask_paths: list[str] = []
@@ -277,9 +274,9 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _File
         for entry in images:
             try:
                 whose = pattern.read(entry.relative, entry.path)
-                beside = follow(f"{listing.path}/{masks[entry]}") if masks else ""
+                beside = follow(f"{path}/{masks[entry]}") if masks else ""
             except ImageError as error:
-                listing.faults.append(Fault(entry.path, error))
+                faults.append(Fault(entry.path, error))
                 continue
             if "{person}" in card.pattern:
                 group.people.append(whose.person)
@@ -289,7 +286,9 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _File
                 mask_paths.append(beside)
             yield entry.path
 
-    images: Iterable[FileEntry] = _usable(listing, pattern, group)
+    images: Iterable[FileEntry] = _usable(
+        card, path, skip, find_files(path, pattern, root, faults), group, faults
+    )
     if card.beside is not None:
         for entry in images:
             letters = pattern.letters(entry.relative)
@@ -302,15 +301,22 @@ def _group(card: PatternCard, listing: _Listing, named: dict[str, str]) -> _File
     return group
 
 
-def _usable(listing: _Listing, pattern: Pattern, group: _FileGroup) -> Iterator[FileEntry]:
+def _usable(
+    card: PatternCard,
+    path: Path,
+    skip: frozenset[str],
+    entries: Iterable[FileEntry],
+    group: _FileGroup,
+    faults: Faults,
+) -> Iterator[FileEntry]:
     """Yield the files that a card reads, and count in `group` those that it does not."""
-    path, root, skip, suffixes, faults = listing
-    for entry in find_files(path, pattern, root, faults):
+    ends = tuple(itertools.chain(*card.ends.values()))
+    for entry in entries:
         if is_excluded(skip, entry.relative, entry.path, path):
             group.left_out += 1
         elif entry.fault is not None:
             faults.append(Fault(entry.path, entry.fault))
-        elif entry.relative.lower().endswith(suffixes):
+        elif entry.relative.lower().endswith(ends):
             yield entry
         elif entry.folder or may_be_image(entry.relative):
             group.passed.append(entry)
@@ -322,28 +328,6 @@ def may_be_image(name: str) -> bool:
     Without a suffix are DICOM files, often named by a number.
     """
     return name.lower().endswith(IMAGES) or not any(map(str.isalpha, Path(name).suffix))
-
-
-def _passed(path: Path, label: str, passed: int, asked: Sequence[str]) -> str:
-    return (
-        f"{path}: class '{label}' has {passed} image(s) of a format that the card does not "
-        f"name (it names {', '.join(asked)}), or files without a suffix, or folders; add it to "
-        "formats, or name another kind, or convert or rename them, or leave them out by a narrower "
-        "pattern or by exclude"
-    )
-
-
-def _check_classes(
-    card: PatternCard, path: Path, counts: NDArray[Any], asked: Sequence[str]
-) -> None:
-    """Raise unless every class has a file."""
-    card.require_classes(
-        counts.tolist(),
-        lambda name: (
-            f"{path}: class '{name}' has no {' or '.join(asked)} image at "
-            f"'{card.pattern}'; correct classes, pattern, formats or path in the card"
-        ),
-    )
 
 
 def check_once(names: Paths, way: str, faults: Faults) -> None:

@@ -17,9 +17,9 @@ import numpy as np
 
 from pipeline.datasets.cards import FORMATS
 from pipeline.datasets.listing import DEEPEST, Faults, open_regular, require_inside, too_deep
-from pipeline.datasets.nifti_format import read_volume
+from pipeline.datasets.nifti import read_volume
 from pipeline.datasets.patterns import stem_of
-from pipeline.datasets.pictures import DEEP, check_one, opened
+from pipeline.datasets.pictures import DEEP, opened
 from pipeline.datasets.source import SPLITS
 from pipeline.datasets.table import read_columns, read_head
 from pipeline.errors import DatasetError, ImageError, printable
@@ -126,7 +126,6 @@ def summarise_files(
 
 def _picture(file: Path) -> FileSummary:
     with opened(file, tuple(FORMATS)) as image:
-        check_one(image, file)
         colour = image.mode not in DEEP | {"1", "L", "LA"}
         if colour:
             pixels = np.asarray(image.convert("RGB"))
@@ -141,8 +140,7 @@ def _nifti(file: Path) -> FileSummary:
 
 
 def _dicom(file: Path) -> FileSummary:
-    from pipeline.datasets.dicom.files import readable
-    from pipeline.datasets.dicom.header import read_header, text
+    from pipeline.datasets.dicom.header import read_header, readable, text
 
     with readable(file) as stream:
         header = read_header(stream, file)

@@ -8,6 +8,7 @@ import itertools
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import merge
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipeline import files
 from pipeline.datasets.patterns import Pattern
-from pipeline.errors import DatasetError, ImageError
+from pipeline.errors import CovdpError, DatasetError, ImageError
 
 
 class Fault(NamedTuple):
@@ -79,6 +80,33 @@ def open_regular(path: Path) -> BinaryIO:
         raise ImageError(
             f"{path} is not a file but {error.strerror}; take it out of the data root"
         ) from error
+
+
+@contextmanager
+def wrap_errors(
+    file: Path, kind: str, way: str = "", error: type[DatasetError] = ImageError
+) -> Iterator[None]:
+    """Have whatever a damaged file makes its readers raise become one error.
+
+    Parameters
+    ----------
+    file : Path
+        The file.
+    kind : str
+        What it is to be: "NIfTI file".
+    way : str
+        The way out.
+    error : type
+        What is raised; errors of covdp's own pass as they are.
+    """
+    try:
+        yield
+    except CovdpError:
+        raise
+    except Exception as caught:  # readers raise whatever they stumble over
+        said = " ".join(str(caught).replace(str(file), "file").split())[:200]
+        reason = f"{file} is not a readable {kind} ({said or type(caught).__name__})"
+        raise error(f"{reason}; {way}" if way else reason) from caught
 
 
 LARGEST_LIST = 1 << 28

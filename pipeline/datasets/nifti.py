@@ -1,14 +1,19 @@
 """NIfTI files, one class a folder or as the card's pattern says: whole volumes, or their slices.
 
-Axes are i, j, k, as the file has them: a volume is (i, j, k), a slice across an axis has the other
-two, in this order.
+Axes are those of the file, i, j and k, as nibabel's arrays have them; nothing is turned to where a
+patient's left is. A volume is (i, j, k), a slice across an axis has the other two, in this order.
+First comes one file: its header, checked against what the file can hold, and planes of its values.
+Masks of images in other files are kept packed while these are read a few at a time.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+import gzip
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, BinaryIO, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +21,279 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Frames, LocalFilesCard, chosen_frames
-from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, sort_files
+from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source
 from pipeline.datasets.intensities import Window, to_uint8
-from pipeline.datasets.listing import Faults, no_usable_file
-from pipeline.datasets.nifti_format import (
-    Volume,
-    each_plane,
-    each_slice,
-    inside,
-    read_mask_of,
-    read_volume,
-)
+from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.pictures import fitted, fitted_mask
-from pipeline.datasets.readers import FilesReader, Rows
-from pipeline.datasets.source import ImageSource
+from pipeline.datasets.readers import FilesReader, Rows, changed, file_state
+from pipeline.datasets.source import LARGEST, ImageSource, check_volume
 from pipeline.errors import DatasetError, ImageError
+
+RATIO = 1100
+"""Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
+
+VOXEL_TOLERANCE = 0.05
+"""By how much, in voxels or pixels, a mask may lie beside its image, at its corners: headers are
+rounded."""
+
+BLOCK = 1 << 28
+"""Bytes of slices across i or j that are put together at a time, each time reading all planes."""
+
+PIECE = 1 << 20
+"""Bytes that are unpacked at a time where only their sum is checked."""
+
+
+@dataclass(frozen=True)
+class Volume:
+    """What the header of a NIfTI file says.
+
+    Attributes
+    ----------
+    file : Path
+        The file.
+    shape : tuple of int
+        Voxels along i, j and k.
+    dtype : np.dtype
+        Of a stored value.
+    offset : int
+        Bytes before the first.
+    slope, intercept : float
+        From stored values to those that are meant.
+    shown : (low, high) or None
+        The window of the file (cal_min, cal_max), where it has one.
+    affine : (12,) floats
+        Where voxels lie: from i, j, k to mm, row by row.
+    """
+
+    file: Path
+    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
+    offset: int
+    slope: float
+    intercept: float
+    shown: tuple[float, float] | None
+    affine: tuple[float, ...]
+
+
+def read_volume(file: Path) -> Volume:
+    """Return what the header of a file says.
+
+    Raises
+    ------
+    ImageError
+        When it is no NIfTI in one file, has no three axes, values that are no numbers, or claims
+        more than the file can hold.
+    """
+    with _opened(file) as stream:
+        return _volume(stream, file)
+
+
+def each_slice(volume: Volume, axis: int, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
+    """Yield slices across an axis one by one as they are stored, the other two axes in order.
+
+    Planes of i and j lie one after another, so that one is held at a time; of slices across the
+    other axes some, of `BLOCK` bytes.
+    """
+    if axis == 2:
+        yield from each_plane(volume, wanted)
+        return
+    _check_slice(volume.file, volume.shape, axis, volume.dtype.itemsize)
+    sides = volume.shape[1 - axis], volume.shape[2]
+    some = max(1, BLOCK // (math.prod(sides) * volume.dtype.itemsize))
+    for start in range(0, len(wanted), some):
+        few = list(wanted[start : start + some])
+        slices = np.empty((len(few), *sides), volume.dtype)
+        for k, plane in enumerate(each_plane(volume)):
+            slices[:, :, k] = plane[few] if axis == 0 else plane[:, few].T
+        yield from slices
+
+
+def each_plane(volume: Volume, wanted: Sequence[int] | None = None) -> Iterator[NDArray[Any]]:
+    """Yield the planes of i and j one by one, as they are stored; some of them, if `wanted`."""
+    with _opened(volume.file) as stream:
+        if _volume(stream, volume.file) != volume:
+            raise changed(volume.file)
+        planes = range(volume.shape[2]) if wanted is None else wanted
+        yield from _planes(stream, volume, planes)
+
+
+def inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where a mask is not 0, of some of its values as they are stored.
+
+    Raises
+    ------
+    ImageError
+        When there are values that are no numbers.
+    """
+    if stored.dtype.kind in "iu" and (volume.slope, volume.intercept) == (1.0, 0.0):
+        return np.asarray(stored != 0)
+    values = stored * np.float64(volume.slope) + volume.intercept
+    if not np.isfinite(values).all():
+        raise ImageError(
+            f"{volume.file}: a mask must have numbers, found NaN or infinity; draw it anew"
+        )
+    mask: NDArray[np.bool_] = values != 0
+    return mask
+
+
+def read_mask_of(file: Path, image: Volume) -> Volume:
+    """Return what the header of a mask says; raise when it has other voxels than its image."""
+    mask = read_volume(file)
+    if mask.shape != image.shape:
+        raise ImageError(
+            f"{file}: a mask must have its image's size, {image.shape}, found {mask.shape}"
+        )
+    apart = np.abs(np.subtract(mask.affine, image.affine)).max()
+    if not apart <= VOXEL_TOLERANCE * np.abs(np.reshape(image.affine, (3, 4))[:, :3]).max():
+        raise ImageError(
+            f"{file}: a mask must lie where its image does, found another affine (sform, qform), "
+            f"{apart:.4g} off; draw it on the image, or leave the image out with exclude"
+        )
+    return mask
+
+
+def read_affines(file: Path) -> list[NDArray[np.float64]]:
+    """Return what a header says of where voxels lie (sform, qform), (4, 4) each; they may differ.
+
+    From i, j, k to mm to the right, to the front and up. None where it says nothing: then a file
+    has an affine all the same, which is made up.
+    """
+    with _opened(file) as stream:
+        header = _read_header(stream)
+        affines = header.get_sform(coded=True)[0], header.get_qform(coded=True)[0]
+    return [affine for affine in affines if affine is not None]
+
+
+def _planes(stream: BinaryIO, volume: Volume, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
+    """Yield some planes (i, j); a compressed file is read to its end, for its sum."""
+    wide, high, _ = volume.shape
+    size = wide * high * volume.dtype.itemsize
+    for k in wanted:
+        stream.seek(volume.offset + k * size)
+        if len(content := stream.read(size)) != size:
+            raise EOFError("it ends early")
+        yield np.frombuffer(content, volume.dtype).reshape(high, wide).T
+    if isinstance(stream, gzip.GzipFile):
+        while stream.read(PIECE):
+            if stream.tell() > volume.offset + size * volume.shape[2] + PIECE:
+                raise EOFError("it unpacks to more than its header says")
+
+
+def _read_header(stream: BinaryIO) -> Any:
+    """Return a header, unchecked, without extensions."""
+    from nibabel.nifti1 import Nifti1Header
+    from nibabel.nifti2 import Nifti2Header
+
+    start = stream.read(4)
+    stream.seek(0)
+    second = 540 in (int.from_bytes(start, "little"), int.from_bytes(start, "big"))
+    kind: Any = Nifti2Header if second else Nifti1Header
+    return kind(stream.read(kind.template_dtype.itemsize), check=False)
+
+
+def _volume(stream: BinaryIO, file: Path) -> Volume:
+    header = _read_header(stream)
+    magic = bytes(header["magic"])
+    if not magic.startswith(b"n+"):
+        other = "a pair of files" if magic.startswith(b"ni") else "Analyze or another format"
+        raise ImageError(
+            f"{file} must be NIfTI in one file, found {other}; convert it to .nii or .nii.gz"
+        )
+    dtype, shape = header.get_data_dtype(), header.get_data_shape()
+    if dtype.kind not in "iuf" or dtype.itemsize > 8:
+        raise ImageError(
+            f"{file}: values (datatype) must be whole or floating numbers of up to 64 bits, found "
+            f"{dtype}; convert colour and complex values to one gray value"
+        )
+    while len(shape) > 3 and shape[-1] == 1:
+        shape = shape[:-1]
+    if len(shape) != 3:
+        raise ImageError(
+            f"{file}: a volume must have three axes (dim), found {shape}; save each volume of a "
+            "series in a file of its own"
+        )
+    offset = int(header["vox_offset"])
+    _check_size(stream, file, shape, dtype.itemsize, offset)
+    slope, intercept = header.get_slope_inter()
+    low, high = float(header["cal_min"]), float(header["cal_max"])
+    return Volume(
+        file,
+        shape,
+        dtype,
+        offset,
+        1.0 if slope is None else float(slope),
+        0.0 if intercept is None else float(intercept),
+        (low, high) if -math.inf < low < high < math.inf else None,
+        tuple(header.get_best_affine()[:3].ravel().tolist()),
+    )
+
+
+def _check_size(
+    stream: BinaryIO, file: Path, shape: tuple[int, ...], width: int, offset: int
+) -> None:
+    """Raise when a header claims more than the file can hold, or planes that no memory has."""
+    size = file.stat().st_size
+    most = size * RATIO if isinstance(stream, gzip.GzipFile) else size
+    needed = offset + math.prod(shape) * width
+    if min(shape) < 1 or offset < 0 or needed > most:
+        raise ImageError(
+            f"{file}: its header claims {shape} voxels, {needed:,} bytes, more than a file of "
+            f"{size:,} bytes can hold; it is damaged, copy it anew"
+        )
+    _check_slice(file, shape, 2, width)
+
+
+def _check_slice(file: Path, shape: tuple[int, ...], axis: int, width: int) -> None:
+    """Raise when a slice across an axis, of values of `width` bytes, is larger than any image."""
+    sides = shape[:axis] + shape[axis + 1 :]
+    if math.prod(sides) * width > LARGEST:
+        raise ImageError(
+            f"{file}: a slice must have up to {LARGEST:,} bytes, found {sides} voxels of {width}; "
+            "cut the volume to pieces"
+        )
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO]:
+    """Open a file, unpacked; whatever a damaged one raises becomes one `ImageError`."""
+    way = "bring it whole, or leave it out with exclude"
+    with wrap_errors(file, "NIfTI file", way), open_regular(file) as plain:
+        if not file.name.lower().endswith(".gz"):
+            yield plain
+            return
+        with gzip.GzipFile(fileobj=plain) as stream:
+            yield cast(BinaryIO, stream)
+
+
+KEPT = 8
+"""Masks that are kept, a bit a voxel: to read one slice all of a file is unpacked."""
+
+
+def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> list[ImageArray]:
+    """Return slices of a mask across an axis, the other two in order: 1 inside, 0 elsewhere.
+
+    Raises
+    ------
+    ImageError
+        When it cannot be read, has no such slice or values that are no numbers.
+    """
+    volume = read_volume(file)
+    if max(wanted, default=0) >= volume.shape[axis]:
+        raise changed(file)
+    bits = _packed_mask(file, file_state(file), axis)
+    columns = volume.shape[1 if axis == 2 else 2]
+    return [np.unpackbits(bits[number], axis=-1, count=columns) for number in wanted]
+
+
+@lru_cache(maxsize=KEPT)
+def _packed_mask(file: Path, stamp: bytes, axis: int) -> ImageArray:
+    """Return a mask as bits, its slices across `axis`; a file with another `stamp` is another."""
+    volume = read_volume(file)
+    check_volume(volume.shape, str(file))
+    mask = np.empty(volume.shape, bool)
+    for number, plane in enumerate(each_plane(volume)):
+        mask[..., number] = inside(volume, plane)
+    return np.packbits(np.moveaxis(mask, axis, 0), axis=-1)
 
 
 class NiftiCard(PatternCard):
@@ -53,6 +316,11 @@ class NiftiCard(PatternCard):
     axis: Literal[0, 1, 2] | None = None
     frames: Frames = "all"
 
+    @property
+    def ends(self) -> Mapping[Any, tuple[str, ...]]:
+        """Of NIfTI in one file."""
+        return {"NIfTI": (".nii", ".nii.gz")}
+
     @check(mode="after")
     def _nifti_keys_fit(self) -> Self:
         check_cuts(self, self.axis)
@@ -69,8 +337,8 @@ def check_cuts(card: LocalFilesCard, axis: int | None) -> None:
         raise ValueError(f"NIfTI has 1 channel here, found channels = {card.channels}")
 
 
-def open_nifti(card: NiftiCard, path: Path, faults: Faults) -> ImageSource:
-    """Open a folder of NIfTI files: list them and read the header of each.
+def open_nifti(card: NiftiCard, files: ClassedFiles, path: Path, faults: Faults) -> ImageSource:
+    """Open NIfTI files: read the header of each.
 
     Images are ordered by class, path and slice. A file that is not as the card says, cannot be
     read, or claims more than it can hold, is refused when it is its turn to be read, as is one
@@ -79,16 +347,8 @@ def open_nifti(card: NiftiCard, path: Path, faults: Faults) -> ImageSource:
     Raises
     ------
     DatasetError
-        When a class has no file, or no file can be used, as the first says.
+        When no file can be used, as the first says.
     """
-    files = sort_files(card, path, (".nii", ".nii.gz"), ("NIfTI",), faults)
-    return open_nifti_files(card, files, path, faults)
-
-
-def open_nifti_files(
-    card: NiftiCard, files: ClassedFiles, path: Path, faults: Faults
-) -> ImageSource:
-    """Open some files, as `open_nifti`."""
     if card.frames == "masked" and files.masks is None:
         raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
     frames, first = _look_at_all(card, files, faults)
@@ -97,12 +357,13 @@ def open_nifti_files(
         sides = (*sides[:2], card.slices[1])
     file = np.repeat(np.arange(len(frames)), [len(some) for some in frames])
     frame = np.array([index for some in frames for index in some], np.int64)
-    alone = bool(card.slices)
+    read = FilesReader(
+        partial(_decode, card, first), files.names, file, frame, alone=bool(card.slices)
+    )
     masks = None
     if files.masks is not None:
         decode = partial(_decode_mask, card)
-        masks = FilesReader(decode, files.masks, file, frame, files.names, alone=alone)
-    read = FilesReader(partial(_decode, card, first), files.names, file, frame, alone=alone)
+        masks = replace(read, decode=decode, names=files.masks, beside=files.names)
     if files.people is None:
         files = replace(files, people=np.array(list(files.names), np.str_))
     return make_source(card, files, path, sides, read, file, masks)
@@ -118,8 +379,8 @@ def _look_at_all(
     for index, name in enumerate(files.names):
         try:
             volume = read_volume(Path(name))
-            mask = files.masks and Path(files.masks[index])
-            frames.append(_masked(card, volume, mask) if mask else _frames(card, volume))
+            mask = None if files.masks is None else Path(files.masks[index])
+            frames.append(_frames(card, volume, mask))
             good = good or [volume]
         except ImageError as error:
             frames.append((0,))  # asked for it, the file says why
@@ -134,19 +395,15 @@ def _sides(card: NiftiCard, volume: Volume) -> tuple[int, ...]:
     return tuple(length for axis, length in enumerate(volume.shape) if axis != card.axis)
 
 
-def _frames(card: NiftiCard, volume: Volume) -> range | tuple[int, ...]:
-    """Return the slices that are read of a volume; of a whole one there is one."""
+def _frames(card: NiftiCard, volume: Volume, mask: Path | None = None) -> Sequence[int]:
+    """Return the slices that are read of a volume, which a mask may choose; of a whole one 0."""
     if card.axis is None:
         return range(1)
-    frames = "all" if card.frames == "masked" else card.frames
-    return chosen_frames(frames, volume.shape[card.axis], str(volume.file))
-
-
-def _masked(card: NiftiCard, volume: Volume, mask: Path) -> Sequence[int]:
-    """Return the same where there is a mask, which may choose them."""
-    if card.frames != "masked" or card.axis is None:
-        return _frames(card, volume)
-    regions = _inside(card, mask, volume, range(volume.shape[card.axis]))
+    count = volume.shape[card.axis]
+    if card.frames != "masked" or mask is None:
+        frames = "all" if card.frames == "masked" else card.frames
+        return chosen_frames(frames, count, str(volume.file))
+    regions = _inside(card, mask, volume, range(count))
     slices = tuple(index for index, region in enumerate(regions) if region.any())
     if not slices:
         raise _nothing_inside(card, mask)
@@ -175,10 +432,9 @@ def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageAr
     volume = read_volume(file)
     _check_alike(card, first, volume)
     if not set(frames.tolist()) <= set(_frames(card, volume)):
-        raise ImageError(f"{file} has changed since it was listed; read the images again")
-    wanted, place = np.unique(frames, return_inverse=True)
-    stored = _stored(card, volume, wanted.tolist())
-    return np.stack([_shown(card, volume, values) for values in stored])[place]
+        raise changed(file)
+    stored = _stored(card, volume, frames.tolist())
+    return np.stack([_shown(card, volume, values) for values in stored])
 
 
 def _stored(card: NiftiCard, volume: Volume, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
@@ -190,15 +446,13 @@ def _stored(card: NiftiCard, volume: Volume, wanted: Sequence[int]) -> Iterator[
 
 def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> ImageArray:
     """Return the masks of some images of a file, (m, *sides), of 0 and 1, made to fit as they."""
-    wanted, place = np.unique(frames, return_inverse=True)
     volume = read_volume(image)
-    if not set(wanted.tolist()) <= set(_masked(card, volume, file)):
-        raise ImageError(f"{file} has changed since it was listed; read the images again")
-    each = _inside(card, file, volume, wanted.tolist())
-    masks = np.stack([fitted_mask(region, card) for region in each])
-    if not masks.any(axis=tuple(range(1, masks.ndim))).all():
+    if not set(frames.tolist()) <= set(_frames(card, volume, file)):
+        raise changed(file)
+    masks = [fitted_mask(mask, card) for mask in _inside(card, file, volume, frames.tolist())]
+    if not all(mask.any() for mask in masks):
         raise _nothing_inside(card, file)
-    return masks[place]
+    return np.stack(masks)
 
 
 def _inside(
@@ -225,25 +479,19 @@ def _shown(card: NiftiCard, volume: Volume, stored: ImageArray) -> ImageArray:
     """Return one image as 0..255, made to fit where the card has a size."""
     from PIL import Image
 
+    window: Window = volume.shown if card.window == "header" else card.window
+    if card.window == "header" and window is None:
+        raise ImageError(
+            f'{volume.file} has no window (cal_min, cal_max), which window = "header" asks; give '
+            'window = [low, high] or "image" in the card'
+        )
     pixels = to_uint8(
         stored,
         slope=volume.slope,
         intercept=volume.intercept,
-        window=_window(card, volume),
+        window=window,
         where=f"{volume.file} (datatype)",
     )
     if not card.size:
         return pixels
     return np.asarray(fitted(Image.fromarray(np.ascontiguousarray(pixels)), card.size, card.fit))
-
-
-def _window(card: NiftiCard, volume: Volume) -> Window:
-    """Return the window of a file: the card's, or what cal_min and cal_max say."""
-    if card.window != "header":
-        return card.window
-    if volume.shown is None:
-        raise ImageError(
-            f'{volume.file} has no window (cal_min, cal_max), which window = "header" asks; give '
-            'window = [low, high] or "image" in the card'
-        )
-    return volume.shown

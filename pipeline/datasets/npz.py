@@ -32,7 +32,7 @@ from pydantic import model_validator as check
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import LARGEST_DOWNLOAD, Card
 from pipeline.datasets.download import Obtain, find_own
-from pipeline.datasets.listing import Faults, open_regular
+from pipeline.datasets.listing import Faults, open_regular, wrap_errors
 from pipeline.datasets.readers import Rows, StreamReader, regroup
 from pipeline.datasets.source import (
     SPLITS,
@@ -43,7 +43,7 @@ from pipeline.datasets.source import (
     check_shape,
     split_codes,
 )
-from pipeline.errors import CovdpError, DatasetError
+from pipeline.errors import DatasetError
 from pipeline.toml import Record
 
 EXPANSION = 1032
@@ -176,19 +176,11 @@ class Members:
 @contextmanager
 def open_members(path: Path) -> Iterator[Members]:
     """Open a file; whatever a damaged one makes the readers raise becomes one `DatasetError`."""
-    try:
-        with open_regular(path.resolve()) as stream:
-            size = stream.seek(0, io.SEEK_END)
-            with zipfile.ZipFile(cast(BinaryIO, _Sipped(stream))) as archive:
-                yield Members(stream, archive, size)
-    except CovdpError:
-        raise
-    except Exception as error:  # the readers raise whatever they stumble over
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
-        raise DatasetError(
-            f"{path} is not a readable .npz ({reason or type(error).__name__}); download or save "
-            "it again"
-        ) from error
+    way = "download or save it again"
+    with wrap_errors(path, ".npz", way, DatasetError), open_regular(path.resolve()) as stream:
+        size = stream.seek(0, io.SEEK_END)
+        with zipfile.ZipFile(cast(BinaryIO, _Sipped(stream))) as archive:
+            yield Members(stream, archive, size)
 
 
 def _header(member: Member, name: str) -> Array:

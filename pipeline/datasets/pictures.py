@@ -1,10 +1,10 @@
 """Pictures in files of their own, decoded in eight bits, square where asked; folders of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,15 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, counting
 from pipeline.datasets.cards import FORMATS, MASKS, Format, LocalFilesCard
-from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, sort_files
+from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source
 from pipeline.datasets.intensities import Window, to_uint8
-from pipeline.datasets.listing import Faults, no_usable_file, open_regular
+from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.readers import FileNames, FilesReader, Rows
 from pipeline.datasets.source import ImageSource
 from pipeline.errors import ImageError
 
 if TYPE_CHECKING:
     from PIL import Image
-
-Check: TypeAlias = Callable[[tuple[int, int], Path], None]
-"""Raises when an image of this height and width may not be."""
 
 EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
 """Pillow's modes with intensities 0..255."""
@@ -54,45 +51,10 @@ class PictureCard(LocalFilesCard):
         return self
 
 
-def extent(file: Path, card: PictureCard) -> tuple[int, int]:
+def read_extent(file: Path, card: PictureCard) -> tuple[int, int]:
     """Return height and width of an image from its header alone."""
     with opened(file, card.formats) as image:
-        check_one(image, file)
         return image.height, image.width
-
-
-def decode(file: Path, card: PictureCard, check: Check | None = None) -> ImageArray:
-    """Return one image, (h, w) or (h, w, 3): in eight bits first, then made to fit.
-
-    What `check` says of height and width it says before anything is decoded.
-    """
-    from PIL import Image
-
-    with opened(file, card.formats) as image:
-        check_one(image, file)
-        if check:
-            check((image.height, image.width), file)
-        if image.mode in DEEP:
-            plain = Image.fromarray(_windowed(image, card, file))
-        else:
-            plain = image.convert("L" if card.channels == 1 else "RGB")
-            if card.window is not None:
-                pixels = to_uint8(np.asarray(plain), window=_window_of(card), where=str(file))
-                plain = Image.fromarray(pixels)
-    if card.channels == 3:
-        plain = plain.convert("RGB")
-    return np.asarray(fitted(plain, card.size, card.fit) if card.size else plain)
-
-
-def decode_mask(file: Path, card: PictureCard, wanted: tuple[int, int]) -> ImageArray:
-    """Return the mask of an image, (h, w) of 0 and 1, made to fit as the image is; not empty."""
-    mask = fitted_mask(read_mask(file, wanted), card)
-    if not mask.any():
-        raise ImageError(
-            f"{file}: a mask must have a pixel inside, one that is not black, found none of "
-            f"{mask.size}; draw one, or leave the image out with exclude"
-        )
-    return mask
 
 
 def read_mask(file: Path, wanted: tuple[int, int]) -> ImageArray:
@@ -101,7 +63,6 @@ def read_mask(file: Path, wanted: tuple[int, int]) -> ImageArray:
     It must have its image's height and width.
     """
     with opened(file, MASKS) as image:
-        check_one(image, file)
         if (sides := (image.height, image.width)) != wanted:
             raise ImageError(f"{file}: a mask must have its image's size, {wanted}, found {sides}")
         pixels = np.asarray(image if image.mode in DEEP | {"1", "L"} else image.convert("RGB"))
@@ -119,11 +80,6 @@ def fitted_mask(mask: ImageArray, card: LocalFilesCard) -> ImageArray:
     if not card.size:
         return mask
     return np.asarray(fitted(Image.fromarray(mask), card.size, card.fit, smooth=False))
-
-
-def _window_of(card: PictureCard) -> Window:
-    """Return a card's window; of pictures it is never "header"."""
-    return None if card.window == "header" else card.window
 
 
 def fitted(image: "Image.Image", size: int, fit: str, *, smooth: bool = True) -> "Image.Image":
@@ -144,7 +100,7 @@ def fitted(image: "Image.Image", size: int, fit: str, *, smooth: bool = True) ->
     return black
 
 
-def check_one(image: "Image.Image", file: Path) -> None:
+def _check_one(image: "Image.Image", file: Path) -> None:
     """Raise unless a file is one image in a mode whose values are known, before any is decoded."""
     pages = getattr(image, "n_frames", 1)
     if pages > 1 and image.format != "MPO":  # a JPEG with a preview is one image
@@ -189,7 +145,7 @@ def _stored_in_jpeg2000(stream: BinaryIO) -> tuple[int, bool]:
     return max(depth & 0x7F for depth in depths) + 1, any(depth & 0x80 for depth in depths)
 
 
-def _windowed(image: Any, card: PictureCard, file: Path) -> ImageArray:
+def _windowed(image: Any, window: Window, file: Path) -> ImageArray:
     """Return a gray image of more than 8 bits as 0..255; values are those that the file holds."""
     bits, signed, highest, white_is_low = 16, False, 65535, False
     if image.format == "TIFF":
@@ -210,7 +166,7 @@ def _windowed(image: Any, card: PictureCard, file: Path) -> ImageArray:
     if image.mode == "I" and bits == 32 and not signed:  # and reads these as if signed
         values = values.view(np.uint32)
     where = f"{file} ({image.format})"
-    return to_uint8(values, window=_window_of(card), inverted=white_is_low, where=where)
+    return to_uint8(values, window=window, inverted=white_is_low, where=where)
 
 
 def _take_as_turned(image: Any) -> None:
@@ -229,55 +185,49 @@ def _take_as_turned(image: Any) -> None:
 
 @contextmanager
 def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
-    """Open an image; whatever a damaged file makes Pillow raise becomes one `ImageError`.
+    """Open a file of one image, not decoded; what a damaged one raises becomes one `ImageError`.
 
     Only the decoders of the card's formats look at it, whatever its name says.
     """
     from PIL import Image, UnidentifiedImageError
 
-    try:
-        with open_regular(file) as stream, Image.open(stream, formats=formats) as image:
+    way = "bring it whole, or leave it out with exclude"
+    with wrap_errors(file, "image", way), open_regular(file) as stream:
+        try:
+            image = Image.open(stream, formats=formats)
+        except UnidentifiedImageError as error:
+            raise ImageError(
+                f"{file} is not a readable image ({' or '.join(formats)} is asked); save it anew, "
+                "or leave it out with exclude"
+            ) from error
+        with image:
+            _check_one(image, file)
             yield image
-    except ImageError:
-        raise
-    except UnidentifiedImageError as error:
-        raise ImageError(
-            f"{file} is not a readable image ({' or '.join(formats)} is asked); save it anew, or "
-            "leave it out with exclude"
-        ) from error
-    except Exception as error:  # decoders raise whatever they stumble over
-        said = " ".join(str(error).replace(str(file), "file").split())[:200]
-        reason = said or type(error).__name__
-        raise ImageError(
-            f"{file} is not a readable image ({reason}); bring it whole, or leave it out "
-            "with exclude"
-        ) from error
 
 
-def from_files(card: PictureCard, files: ClassedFiles, path: Path, faults: Faults) -> ImageSource:
-    """Return the dataset of some files, each one image.
+def open_pictures(
+    card: PictureCard, files: ClassedFiles, path: Path, faults: Faults
+) -> ImageSource:
+    """Open some files, each one image; what they hold is seen when they are read.
 
-    With `size` in the card none is opened. Without, the first that can be read gives the shape, and
-    every other is compared with it before it is decoded.
+    Gray is Rec. 601 luma, as Pillow computes it. With `size` in the card none is opened. Without,
+    the first that can be read gives the shape, and every other is compared with it before it is
+    decoded.
 
     Raises
     ------
     ImageError
         When no file can be read, as the first says.
     """
-    compare = None
-    if card.size:
-        sides = card.size, card.size
-    else:
-        sides, first = _first(card, files.names, faults)
-        compare = partial(_check_sides, sides, Path(first).name)
+    first = None if card.size else _first(card, files.names, faults)
+    sides = first[0] if first else (card.size or 1, card.size or 1)
     each = np.arange(len(files.names), dtype=counting(len(files.names)))
     none = np.zeros(len(files.names), np.int8)
     masks = None
     if files.masks is not None:
         beside = files.names if card.size else None
         masks = FilesReader(partial(_decode_mask, card, sides), files.masks, each, none, beside)
-    read = FilesReader(partial(_decode_picture, card, compare), files.names, each, none)
+    read = FilesReader(partial(_decode, card, first), files.names, each, none)
     shape = sides + ((3,) if card.channels == 3 else ())
     return make_source(card, files, path, shape, read, masks=masks)
 
@@ -290,30 +240,53 @@ def _first(card: PictureCard, names: FileNames, faults: Faults) -> tuple[tuple[i
     errors: dict[str, ImageError] = {}
     for index in range(len(names)):
         try:
-            return extent(Path(names[index]), card), names[index]
+            return read_extent(Path(names[index]), card), names[index]
         except ImageError as error:
             errors[names[index]] = error
     raise no_usable_file(errors, faults)
 
 
-def _check_sides(wanted: tuple[int, int], first: str, sides: tuple[int, int], file: Path) -> None:
-    if sides != wanted:
-        raise ImageError(
-            f"{file}: images must have one size, found {wanted} in {first} and {sides} in "
-            f"{file.name}; give size in the card to fit and resize them"
-        )
+def _decode(
+    card: PictureCard, first: tuple[tuple[int, int], str] | None, file: Path, frames: Rows
+) -> ImageArray:
+    """Return the image of a file, (1, *shape): in eight bits first, then made to fit.
 
+    Where it is not made to fit, its size is compared with that of the `first` before it is decoded.
+    """
+    from PIL import Image
 
-def _decode_picture(card: PictureCard, check: Check | None, file: Path, frames: Rows) -> ImageArray:
-    """Return the image of a file, which holds one, (1, *shape)."""
-    return decode(file, card, check)[np.newaxis]
+    window = None if card.window == "header" else card.window
+    with opened(file, card.formats) as image:
+        sides = image.height, image.width
+        if first and sides != first[0]:
+            raise ImageError(
+                f"{file}: images must have one size, found {first[0]} in {Path(first[1]).name} and "
+                f"{sides} in {file.name}; give size in the card to fit and resize them"
+            )
+        if image.mode in DEEP:
+            plain = Image.fromarray(_windowed(image, window, file))
+        else:
+            plain = image.convert("L" if card.channels == 1 else "RGB")
+            if window is not None:
+                pixels = to_uint8(np.asarray(plain), window=window, where=str(file))
+                plain = Image.fromarray(pixels)
+    if card.channels == 3:
+        plain = plain.convert("RGB")
+    return np.asarray(fitted(plain, card.size, card.fit) if card.size else plain)[np.newaxis]
 
 
 def _decode_mask(
     card: PictureCard, sides: tuple[int, int], file: Path, frames: Rows, image: Path | None = None
 ) -> ImageArray:
     """Return the mask in a file, (1, h, w); of an image that was made to fit, as that was."""
-    return decode_mask(file, card, extent(image, card) if image else sides)[np.newaxis]
+    wanted = read_extent(image, card) if image else sides
+    mask = fitted_mask(read_mask(file, wanted), card)
+    if not mask.any():
+        raise ImageError(
+            f"{file}: a mask must have a pixel inside, one that is not black, found none of "
+            f"{mask.size}; draw one, or leave the image out with exclude"
+        )
+    return mask[np.newaxis]
 
 
 class FolderCard(PatternCard, PictureCard):
@@ -325,6 +298,11 @@ class FolderCard(PatternCard, PictureCard):
 
     stored_as: ClassVar[str] = "a folder"
 
+    @property
+    def ends(self) -> Mapping[Any, tuple[str, ...]]:
+        """Of the formats that are read."""
+        return {name: FORMATS[name] for name in self.formats}
+
     @check(mode="after")
     def _pattern_names_persons(self) -> Self:
         if self.unit == "person" and "{person}" not in self.pattern:
@@ -333,19 +311,3 @@ class FolderCard(PatternCard, PictureCard):
                 f"{self.pattern!r}"
             )
         return self
-
-
-def open_folder(card: FolderCard, path: Path, faults: Faults) -> ImageSource:
-    """Open a folder: list the images of each class; what they hold is seen when they are read.
-
-    Gray is Rec. 601 luma, as Pillow computes it. Images are ordered by class, then by path.
-
-    Raises
-    ------
-    DatasetError
-        When a class has no image, an image lies in two classes or out of the data root, or a path
-        does not say whose it is where the card asks; when there are images of a format that the
-        card does not name.
-    """
-    suffixes = tuple(end for kind in card.formats for end in FORMATS[kind])
-    return from_files(card, sort_files(card, path, suffixes, card.formats, faults), path, faults)

@@ -24,8 +24,8 @@ from pipeline.parallel import Submit, side_by_side, threads
 Rows: TypeAlias = NDArray[np.signedinteger[Any]]
 
 Decode: TypeAlias = Callable[..., ImageArray]
-"""From a file and the frames wanted of it, and the file beside it where there is one, to those
-images, (m, *shape) uint8."""
+"""From a file and the frames wanted of it, ascending, and the file beside it where there is one, to
+those images, (m, *shape) uint8."""
 
 FEW = 16
 """Files that a thread decodes at a time: with small ones handing over would cost as much."""
@@ -190,7 +190,10 @@ class FilesReader:
         for low, high in itertools.pairwise(edges.tolist()):
             index = int(self.file[rows[low]])
             file, frames = Path(self.names[index]), self.frame[rows[low:high]]
-            images.append(self.decode(file, frames, *self._beside(index)))
+            wanted, place = frames, slice(None)
+            if len(frames) > 1:
+                wanted, place = np.unique(frames, return_inverse=True)
+            images.append(self.decode(file, wanted, *self._beside(index))[place])
         return _whole(images)
 
     def files_of(self, row: int) -> list[str]:
@@ -244,6 +247,11 @@ def _joined(parts: list["Future[ImageArray]"]) -> ImageArray:
 
 def _whole(parts: list[ImageArray]) -> ImageArray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def changed(file: Path) -> ImageError:
+    """Return what is said of a file that is not what it was when it was listed."""
+    return ImageError(f"{file} has changed since it was listed; read the images again")
 
 
 def file_state(file: Path | str) -> bytes:

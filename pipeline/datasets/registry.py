@@ -5,22 +5,38 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.datasets.cards import Card, read_card
+from pipeline.datasets.classed import ClassedFiles, sort_files
 from pipeline.datasets.dicom.card import DicomCard
-from pipeline.datasets.dicom.open import open_dicom
+from pipeline.datasets.dicom.files import open_dicom
 from pipeline.datasets.download import Obtain, data_root, find_own, obtain
 from pipeline.datasets.listing import Fault, Faults
 from pipeline.datasets.nifti import NiftiCard, open_nifti
 from pipeline.datasets.npz import NpzCard, fetch_npz, open_npz
-from pipeline.datasets.pictures import FolderCard, open_folder
+from pipeline.datasets.pictures import FolderCard, open_pictures
 from pipeline.datasets.source import ImageSource, opaque
 from pipeline.datasets.table import TableCard, open_table
 from pipeline.datasets.tiles import TilesCard, open_tiles
 from pipeline.datasets.torchvision import VisionCard, fetch_vision, open_vision
 from pipeline.errors import DatasetError, require_known
 from pipeline.files import resource
+
+OpenSource: TypeAlias = Callable[[Any, Path, Faults], ImageSource]
+"""``open(card, path, faults)``, see `DatasetKind`."""
+
+
+def in_folder(open_files: Callable[[Any, ClassedFiles, Path, Faults], ImageSource]) -> OpenSource:
+    """Return what opens a folder: the files of each class, as the card's pattern says.
+
+    Raises
+    ------
+    DatasetError
+        When a class has no image, an image lies in two classes or out of the data root, a path does
+        not say whose it is where the card asks, or an image would be passed by.
+    """
+    return lambda card, path, faults: open_files(card, sort_files(card, path, faults), path, faults)
 
 
 def fetch_own(card: Card, root: Path, size: int | None, obtain: Obtain) -> Path:
@@ -45,7 +61,7 @@ class DatasetKind:
     """
 
     card: type[Card]
-    open: Callable[[Any, Path, Faults], ImageSource]
+    open: OpenSource
     fetch: Callable[[Any, Path, int | None, Obtain], Path] = fetch_own
 
 
@@ -54,10 +70,10 @@ KINDS: dict[str, DatasetKind] = {
         TilesCard, open_tiles, lambda card, root, size, obtain: card.place(root, size)
     ),
     "npz": DatasetKind(NpzCard, open_npz, fetch_npz),
-    "folder": DatasetKind(FolderCard, open_folder),
+    "folder": DatasetKind(FolderCard, in_folder(open_pictures)),
     "table": DatasetKind(TableCard, open_table),
-    "dicom": DatasetKind(DicomCard, open_dicom),
-    "nifti": DatasetKind(NiftiCard, open_nifti),
+    "dicom": DatasetKind(DicomCard, in_folder(open_dicom)),
+    "nifti": DatasetKind(NiftiCard, in_folder(open_nifti)),
     "torchvision": DatasetKind(VisionCard, open_vision, fetch_vision),
 }
 """What ``kind`` of a card may be."""

@@ -21,7 +21,7 @@ from pydantic import model_validator as check
 from pipeline.datasets.cards import Format, Frames, LocalFilesCard, may_be_empty
 from pipeline.datasets.classed import ClassedFiles, check_once
 from pipeline.datasets.dicom.card import DicomCard
-from pipeline.datasets.dicom.open import open_dicom_files
+from pipeline.datasets.dicom.files import open_dicom
 from pipeline.datasets.listing import (
     Fault,
     Faults,
@@ -31,9 +31,10 @@ from pipeline.datasets.listing import (
     open_regular,
     packed,
     read_exclusions,
+    wrap_errors,
 )
-from pipeline.datasets.nifti import NiftiCard, check_cuts, open_nifti_files
-from pipeline.datasets.pictures import PictureCard, from_files
+from pipeline.datasets.nifti import NiftiCard, check_cuts, open_nifti
+from pipeline.datasets.pictures import PictureCard, open_pictures
 from pipeline.datasets.source import SPLITS, ImageSource
 from pipeline.errors import DatasetError, ImageError
 
@@ -101,16 +102,11 @@ def read_columns(
 @contextmanager
 def _readable(path: Path) -> Iterator[BinaryIO]:
     """Open a table; whatever a damaged one raises becomes one `DatasetError`."""
-    try:
-        with open_regular(path) as stream:
+    with wrap_errors(path, "table", error=DatasetError), open_regular(path) as stream:
+        try:
             yield stream
-    except DatasetError:
-        raise
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"{path} is not UTF-8; save it as CSV in UTF-8") from error
-    except Exception as error:  # what a damaged file makes pyarrow raise is not foreseen
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DatasetError(f"{path} is not a readable table ({said})") from error
+        except UnicodeDecodeError as error:
+            raise DatasetError(f"{path} is not UTF-8; save it as CSV in UTF-8") from error
 
 
 def _csv(
@@ -290,7 +286,7 @@ def open_table(card: TableCard, path: Path, faults: Faults) -> ImageSource:
         masks,
     )
     if card.other is None:
-        return from_files(card, files, path, faults)
+        return open_pictures(card, files, path, faults)
     kind, open_files = OTHERS[card.other]
     said = card.model_fields_set & (kind.model_fields.keys() - {"kind", "path", "formats"})
     same = kind(**{key: getattr(card, key) for key in said} | {"kind": "", "name": card.name})
@@ -299,8 +295,8 @@ def open_table(card: TableCard, path: Path, faults: Faults) -> ImageSource:
 
 
 OTHERS: dict[str, tuple[type[LocalFilesCard], Callable[..., ImageSource]]] = {
-    "DICOM": (DicomCard, partial(open_dicom_files, others=False)),
-    "NIfTI": (NiftiCard, open_nifti_files),
+    "DICOM": (DicomCard, partial(open_dicom, others=False)),
+    "NIfTI": (NiftiCard, open_nifti),
 }
 """What a table may list besides pictures: what its card says, and how the files are opened."""
 

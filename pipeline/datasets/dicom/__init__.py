@@ -1,7 +1,7 @@
 """DICOM: files of one's own as images, or as volumes of their slices, with masks.
 
-A reader's order: ``card`` (what a card may say), ``open`` (a folder becomes a source), ``files``
-(one file: what its header says, and its frames as 0..255), ``header`` (elements up to the pixels),
-``pixels`` (stored values, rescaled and windowed) with ``decoder`` (compressed frames, in a process
-of their own), ``geometry`` (where frames lie), ``series`` (volumes of slices), ``masks``.
+A reader's order: ``card`` (what a card may say), ``files`` (a folder becomes a source: what headers
+say, frames and series as 0..255), ``header`` (elements up to the pixels), ``pixels`` (stored
+values, rescaled and windowed) with ``decoder`` (compressed frames, in a process of their own),
+``geometry`` (where frames lie, and the order of slices), ``masks``.
 """

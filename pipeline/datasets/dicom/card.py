@@ -1,12 +1,15 @@
-"""What a card of kind ``dicom`` says."""
+"""What a card of kind ``dicom`` says, and what opening a dataset keeps of each of its files."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import BeforeValidator
 from pydantic import model_validator as check
 
 from pipeline.datasets.cards import FORMATS, MASKS, Frames, goes_down
 from pipeline.datasets.classed import PatternCard
+from pipeline.datasets.dicom.geometry import FrameId, Planes
+from pipeline.datasets.intensities import Window
 
 
 def _numbered(segments: Any) -> Any:
@@ -70,6 +73,11 @@ class DicomCard(PatternCard):
     segments: Segments | None = None
 
     @property
+    def ends(self) -> Mapping[Any, tuple[str, ...]]:
+        """Of any file, as DICOM is often named by a number."""
+        return {"DICOM": ("",)}
+
+    @property
     def beside(self) -> str | None:
         """Where masks lie that are found by the names of images: pictures, and NIfTI."""
         return self.masks if (self.masks or "").lower().endswith(PICTURES + NIFTI) else None
@@ -96,3 +104,29 @@ class DicomCard(PatternCard):
         if self.segments is not None and masks is None:
             raise ValueError("segments needs masks, where segmentations lie")
         return self
+
+
+FAULTY = -1
+"""The frame of a file that cannot be used: asked for it, a file says why."""
+
+
+class HeaderSummary(NamedTuple):
+    """What opening a dataset keeps of a file; of volumes also where frames lie, and what window.
+
+    Where there are masks, also what each frame is known by. `file` says which it is.
+    """
+
+    file: int
+    frames: Sequence[int]
+    sides: tuple[int, int] = (0, 0)
+    photometric: str = ""
+    person: str = ""
+    day: Any = None
+    planes: Planes | None = None
+    window: Window = None
+    frame_ids: tuple[FrameId, ...] = ()
+
+    @property
+    def faulty(self) -> bool:
+        """Whether the file cannot be used."""
+        return self.frames[0] == FAULTY

@@ -1,11 +1,13 @@
-"""The images of single DICOM files: what headers say of them, and their frames as 0..255.
+"""DICOM files as images, or as volumes of their slices: headers when opened, frames when read.
 
 What a header decides is checked when a dataset is opened, and again with each file that is read;
-whatever a damaged one makes a library raise becomes one line.
+only 0..255 leaves. A volume is the files of one series in one folder, or the frames of one file:
+(slices, rows, columns), slices along their normal.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,42 +16,81 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import chosen_frames
-from pipeline.datasets.classed import ClassedFiles, may_be_image
-from pipeline.datasets.dicom.card import DicomCard
-from pipeline.datasets.dicom.geometry import FrameId, Planes, read_frame_id, read_planes
-from pipeline.datasets.dicom.header import Header, kept_header, read_header, text
-from pipeline.datasets.dicom.pixels import WAY, check_frames, read_frames, scaling
+from pipeline.datasets.classed import ClassedFiles, make_source, may_be_image
+from pipeline.datasets.dicom.card import FAULTY, DicomCard, HeaderSummary, is_nifti
+from pipeline.datasets.dicom.geometry import WAY, read_frame_id, read_planes, slice_order
+from pipeline.datasets.dicom.header import (
+    SEGMENTATION,
+    Header,
+    kept_header,
+    read_header,
+    readable,
+    text,
+)
+from pipeline.datasets.dicom.masks import (
+    keep_masked,
+    mask_reader,
+    segmentation_masks,
+    sidecar_masks,
+)
+from pipeline.datasets.dicom.pixels import ASK_WINDOW, check_frames, read_frames, scaling
 from pipeline.datasets.intensities import Window, to_uint8
-from pipeline.datasets.listing import Faults, no_usable_file, open_regular
+from pipeline.datasets.listing import Faults, no_usable_file
 from pipeline.datasets.pictures import fitted
-from pipeline.datasets.readers import Rows
-from pipeline.errors import ImageError, MismatchError
+from pipeline.datasets.readers import FilesReader, Rows, StacksReader, changed
+from pipeline.datasets.source import ImageSource
+from pipeline.errors import DatasetError, ImageError
 
 INDEX = "DICOMDIR"
 """A list of the files beside it, of no use here."""
 
-SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
-"""The class of objects that hold masks."""
 
+def open_dicom(
+    card: DicomCard, files: ClassedFiles, path: Path, faults: Faults, *, others: bool = True
+) -> ImageSource:
+    """Open DICOM files: read the header of each.
 
-class HeaderSummary(NamedTuple):
-    """What opening a dataset keeps of a file; of volumes also where frames lie, and what window.
+    Where there may be `others` among them, files that are not DICOM are passed by, if their names
+    do not end as those of images do, and so is DICOMDIR. Images are ordered by class, path and
+    frame. A file that is not what the card says, cannot be read, or leaves open what its pixels
+    mean, is refused when it is its turn to be read.
 
-    Where there are masks, also what each frame is known by.
+    Raises
+    ------
+    DatasetError
+        When a class has no image, or no file can be used, as the first says.
     """
-
-    frames: Sequence[int]
-    sides: tuple[int, int]
-    photometric: str
-    person: str
-    day: Any
-    planes: Planes | None = None
-    window: Window = None
-    frame_ids: tuple[FrameId, ...] = ()
-
-
-FAULTY = -1
-"""The frame of a file that cannot be used: asked for it, a file says why."""
+    if card.frames == "masked" and files.masks is None and not card.objects:
+        raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
+    named = files.people is None and card.unit == "person"
+    summaries = _scan_headers(card, named, others, files, faults)
+    masks = segmentation_masks(card, path, summaries, faults) if card.objects else None
+    if files.masks is not None:
+        masks = sidecar_masks(files.masks)
+    if masks and card.frames == "masked":
+        summaries = keep_masked(masks, summaries)
+    indices = [summary.file for summary in summaries]
+    card.require_classes(
+        np.bincount(files.label_of[indices], minlength=len(card.classes)).tolist(),
+        lambda name: (
+            f"{path}: class '{name}' has no DICOM image at '{card.pattern}'; correct "
+            "classes, pattern or path in the card"
+        ),
+    )
+    people, days = files.people, files.dates
+    if people is None:
+        longest = max(len(summary.person) for summary in summaries)
+        people = np.zeros(len(files.names), f"U{longest or 1}")
+        people[indices] = [summary.person for summary in summaries]
+    if days is None:
+        days = np.full(len(files.names), "NaT", "datetime64[D]")
+        days[indices] = [summary.day for summary in summaries]
+    files = replace(files, people=people, dates=days)
+    shape, read, file = (_volumes if card.volumes else _images)(
+        card, named, files, summaries, faults
+    )
+    regions = masks and mask_reader(card, files, summaries, shape, read, masks)
+    return make_source(card, files, path, shape, read, file, regions)
 
 
 class ReferenceHeader(NamedTuple):
@@ -60,30 +101,28 @@ class ReferenceHeader(NamedTuple):
     photometric: str
 
 
-def scan_headers(
-    scan_header: Callable[[Path], HeaderSummary | None], files: ClassedFiles, faults: Faults
-) -> tuple[list[int], list[HeaderSummary]]:
-    """Return which files are images, and what their headers say; raise when none can be used."""
-    indices: list[int] = []
+def _scan_headers(
+    card: DicomCard, named: bool, others: bool, files: ClassedFiles, faults: Faults
+) -> list[HeaderSummary]:
+    """Return what the headers of images say; raise when none can be used."""
+    with_ids = card.objects is not None or any(map(is_nifti, files.masks or ()))
     summaries: list[HeaderSummary] = []
     errors: dict[str, ImageError] = {}
     for index, name in enumerate(files.names):
         try:
-            summary = scan_header(Path(name))
+            summary = _scan_header(card, named, others, with_ids, index, Path(name))
         except ImageError as error:
             nobody = f"\\{index}"  # no PatientID begins so: not taken for another's
-            summary = HeaderSummary((FAULTY,), (0, 0), "", nobody, None)
+            summary = HeaderSummary(index, (FAULTY,), person=nobody)
             errors[name] = error
-        if summary is not None:
-            indices.append(index)
-            summaries.append(summary)
-    if errors and all(summary.frames[0] == FAULTY for summary in summaries):
+        summaries += [summary] if summary else []
+    if errors and all(summary.faulty for summary in summaries):
         raise no_usable_file(errors, faults)
-    return indices, summaries
+    return summaries
 
 
-def scan_header(
-    card: DicomCard, named: bool, others: bool, with_ids: bool, file: Path
+def _scan_header(
+    card: DicomCard, named: bool, others: bool, with_ids: bool, index: int, file: Path
 ) -> HeaderSummary | None:
     """Return what the header of one file says; None when it is none of the images.
 
@@ -96,26 +135,15 @@ def scan_header(
         if card.objects and header and text(header.elements, "SOPClassUID") == SEGMENTATION:
             return None
         header, frames = _checked(card, named, header, file)
-        person = header.person if named else ""
-        sides = header.rows, header.columns
-        frame_ids = tuple(read_frame_id(header, frame) for frame in frames) if with_ids else ()
-        summary = HeaderSummary(
-            frames, sides, header.photometric, person, header.day, frame_ids=frame_ids
-        )
-        if not card.volumes:
-            return summary
-        window = _one_window(card, header, frames)
-        return summary._replace(planes=read_planes(header, frames), window=window)
-
-
-def _one_window(card: DicomCard, header: Header, frames: Sequence[int]) -> Window:
-    """Return the window of all frames of a file, which are slices of one volume."""
-    if card.window != "header":
-        return card.window
-    windows = {scaling(header, frame, card.window).window for frame in frames}
-    if len(windows) > 1:
-        raise header.fault("WindowCenter", "must be one for all slices of a volume", WAY)
-    return windows.pop()
+        person, sides = header.person if named else "", (header.rows, header.columns)
+        summary = HeaderSummary(index, frames, sides, header.photometric, person, header.day)
+        if with_ids:
+            frame_ids = tuple(read_frame_id(header, frame) for frame in frames)
+            summary = summary._replace(frame_ids=frame_ids)
+        if card.volumes:
+            window = _one_window(card, header, frames)
+            summary = summary._replace(window=window, planes=read_planes(header, frames))
+        return summary
 
 
 def _checked(
@@ -130,7 +158,17 @@ def _checked(
             f"{file} has no DICM after 128 bytes, so it is no DICOM file, though it may be taken "
             "for one; leave it out by a narrower pattern, as '{class}/**/*.dcm', or with exclude"
         )
-    _check(card, header)
+    if text(header.elements, "SOPClassUID") == SEGMENTATION:
+        raise ImageError(
+            f"{file} is no image but a segmentation (DICOM SEG); say where they lie by "
+            "masks in the card, or leave it out with exclude"
+        )
+    for keyword in ("BurnedInAnnotation", "RecognizableVisualFeatures"):
+        if text(header.elements, keyword).upper() == "YES" and card.burnt_in != "accept":
+            raise header.fault(
+                keyword, "is YES", 'leave the file out, or give burnt_in = "accept" in the card'
+            )
+    check_frames(header, card.channels)
     if named and not header.person:
         raise header.fault(
             "PatientID",
@@ -147,26 +185,144 @@ def _checked(
     return header, frames
 
 
-def decode(
-    card: DicomCard, named: bool, first: ReferenceHeader, file: Path, frames: Rows
+def _one_window(card: DicomCard, header: Header, frames: Sequence[int]) -> Window:
+    """Return the window of all frames of a file, which are slices of one volume."""
+    if card.window != "header":
+        return card.window
+    windows = {scaling(header, frame, card.window).window for frame in frames}
+    if len(windows) > 1:
+        raise header.fault("WindowCenter", "must be one for all slices of a volume", ASK_WINDOW)
+    return windows.pop()
+
+
+def _images(
+    card: DicomCard,
+    named: bool,
+    files: ClassedFiles,
+    summaries: Sequence[HeaderSummary],
+    faults: Faults,
+) -> tuple[tuple[int, ...], FilesReader, NDArray[np.int64]]:
+    """Return every frame that is read as an image: the shape of one, their reader, their files."""
+    good = next(summary for summary in summaries if not summary.faulty)
+    first = ReferenceHeader(Path(files.names[good.file]).name, good.sides, good.photometric)
+    sides = (card.size, card.size) if card.size else first.sides
+    file = np.repeat([summary.file for summary in summaries], [len(s.frames) for s in summaries])
+    frame = np.array([frame for summary in summaries for frame in summary.frames], np.int64)
+    read = FilesReader(partial(_decode, card, named, first, {}), files.names, file, frame)
+    return sides + ((3,) if card.channels == 3 else ()), read, file
+
+
+def _volumes(
+    card: DicomCard,
+    named: bool,
+    files: ClassedFiles,
+    summaries: Sequence[HeaderSummary],
+    faults: Faults,
+) -> tuple[tuple[int, ...], StacksReader, NDArray[np.int64]]:
+    """Return every series as a volume: the shape of one, their reader, a file of each.
+
+    One whose slices do not fit, are more or fewer than the card or else the first has, or of
+    another size than the first, is refused when it is its turn.
+    """
+    series: dict[tuple[str, str], list[HeaderSummary]] = {}
+    for summary in summaries:
+        name = files.names[summary.file]
+        key = name, ""
+        if summary.planes is not None and len(summary.frames) == 1:
+            key = str(Path(name).parent), summary.planes.series
+        series.setdefault(key, []).append(summary)
+    volumes: list[list[tuple[int, int]]] = []
+    errors: dict[str, ImageError] = {}
+    first: ReferenceHeader | None = None
+    most = 1
+    for members in series.values():
+        name = files.names[members[0].file]
+        try:
+            slices = _slices(files, members)
+            if slices[0][1] != FAULTY:
+                if first is None:
+                    first = ReferenceHeader(
+                        Path(name).name, members[0].sides, members[0].photometric
+                    )
+                    most = card.slices[1] if card.slices else len(slices)
+                _check_number(card, first, most, name, len(slices))
+        except ImageError as error:
+            errors[name], slices = error, [(summary.file, FAULTY) for summary in members]
+        volumes.append(slices)
+    if first is None:
+        raise no_usable_file(errors, faults)
+    reasons = {name: str(error) for name, error in errors.items()}
+    file, frame = np.array([slice_ for slices in volumes for slice_ in slices], np.int64).T
+    starts = np.cumsum([0, *map(len, volumes)])
+    read = FilesReader(partial(_decode, card, named, first, reasons), files.names, file, frame)
+    shown = partial(_show_volume, card.window, first.photometric)
+    return (most, *first.sides), StacksReader(read, starts, shown), file[starts[:-1]]
+
+
+def _check_number(
+    card: DicomCard, first: ReferenceHeader, most: int, name: str, count: int
+) -> None:
+    """Raise unless a series has as many slices as the card says, or else the first series."""
+    if card.slices is not None:
+        card.check_depth(count, name)
+    elif count != most:
+        raise ImageError(
+            f"{name}: volumes must have one size, found {most} slices in the series of "
+            f"{first.name} and {count} here; {WAY}, or give slices = [fewest, most] in the card"
+        )
+
+
+def _slices(files: ClassedFiles, members: Sequence[HeaderSummary]) -> list[tuple[int, int]]:
+    """Return the slices of one series in their order: files and frames of them.
+
+    Raises
+    ------
+    ImageError
+        When they are no volume, or not of one class, person, meaning or window.
+    """
+    where = files.names[members[0].file]
+    if members[0].planes is None:  # the file itself says why
+        return [(members[0].file, FAULTY)]
+    assert files.people is not None
+    for what, values in (
+        ("class and split", [(files.label_of[m.file], files.split_of[m.file]) for m in members]),
+        ("person", [files.people[summary.file] for summary in members]),
+        ("size", [summary.sides for summary in members]),
+        ("PhotometricInterpretation (0028,0004)", [summary.photometric for summary in members]),
+        ("window", [summary.window for summary in members]),
+    ):
+        if any(value != values[0] for value in values):
+            raise ImageError(f"{where}: a series must have one {what}, found several; {WAY}")
+    order = slice_order([summary.planes for summary in members if summary.planes], where)
+    frames = [(summary.file, frame) for summary in members for frame in summary.frames]
+    return [frames[place] for place in order.tolist()]
+
+
+def _decode(
+    card: DicomCard,
+    named: bool,
+    first: ReferenceHeader,
+    reasons: dict[str, str],
+    file: Path,
+    frames: Rows,
 ) -> ImageArray:
-    """Return some frames of a file as 0..255, (m, *shape).
+    """Return some frames of a file as 0..255, (m, *shape); raise what was wrong with its series.
 
     Slices of a volume that has a window of its own are returned in the units of the file.
     """
-    wanted, place = np.unique(frames, return_inverse=True)
+    if str(file) in reasons:
+        raise ImageError(reasons[str(file)])
     with readable(file) as stream:
         header, readable_frames = _checked(card, named, kept_header(stream, file), file)
         _check_alike(card, first, header)
         if card.volumes:
             _one_window(card, header, readable_frames)
             read_planes(header, readable_frames)
-        if not set(wanted.tolist()) <= set(readable_frames):
-            raise ImageError(f"{file} has changed since it was listed; read the images again")
-        stored = read_frames(stream, header, wanted.tolist())
-        pairs = zip(wanted.tolist(), stored, strict=True)
-        images = np.stack([_shown(card, header, frame, values) for frame, values in pairs])
-    return images[place]
+        if not set(frames.tolist()) <= set(readable_frames):
+            raise changed(file)
+        stored = read_frames(stream, header, frames.tolist())
+        pairs = zip(frames.tolist(), stored, strict=True)
+        return np.stack([_shown(card, header, frame, values) for frame, values in pairs])
 
 
 def _check_alike(card: DicomCard, first: ReferenceHeader, header: Header) -> None:
@@ -216,32 +372,9 @@ def _shown(card: DicomCard, header: Header, frame: int, stored: NDArray[Any]) ->
     return np.asarray(fitted(Image.fromarray(pixels), card.size, card.fit))
 
 
-@contextmanager
-def readable(file: Path) -> Iterator[Any]:
-    """Open a file; whatever a damaged one makes pydicom raise becomes one `ImageError`."""
-    try:
-        with open_regular(file) as stream:
-            yield stream
-    except (ImageError, MismatchError):
-        raise
-    except Exception as error:  # pydicom and decoders raise whatever they stumble over
-        said = " ".join(str(error).replace(str(file), "file").split())[:200]
-        raise ImageError(
-            f"{file} is not a readable DICOM file ({said or type(error).__name__}); repair it or "
-            "leave it out"
-        ) from error
-
-
-def _check(card: DicomCard, header: Header) -> None:
-    """Raise unless a file is what the card says, and says what its pixels mean."""
-    if text(header.elements, "SOPClassUID") == SEGMENTATION:
-        raise ImageError(
-            f"{header.file} is no image but a segmentation (DICOM SEG); say where they lie by "
-            "masks in the card, or leave it out with exclude"
-        )
-    for keyword in ("BurnedInAnnotation", "RecognizableVisualFeatures"):
-        if text(header.elements, keyword).upper() == "YES" and card.burnt_in != "accept":
-            raise header.fault(
-                keyword, "is YES", 'leave the file out, or give burnt_in = "accept" in the card'
-            )
-    check_frames(header, card.channels)
+def _show_volume(window: Any, photometric: str, slices: NDArray[Any]) -> ImageArray:
+    """Return the slices of a volume as 0..255: where it has a window of its own, by that."""
+    if window != "image":
+        return slices
+    inverted = photometric == "MONOCHROME1"
+    return to_uint8(slices, window="image", inverted=inverted, where="a series")

@@ -8,7 +8,8 @@ from the bytes of their elements. No text of a header is put into a warning or l
 import io
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property, partial
@@ -16,6 +17,7 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from pipeline.datasets.listing import open_regular, wrap_errors
 from pipeline.errors import ImageError
 
 if TYPE_CHECKING:
@@ -72,6 +74,9 @@ TAGS: Mapping[str, int] = {
 IMPLICIT, BIG_ENDIAN = "1.2.840.10008.1.2", "1.2.840.10008.1.2.2"
 
 EXPLICIT, DEFLATED = "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.1.99"
+
+SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
+"""The class of objects that hold masks."""
 
 UNDEFINED = 0xFFFFFFFF
 """The length of a value that ends where a mark says so."""
@@ -389,6 +394,14 @@ def kept_header(stream: BinaryIO, file: Path) -> Header | None:
             _KEPT.clear()
             _KEPT[identity] = header
     return header
+
+
+@contextmanager
+def readable(file: Path) -> Iterator[BinaryIO]:
+    """Open a file; whatever a damaged one makes pydicom raise becomes one `ImageError`."""
+    way = "repair it or leave it out"
+    with wrap_errors(file, "DICOM file", way), open_regular(file) as stream:
+        yield stream
 
 
 def read_header(stream: BinaryIO, file: Path) -> Header | None:

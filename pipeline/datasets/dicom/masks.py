@@ -7,10 +7,10 @@ DICOM where its pixels do: that alone decides which slice of a file is the mask 
 which way round it is.
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -21,21 +21,21 @@ from numpy.typing import NDArray
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import MASKS
 from pipeline.datasets.classed import ClassedFiles, root_of
-from pipeline.datasets.dicom.card import PICTURES, DicomCard, Segments, is_nifti
-from pipeline.datasets.dicom.files import FAULTY, SEGMENTATION, HeaderSummary, readable
+from pipeline.datasets.dicom.card import PICTURES, DicomCard, HeaderSummary, Segments, is_nifti
 from pipeline.datasets.dicom.geometry import FLOOR, UNIT, FrameId, read_frame_id
 from pipeline.datasets.dicom.header import (
     EXPLICIT,
     IMPLICIT,
+    SEGMENTATION,
     TAGS,
     Header,
     items,
     numbers,
     read_header,
+    readable,
     text,
 )
 from pipeline.datasets.dicom.pixels import places
-from pipeline.datasets.dicom.series import ImageRecords
 from pipeline.datasets.listing import (
     Fault,
     Faults,
@@ -46,7 +46,7 @@ from pipeline.datasets.listing import (
     packed,
     read_exclusions,
 )
-from pipeline.datasets.nifti_format import (
+from pipeline.datasets.nifti import (
     VOXEL_TOLERANCE,
     Volume,
     read_affines,
@@ -55,7 +55,14 @@ from pipeline.datasets.nifti_format import (
 )
 from pipeline.datasets.patterns import fill
 from pipeline.datasets.pictures import fitted_mask, read_mask
-from pipeline.datasets.readers import FilesReader, Reader, Rows, StacksReader, file_state
+from pipeline.datasets.readers import (
+    FilesReader,
+    Reader,
+    Rows,
+    StacksReader,
+    changed,
+    file_state,
+)
 from pipeline.datasets.source import LARGEST
 from pipeline.errors import ImageError
 
@@ -74,8 +81,8 @@ class MaskSource(NamedTuple):
     names : Paths
         The files that they are in.
     find : callable
-        ``find(index, one, frame)``: where the mask of an image is, by the index of its file, what
-        its header says, and which of its frames it is. None where there is none; where there is one
+        ``find(summary, frame)``: where the mask of an image is, by what the header of its file
+        says, and which of its frames it is. None where there is none; where there is one
         that does not fit, what is wrong with it.
     whole : callable
         ``whole(file, places)``: what is wrong with a file of masks when all slices of a volume have
@@ -88,40 +95,34 @@ class MaskSource(NamedTuple):
     """
 
     names: Paths
-    find: Callable[[int, HeaderSummary, int], MaskAddress | str | None]
+    find: Callable[[HeaderSummary, int], MaskAddress | str | None]
     whole: Callable[[int, Sequence[int]], str]
     read: Callable[[Path, Sequence[int]], list[ImageArray]]
     where: str
 
 
-def keep_masked(
-    source: MaskSource, indices: list[int], summaries: list[HeaderSummary]
-) -> tuple[list[int], list[HeaderSummary]]:
+def keep_masked(source: MaskSource, summaries: Sequence[HeaderSummary]) -> list[HeaderSummary]:
     """Return the files with those of their frames that have a pixel inside a region.
 
     An image whose mask is at fault stays, and is refused when it is its turn.
     """
-    files, left = [], []
-    for index, summary in zip(indices, summaries, strict=True):
+    masked = []
+    for summary in summaries:
         places = [
-            frame
-            for frame in range(len(summary.frames))
-            if _has_some(source, index, summary, frame)
+            frame for frame in range(len(summary.frames)) if _has_some(source, summary, frame)
         ]
         if places:
-            files.append(index)
             frame_ids = tuple(summary.frame_ids[frame] for frame in places if summary.frame_ids)
-            left.append(
-                summary._replace(frames=[summary.frames[i] for i in places], frame_ids=frame_ids)
-            )
-    return files, left
+            frames = [summary.frames[frame] for frame in places]
+            masked.append(summary._replace(frames=frames, frame_ids=frame_ids))
+    return masked
 
 
-def _has_some(source: MaskSource, index: int, summary: HeaderSummary, frame: int) -> bool:
+def _has_some(source: MaskSource, summary: HeaderSummary, frame: int) -> bool:
     """Return whether an image has a pixel inside its mask, or is at fault."""
-    if summary.frames[0] == FAULTY:
+    if summary.faulty:
         return True
-    address = source.find(index, summary, frame)
+    address = source.find(summary, frame)
     if address is None or isinstance(address, str):
         return address is not None
     try:
@@ -134,92 +135,65 @@ def _has_some(source: MaskSource, index: int, summary: HeaderSummary, frame: int
 def mask_reader(
     card: DicomCard,
     files: ClassedFiles,
-    indices: list[int],
-    summaries: list[HeaderSummary],
-    images: ImageRecords,
+    summaries: Sequence[HeaderSummary],
+    shape: tuple[int, ...],
+    read: FilesReader | StacksReader,
     source: MaskSource,
 ) -> Reader:
-    """Return the reader of the masks of some images, or of volumes; its rows are theirs.
+    """Return the reader of the masks of some images, or of volumes; its rows are those of `read`.
 
-    An image that has none, or one that does not fit, is refused when it is its turn.
+    Files are numbered as in `source`, after them come the images that are refused: those that have
+    no mask, or one that does not fit, when it is their turn.
     """
-    read = images.read
-    slices = read if isinstance(read, FilesReader) else read.slices
+    slices = read.slices if isinstance(read, StacksReader) else read
+    images = list(zip(slices.file.tolist(), slices.frame.tolist(), strict=True))
     summary_of = {
-        (index, number): (summary, frame)
-        for index, summary in zip(indices, summaries, strict=True)
+        (summary.file, number): (summary, frame)
+        for summary in summaries
+        if not summary.faulty
         for frame, number in enumerate(summary.frames)
-        if number != FAULTY
     }
-    each = _Each(
-        files, source, np.zeros(len(slices.file), np.int64), np.full(len(slices.file), NOTHING)
-    )
-    for row, image in enumerate(zip(slices.file.tolist(), slices.frame.tolist(), strict=True)):
+    file, place = np.zeros(len(images), np.int64), np.full(len(images), NOTHING)
+    refused, reasons = list[str](), dict[str, str]()
+
+    def refuse(rows: slice, reason: str) -> None:
+        name = files.names[images[rows.start][0]]
+        reasons[name] = f"{name}{reason}"
+        file[rows], place[rows] = len(source.names) + len(refused), WRONG
+        refused.append(name)
+
+    for row, image in enumerate(images):
         if image not in summary_of:  # it is at fault itself
             continue
-        address = source.find(image[0], *summary_of[image])
+        address = source.find(*summary_of[image])
         if address is None and not card.volumes:
             address = source.where
         if isinstance(address, str):
-            each.refuse(slice(row, row + 1), image[0], address)
+            refuse(slice(row, row + 1), address)
         elif address:
-            each.file[row], each.place[row] = address
-    for start, stop in [] if isinstance(read, FilesReader) else _spans(read):
-        first = int(slices.file[start])
-        if (first, int(slices.frame[start])) in summary_of:
-            each.join(slice(start, stop), first)
-    high, wide = (images.shape[1:] if card.volumes else images.shape)[:2]
-    decode = partial(_decode, card, (high, wide), each.faults, source.read)
-    names = joined([source.names, packed(each.refused)])
-    masks = FilesReader(decode, names, each.file, each.place, shared=True)
-    if isinstance(read, FilesReader):
-        return masks
-    return StacksReader(masks, read.starts, _not_empty)
+            file[row], place[row] = address
+    volumes = itertools.pairwise(read.starts.tolist()) if isinstance(read, StacksReader) else ()
+    for rows in itertools.starmap(slice, volumes):
+        if images[rows.start] in summary_of:
+            reason = _join(source, file[rows], place[rows])
+            refuse(rows, reason) if reason else None
+    high, wide = (shape[1:] if card.volumes else shape)[:2]
+    decode = partial(_decode, card, (high, wide), reasons, source.read)
+    masks = FilesReader(decode, joined([source.names, packed(refused)]), file, place, shared=True)
+    return StacksReader(masks, read.starts, _not_empty) if isinstance(read, StacksReader) else masks
 
 
-@dataclass(eq=False)
-class _Each:
-    """For each row the file of its mask, and where in it; for those refused why, by their images.
+def _join(source: MaskSource, file: NDArray[np.int64], place: NDArray[np.int64]) -> str:
+    """Let the slices of a volume be one: what has nothing lies in a file of the others.
 
-    Files are numbered as in `MaskSource`, after them come the images that are refused.
+    Return what is wrong with their masks, "" if nothing is.
     """
-
-    files: ClassedFiles
-    drawn: MaskSource
-    file: NDArray[np.int64]
-    place: NDArray[np.int64]
-    faults: dict[str, str] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
-
-    def refuse(self, rows: slice, index: int, reason: str) -> None:
-        """Give some rows nothing but the reason."""
-        name = self.files.names[index]
-        self.faults[name] = f"{name}{reason}"
-        self.file[rows], self.place[rows] = len(self.drawn.names) + len(self.refused), WRONG
-        self.refused.append(name)
-
-    def join(self, rows: slice, index: int) -> None:
-        """Let the slices of a volume be one: what has nothing lies in a file of the others."""
-        file, place = self.file[rows], self.place[rows]
-        some = np.flatnonzero(place != NOTHING)
-        if not len(some):
-            self.refuse(rows, index, self.drawn.where)
-            return
-        file[place == NOTHING] = file[some[0]]
-        if (file == file[0]).all() and place[0] != WRONG:
-            reason = self.drawn.whole(int(file[0]), place.tolist())
-            self.refuse(rows, index, reason) if reason else None
-
-
-def _spans(read: StacksReader) -> list[tuple[int, int]]:
-    """Return where the slices of each volume begin and end."""
-    return list(zip(read.starts[:-1].tolist(), read.starts[1:].tolist(), strict=True))
-
-
-_EMPTY = (
-    "a mask must have a pixel inside in every image that is read; give "
-    'frames = "masked" in the card, or leave the image out with exclude'
-)
+    some = np.flatnonzero(place != NOTHING)
+    if not len(some):
+        return source.where
+    file[place == NOTHING] = file[some[0]]
+    in_one = (file == file[0]).all() and place[0] != WRONG
+    return source.whole(int(file[0]), place.tolist()) if in_one else ""
 
 
 def _decode(
@@ -233,22 +207,19 @@ def _decode(
     """Return some masks of a file, (m, *sides), of 0 and 1, made to fit as the images are."""
     if str(file) in faults:
         raise ImageError(faults[str(file)])
-    wanted, where = np.unique(places, return_inverse=True)
-    there = wanted[wanted != NOTHING]
+    there = places[places != NOTHING]
     masks = read(file, there.tolist())
-    if len(there) < len(wanted):  # it is the first, as the smallest
+    if len(there) < len(places):  # it is the first, as the smallest
         masks = [np.zeros(sides, np.uint8), *masks]
     if not card.size and any(mask.shape != sides for mask in masks):
         raise changed(file)
     masks = [fitted_mask(mask, card) for mask in masks]
     if not card.volumes and not all(mask.any() for mask in masks):
-        raise ImageError(f"{file}: {_EMPTY}")
-    return np.stack(masks)[where]
-
-
-def changed(file: Path) -> ImageError:
-    """Return what is said of a file that is not what it was when it was listed."""
-    return ImageError(f"{file} has changed since it was listed; read the images again")
+        raise ImageError(
+            f"{file}: a mask must have a pixel inside in every image that is read; give "
+            'frames = "masked" in the card, or leave the image out with exclude'
+        )
+    return np.stack(masks)
 
 
 def _not_empty(slices: NDArray[Any]) -> ImageArray:
@@ -503,7 +474,7 @@ def segmentation_masks(
 
 
 def _find_region(
-    segmentations: SegmentationIndex, index: int, summary: HeaderSummary, frame: int
+    segmentations: SegmentationIndex, summary: HeaderSummary, frame: int
 ) -> MaskAddress | str | None:
     """Return where the region of an image is, or what is wrong with it; see `MaskSource`."""
     frame_id = summary.frame_ids[frame]
@@ -577,27 +548,26 @@ Poses: TypeAlias = dict[str, tuple[int, _Pose | str]]
 """For a file the first image that it is the mask of, and where it lies or why it cannot be used."""
 
 
-def sidecar_masks(files: ClassedFiles) -> MaskSource:
+def sidecar_masks(masks: Paths) -> MaskSource:
     """Return the masks that lie beside some images: pictures and NIfTI, by the ends of their names.
 
     One that cannot be read is at fault where its images are, when it is their turn.
     """
-    assert files.masks is not None
     poses: Poses = {}
     return MaskSource(
-        files.masks,
-        partial(_find_sidecar, files.masks, poses),
-        partial(_check_depth, files.masks, poses),
+        masks,
+        partial(_find_sidecar, masks, poses),
+        partial(_check_depth, masks, poses),
         _read_sidecar,
         ": it has no mask; bring it, or leave the image out with exclude",
     )
 
 
 def _find_sidecar(
-    masks: Paths, poses: Poses, index: int, summary: HeaderSummary, frame: int
+    masks: Paths, poses: Poses, summary: HeaderSummary, frame: int
 ) -> MaskAddress | str | None:
     """Return where the mask of an image is, or what is wrong with it; see `MaskSource`."""
-    mask = masks[index]
+    index, mask = summary.file, masks[summary.file]
     if mask.lower().endswith(PICTURES):
         if len(summary.frames) > 1:
             return (

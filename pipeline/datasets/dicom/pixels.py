@@ -283,7 +283,7 @@ def _jpeg2000_sides(encoded: bytes) -> tuple[int, ...]:
     return bottom - top, right - left, int.from_bytes(encoded[at + 40 : at + 42], "big")
 
 
-WAY = 'give window = [low, high] or "image" in the card'
+ASK_WINDOW = 'give window = [low, high] or "image" in the card'
 
 
 class Scaling(NamedTuple):
@@ -331,7 +331,7 @@ def _header_window(header: Header, frame: int, plain: bool) -> Window:
     """
     if items(header.elements, "VOILUTSequence"):
         raise header.fault(
-            "VOILUTSequence", 'is a table, which window = "header" does not read', WAY
+            "VOILUTSequence", 'is a table, which window = "header" does not read', ASK_WINDOW
         )
     for place in places(header, frame, "FrameVOILUTSequence"):
         if not text(place, "WindowCenter"):
@@ -341,10 +341,14 @@ def _header_window(header: Header, frame: int, plain: bool) -> Window:
         function = text(place, "VOILUTFunction") or "LINEAR"
         if function not in ("LINEAR", "LINEAR_EXACT", "SIGMOID"):
             raise header.fault(
-                "VOILUTFunction", f"must be LINEAR, LINEAR_EXACT or SIGMOID, found {function}", WAY
+                "VOILUTFunction",
+                f"must be LINEAR, LINEAR_EXACT or SIGMOID, found {function}",
+                ASK_WINDOW,
             )
         if width < 1 if function == "LINEAR" else width <= 0:
-            raise header.fault("WindowWidth", f"is too small for {function}, found {width}", WAY)
+            raise header.fault(
+                "WindowWidth", f"is too small for {function}, found {width}", ASK_WINDOW
+            )
         if function == "SIGMOID":
             return Sigmoid(center, width)
         if function == "LINEAR":
@@ -352,7 +356,9 @@ def _header_window(header: Header, frame: int, plain: bool) -> Window:
         return center - width / 2, center + width / 2
     if header.stored == 8 and not header.signed and plain:
         return None
-    raise header.fault("WindowCenter", 'must be there for window = "header", found none', WAY)
+    raise header.fault(
+        "WindowCenter", 'must be there for window = "header", found none', ASK_WINDOW
+    )
 
 
 def places(header: Header, frame: int, group: str) -> list["Dataset"]:

@@ -45,7 +45,7 @@ def test_medmnist_cards_are_those_of_the_package(
     monkeypatch.setenv("HOME", str(tmp_path))  # importing medmnist makes a folder there
     from medmnist import INFO
 
-    from pipeline.datasets.medmnist import cards
+    from tests.tools.medmnist_cards import cards
 
     generated = cards()
     assert len(generated) == 12 + 6

@@ -22,9 +22,10 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets import DATASETS, ImageSource, medmnist, open_dataset, torchvision
+from pipeline.datasets import DATASETS, ImageSource, open_dataset, torchvision
 from pipeline.datasets.torchvision import torchvision_datasets
 from pipeline.errors import DatasetError
+from tests.tools import medmnist_cards
 
 COUNTS = {"train": 30, "t10k": 20}
 CIFAR = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
@@ -289,7 +290,7 @@ def test_cards_are_not_written_without_medmnist(
 ) -> None:
     """Writing MedMNIST's cards without its package is one line that names the extra, and exit 2."""
     monkeypatch.setitem(sys.modules, "medmnist", None)
-    assert medmnist.main() == 2
+    assert medmnist_cards.main() == 2
     assert re.fullmatch(r"covdp: this needs medmnist, .*covdp\[sets\].*\n", capsys.readouterr().err)
 
 

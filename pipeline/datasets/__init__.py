@@ -6,7 +6,7 @@ A reader's order: ``cards`` (what every card may say), ``registry`` (names, kind
 ``download`` (one file, verified, or one clear error), ``source`` (what every dataset becomes) with
 ``readers``; then the kinds.
 
-    published   ``tiles``; ``npz``; ``torchvision``; ``medmnist`` writes the cards of MedMNIST
+    published   ``tiles``; ``npz``; ``torchvision``
     one's own   ``patterns``, ``listing`` and ``classed`` find the files; ``intensities``
     pictures    ``pictures`` in folders, or in a ``table``
     NIfTI       ``nifti``

@@ -1,7 +1,7 @@
 """Which file is in which class and split, whose it is and of which day: by a card's pattern."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -198,7 +198,7 @@ def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
         When a class has no file, a file lies in two classes, or one would be passed by that may be
         an image.
     """
-    skip, asked = read_exclusions(card.exclude, path), tuple(card.ends)
+    skip = read_exclusions(card.exclude, path)
     splits = SPLITS if "{split}" in card.pattern else SPLITS[:1]
     groups = [
         _group(card, path, skip, {"class": label, "split": split}, faults)
@@ -208,19 +208,11 @@ def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
     labels = np.arange(len(card.classes), dtype=counting(len(card.classes)))
     label_of = np.tile(labels, len(splits))
     for label, group in zip(label_of.tolist(), groups, strict=True):
-        error = DatasetError(
-            f"{path}: class '{card.classes[label]}' has {len(group.passed)} image(s) of a format "
-            f"that the card does not name (it names {', '.join(asked)}), or files without a "
-            "suffix, or folders; add it to formats, or name another kind, or convert or rename "
-            "them, or leave them out by a narrower pattern or by exclude"
-        )
-        faults += [
-            Fault(entry.path, ImageError(OTHER), raised=error) for entry in group.passed[::-1]
-        ]
+        faults += _passed(card, path, label, group.passed)
     card.require_classes(
         np.bincount(label_of, many).tolist(),
         lambda name: (
-            f"{path}: class '{name}' has no {' or '.join(asked)} image at "
+            f"{path}: class '{name}' has no {' or '.join(card.ends)} image at "
             f"'{card.pattern}'; correct classes, pattern, formats or path in the card"
         ),
     )
@@ -246,6 +238,17 @@ def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
         left_out,
         masks,
     )
+
+
+def _passed(card: PatternCard, path: Path, label: int, entries: Sequence[FileEntry]) -> list[Fault]:
+    """Return what is said of files of a class that are not read, though they may be images."""
+    error = DatasetError(
+        f"{path}: class '{card.classes[label]}' has {len(entries)} image(s) of a format that the "
+        f"card does not name (it names {', '.join(card.ends)}), or files without a suffix, or "
+        "folders; add it to formats, or name another kind, or convert or rename them, or leave "
+        "them out by a narrower pattern or by exclude"
+    )
+    return [Fault(entry.path, ImageError(OTHER), raised=error) for entry in entries[::-1]]
 
 
 @dataclass(eq=False)

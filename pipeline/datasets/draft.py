@@ -8,10 +8,9 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,9 +28,15 @@ SAMPLE = 1000
 
 TABLES = (".csv", ".parquet")
 
-_DICOM = (".dcm", ".dicom", ".ima")
+ENDS = {
+    "folder": tuple(end for ends in FORMATS.values() for end in ends),
+    "nifti": (".nii", ".nii.gz"),
+    "dicom": (".dcm", ".dicom", ".ima"),
+}
+"""How names of files end that a kind of card reads; DICOM may have no suffix."""
 
-_PICTURES = tuple(end for ends in FORMATS.values() for end in ends)
+WORDS = {"folder": "picture(s)", "dicom": "DICOM file(s)", "nifti": "NIfTI file(s)"}
+"""What they are called."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +92,10 @@ def scan(folder: Path) -> dict[str, list[str]]:
 
 def kind_of(file: Path) -> str | None:
     """Return the kind of card that reads a file, by its name or its mark; None for no image."""
-    low = file.name.lower()
-    if low.endswith(_PICTURES):
-        return "folder"
-    if low.endswith((".nii", ".nii.gz")):
-        return "nifti"
-    if low.endswith(_DICOM) or (not any(map(str.isalpha, file.suffix)) and _marked(file)):
-        return "dicom"
-    return None
+    for kind, ends in ENDS.items():
+        if file.name.lower().endswith(ends):
+            return kind
+    return "dicom" if not any(map(str.isalpha, file.suffix)) and _marked(file) else None
 
 
 def _refuse(error: OSError) -> None:
@@ -163,6 +164,9 @@ SUMMARIES: Mapping[str, Callable[[Path], FileSummary]] = {
 }  # fmt: skip
 """How a file of each kind is looked at."""
 
+FORMAT = {"dicom": "DICOM", "nifti": "NIfTI"}
+"""What a table's card says of files that are no pictures."""
+
 FEW = 50
 """Classes that names of folders or files may be taken for; more are rather persons."""
 
@@ -175,22 +179,22 @@ class PathLayout:
 
     Attributes
     ----------
-    classes : tuple of str
+    classes : list of str
         Their names, sorted.
     pattern : str
         Where images lie, with ``{class}``.
     person : bool
         Whether the pattern names ``{person}``.
-    open : tuple of str
+    open : list of str
         What is a guess, or could not be decided.
     from_above : bool
         Whether the pattern begins in the folder above, as the folder is the only class.
     """
 
-    classes: tuple[str, ...]
+    classes: list[str]
     pattern: str
     person: bool
-    open: tuple[str, ...] = ()
+    open: list[str]
     from_above: bool = False
 
 
@@ -218,32 +222,26 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
     names = {part[0] for part in parts}
     if all(len(part) > 1 for part in parts) and _are_classes(names):
         person, rest = _below([part[1:] for part in parts], [part[0] for part in parts], persons)
-        doubts += [_PERSON] if person else []
-        return _layout(names, [*before, "{class}", *rest], person, doubts)
+        if person:
+            doubts.append(
+                "persons are a guess from the paths; correct pattern, or take unit and {person} "
+                "out if every image is of another person"
+            )
+        return PathLayout(sorted(names), "/".join([*before, "{class}", *rest]), person, doubts)
     if (reading := _by_beginning([part[-1] for part in parts], parts)) is not None:
         names, pattern = reading
         doubts.append(
             f"classes are the beginnings of file names, {', '.join(sorted(names))}: correct "
             "classes and pattern if they are not"
         )
-        return _layout(names, [*before, pattern], False, doubts)
+        return PathLayout(sorted(names), "/".join([*before, pattern]), False, doubts)
     doubts.append(
         "no folders or names that look like classes: all images are one class; correct classes and "
         "pattern if they are not"
     )
     deeper = ["**"] if any(len(part) > 1 for part in parts) else []
     pattern = "/".join(["{class}", *before, *deeper, "*"])
-    return PathLayout((folder,), pattern, False, tuple(doubts), from_above=True)
-
-
-_PERSON = (
-    "persons are a guess from the paths; correct pattern, or take unit and {person} out if every "
-    "image is of another person"
-)
-
-
-def _layout(names: set[str], pattern: list[str], person: bool, doubts: list[str]) -> PathLayout:
-    return PathLayout(tuple(sorted(names)), "/".join(pattern), person, tuple(doubts))
+    return PathLayout([folder], pattern, False, doubts, from_above=True)
 
 
 def _escaped(name: str) -> str:
@@ -310,118 +308,122 @@ FOLDERS = frozenset(
 _ENDS = re.compile(r"[-_. ](mask|seg|segmentation|roi)([-_. ]?[0-9]+)?$", re.IGNORECASE)
 
 
-class Sorted(NamedTuple):
-    """Paths of images, and of what looks like masks of them."""
+def sort_masks(kind: str, folder: Path, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return which files are images, and which are masks of them.
 
-    images: list[str]
-    masks: list[str]
+    DICOM says itself what is a segmentation (DICOM SEG); others look like masks by the name of a
+    folder, or the end of their own. Where all do, they are images.
+    """
+    is_mask = _is_segmentation if kind == "dicom" else _looks_like_mask
+    sorted_names: tuple[list[str], list[str]] = [], []
+    for name in names:
+        sorted_names[is_mask(folder, name)].append(name)
+    images, masks = sorted_names
+    return (images, masks) if images else (masks, [])
 
 
-def sort_masks(names: Sequence[str]) -> Sorted:
-    """Return which paths look like masks: by the name of a folder, or the end of their own."""
-    masks = [name for name in names if _is_mask(name)]
-    if len(masks) == len(names):
-        return Sorted(masks, [])
-    return Sorted([name for name in names if not _is_mask(name)], masks)
-
-
-def _is_mask(name: str) -> bool:
+def _looks_like_mask(folder: Path, name: str) -> bool:
     *folders, file = name.lower().split("/")
     return bool(FOLDERS & set(folders) or _ENDS.search(stem_of(file)))
 
 
-class CardPart(NamedTuple):
-    """Keys of a card, lines that say what else it may have, and what is a guess or open."""
+def _is_segmentation(folder: Path, name: str) -> bool:
+    from pipeline.datasets.dicom.masks import is_segmentation
+
+    try:
+        return is_segmentation(folder / name)
+    except ImageError:  # said when it is looked at
+        return False
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """What is known of a card so far.
+
+    Attributes
+    ----------
+    keys : dict
+        Its keys; those that are None are left out.
+    lines : list of str
+        What else it may have, in comments.
+    open : list of str
+        What is a guess, or could not be decided.
+    """
 
     keys: dict[str, object]
     lines: list[str]
     open: list[str]
 
 
-def sort_segmentations(folder: Path, names: Sequence[str]) -> Sorted:
-    """Return which DICOM files are images, and which are segmentations (DICOM SEG)."""
-    from pipeline.datasets.dicom.masks import is_segmentation
-
-    files = Sorted([], [])
-    for name in names:
-        try:
-            is_mask = is_segmentation(folder / name)
-        except ImageError:  # said when it is looked at
-            is_mask = False
-        (files.masks if is_mask else files.images).append(name)
-    return files if files.images else Sorted(files.masks, [])
-
-
-def draft_segmentations(
-    folder: Path, masks: Sequence[str], looks: Sequence[FileSummary]
-) -> CardPart:
-    """Return where segmentations lie, which segments they have, and which images they leave out.
+def add_segmentations(
+    sketch: Sketch, folder: Path, masks: Sequence[str], looks: Sequence[FileSummary]
+) -> None:
+    """Say where segmentations lie, which segments they have, and which images they leave out.
 
     Parameters
     ----------
+    sketch : Sketch
+        To which it is added.
     folder : Path
     masks : sequence of str
         Paths of segmentations in it.
-    looks : sequence of Look
+    looks : sequence of FileSummary
         Some images.
     """
     from pipeline.datasets.dicom.masks import read_regions
 
     above = os.path.commonpath([os.path.dirname(name) for name in masks])  # noqa: PTH120
-    pattern = f"{above}/**/*" if above else "**/*"
-    drafted = CardPart({"masks": pattern}, [], [f"masks: {len(masks)} file(s) are segmentations"])
+    sketch.keys["masks"] = f"{above}/**/*" if above else "**/*"
+    sketch.open.append(f"masks: {len(masks)} file(s) are segmentations")
     referenced, several = set[str](), False
     for name in masks[:: max(1, len(masks) // SAMPLE)]:
         try:
             regions = read_regions(folder / name, "all")
         except ImageError as error:
-            drafted.open.append(f"a segmentation cannot be read: {error}")
+            sketch.open.append(f"a segmentation cannot be read: {error}")
             continue
-        referenced |= {frame_id.uid for frame_id in regions.frame_ids} if regions else set()
-        several |= regions is not None and regions.segments > 1
+        if regions is not None:
+            referenced |= {frame_id.uid for frame_id in regions.frame_ids}
+            several |= regions.segments > 1
     if several:
-        drafted.lines.append('# segments = [1]  # or "all": which of them are inside')
-        drafted.open.append("some have several segments: which of them are inside, say by segments")
+        sketch.lines.append('# segments = [1]  # or "all": which of them are inside')
+        sketch.open.append("some have several segments: which of them are inside, say by segments")
     missing = sum(look.image not in referenced for look in looks)
     if missing and len(masks) <= SAMPLE:
-        drafted.keys["frames"] = "masked"
-        drafted.open.append(
+        sketch.keys["frames"] = "masked"
+        sketch.open.append(
             f'{missing} of {len(looks)} images are in no segmentation, and frames = "masked" '
             "passes them by"
         )
-    return drafted
 
 
-def draft_slices(looks: Sequence[FileSummary], names: Sequence[str]) -> CardPart:
-    """Return how many slices series have, if each may be a volume.
+def add_depths(
+    sketch: Sketch, kind: str, names: Sequence[str], looks: Sequence[FileSummary]
+) -> None:
+    """Say how many slices volumes have: NIfTI files, or series of DICOM if each may be one.
 
-    Where there are more files than are looked at, all files of a folder are taken for one series.
+    Where there are more files than are looked at, all DICOM files of a folder are taken for one
+    series.
     """
     depths = Counter[str]()
     for look in looks:
         depths[look.series] += look.slices
     if len(looks) < len(names) and max(look.slices for look in looks) == 1:
         depths = Counter(name.rpartition("/")[0] for name in names)
-    return of_depths([*depths.values()], "")
-
-
-def of_depths(depths: Sequence[int], instead: str) -> CardPart:
-    """Return what a card may say of volumes with so many slices; `instead` of which key."""
-    fewest, most = min(depths), max(depths)
+    counts = [look.sides[2] for look in looks] if kind == "nifti" else [*depths.values()]
+    fewest, most = min(counts), max(counts)
     if fewest < 2:
-        return CardPart({}, [], [])
-    lines = [f"# volumes = true  # {instead}whole volumes, for descriptor vol7"]
-    if fewest == most:
-        return CardPart({}, lines, [])
-    lines.append(f"# slices = [{fewest}, {most}]  # with it, how many slices they may have")
-    return CardPart(
-        {},
-        lines,
-        [
+        return
+    instead = "in place of axis, " if kind == "nifti" else ""
+    sketch.lines.append(f"# volumes = true  # {instead}whole volumes, for descriptor vol7")
+    if fewest < most:
+        sketch.lines.append(
+            f"# slices = [{fewest}, {most}]  # with it, how many slices they may have"
+        )
+        sketch.open.append(
             f"volumes have {fewest} to {most} slices: with volumes = true say by slices how many "
             "they may have; that range is public"
-        ],
-    )
+        )
 
 
 SIZES = (224, 128, 64, 28)
@@ -462,18 +464,18 @@ class Draft:
 
 def write_draft(
     path: Path,
-    keys: dict[str, object],
+    kind: str,
+    sketch: Sketch,
     looks: Sequence[FileSummary],
     faults: Sequence[str],
-    doubts: list[str],
     *,
-    own: bool = False,
-    lines: Sequence[str] = (),
+    own: bool,
 ) -> Draft:
-    """Return a draft with what the images themselves say, `own` ones of persons, and more lines."""
+    """Return a draft with what images of a `kind` themselves say; their `own` persons are used."""
     if not looks:
         raise DatasetError(f"none of the images can be read; the first: {faults[0]}")
-    if (own or keys["kind"] == "dicom") and not all(look.named for look in looks):
+    keys, lines, doubts = sketch.keys, sketch.lines, sketch.open
+    if own and not all(look.named for look in looks):
         keys["unit"] = None
         doubts.append(
             'some files have no PatientID; unit = "person" needs {person} in pattern, or a column'
@@ -483,6 +485,7 @@ def write_draft(
     if len(colours) > 1:
         doubts.append("some images are gray and some in colour; choose channels, and what is left")
     keys["channels"] = 3 if True in colours else 1
+    keys["axis"] = 2 if kind == "nifti" else None
     sides = {look.sides[:2] for look in looks}
     shortest = min(min(each) for each in sides)
     if len(sides) > 1:
@@ -500,8 +503,7 @@ def write_draft(
     if any(look.deep for look in looks):
         written.append('# window = [low, high]  # or "image", for values of more than 8 bits')
         doubts.append("values have more than 8 bits: which of them become 0 and 255, say by window")
-    written += lines
-    return Draft("\n".join(written) + "\n", tuple(doubts))
+    return Draft("\n".join([*written, *lines]) + "\n", tuple(doubts))
 
 
 def _by(sides: tuple[int, ...]) -> str:
@@ -523,38 +525,6 @@ def _toml(value: object) -> str:
         raise DatasetError(f"{value!r} is a name that is no text, as TOML must be; rename it")
     return "".join(x if x.isprintable() else f"\\U{ord(x):08X}" for x in text)
 
-
-@dataclass(frozen=True)
-class Trait:
-    """What files of one kind are like, as far as a draft depends on it.
-
-    Attributes
-    ----------
-    word : str
-        What they are called.
-    format : str or None
-        Their one format; None where ends of names tell.
-    signed : bool
-        Whether a file says whose it is, which image it belongs to, and where it lies.
-    deep : bool
-        Whether a file is many images, slices of one person's volume.
-    """
-
-    word: str
-    format: str | None = None
-    signed: bool = False
-    deep: bool = False
-
-    def formats(self, names: Sequence[str]) -> list[str] | None:
-        """Return what a table's card says of formats."""
-        return _formats(names) if self.format is None else [self.format]
-
-
-TRAITS = {
-    "folder": Trait("picture(s)"),
-    "dicom": Trait("DICOM file(s)", "DICOM", signed=True),
-    "nifti": Trait("NIfTI file(s)", "NIfTI", deep=True),
-}
 
 ALONE = "each file is taken for another person; name {person} in pattern where one has more"
 
@@ -613,61 +583,40 @@ def _of_folder(
     kind: str, path: Path, root: Path, scanned: Mapping[str, list[str]], others: Sequence[str]
 ) -> Draft:
     """Draft a card of a folder of files of one kind, beside which `others` lie."""
-    trait = TRAITS[kind]
-    files = sort_segmentations(path, scanned[kind]) if trait.signed else sort_masks(scanned[kind])
-    names = files.images
+    images, masks = sort_masks(kind, path, scanned[kind])
     # of what says whose it is a guess from paths would take a patient of two series for two
-    layout = read_layout(names, path.name, persons=not trait.signed)
-    doubts = []
-    if files.masks and not trait.signed:
-        doubts.append(
-            f"{len(files.masks)} file(s) look like masks; say where they lie by masks in the card, "
-            "so that none is taken for an image"
-        )
-    doubts += _left_out(kind, others, scanned)
+    layout = read_layout(images, path.name, persons=kind != "dicom")
     base = path.parent if layout.from_above else path
     require_inside(base, root, str(base))
-    doubts += layout.open
     keys: dict[str, object] = {
         "kind": kind,
         "path": base.relative_to(root).as_posix(),
-        "classes": list(layout.classes),
+        "classes": layout.classes,
         "pattern": layout.pattern,
-        "unit": "person" if trait.signed or trait.deep or layout.person else None,
-        "formats": None if trait.format else trait.formats(names),
-        "axis": 2 if trait.deep else None,
+        "unit": "person" if kind != "folder" or layout.person else None,
+        "formats": _formats(images) if kind == "folder" else None,
     }
-    doubts += ([SLICES] if layout.person else [SLICES, ALONE]) if trait.deep else []
-    looks, faults = summarise_files(kind, path, names)
-    drafted = [*_of_looks(kind, path, files, looks)]
-    for part in drafted:
-        keys |= part.keys
-        doubts += part.open
-    return write_draft(
-        path, keys, looks, faults, doubts, lines=[x for y in drafted for x in y.lines]
-    )
-
-
-def _left_out(kind: str, others: Sequence[str], scanned: Mapping[str, list[str]]) -> list[str]:
-    """Return what is said of files of other kinds."""
-    own = f"{len(scanned[kind])} {TRAITS[kind].word}"
-    return [
-        f"{len(scanned[other])} {TRAITS[other].word} beside {own} are not of this card; move them "
-        "away, leave them out by a narrower pattern, or name them by masks if they are masks"
-        for other in others
-    ]
-
-
-def _of_looks(
-    kind: str, path: Path, files: Sorted, looks: Sequence[FileSummary]
-) -> Iterator[CardPart]:
-    """Yield what images say of their segmentations, and of volumes that they may be."""
-    if TRAITS[kind].signed and files.masks and looks:
-        yield draft_segmentations(path, files.masks, looks)
-    if TRAITS[kind].signed and looks:
-        yield draft_slices(looks, files.images)
-    if TRAITS[kind].deep and looks:
-        yield of_depths([look.sides[2] for look in looks], "in place of axis, ")
+    sketch = Sketch(keys, [], [])
+    if masks and kind != "dicom":
+        sketch.open.append(
+            f"{len(masks)} file(s) look like masks; say where they lie by masks in the card, "
+            "so that none is taken for an image"
+        )
+    for other in others:
+        sketch.open.append(
+            f"{len(scanned[other])} {WORDS[other]} beside {len(scanned[kind])} {WORDS[kind]} are "
+            "not of this card; move them away, leave them out by a narrower pattern, or name them "
+            "by masks if they are masks"
+        )
+    sketch.open.extend(layout.open)
+    if kind == "nifti":
+        sketch.open.extend([SLICES] if layout.person else [SLICES, ALONE])
+    looks, faults = summarise_files(kind, path, images)
+    if kind == "dicom" and masks and looks:
+        add_segmentations(sketch, path, masks, looks)
+    if kind != "folder" and looks:
+        add_depths(sketch, kind, images, looks)
+    return write_draft(path, kind, sketch, looks, faults, own=kind == "dicom")
 
 
 def _of_table(path: Path, root: Path) -> Draft:
@@ -694,23 +643,31 @@ def _of_table(path: Path, root: Path) -> Draft:
     if not label or len(classes) > FEW:
         doubts.append(f"which column is the class, out of {', '.join(names)}; name it in columns")
     images = [row[names.index(files[0])] for row in rows]
-    kind = _kind_of_all(path.parent, images, doubts)
-    trait = TRAITS[kind]
-    columns["mask"] = None if trait.signed else columns["mask"]
+    kind = _kind_of_most(path.parent, images, doubts)
+    doubts += [SLICES] if kind == "nifti" else []
+    if kind == "dicom":
+        columns["mask"] = None
     roles = {"path": files[0], "class": label or "?"}
     roles |= {role: name for role, name in columns.items() if name and role != "class"}
-    own = trait.signed and not columns["person"]
+    own = kind == "dicom" and not columns["person"]
     keys: dict[str, object] = {
         "kind": "table",
         "path": path.relative_to(root).as_posix(),
         "classes": classes[:FEW] or ["?"],
         "columns": roles,
         "unit": "person" if own or columns["person"] else None,
-        "formats": trait.formats(images),
-        "axis": 2 if trait.deep else None,
+        "formats": _formats(images) if kind == "folder" else [FORMAT[kind]],
     }
     looks, faults = summarise_files(kind, path.parent, images)
-    return write_draft(path, keys, looks, faults, doubts, own=own)
+    return write_draft(path, kind, Sketch(keys, [], doubts), looks, faults, own=own)
+
+
+def _kind_of_most(folder: Path, images: Sequence[str], doubts: list[str]) -> str:
+    """Return the kind of most files that a table lists; what is open of it goes to `doubts`."""
+    kinds = Counter(kind_of(folder / image) or "folder" for image in images)
+    if len(kinds) > 1:
+        doubts.append("images are of several kinds; a table has one: " + ", ".join(sorted(kinds)))
+    return kinds.most_common(1)[0][0]
 
 
 def _classes_in(table: Path, column: str) -> list[str]:
@@ -720,16 +677,6 @@ def _classes_in(table: Path, column: str) -> list[str]:
     for fault in faults:
         raise fault.error
     return sorted(classes)
-
-
-def _kind_of_all(folder: Path, images: Sequence[str], doubts: list[str]) -> str:
-    """Return the kind of most files that a table lists; what is open of it goes to `doubts`."""
-    kinds = Counter(kind_of(folder / image) or "folder" for image in images)
-    if len(kinds) > 1:
-        doubts.append("images are of several kinds; a table has one: " + ", ".join(sorted(kinds)))
-    kind = kinds.most_common(1)[0][0]
-    doubts += [SLICES] if TRAITS[kind].deep else []
-    return kind
 
 
 def _called(names: Sequence[str], calls: Sequence[str]) -> str | None:

@@ -1,6 +1,6 @@
 """The cards of MedMNIST, written from the installed ``medmnist``, which knows URLs and digests.
 
-``python -m pipeline.datasets.medmnist`` writes them again, after an upgrade of that package.
+``python -m tests.tools.medmnist_cards`` writes them again, after an upgrade of that package.
 """
 
 import json

@@ -12,7 +12,7 @@ from pipeline.experiments.driver import (
     Setting,
     describe_cell,
     place,
-    release,
+    release_each,
     space_of,
 )
 from pipeline.mean import admit
@@ -25,12 +25,12 @@ def run_halves(
     placed, space = place(data.points, setting), space_of(setting)
     whole = admit(placed, domain=setting.domain, manifold=space).frechet.point
     for cell in pending:
-        known, half = describe_cell(data, len(placed) // 2, cell, setting), list[float]()
+        known = describe_cell(data, len(placed) // 2, cell, setting)
         rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
-        for _ in range(setting.repetitions(cell.series)):
-            some = rng.permutation(placed)[: len(placed) // 2]
-            found = release(some, budget, cell.series.plan, setting, rng)
-            half.append(float(space.dist(whole, found.outputs[0])))
+        times = range(setting.repetitions(cell.series))
+        halves = [rng.permutation(placed)[: len(placed) // 2] for _ in times]
+        released = release_each(halves, budget, cell.series.plan, setting, rng)
+        half = [float(space.dist(whole, one.outputs[0])) for one in released]
         write(cell, known | {"status": "ok", "error": half, "acceptance": 1.0, "seconds": 0.0})
 
 

@@ -25,7 +25,7 @@ from pipeline.mean.public_model import (
 )
 from pipeline.mean.records import Records, admit, person_records
 from pipeline.mean.release import NonPrivate, Release, Step
-from pipeline.mean.sensitivity import step_costs
+from pipeline.mean.rounds import step_costs
 from pipeline.mean.single import calibrate
 from pipeline.mean.sums import Batches
 

@@ -176,7 +176,7 @@ def mean(
     """
     space = _space(manifold, points)
     records = admit(points, domain=domain, manifold=space)
-    prepared = prepare(records, choose_plan(plan, budget), rng=noise.rng)
+    prepared = prepare(records, choose_plan(plan, budget.name), rng=noise.rng)
     return draw(prepared, budget, noise=noise)[0]
 
 
@@ -213,7 +213,7 @@ def private_mean(
         return (chart if part.shape[1:] == chart.point_shape else space).check(part)
 
     records = admit(parts_of(points).map(check), domain=domain, manifold=space)
-    prepared = prepare(records, choose_plan(plan, budget), rng=noise.rng)
+    prepared = prepare(records, choose_plan(plan, budget.name), rng=noise.rng)
     release, distance = draw(prepared, budget, noise=noise)
     true = records.frechet
     point = records.on_manifold(true.point)

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from pipeline.errors import ConfigError, require_known
-from pipeline.privacy import Budget, PureDP
 
 
 @dataclass(frozen=True)
@@ -180,8 +179,8 @@ SERIES_PLANS: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {
 """The same by what a series names as its footpoint: only the error of its means is kept."""
 
 
-def choose_plan(plan: Plan | str, budget: Budget) -> Plan:
-    """Return the plan that is meant.
+def choose_plan(plan: Plan | str, definition: str) -> Plan:
+    """Return the plan that is meant, for a budget in a definition.
 
     "single" adds exponential-wrapped Gaussian noise at the origin. "auto" is the most accurate plan
     there is: the adaptive one; or for pure DP, which Gaussian noise never gives, noise of the
@@ -195,7 +194,7 @@ def choose_plan(plan: Plan | str, budget: Budget) -> Plan:
     if not isinstance(plan, str):
         return plan
     named: dict[str, Plan] = {"single": SinglePlan(), "auto": AdaptivePlan()}
-    if isinstance(budget, PureDP):
+    if definition == "pure":
         named["auto"] = SinglePlan("ewl")
     if plan not in named:
         raise ConfigError(f'a plan must be "auto", "single" or a Plan, found {plan!r}')

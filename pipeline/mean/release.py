@@ -9,7 +9,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
 from pipeline.mean.noisy_moments import NoisyMoments
-from pipeline.privacy import Budget
+from pipeline.privacy import Budget, compose
 
 NOT_ADAPTIVE = (
     "regions, tests and classifiers need what an adaptive mean observed, and this release holds "
@@ -35,8 +35,6 @@ class Release(NamedTuple):
         The private means, as points of `space`.
     manifold, space : Manifold
         Where the means live, and where they were drawn: the manifold, or its chart at the origin.
-    budget : Budget
-        What each of them cost.
     steps : tuple of Step
         What the budget was spent on, in order; their shares compose to it.
     rhos : array, shape (size, steps)
@@ -49,7 +47,7 @@ class Release(NamedTuple):
     acceptance : float
         Share of proposals the sampler kept.
     seconds : float
-        Wall time of one draw, calibration included.
+        Wall time of one draw.
     moments : tuple of NoisyMoments
         What the last round of each draw of an adaptive plan released; empty for a single one.
     """
@@ -57,7 +55,6 @@ class Release(NamedTuple):
     outputs: NDArray[Any]
     manifold: Manifold
     space: Manifold
-    budget: Budget
     steps: tuple[Step, ...]
     rhos: FloatArray
     expected_error: float | None
@@ -119,6 +116,11 @@ class Release(NamedTuple):
             )
             for draw in range(len(self.outputs))
         ]
+
+    @property
+    def budget(self) -> Budget:
+        """What each of the means cost: its steps, composed."""
+        return compose(step.budget for step in self.steps)
 
     @property
     def sensitivity(self) -> float:

@@ -5,8 +5,8 @@
                                                                                 of the next round
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
-diameter 1 (``clip.py``) with Gaussian noise for Δ and its share of the budget
-(``sensitivity.py``); the sets depend on earlier releases only. The shares add up to the budget, and
+diameter 1 (``clip.py``) with Gaussian noise for Δ (``sensitivity.py``) and its share of the budget
+(`gaussian_steps`); the sets depend on earlier releases only. The shares add up to the budget, and
 adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem 3.2), zCDP and Rényi DP alike. All
 the rest, estimating from noisy histograms, choosing axes and clip, shrinking, projecting, is
 post-processing of released vectors. The number of steps and their noise are functions of n, domain
@@ -25,13 +25,14 @@ Kamath and Ullman 2020), instance-optimal mean estimation (Huang, Liang and Yi 2
 import math
 import time
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import ConvergenceError, DomainError
+from pipeline.errors import ConvergenceError, DomainError, PrivacyError
 from pipeline.geometry import Point
 from pipeline.mean import tuning
 from pipeline.mean.axes import Frame, Numbers, line_coordinate, vectors_times
@@ -59,10 +60,10 @@ from pipeline.mean.pooling import posterior_update
 from pipeline.mean.public_model import Prior
 from pipeline.mean.records import Records, SurveyedRecords
 from pipeline.mean.release import Release, Step
-from pipeline.mean.sensitivity import region_units, step_costs
+from pipeline.mean.sensitivity import mean_sensitivity, region_units
 from pipeline.mean.sums import Clipping, InMemory, Parts, Sized, clipped_means
-from pipeline.mechanisms.noise import Noise
-from pipeline.privacy import Budget
+from pipeline.mechanisms.noise import Noise, check_scale
+from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
 SQRT2 = math.sqrt(2.0)
 TOGETHER = 2**21
@@ -169,7 +170,6 @@ def draw_rounds(
         outputs=np.concatenate([state.points for _, state in draws]),
         manifold=records.manifold,
         space=records.space,
-        budget=budget,
         steps=steps,
         rhos=np.concatenate([np.stack(state.rhos, axis=-1) for _, state in draws]),
         expected_error=None,
@@ -411,3 +411,45 @@ def default_shares(prior: Prior) -> Shares:
     along a line, would err by up to √(0.9/0.76) = 1.09 of the papers'.
     """
     return tuning.SHARES_WITHOUT_LINE if prior.line is None else tuning.SHARES_WITH_LINE
+
+
+def step_costs(budget: Budget, n: int, shares: Shares, *, dim: int) -> tuple[Step, ...]:
+    """Return what each step costs; together they compose to at most `budget`.
+
+    As `gaussian_steps` for the mean of n vectors. `dim` is the dimension of the mean; that of a
+    histogram, whose vectors are not rounded, does not matter.
+    """
+    return gaussian_steps(budget, shares.names, shares.all, mean_sensitivity(n, dim))
+
+
+@lru_cache(maxsize=256)
+def gaussian_steps(
+    budget: Budget, names: tuple[str, ...], shares: tuple[float, ...], delta: float
+) -> tuple[Step, ...]:
+    """Return one step of Gaussian noise a share, each of sensitivity `delta`.
+
+    μ-GDP is split into √s·μ, ρ-zCDP into s·ρ, Rényi DP of one order into s·ε. (ε, δ)-DP is first
+    turned into the largest μ-GDP that implies it, since all noise here is Gaussian: better than
+    dividing ε and δ. σ is raised by 1e-12 of its value, so that an account that rounds up stays
+    within the share.
+
+    Raises
+    ------
+    PrivacyError
+        For pure DP, which Gaussian noise never satisfies, and budgets out of all proportion.
+    """
+    if isinstance(budget, PureDP):
+        raise PrivacyError(
+            f"the adaptive mean adds Gaussian noise, which gives no pure DP, found {budget}; "
+            "state the budget in GDP, zCDP, Rényi DP or (ε, δ)"
+        )
+    whole: Budget = budget
+    if isinstance(budget, ApproxDP):
+        whole = GDP((1.0 - 1e-12) / gaussian_sigma(budget, 1.0))
+    steps = tuple(
+        Step(name, share, delta, gaussian_sigma(share, delta) * (1.0 + 1e-12))
+        for name, share in zip(names, split(whole, shares), strict=True)
+    )
+    for step in steps:
+        check_scale(step.sigma)
+    return steps

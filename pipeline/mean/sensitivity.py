@@ -28,7 +28,6 @@ curvature, and from which mean is taken.
 """
 
 import math
-from functools import lru_cache
 
 import numpy as np
 
@@ -37,20 +36,17 @@ from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import covariances_of
 from pipeline.geometry.manifold import Embedded
-from pipeline.mean.plan import Shares, SinglePlan
+from pipeline.mean.plan import SinglePlan
 from pipeline.mean.public_model import Domain, bounds_covariances, check_domain
 from pipeline.mean.records import MEAN_TOLERANCE, Records
-from pipeline.mean.release import Step
 from pipeline.mean.sums import PER_UNIT, UNIT
 from pipeline.mechanisms import Family
-from pipeline.mechanisms.noise import check_scale
 from pipeline.mechanisms.riemannian_laplace import (
     chord,
     convexity,
     gradient_sensitivity,
     laplace_sensitivity,
 )
-from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
 
 def vector_diameter(dim: int) -> float:
@@ -65,48 +61,6 @@ def mean_sensitivity(n: int, dim: int) -> float:
     The roundings of this formula itself are among the 1000.
     """
     return vector_diameter(dim) / n + 2.0 * UNIT
-
-
-def step_costs(budget: Budget, n: int, shares: Shares, *, dim: int) -> tuple[Step, ...]:
-    """Return what each step costs; together they compose to at most `budget`.
-
-    As `gaussian_steps` for the mean of n vectors. `dim` is the dimension of the mean; that of a
-    histogram, whose vectors are not rounded, does not matter.
-    """
-    return gaussian_steps(budget, shares.names, shares.all, mean_sensitivity(n, dim))
-
-
-@lru_cache(maxsize=256)
-def gaussian_steps(
-    budget: Budget, names: tuple[str, ...], shares: tuple[float, ...], delta: float
-) -> tuple[Step, ...]:
-    """Return one step of Gaussian noise a share, each of sensitivity `delta`.
-
-    μ-GDP is split into √s·μ, ρ-zCDP into s·ρ, Rényi DP of one order into s·ε. (ε, δ)-DP is first
-    turned into the largest μ-GDP that implies it, since all noise here is Gaussian: better than
-    dividing ε and δ. σ is raised by 1e-12 of its value, so that an account that rounds up stays
-    within the share.
-
-    Raises
-    ------
-    PrivacyError
-        For pure DP, which Gaussian noise never satisfies, and budgets out of all proportion.
-    """
-    if isinstance(budget, PureDP):
-        raise PrivacyError(
-            f"the adaptive mean adds Gaussian noise, which gives no pure DP, found {budget}; "
-            "state the budget in GDP, zCDP, Rényi DP or (ε, δ)"
-        )
-    whole: Budget = budget
-    if isinstance(budget, ApproxDP):
-        whole = GDP((1.0 - 1e-12) / gaussian_sigma(budget, 1.0))
-    steps = tuple(
-        Step(name, share, delta, gaussian_sigma(share, delta) * (1.0 + 1e-12))
-        for name, share in zip(names, split(whole, shares), strict=True)
-    )
-    for step in steps:
-        check_scale(step.sigma)
-    return steps
 
 
 def region_units(records: Records) -> FloatArray:

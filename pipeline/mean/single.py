@@ -141,7 +141,6 @@ def draw_single(
         outputs=outputs,
         manifold=records.manifold,
         space=space,
-        budget=budget,
         steps=tuple(steps),
         rhos=rhos,
         expected_error=mechanism.expected_error(),

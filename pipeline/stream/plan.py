@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pipeline.errors import ConfigError
 from pipeline.mean.plan import Shares
 from pipeline.mean.release import Step
-from pipeline.mean.sensitivity import gaussian_steps, vector_diameter
+from pipeline.mean.rounds import gaussian_steps
+from pipeline.mean.sensitivity import vector_diameter
 from pipeline.mean.sums import UNIT
 from pipeline.privacy import Budget, gaussian_sigma
 from pipeline.stream.factorisation import column_norm

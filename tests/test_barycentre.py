@@ -15,9 +15,9 @@ from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain
 from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import MANIFOLDS, Manifold, Point, unvecd, vecd
-from pipeline.geometry.affine import factor_logs
 from pipeline.geometry.cholesky import cholesky
 from pipeline.geometry.linalg import polar
+from pipeline.geometry.spd import factor_logs
 from pipeline.mean import Ball, admit, barycentre, feasible_set
 from pipeline.mean.barycentre import ROUNDING, TOLERANCE, Barycentre, gradient, most_steps
 from pipeline.mean.plan import release_plan

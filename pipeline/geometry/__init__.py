@@ -2,7 +2,7 @@
 
 In reading order: ``manifold.py``, the contract; ``linalg.py``, stacks of small matrices, on
 ``cholesky.py`` and ``jacobi.py``; ``covariances.py``, what a metric knows of covariance
-descriptors; the manifolds ``spd.py``, ``affine.py``, ``hyperbolic.py``, ``sphere.py``,
+descriptors; the manifolds ``spd.py``, ``hyperbolic.py``, ``sphere.py``,
 ``kendall.py``; ``charts.py``, points as coordinates; ``registry.py``, manifolds by name;
 ``frechet.py``, the mean.
 """

@@ -22,7 +22,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry.covariances import SPECTRAL, Covariances, covariances_of
 from pipeline.geometry.linalg import sym_log, unvecd, vecd
-from pipeline.geometry.manifold import Manifold, Point
+from pipeline.geometry.manifold import Manifold, Point, check_vectors
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,7 @@ class FlatChart:
 
     def check(self, points: Point) -> FloatArray:
         """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""
-        out = np.asarray(points, dtype=np.float64)
-        if out.ndim < 1 or out.shape[-1] != self.dim or not np.isfinite(out).all():
-            raise DomainError(
-                f"coordinates must be finite of shape (..., {self.dim}), found {out.shape}"
-            )
-        return out
+        return check_vectors(points, self.dim, np.float64)
 
 
 def flat_chart(manifold: Manifold) -> Manifold:
@@ -205,10 +200,7 @@ class NormalChart:
 
     def check(self, points: FloatArray) -> FloatArray:
         """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""
-        out = np.asarray(points, dtype=np.float64)
-        if out.shape[-1:] != (self.dim,) or not np.isfinite(out).all():
-            raise DomainError(f"coordinates must be finite of shape (..., {self.dim})")
-        return out
+        return check_vectors(points, self.dim, np.float64)
 
     def _at_origin(self, base: FloatArray) -> None:
         if np.any(base):

@@ -10,14 +10,11 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
 from pipeline.geometry.manifold import (
     ROUNDING,
-    check_size,
+    SpaceForm,
     check_vectors,
     direction,
     dot,
     norm,
-    of_dim,
-    of_length,
-    superscript,
 )
 
 
@@ -80,7 +77,7 @@ class HyperbolicArea:
 
 
 @dataclass(frozen=True)
-class Hyperbolic:
+class Hyperbolic(SpaceForm):
     """H^d = {x ∈ R^{d+1} : −x₀² + x₁² + … + x_d² = −1, x₀ ≥ 1}, dist = arccosh(−⟨p, q⟩_L).
 
     The frame at a base is the standard frame (e₁, …, e_d) of the origin e₀, moved to the base along
@@ -92,41 +89,18 @@ class Hyperbolic:
     not read but computed from the others.
     """
 
-    dim: int
+    letter: ClassVar[str] = "H"
     name: ClassVar[str] = "hyperbolic"
     metric: ClassVar[str] = "hyperbolic"
     log_reach: ClassVar[float] = 10.0
-    flat: ClassVar[bool] = False
     hadamard: ClassVar[bool] = True
-    homogeneous: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (-1.0, -1.0)
-    small: ClassVar[int] = 2
-    of_shape = classmethod(of_length)
-    of_dimension = classmethod(of_dim)
     injectivity_radius: ClassVar[float] = math.inf
-
-    def __post_init__(self) -> None:
-        check_size("dim", self.dim, 1)
-
-    @property
-    def point_shape(self) -> tuple[int, ...]:
-        """``(d + 1,)``, the time-like coordinate first."""
-        return (self.dim + 1,)
 
     @property
     def area(self) -> HyperbolicArea:
         """Area of its geodesic spheres."""
         return HyperbolicArea(self.dim)
-
-    @property
-    def title(self) -> str:
-        """``H^d``."""
-        return f"H{superscript(self.dim)}"
-
-    @property
-    def origin(self) -> FloatArray:
-        """The point e₀ = (1, 0, …, 0)."""
-        return np.asarray(np.eye(self.dim + 1)[0])
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return arccosh(−⟨p, q⟩_L), ``(...)``, accurate for near and for far points."""

@@ -11,7 +11,7 @@ G Gᵀ differs from B^{−1/2} X B^{−1/2} by the rotation R = B^{−1/2} C.
 wait for each other's square roots, so one rotation of each of `SIMD_WIDTH` matrices is taken at
 once, in arrays whose last axis is the matrix. Each number is made by the same operations in the
 same order, so it is the same to the last bit: a matrix that is done is left as it is, and another
-sweep over it finds so again. Next on the path: ``linalg.py`` and ``affine.py``, which give these
+sweep over it finds so again. Next on the path: ``linalg.py`` and ``spd.py``, which give these
 loops their guarantees.
 """
 

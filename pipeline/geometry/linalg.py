@@ -15,7 +15,6 @@ J. Demmel and K. Veselić, "Jacobi's method is more accurate than QR", SIAM J. M
 """
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -137,20 +136,13 @@ def sym_eig_unordered(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     return values - shift, vectors
 
 
-def _spectral(
-    matrices: FloatArray,
-    function: Callable[[FloatArray], FloatArray],
-    eig: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-) -> FloatArray:
-    values, vectors = eig(matrices)
-    return assemble(vectors, function(values))
-
-
 def sym_log(matrices: FloatArray) -> FloatArray:
     """Return the logarithm of SPD matrices, symmetric to the last bit; raises as `cholesky`."""
-    return _spectral(matrices, np.log, spd_eig)
+    values, vectors = spd_eig(matrices)
+    return assemble(vectors, np.log(values))
 
 
 def sym_exp(matrices: FloatArray) -> FloatArray:
     """Return the exponential of symmetric matrices, symmetric to the last bit."""
-    return _spectral(matrices, np.exp, sym_eig)
+    values, vectors = sym_eig(matrices)
+    return assemble(vectors, np.exp(values))

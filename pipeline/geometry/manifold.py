@@ -42,7 +42,7 @@ on the path: the manifolds, one a file, then ``frechet.py``.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,16 +242,6 @@ ROUNDING = 1e-8
 """Largest distance from the equation of a manifold that its door takes for rounding."""
 
 
-def of_length(kind: type[Any], shape: tuple[int, ...]) -> Any:
-    """Return the member of a kind whose points are vectors of length d + 1."""
-    return kind(shape[-1] - 1)
-
-
-def of_dim(kind: type[Any], dim: int) -> Any:
-    """Return the member of dimension d of a kind that is made for a dimension."""
-    return kind(dim)
-
-
 def check_size(name: str, value: int, least: int) -> None:
     """Raise `ConfigError` unless `value` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
@@ -292,3 +282,42 @@ def direction(vectors: Vectors, length: FloatArray | None = None) -> Vectors:
 def superscript(number: int) -> str:
     """Return a number in raised digits."""
     return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+@dataclass(frozen=True)
+class SpaceForm:
+    """What H^d and S^d have in common: points are vectors of length d + 1, with e₀ for origin."""
+
+    dim: int
+    flat: ClassVar[bool] = False
+    homogeneous: ClassVar[bool] = True
+    small: ClassVar[int] = 2
+    letter: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_size("dim", self.dim, 1)
+
+    @classmethod
+    def of_shape(cls, shape: tuple[int, ...]) -> Self:
+        """Return the one whose points are vectors of length d + 1."""
+        return cls(shape[-1] - 1)
+
+    @classmethod
+    def of_dimension(cls, dim: int) -> Self:
+        """Return the one of dimension d."""
+        return cls(dim)
+
+    @property
+    def point_shape(self) -> tuple[int, ...]:
+        """``(d + 1,)``."""
+        return (self.dim + 1,)
+
+    @property
+    def title(self) -> str:
+        """``H^d`` or ``S^d``."""
+        return f"{self.letter}{superscript(self.dim)}"
+
+    @property
+    def origin(self) -> FloatArray:
+        """The point e₀ = (1, 0, …, 0)."""
+        return np.asarray(np.eye(self.dim + 1)[0])

@@ -6,11 +6,10 @@ from typing import cast
 import numpy as np
 
 from pipeline.errors import ConfigError, require_known
-from pipeline.geometry.affine import AffineInvariant
 from pipeline.geometry.hyperbolic import Hyperbolic
 from pipeline.geometry.kendall import Kendall
 from pipeline.geometry.manifold import Manifold, Point
-from pipeline.geometry.spd import LogCholesky, LogEuclidean
+from pipeline.geometry.spd import AffineInvariant, LogCholesky, LogEuclidean
 from pipeline.geometry.sphere import Sphere
 
 MANIFOLDS: dict[str, Callable[..., Manifold]] = {

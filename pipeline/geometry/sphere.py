@@ -10,14 +10,11 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
 from pipeline.geometry.manifold import (
     ROUNDING,
-    check_size,
+    SpaceForm,
     check_vectors,
     direction,
     dot,
     norm,
-    of_dim,
-    of_length,
-    superscript,
 )
 
 ANTIPODAL = 1e-15
@@ -49,7 +46,7 @@ class SphericalArea:
 
 
 @dataclass(frozen=True)
-class Sphere:
+class Sphere(SpaceForm):
     """S^d = {x ∈ R^{d+1} : ‖x‖ = 1}, dist = arccos⟨p, q⟩; its pole is e₀ = (1, 0, …, 0).
 
     The frame at a base b is the standard frame (e₁, …, e_d) of the pole, turned by the rotation
@@ -58,36 +55,18 @@ class Sphere:
     Isometries: the orthogonal group.
     """
 
-    dim: int
+    letter: ClassVar[str] = "S"
     name: ClassVar[str] = "sphere"
     metric: ClassVar[str] = "great circle"
-    flat: ClassVar[bool] = False
     hadamard: ClassVar[bool] = False
-    homogeneous: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (1.0, 1.0)
-    small: ClassVar[int] = 2
-    of_shape = classmethod(of_length)
-    of_dimension = classmethod(of_dim)
     injectivity_radius: ClassVar[float] = math.pi
     embedding_metric: ClassVar[str] = "chord"
-
-    def __post_init__(self) -> None:
-        check_size("dim", self.dim, 1)
-
-    @property
-    def point_shape(self) -> tuple[int, ...]:
-        """``(d + 1,)``."""
-        return (self.dim + 1,)
 
     @property
     def area(self) -> SphericalArea:
         """Area of its geodesic spheres."""
         return SphericalArea(self.dim)
-
-    @property
-    def title(self) -> str:
-        """``S^d``."""
-        return f"S{superscript(self.dim)}"
 
     @property
     def embedding_dim(self) -> int:
@@ -109,11 +88,6 @@ class Sphere:
     def stretch(self, largest: float) -> float:
         """Return 1: a chord is no longer than its arc."""
         return 1.0
-
-    @property
-    def origin(self) -> FloatArray:
-        """The pole e₀ = (1, 0, …, 0)."""
-        return np.asarray(np.eye(self.dim + 1)[0])
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return 2·arctan(‖p − q‖/‖p + q‖), ``(...)``: accurate near 0 and near π."""

@@ -10,7 +10,7 @@ from pipeline.arrays import FloatArray
 from pipeline.geometry.covariances import SPECTRAL, Covariances, DescriptorSet, Facts
 from pipeline.geometry.hyperbolic import Hyperbolic
 from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
-from pipeline.geometry.manifold import check_size, check_vectors, of_dim, of_length, superscript
+from pipeline.geometry.manifold import SpaceForm, check_size, check_vectors, superscript
 from pipeline.geometry.spd import Spd
 
 DB = 10.0 / math.log(10.0)
@@ -76,23 +76,18 @@ class Decibel(Spd):
 
 
 @dataclass(frozen=True)
-class Cylinder:
+class Cylinder(SpaceForm):
     """H^{d−1} × R with the product metric, the real coordinate last: curvature −1 to 0.
 
     Its directions are not alike, so it has no `area`: mechanisms that need a law of distances
     refuse it, wrapped ones work.
     """
 
-    dim: int
     name: ClassVar[str] = "cylinder"
     metric: ClassVar[str] = "product"
-    flat: ClassVar[bool] = False
     hadamard: ClassVar[bool] = True
-    homogeneous: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (-1.0, 0.0)
     small: ClassVar[int] = 3
-    of_shape = classmethod(of_length)
-    of_dimension = classmethod(of_dim)
     injectivity_radius: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
@@ -104,19 +99,9 @@ class Cylinder:
         return Hyperbolic(self.dim - 1)
 
     @property
-    def point_shape(self) -> tuple[int, ...]:
-        """``(d + 1,)``: the hyperboloid, then the real number."""
-        return (self.dim + 1,)
-
-    @property
     def title(self) -> str:
         """``H^{d−1} × R``."""
         return f"H{superscript(self.dim - 1)} × R"
-
-    @property
-    def origin(self) -> FloatArray:
-        """(1, 0, …, 0)."""
-        return np.asarray(np.eye(self.dim + 1)[0])
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return √(dist_H² + difference²), ``(...)``."""

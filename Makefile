@@ -64,7 +64,7 @@ oldest:  ## The quick part of the suite with the oldest dependencies that are su
 	@test -e $(OLDEST)/.made || { $(PYTHON) -m venv $(OLDEST) && $(OLDEST)/bin/python -m pip install \
 	  --quiet --disable-pip-version-check --constraint tests/oldest.txt hatchling $(TESTING) && \
 	  $(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-	  --constraint tests/oldest.txt --editable . && touch $(OLDEST)/.made; }
+	  --constraint tests/oldest.txt --editable '.[dask,postgres]' && touch $(OLDEST)/.made; }
 	@$(OLDEST)/bin/python -m pytest --quiet $(QUICK)
 
 bench: $(VENV)/.dev  ## Ours against peers, side by side in one run

@@ -21,6 +21,7 @@ from private data.
 import difflib
 import re
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 
 class CovdpError(Exception):
@@ -92,6 +93,29 @@ def require_known(
     names = list(names)
     if name not in names:
         raise fault(f"unknown {kind} {name!r}; {closest(name, names)}{way}")
+
+
+EXTRAS = {
+    "distributed": "dask",
+    "fsspec": "s3",
+    "medmnist": "sets",
+    "psycopg": "postgres",
+    "torch": "sets",
+    "torchvision": "sets",
+}
+"""Packages that a plain installation does not have, with the extra that brings each."""
+
+
+def require_extra(*packages: str, fault: type[CovdpError]) -> None:
+    """Raise `fault` with the way to install it when a package of an extra is missing."""
+    for package in packages:
+        if find_spec(package) is None:
+            extra = EXTRAS[package]
+            raise fault(
+                f"this needs {package}, which a plain installation does not have; install the "
+                f"extra covdp[{extra}]: pip install 'covdp[{extra}]', in a checkout pip install "
+                f"--editable '.[{extra}]'"
+            )
 
 
 def one_line(error: BaseException | str) -> str:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
-from pipeline.errors import ConfigError, CovdpError, OutputError
+from pipeline.errors import ConfigError, CovdpError, OutputError, require_extra
 
 Submit: TypeAlias = Callable[..., "Future[Any]"]
 """``submit(work, *arguments)``, as executors have it."""
@@ -171,13 +171,16 @@ def check_runner(runner: str) -> None:
     ConfigError
         One line, in at most 5 s.
     """
-    if runner in ("threads", "dask"):
+    if runner == "threads":
         return
-    if "://" not in runner:
+    if runner != "dask" and "://" not in runner:
         raise ConfigError(
             f"unknown runner {runner!r}; choose threads, dask, or an address such as "
             "tcp://host:8786"
         )
+    require_extra("distributed", fault=ConfigError)
+    if runner == "dask":
+        return
     import asyncio
 
     until = time.monotonic() + CONNECT_SECONDS

@@ -7,6 +7,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Callable
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -20,6 +21,10 @@ from packaging.version import Version
 
 from pipeline import __version__
 from pipeline.cli.commands import version
+from pipeline.errors import EXTRAS, CovdpError
+from pipeline.ledger.database import locate
+from pipeline.parallel import check_runner
+from pipeline.store import find_place
 
 VERSIONS = sys.modules["pipeline.cli.commands"]
 ROOT = Path(__file__).resolve().parents[1]
@@ -89,11 +94,16 @@ def imported(folder: Path) -> set[str]:
 
 
 def test_a_plain_install_has_all_that_is_imported() -> None:
-    """What `pipeline` and `flows` import is a plain dependency, and PyTorch is none of them."""
+    """What `pipeline` and `flows` import is a plain dependency, or of an extra that is named."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     plain = {canonicalize_name(Requirement(item).name) for item in project["dependencies"]}
+    extras = {
+        name: {Requirement(item).name for item in project["optional-dependencies"][extra]}
+        for name, extra in EXTRAS.items()
+    }
+    assert all(name in packages for name, packages in extras.items())
     owners = packages_distributions()
-    for package in imported(ROOT / "pipeline") | imported(ROOT / "flows"):
+    for package in (imported(ROOT / "pipeline") | imported(ROOT / "flows")) - extras.keys():
         assert plain & {canonicalize_name(owner) for owner in owners[package]}, package
     assert plain.isdisjoint({"torch", "torchvision", "medmnist", "pandas", "matplotlib"})
     extra = {Requirement(item).name for item in project["optional-dependencies"]["sets"]}
@@ -120,7 +130,8 @@ def test_the_oldest_dependencies_are_the_lower_bounds() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = (ROOT / "tests" / "oldest.txt").read_text().splitlines()
     pinned = {canonicalize_name(name): Version(at) for name, at in (x.split("==") for x in lines)}
-    for item in map(Requirement, project["dependencies"]):
+    optional = project["optional-dependencies"]
+    for item in map(Requirement, project["dependencies"] + optional["dask"] + optional["postgres"]):
         least = [Version(x.version) for x in item.specifier if x.operator == ">="]
         assert least == [pinned[canonicalize_name(item.name)]], item.name
 
@@ -155,3 +166,24 @@ def test_a_version_without_git_is_a_version(
         found = type("Distribution", (), {"read_text": lambda self, name, noted=noted: noted})
         monkeypatch.setattr(VERSIONS.metadata, "distribution", lambda name, one=found: one())
         assert version() == __version__ + said
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "work"),
+    [
+        ("distributed", "dask", lambda: check_runner("dask")),
+        ("distributed", "dask", lambda: check_runner("tcp://127.0.0.1:1")),
+        ("psycopg", "postgres", lambda: locate("postgresql://ward@localhost/privacy", 1.0)),
+        ("fsspec", "s3", lambda: find_place("memory://ward")),
+    ],
+)
+def test_a_missing_extra_is_one_line(
+    package: str, extra: str, work: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a plain installation does not have is named when it is asked for, with its extra."""
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        CovdpError, match=rf"needs {package}, .*pip install 'covdp\[{extra}\]'"
+    ) as told:
+        work()
+    assert "\n" not in str(told.value)

@@ -29,28 +29,7 @@ from pipeline.datasets.download import Obtain, present, verify
 from pipeline.datasets.listing import Faults, open_regular, require_inside
 from pipeline.datasets.readers import MemoryReader
 from pipeline.datasets.source import ImageSource, check_labels, check_shape, split_codes
-from pipeline.errors import CovdpError, DatasetError
-
-
-def from_sets(name: str) -> Any:
-    """Return a module that comes with the extra ``covdp[sets]``.
-
-    Raises
-    ------
-    DatasetError
-        When its package is not installed, with the extra that brings it.
-    """
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        package = str(error.name).partition(".")[0]
-        if package not in ("torch", "torchvision", "medmnist"):
-            raise
-        raise DatasetError(
-            f"this needs {package}, which a plain installation does not have; install the extra "
-            "covdp[sets]: pip install 'covdp[sets]', in a checkout pip install --editable '.[sets]'"
-        ) from error
-
+from pipeline.errors import CovdpError, DatasetError, require_extra
 
 LARGEST_ARCHIVE = 1 << 30
 """Bytes of all that one archive unpacks to: five times the largest there is (CIFAR-10)."""
@@ -169,17 +148,19 @@ def torchvision_datasets() -> Any:
     DatasetError
         When torchvision is not installed, with the extra that brings it.
     """
+    require_extra("torch", "torchvision", fault=DatasetError)
     try:
-        return from_sets("torchvision.datasets")
+        return import_module("torchvision.datasets")
     except RuntimeError as error:
         if "torchvision::nms" not in str(error):
             raise
-    torch = from_sets("torch")
+    import torch
+
     for name in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, name):
             schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
             torch.library.define(f"torchvision::{name}", schema)
-    return from_sets("torchvision.datasets")
+    return import_module("torchvision.datasets")
 
 
 def torchvision_files(card: VisionCard) -> TorchvisionFiles:

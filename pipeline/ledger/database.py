@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from pipeline.errors import LedgerError
+from pipeline.errors import LedgerError, require_extra
 from pipeline.files import NONBLOCK
 
 TABLES = MetaData()
@@ -137,6 +137,7 @@ def locate(address: str | Path, timeout: float) -> Database:
     if backend in ("postgresql", "postgres") and name:
         host = url.host or url.query.get("host", "this machine")
         place = f"ledger {name!r} on {host}" + (f":{url.port}" if url.port else "")
+        require_extra("psycopg", fault=LedgerError)
         return Database(url.set(drivername="postgresql+psycopg"), place, timeout)
     if backend == "sqlite" and name and "://" not in name and name != ":memory:" and not url.query:
         path = Path(name).absolute()

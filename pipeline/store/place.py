@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
 from pipeline.datasets.download import without_password
-from pipeline.errors import ConfigError, OutputError
+from pipeline.errors import ConfigError, OutputError, require_extra
 from pipeline.files import atomic_path, home, private_folder
 
 T = TypeVar("T")
@@ -188,7 +188,8 @@ def find_place(address: str | Path, *, out: Path | None = None) -> Place:
     Raises
     ------
     ConfigError
-        When it lies in `out`, whose files are to be handed on, holds a password, or is none.
+        When it lies in `out`, whose files are to be handed on, holds a password, is none, or needs
+        an extra.
     """
     text = str(address).rstrip("/")
     if not text.strip() or "::" in text or re.fullmatch(r"[A-Za-z0-9+.-]+:", text):
@@ -203,6 +204,7 @@ def find_place(address: str | Path, *, out: Path | None = None) -> Place:
                 f"the store {without_password(text)} is given with a password, which would stay in "
                 "logs; fsspec finds credentials in its own environment, such as AWS_PROFILE"
             )
+        require_extra("fsspec", fault=ConfigError)
         return Place(text, None)
     folder = Path(text[here.end() :] if here else text).expanduser().resolve()
     if out is not None and folder.is_relative_to(out.resolve()):

@@ -9,8 +9,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.datasets.torchvision import from_sets
-from pipeline.errors import DatasetError, one_line
+from pipeline.errors import DatasetError, one_line, require_extra
 from pipeline.files import resource
 
 SIZES = (28, 64, 128, 224)
@@ -30,7 +29,9 @@ def cards() -> dict[str, str]:
     DatasetError
         When medmnist is not installed, with the extra that brings it.
     """
-    medmnist = from_sets("medmnist")
+    require_extra("medmnist", fault=DatasetError)
+    import medmnist
+
     return {name: card_text(info, medmnist.HOMEPAGE) for name, info in medmnist.INFO.items()}
 
 

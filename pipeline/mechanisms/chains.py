@@ -267,13 +267,6 @@ def flat_chains(
     return _radial_chains(_flat_kernel, dim, sigmas, settings, rng)
 
 
-def hyperbolic_chains(
-    dim: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
-) -> ChainRun:
-    """Run one chain per scale for the density ∝ exp(−dist(y, c)/σ) on H^dim; see the module."""
-    return _radial_chains(_hyperbolic_kernel, dim, sigmas, settings, rng)
-
-
 def spd_chains(
     k: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
 ) -> ChainRun:
@@ -340,7 +333,7 @@ def laplace_chains(
     if order is not None:
         return spd_chains(order, sigmas, settings=settings, rng=rng)
     if manifold.hadamard and manifold.curvature == (-1.0, -1.0):  # which is H^d and no other
-        return hyperbolic_chains(manifold.dim, sigmas, settings=settings, rng=rng)
+        return _radial_chains(_hyperbolic_kernel, manifold.dim, sigmas, settings, rng)
     origin = manifold.origin
 
     def log_density(points: Points) -> FloatArray:

@@ -244,14 +244,6 @@ def _hyperbolic_radius(dim: int, sigma: float, size: int, rng: np.random.Generat
     return radii
 
 
-def _flat_radius(dim: int, sigma: float, size: int, rng: np.random.Generator) -> FloatArray:
-    return sigma * rng.standard_gamma(dim, size)
-
-
-def _flat_mean(dim: int, sigma: float) -> float:
-    return sigma * dim
-
-
 def _hyperbolic_mean(dim: int, sigma: float) -> float:
     b = _hyperbolic_rate(dim, sigma)
     return float(special.digamma(b + dim) - special.digamma(b)) / 2.0
@@ -265,7 +257,10 @@ class ClosedForm(NamedTuple):
 
 
 CLOSED: dict[type, ClosedForm] = {
-    FlatArea: ClosedForm(_flat_radius, _flat_mean),
+    FlatArea: ClosedForm(
+        lambda dim, sigma, size, rng: sigma * rng.standard_gamma(dim, size),
+        lambda dim, sigma: sigma * dim,
+    ),
     HyperbolicArea: ClosedForm(_hyperbolic_radius, _hyperbolic_mean),
 }
 """Areas whose law has a closed form; all others are drawn by rejection, which is exact too."""

@@ -245,6 +245,12 @@ def _root(value: int, power: int) -> int:
     return math.isqrt(value) if power == 2 else value
 
 
+def _growth(budget: Budget, size: int) -> int:
+    """Return by what the one parameter of a budget grows with a group; 0 where it has no rule."""
+    linear = isinstance(budget, PureDP | GDP | RaoDP)
+    return size if linear else size**2 if isinstance(budget, ZCDP) else 0
+
+
 def for_group(budget: Budget, size: int) -> Budget:
     """Return what protects a person with at most `size` records, when `budget` protects one.
 
@@ -264,20 +270,13 @@ def for_group(budget: Budget, size: int) -> Budget:
     size = check_count(size, "a group")
     if size == 1:
         return budget
-    match budget:
-        case PureDP(epsilon):
-            return PureDP(round_up(size * Fraction(epsilon)))
-        case GDP(mu):
-            return GDP(round_up(size * Fraction(mu)))
-        case RaoDP(theta):
-            return RaoDP(round_up(size * Fraction(theta)))
-        case ZCDP(rho):
-            return ZCDP(round_up(size**2 * Fraction(rho)))
-        case ApproxDP(epsilon, delta):
-            whole = round_up(size * Fraction(epsilon))
-            growth = math.expm1(whole) / math.expm1(epsilon) if whole < 700 else math.inf
-            if (grown := delta * growth * (1 + GUARD)) < 1:
-                return ApproxDP(whole, grown)
+    if factor := _growth(budget, size):
+        return _combine([budget], lambda values, _: round_up(factor * Fraction(values[0])))
+    if isinstance(budget, ApproxDP):
+        whole = round_up(size * Fraction(budget.epsilon))
+        growth = math.expm1(whole) / math.expm1(budget.epsilon) if whole < 700 else math.inf
+        if (grown := budget.delta * growth * (1 + GUARD)) < 1:
+            return ApproxDP(whole, grown)
     raise PrivacyError(
         f"{budget} protects no group of {size} by a rule known here; "
         "state the release in GDP, zCDP or pure DP"
@@ -293,13 +292,8 @@ def for_one_of_group(budget: Budget, size: int) -> Budget:
         A size below 1, or another definition than pure DP, GDP and zCDP.
     """
     size = check_count(size, "a group")
-    match budget:
-        case PureDP(epsilon):
-            return PureDP(round_down(Fraction(epsilon) / size))
-        case GDP(mu):
-            return GDP(round_down(Fraction(mu) / size))
-        case ZCDP(rho):
-            return ZCDP(round_down(Fraction(rho) / size**2))
+    if (factor := _growth(budget, size)) and not isinstance(budget, RaoDP):
+        return _combine([budget], lambda values, _: round_down(Fraction(values[0]) / factor))
     raise PrivacyError(
         f"{budget} is not shared out over a group here; state it in GDP, zCDP or pure DP"
     )
@@ -313,13 +307,8 @@ def for_group_as_written(budget: Budget, size: int) -> Budget:
     of every release is raised. Raises as `for_group` does.
     """
     whole = for_group(budget, size)
-    match budget:
-        case PureDP(epsilon):
-            return PureDP(float(size * Fraction(repr(epsilon))))
-        case GDP(mu):
-            return GDP(float(size * Fraction(repr(mu))))
-        case ZCDP(rho):
-            return ZCDP(float(size**2 * Fraction(repr(rho))))
+    if (factor := _growth(budget, size)) and not isinstance(budget, RaoDP):
+        return _combine([budget], lambda values, _: float(factor * Fraction(repr(values[0]))))
     return whole
 
 

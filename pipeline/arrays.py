@@ -119,23 +119,23 @@ class Bounded:
     triangle: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Return the schema of pydantic: of its core, as hundreds are made in every process."""
-        from pydantic_core import core_schema
+        """Return the schema of pydantic."""
+        from pydantic import Field, PlainSerializer, WrapValidator
 
-        core: Any = core_schema  # whole numbers may end at one that is none
-        value = {
-            "bool": core.bool_schema(strict=True),
-            "int": core.int_schema(strict=True, ge=self.low, le=self.high),
-            "float": core.float_schema(strict=True, allow_inf_nan=False, ge=self.low, le=self.high),
-        }[self.kind]
+        kinds: dict[str, Any] = {
+            "bool": Annotated[bool, Field(strict=True)],
+            "int": Annotated[int, Field(strict=True, ge=self.low, le=self.high)],
+            "float": Annotated[
+                float, Field(strict=True, allow_inf_nan=False, ge=self.low, le=self.high)
+            ],
+        }
+        value = kinds[self.kind]
         for most in reversed(self.sides):
-            value = core.list_schema(value, max_length=most)
-
-        def read(value: Any, check: Any, info: Any) -> Any:
-            return self._read(value if info.context else check(value))
-
-        written = core.plain_serializer_function_ser_schema(self._write)
-        return core.with_info_wrap_validator_function(read, value, serialization=written)
+            value = Annotated[list[value], Field(max_length=most)]  # type: ignore[valid-type]
+        check = WrapValidator(
+            lambda value, check, info: self._read(value if info.context else check(value))
+        )
+        return handler.generate_schema(Annotated[value, check, PlainSerializer(self._write)])
 
     def _read(self, value: Any) -> Any:
         if not self.sides:

@@ -164,7 +164,7 @@ def test_a_version_without_git_is_a_version(
         (None, ""),
     ):
         found = type("Distribution", (), {"read_text": lambda self, name, noted=noted: noted})
-        monkeypatch.setattr(VERSIONS.metadata, "distribution", lambda name, one=found: one())
+        monkeypatch.setattr("importlib.metadata.distribution", lambda name, one=found: one())
         assert version() == __version__ + said
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from sample_documents import class_of
 from test_several_pages import SPACE, releases, row_of
 
 from pipeline.geometry import MANIFOLDS
@@ -25,19 +26,19 @@ def test_a_radius_is_a_gain_that_goes_as_far(name: str) -> None:
 
 def test_the_page_has_the_regions_of_the_library() -> None:
     """Radii of sample and population and what clipping may do, and the share of a distance."""
-    rows = [row_of(name, releases(name)[0]) for name in ("tissue", "cells")]
+    rows = [class_of(row_of(name, releases(name)[0])) for name in ("tissue", "cells")]
     found = regions_of(rows, "image")
     assert found is not None
-    apart = float(SPACE.dist(*(np.array(row["point"]) for row in rows)))
+    apart = float(SPACE.dist(*(np.array(row.point) for row in rows)))
     for row, line in zip(rows, found["lines"], strict=True):
         here, beyond = (region(row, 0.95, of=of) for of in ("sample", "population"))
         assert here.offered
         printed = [f"{x:.3g}" for x in (here.radius, beyond.radius, here.clipping)]
         assert line[2:] == printed
-        other = "cells" if row["class_name"] == "tissue" else "tissue"
+        other = "cells" if row.class_name == "tissue" else "tissue"
         share = f"{100 * here.radius / apart:.2g}\u00a0% of the distance to {other}"
         assert share in line[1]
-    assert regions_of([{"class_name": "a", "observed": None}], "image") is None
+    assert regions_of([class_of({"class_name": "a"})], "image") is None
 
 
 def test_a_mean_that_is_all_noise_leaves_the_others_their_regions() -> None:
@@ -46,7 +47,8 @@ def test_a_mean_that_is_all_noise_leaves_the_others_their_regions() -> None:
     rows[2]["class_name"] = "few"
     rows[2]["coordinates"] = [60.0, 0.0, 0.0, 0.0, -60.0, *[20.0] * 10]
     rows[2]["observed"] |= {"sigma": 50.0}
-    found, without = regions_of(rows, "image"), regions_of(rows[:2], "image")
+    classes = list(map(class_of, rows))
+    found, without = regions_of(classes, "image"), regions_of(classes[:2], "image")
     assert found is not None
     assert without is not None
     assert found["lines"][:2] == without["lines"]
@@ -64,7 +66,7 @@ def test_a_region_that_is_not_offered_says_why(field: str, value: float | None, 
     """No radius, and the reason: the rule of the library in words."""
     row = row_of("tissue", releases("tissue")[0])
     row["observed"] |= {field: value}
-    text, where = radius_of(row)
+    text, where = radius_of(class_of(row))
     assert where is None
     assert not region(row).offered
     assert words in text
@@ -74,12 +76,12 @@ def test_noise_is_blamed_only_where_it_is_wide() -> None:
     """Without a second moment: n·μ is too small, or far records were seen, and not both."""
     row = row_of("tissue", releases("tissue")[0])
     row["observed"] |= {"moment": None, "sigma": 1.01 * NOISY}
-    assert radius_of(row) == (
+    assert radius_of(class_of(row)) == (
         "Not offered: no second moment: the noise covers the whole region, n·μ is too small.",
         None,
     )
     row["observed"] |= {"sigma": 0.99 * NOISY}
-    assert "n·μ is not too small" in radius_of(row)[0]
+    assert "n·μ is not too small" in radius_of(class_of(row))[0]
 
 
 def test_a_history_has_the_radius_of_the_latest_release() -> None:
@@ -87,11 +89,11 @@ def test_a_history_has_the_radius_of_the_latest_release() -> None:
     row = row_of("tissue", releases("tissue")[0])
     where = region(row)
     gain = as_gain(SPACE, where.centre, where.radius)
-    cell = radius_cell(row)
+    cell = radius_cell(class_of(row))
     assert (cell["value"], cell["band"]) == (f"{where.radius:.3g}", f"a gain of {gain:.4g}")
     row["observed"] |= {"sigma": 0.05}
-    assert radius_cell(row)["band"] == "not offered"
-    assert radius_cell({"class_name": "a"})["band"] == "not known"
+    assert radius_cell(class_of(row))["band"] == "not offered"
+    assert radius_cell(class_of({"class_name": "a"}))["band"] == "not known"
 
 
 def test_a_wide_radius_is_said_without_powers_of_ten() -> None:

@@ -1,7 +1,7 @@
 """Descriptors: images in, symmetric positive definite matrices and a proven bound on them out.
 
-Read `base` (what a descriptor is), `images`, `volumes` and `registry` (what there is), `describe`
-(images to matrices), `bounds` (how far apart two of them can be, and whether that holds on these
+Read `base` (what a descriptor is), `images` and `volumes` (what there is), `describe` (by name, and
+images to matrices), `bounds` (how far apart two of them can be, and whether that holds on these
 data), `terms` (what they say to a reader of images); `kernels` is the engine room.
 """
 
@@ -15,9 +15,9 @@ from pipeline.descriptors.bounds import (
     require,
     verify,
 )
-from pipeline.descriptors.describe import describe
-from pipeline.descriptors.registry import (
+from pipeline.descriptors.describe import (
     DESCRIPTORS,
+    describe,
     descriptors_for,
     find_descriptor,
     require_descriptor_for,

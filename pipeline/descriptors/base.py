@@ -1,6 +1,6 @@
 """What a descriptor is. Next on the path: `images` and `volumes`, the known ones, then `describe`.
 
-To add your own, write one file with its kernel and its `Descriptor`, and name it in `registry`:
+To add your own, write one file with its kernel and its `Descriptor`, and name it in `describe`:
 
 - `kernel(images, masks, moments)` receives C-contiguous uint8 images (n, h, w, channels), or
   volumes (n, d, h, w, 1), and zeroed moments (n, k + 1, k + 1); it adds Σ_x (1, φ)(1, φ)ᵀ into

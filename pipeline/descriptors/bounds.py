@@ -33,7 +33,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, LabelArray, check_square
 from pipeline.descriptors.base import Descriptor, check_eta, check_sides
-from pipeline.descriptors.registry import find_descriptor
+from pipeline.descriptors.describe import find_descriptor
 from pipeline.errors import ConfigError, DatasetError, DomainError, MismatchError
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import Covariances, Facts, covariances_of

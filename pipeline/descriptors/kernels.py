@@ -5,7 +5,7 @@ In: a C-contiguous batch of uint8 images, and their masks. Out: per image the mo
     M = Σ_x (1, φ(x)) (1, φ(x))ᵀ            shape (k + 1, k + 1), the lower triangle below |S|,
 
 over the pixels x of S, with φ in whatever unit and offset suits the arithmetic
-(`registry.Descriptor.units` names the unit; an offset does not change a covariance). `describe`
+(`base.Descriptor.units` names the unit; an offset does not change a covariance). `describe`
 turns moments into descriptors.
 
 An image is worked through in strips of whole rows that fit the first-level cache, stored flat with

@@ -60,9 +60,11 @@ class Term:
 
 def terms_of(descriptor: Descriptor) -> tuple[Term, ...]:
     """Return the terms that the features of a descriptor allow, in reading order."""
-    makers = (_contrast, _roughness, _upright, _edges, _corners, _sideways, _downwards)
-    found = (make(descriptor) for make in makers)
-    return tuple(term for term in found if term is not None)
+    makers = (_contrast, _roughness, _upright, _edges, _corners)
+    terms = [make(descriptor) for make in makers]
+    terms.append(_lit(descriptor, "x", "sideways", "Brighter left or right", ("left", "right")))
+    terms.append(_lit(descriptor, "y", "downwards", "Brighter above or below", ("above", "below")))
+    return tuple(term for term in terms if term is not None)
 
 
 def _contrast(kind: Descriptor) -> Term | None:
@@ -135,14 +137,6 @@ def _corners(kind: Descriptor) -> Term | None:
         _of(kind, {"|Ix|": 1.0}),
         _of(kind, {"|Iy|": 1.0}),
     )
-
-
-def _sideways(kind: Descriptor) -> Term | None:
-    return _lit(kind, "x", "sideways", "Brighter left or right", ("left", "right"))
-
-
-def _downwards(kind: Descriptor) -> Term | None:
-    return _lit(kind, "y", "downwards", "Brighter above or below", ("above", "below"))
 
 
 def _lit(kind: Descriptor, axis: str, name: str, title: str, ends: tuple[str, str]) -> Term | None:

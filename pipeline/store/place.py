@@ -139,10 +139,7 @@ class Place:
         """Return fsspec's file system; it finds credentials in its own environment."""
         import fsspec
 
-        def connected() -> Any:
-            return fsspec.core.url_to_fs(self.address)[0]
-
-        return self._tried("use", connected)
+        return self._tried("use", lambda: fsspec.core.url_to_fs(self.address)[0])
 
     def _tried(self, what: str, work: Callable[[], T]) -> T:
         """Return what `work` gives; of what a library says about a failure, its kind alone."""

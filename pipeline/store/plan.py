@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline import __version__
 from pipeline.arrays import LabelArray
-from pipeline.datasets import Card, ImageSource, Splits
+from pipeline.datasets import ImageSource, Splits
 from pipeline.datasets.readers import Reader, Rows
 from pipeline.datasets.source import Selection
 
@@ -69,8 +69,7 @@ class ShardJob:
         """Return the same with readers of these rows alone."""
         rows = np.arange(len(self.rows))
         masks = None if self.masks is None else self.masks.only(self.rows)
-        values = {**vars(self), "read": self.read.only(self.rows), "masks": masks, "rows": rows}
-        return ShardJob(**values)
+        return replace(self, read=self.read.only(self.rows), masks=masks, rows=rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +135,8 @@ def make_plan(
     chosen = source.select(splits)
     most = max(1, min(IMAGES, PIXELS // math.prod(source.shape)))
     ends = _cut(chosen, most)
-    known = [FORMAT, __version__, descriptor, eta, source.masks is not None, _of(source.card)]
+    card = source.card.model_dump_json(exclude=UNREAD)
+    known = [FORMAT, __version__, descriptor, eta, source.masks is not None, card]
     start = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
     keys = []
     for low, high in itertools.pairwise([0, *ends.tolist()]):
@@ -149,10 +149,6 @@ def make_plan(
         key.update(units.astype(np.int64).tobytes())
         keys.append(key.hexdigest())
     return Plan(source, chosen, descriptor, eta, ends, tuple(keys))
-
-
-def _of(card: Card) -> str:
-    return card.model_dump_json(exclude=UNREAD)
 
 
 def _cut(chosen: Selection, most: int) -> NDArray[np.int64]:

@@ -269,10 +269,6 @@ def digest(path: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _digest(path: Path, size: int, mtime_ns: int) -> str:
-    return _md5(path)
-
-
-def _md5(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "md5").hexdigest()
 
@@ -308,7 +304,7 @@ def _download(
         try:
             with atomic_path(target) as part:
                 transfer(url, part, most=most, progress=progress)
-                if (received := _md5(part)) != md5:
+                if (received := digest(part)) != md5:
                     raise TransferError(f"received MD5 {received}, expected {md5}")
             return
         except TransferError as error:

@@ -109,6 +109,19 @@ def wrap_errors(
         raise error(f"{reason}; {way}" if way else reason) from caught
 
 
+MANY = 1_000_000
+"""Rows or images that any file may have; a file of more has a byte or more for each."""
+
+
+def check_count(count: int, size: int, what: str, real: str) -> None:
+    """Raise unless a file of `size` bytes may unpack to so many rows or images."""
+    if count > max(MANY, size):
+        raise DatasetError(
+            f"{what} are more than the file has bytes ({size:,}), so it unpacks to nothing but "
+            f"repeats; save {real}"
+        )
+
+
 LARGEST_LIST = 1 << 28
 """Bytes that such a list may have."""
 

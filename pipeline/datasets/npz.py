@@ -32,7 +32,7 @@ from pydantic import model_validator as check
 from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import LARGEST_DOWNLOAD, Card
 from pipeline.datasets.download import Obtain, find_own
-from pipeline.datasets.listing import Faults, open_regular, wrap_errors
+from pipeline.datasets.listing import Faults, check_count, open_regular, wrap_errors
 from pipeline.datasets.readers import Rows, StreamReader, regroup
 from pipeline.datasets.source import (
     SPLITS,
@@ -216,9 +216,6 @@ class _Sipped:
 BLOCK = 1 << 23
 """Bytes of images that are unpacked at a time."""
 
-MANY = 1_000_000
-"""Images that any file may have; a file of more has a byte or more for each, or it is no such."""
-
 
 class RemoteFile(Record):
     """One downloadable ``.npz``: its images' side in pixels, its address, its digest."""
@@ -388,11 +385,7 @@ def _shape(members: Members, split: str, card: NpzCard, path: Path) -> tuple[int
         raise DatasetError(f"{where}: stored column first; save np.ascontiguousarray(images)")
     check_extent(header.shape[1:], where)
     n = header.shape[0]
-    if n > max(MANY, members.size):
-        raise DatasetError(
-            f"{where}: {n:,} images are more than the file has bytes ({members.size:,}), so it "
-            "unpacks to nothing but repeats; save real images"
-        )
+    check_count(n, members.size, f"{where}: {n:,} images", "real images")
     return header.shape
 
 

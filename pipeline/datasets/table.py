@@ -25,6 +25,7 @@ from pipeline.datasets.dicom.files import open_dicom
 from pipeline.datasets.listing import (
     Fault,
     Faults,
+    check_count,
     check_exclusions,
     follower,
     is_excluded,
@@ -37,9 +38,6 @@ from pipeline.datasets.nifti import NiftiCard, check_cuts, open_nifti
 from pipeline.datasets.pictures import PictureCard, open_pictures
 from pipeline.datasets.source import SPLITS, ImageSource
 from pipeline.errors import DatasetError, ImageError
-
-MANY = 1_000_000
-"""Rows that any Parquet file may have; one of more has a byte or more for each."""
 
 BATCH = 1 << 14
 """Rows that are unpacked at a time."""
@@ -138,11 +136,7 @@ def _parquet(stream: BinaryIO, path: Path, columns: list[str]) -> Iterator[tuple
     with closing(pq.ParquetFile(stream)) as file:
         _places(columns, file.schema_arrow.names, path)
         count, size = file.metadata.num_rows, path.stat().st_size
-        if count > max(MANY, size):
-            raise DatasetError(
-                f"{path}: {count:,} rows are more than the file has bytes ({size:,}), so it "
-                "unpacks to nothing but repeats; save a real table"
-            )
+        check_count(count, size, f"{path}: {count:,} rows", "a real table")
         number = 0
         for batch in file.iter_batches(BATCH, columns=columns):
             values = [batch.column(name).to_pylist() for name in columns]

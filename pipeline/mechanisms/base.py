@@ -209,7 +209,7 @@ class Family:
     @property
     def manifolds(self) -> tuple[str, ...]:
         """Names of the known manifolds on which the guarantee is proven."""
-        return names_where(self.proven)
+        return tuple(name for name, kind in MANIFOLDS.items() if self.proven(small(kind)))
 
     @property
     def release(self) -> bool:
@@ -311,11 +311,6 @@ def embedded(manifold: Manifold) -> bool:
     return isinstance(manifold, Embedded)
 
 
-def names_where(proven: Callable[[Manifold], bool]) -> tuple[str, ...]:
-    """Return the names of the known manifolds on which something is proven."""
-    return tuple(name for name, kind in MANIFOLDS.items() if proven(small(kind)))
-
-
 RECORDS = 2
 """Size n of the data sets of the K-norm gradient mechanism; one of the records is replaced."""
 FAR = 0.5
@@ -327,12 +322,8 @@ def diagonal(dim: int) -> FloatArray:
     return np.full(dim, 1.0 / math.sqrt(dim))
 
 
-def public_point(manifold: Manifold) -> Points:
-    """Return p0, at the distance `FAR` from the origin along the first coordinate axis."""
-    return manifold.exp(manifold.origin, FAR * np.eye(manifold.dim)[0])
-
-
 def opposite(manifold: Manifold, reach: float) -> tuple[Points, Points, Points]:
-    """Return p0 and the two points of its geodesic along ±u at the distance `reach`."""
-    base, step = public_point(manifold), reach * diagonal(manifold.dim)
+    """Return p0, `FAR` along the first axis, and the points at ±`reach` of its geodesic along u."""
+    base = manifold.exp(manifold.origin, FAR * np.eye(manifold.dim)[0])
+    step = reach * diagonal(manifold.dim)
     return base, manifold.exp(base, step), manifold.exp(base, -step)

@@ -20,11 +20,11 @@ OLDEST := .venv-oldest
 # the tests without torchvision, a browser, a PostgreSQL server and an S3 server: no S3 client goes
 # with the oldest urllib3
 TESTING := pytest pytest-timeout pytest-xdist hypothesis mpmath psutil pyriemann playwright pyyaml
-QUICK := $(patsubst %,tests/test_%.py,cli config jobs serve npz folder table dicom dicom_masks series \
+QUICK := $(foreach name,cli config jobs serve npz folder table dicom dicom_masks series \
   hostile_dicom volumes masks nifti fetch card descriptors store laws_manifold laws_mechanism \
   laws_privacy calibration private_mean persons inference regions stream terms methods results \
   figures report site history several several_pages publish ledger ledger_streams nights planning \
-  printing mcmc linalg)
+  printing mcmc linalg,$(wildcard tests/*/test_$(name).py tests/*/*/test_$(name).py))
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help

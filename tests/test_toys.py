@@ -132,7 +132,7 @@ def test_all_laws_run_over_the_toys() -> None:
             "--deselect",
             "tests/test_toys.py",
         ]
-        + [str(TESTS / f"test_{name}.py") for name in LAWS],
+        + [str(path) for name in LAWS for path in TESTS.glob(f"*/test_{name}.py")],
         env={**os.environ, "PYTHONPATH": str(TESTS.parent)},
         cwd=TESTS.parent,
         capture_output=True,

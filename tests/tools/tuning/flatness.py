@@ -1,7 +1,8 @@
 """How flat the optimum is: the error of the adaptive mean with one number changed at a time.
 
 Both draws of a pair have the same noise, step by step, as far as they draw equally many numbers.
-What is better on these sets may be worse on stranger images, for which ``test_adaptive_utility.py``
+What is better on these sets may be worse on stranger images, for which
+``mean/test_adaptive_utility.py``
 asks that no mean is worse than the published one: a verdict is no order to change a number.
 """
 

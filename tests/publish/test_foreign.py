@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_several import document
 
 from pipeline.cli import main
 from pipeline.figures import bars
+from tests.publish.test_several import document
 
 Change = Callable[[dict[str, Any]], object]
 

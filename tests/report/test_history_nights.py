@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sample_documents import documents_of, night_class_of
 from sample_history import CLASSES, draw_nights
-from test_history import marks, tables, words
 
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import DESCRIPTORS, describe, domain, terms_of
@@ -40,6 +39,7 @@ from pipeline.stream import (
     window_mean,
 )
 from pipeline.stream.history import split_epochs
+from tests.publish.test_history import marks, tables, words
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10)]
 OPENING = 3

@@ -21,8 +21,6 @@ import pytest
 from PIL import Image
 from pydicom import uid
 from sample_dicom import write_dicom
-from test_cli import fails
-from test_several import document
 
 from pipeline.arrays import WIDEST
 from pipeline.cli import main
@@ -38,6 +36,8 @@ from pipeline.privacy import GDP
 from pipeline.progress import Level, say
 from pipeline.publish import document as documents
 from pipeline.publish.redact import draw_error, redact_errors, redact_images
+from tests.cli.test_cli import fails
+from tests.publish.test_several import document
 
 CARD = 'kind = "{}"\npath = "ward"\nchannels = 1\nclasses = ["a"]\npattern = "{{class}}/*"\n'
 SOON = pytest.mark.timeout(60)

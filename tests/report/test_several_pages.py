@@ -16,16 +16,6 @@ import numpy as np
 import pytest
 from sample_documents import ACCOUNT, COST, SETTINGS, class_of
 from scipy.stats import binom
-from test_browser import (  # noqa: F401  (fixtures)
-    PHONE,
-    browser,
-    draw_all,
-    open_once,
-    opened,
-    overflow,
-    parts,
-)
-from test_inference import cells, tissue
 
 from pipeline.arrays import FloatArray
 from pipeline.cli import main
@@ -40,6 +30,16 @@ from pipeline.publish.readings import LEVEL, differences, population_mean
 from pipeline.publish.release import observed_moments
 from pipeline.report.several_page import finite
 from pipeline.schema import ReleasedEntry, as_json
+from tests.inference.test_inference import cells, tissue
+from tests.report.test_browser import (  # noqa: F401  (fixtures)
+    PHONE,
+    browser,
+    draw_all,
+    open_once,
+    opened,
+    overflow,
+    parts,
+)
 
 CLASSES = ("<b>tissue</b>", "cells")
 ROWS = {

@@ -14,8 +14,6 @@ from typing import Any
 
 from sample_documents import documents_of
 from sample_nights import Ward
-from test_ledger_faults import in_child
-from test_nights import next_sums
 
 from pipeline.ledger import stored_nights
 from pipeline.ledger.transaction import transaction
@@ -23,10 +21,12 @@ from pipeline.privacy import GDP
 from pipeline.publish import read_histories
 from pipeline.publish.sums import sums_folder
 from pipeline.stream import cumulative_mean
+from tests.ledger.test_ledger_faults import in_child
+from tests.publish.test_nights import next_sums
 
 SEED, LATER = 12, 3
 """Kills come in the first `LATER` halves of what a night takes: some are too late."""
-OURS = str(Path(__file__).parent.parent / "pipeline")
+OURS = str(Path(__file__).parents[2] / "pipeline")
 
 
 def profile(act: Callable[[int], None]) -> Callable[[FrameType, str, Any], None]:

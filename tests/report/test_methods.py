@@ -37,7 +37,7 @@ from pipeline.report.methods import (
 from pipeline.report.run_page import methods_of_runs
 from pipeline.report.runs import load_runs
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RELEASE: Mapping[str, Any] = {
     "name": "nightly",
     "run_key": "monday",

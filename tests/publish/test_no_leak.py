@@ -21,7 +21,7 @@ from pipeline.geometry import MANIFOLDS, frechet_mean
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 SCANS = CARD.replace("npz", "dicom").replace("local", 'unit = "person"\npublic')
 CONFIG = """\

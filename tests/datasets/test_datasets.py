@@ -115,7 +115,7 @@ def test_unknown_dataset_suggests(tmp_path: Path) -> None:
 def test_import_is_light() -> None:
     """Importing the datasets imports no heavy library."""
     code = "import sys, pipeline.datasets; print(*sys.modules)"
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True)
     heavy = {"torch", "torchvision", "medmnist", "skimage", "PIL", "pooch", "requests"}
     assert not heavy & set(out.stdout.decode().split())

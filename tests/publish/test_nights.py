@@ -26,8 +26,6 @@ from sample_documents import (
     night_class_of,
 )
 from sample_nights import CARD, CONFIG, PERSONS, STREAM, Ward, tonight
-from test_guards import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
-from test_ledger_faults import in_child
 
 from pipeline.cli import main
 from pipeline.datasets import open_dataset
@@ -63,6 +61,8 @@ from pipeline.stream import (
     window_mean,
 )
 from pipeline.stream import release_night as next_night
+from tests.ledger.test_ledger_faults import in_child
+from tests.publish.test_guards import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
 
 settling = sys.modules["pipeline.publish.night"]
 earlier = sys.modules["pipeline.publish.night_state"]

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from sample_nights import reserve
-from test_ledger_faults import in_child, kill_at
 
 from pipeline.errors import BudgetError, LedgerError
 from pipeline.ledger import (
@@ -34,6 +33,7 @@ from pipeline.ledger import (
 from pipeline.ledger.claims import add_claims, find_claims, sum_of, unit_digest
 from pipeline.ledger.transaction import transaction
 from pipeline.privacy import GDP, ZCDP, Budget
+from tests.ledger.test_ledger_faults import in_child, kill_at
 from tests.tools.postgres import new_address
 
 HORIZON = 50

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sample_nights import CONFIG, Ward, reserve, tonight
-from test_nights import next_sums
 
 from pipeline.cli import main
 from pipeline.errors import LedgerError
@@ -24,6 +23,7 @@ from pipeline.privacy import GDP
 from pipeline.publish import read_document, read_histories
 from pipeline.publish.sums import sums_folder
 from pipeline.stream import window_mean
+from tests.publish.test_nights import next_sums
 from tests.tools.postgres import direct, new_address
 
 

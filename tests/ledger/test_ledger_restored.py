@@ -8,12 +8,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from test_ledger_faults import in_child, kill_at
 
 from pipeline.errors import LedgerError
 from pipeline.ledger import Ledger, Reservation, Stored, confirm_restored, init_ledger, open_ledger
 from pipeline.ledger.journal import path_beside
 from pipeline.privacy import GDP, compose
+from tests.ledger.test_ledger_faults import in_child, kill_at
 from tests.tools.postgres import direct, new_address
 
 COST = GDP(0.3)

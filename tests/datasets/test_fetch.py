@@ -221,7 +221,7 @@ obtain(sys.argv[1], Path(sys.argv[2]), sys.argv[3], progress=False)
 def start(url: str, target: Path) -> subprocess.Popen[str]:
     """Start a process that downloads."""
     command = [sys.executable, "-c", FETCH, url, str(target), MD5]
-    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 

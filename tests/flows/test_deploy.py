@@ -17,7 +17,7 @@ from pipeline.cli import app, main
 from pipeline.cli.releases import serve
 from tests.tools.container import instructions
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 STEPS = instructions((ROOT / "Dockerfile").read_text(encoding="utf-8"))
 LAST = STEPS[max(i for i, (name, _) in enumerate(STEPS) if name == "FROM") :]
 

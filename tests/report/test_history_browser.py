@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sample_history import CLASSES, draw_nights
-from test_browser import (  # noqa: F401  (fixtures)
+
+from pipeline.report import build_history
+from tests.publish.test_history import tables
+from tests.report.test_browser import (  # noqa: F401  (fixtures)
     DARK,
     PHONE,
     browser,
@@ -16,9 +19,6 @@ from test_browser import (  # noqa: F401  (fixtures)
     overflow,
     parts,
 )
-from test_history import tables
-
-from pipeline.report import build_history
 
 DAYS = [f"2026-03-{day:02d}" for day in range(1, 9)]
 CONTROLS = """() => {

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from sample_documents import ACCOUNT, COST, SETTINGS, night_class_of
-from test_inference import entry, noised, observed
 
 from pipeline.cli import main
 from pipeline.inference import combine, two_sample
 from pipeline.schema import as_json
+from tests.inference.test_inference import entry, noised, observed
 
 NIGHT = {
     "night": 3,

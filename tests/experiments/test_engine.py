@@ -32,7 +32,7 @@ from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.riemannian_laplace import gradient_sensitivity, laplace_sensitivity
 from pipeline.results import RowWriter, Table, read_rows
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SIMULATED = [config.name for config in load_experiments("all") if config.source is not None]
 
 

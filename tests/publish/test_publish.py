@@ -287,7 +287,7 @@ def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path,
     All of them are children of one that has released once, with everything imported.
     """
     command = [sys.executable, "-c", KILLER, str(make_ward(tmp_path_factory.mktemp("first")))]
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     env = {**os.environ, "PYTHONPATH": str(root)}
     with subprocess.Popen(command, cwd=root, env=env, **pipes) as process:

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 from sample_documents import class_of
-from test_several_pages import SPACE, releases, row_of
 
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import NOISY, region
 from pipeline.report.readings import as_gain, larger, radius_cell, radius_of, regions_of
+from tests.report.test_several_pages import SPACE, releases, row_of
 
 
 @pytest.mark.parametrize("name", [name for name in MANIFOLDS if name.startswith("spd")])

@@ -494,7 +494,7 @@ def test_import_is_light() -> None:
         "heavy = ('altair.vegalite', 'vl_convert', 'pyarrow', 'jinja2');"
         "print([m for m in heavy if m in sys.modules])"
     )
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
     assert out.stdout.strip() == "[]", out.stderr
 

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from test_printing import LEAVES
-from test_several import document
 
 from pipeline.cli import main, releases
 from pipeline.experiments.registry import MAIN
@@ -20,6 +18,8 @@ from pipeline.ledger import init_ledger, open_ledger
 from pipeline.privacy import GDP
 from pipeline.progress import Level, say
 from pipeline.publish import load_release, release_once
+from tests.cli.test_printing import LEAVES
+from tests.publish.test_several import document
 
 ARGUMENTS = {
     "run": "--config few.toml --dataset ward.toml --out ran",

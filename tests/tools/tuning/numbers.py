@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.mean import Shares, tuning
+from pipeline.mean import Shares, public_model, records, tuning
 
 CHAIN = ("p_fill", "p_refill", "p_empty", "level_decay")
 FACTORS = (0.5, 0.8, 1.25, 2.0)
@@ -53,13 +53,23 @@ class Number(NamedTuple):
 
 @contextmanager
 def changed(constant: str, value: object) -> Iterator[None]:
-    """Let a constant have another value."""
+    """Let a constant have another value, and forget what followed from the one before."""
     old = getattr(tuning, constant)
     setattr(tuning, constant, value)
+    forget()
     try:
         yield
     finally:
         setattr(tuning, constant, old)
+        forget()
+
+
+def forget() -> None:
+    """Forget what was worked out of public numbers, and of the constants."""
+    for room in (public_model, records):
+        for kept in vars(room).values():
+            if hasattr(kept, "cache_clear"):
+                kept.cache_clear()
 
 
 @contextmanager

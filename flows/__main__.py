@@ -42,7 +42,7 @@ def run(
     quick
         At most 10 repetitions.
     """
-    from pipeline.experiments.registry import MAIN, load_experiments
+    from pipeline.experiments import MAIN, load_experiments
 
     load_experiments(*(names or (str(MAIN),)), quick=quick)  # what is wrong is said at once
     from flows.experiments import experiments

@@ -16,9 +16,7 @@ from prefect.futures import as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from pipeline.errors import ImageError
-from pipeline.experiments.registry import MAIN, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import ExperimentStep, calls_by_mechanism
+from pipeline.experiments import MAIN, ExperimentStep, Run, calls_by_mechanism, load_experiments
 from pipeline.jobs import default_out, run_experiments
 from pipeline.parallel import cores
 from pipeline.report import build_report

@@ -21,7 +21,7 @@ from pipeline.ledger import (
     init_ledger,
     open_stream,
 )
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish import ClassHistory, load_release, release_once
 from pipeline.publish.document import read_stream

@@ -17,7 +17,7 @@ from pipeline.mean import (
 )
 from pipeline.mean.clip import Clip
 from pipeline.mean.records import SurveyedRecords
-from pipeline.mechanisms.noise import NOISES, FloatNoise, Noise
+from pipeline.mechanisms import NOISES, FloatNoise, Noise
 from pipeline.privacy import Budget
 
 

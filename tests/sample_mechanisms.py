@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from sample_manifolds import MEDIUM
 
-from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.base import Mechanism, Points
+from pipeline.mechanisms import MECHANISMS, Mechanism
+from pipeline.mechanisms.base import Points
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
 
 SPACES = MEDIUM

@@ -16,7 +16,7 @@ from pipeline.cli import main
 from pipeline.datasets import DATASETS
 from pipeline.descriptors import DESCRIPTORS, find_descriptor
 from pipeline.errors import CovdpError
-from pipeline.experiments.registry import EXPERIMENTS
+from pipeline.experiments import EXPERIMENTS
 from pipeline.geometry import MANIFOLDS, find_manifold
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.privacy import DEFINITIONS

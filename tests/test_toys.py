@@ -20,9 +20,8 @@ from pipeline.cli import main
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain, require, verify
 from pipeline.errors import PrivacyError
-from pipeline.experiments.registry import check, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment
+from pipeline.experiments import Run, load_experiments, run_experiment
+from pipeline.experiments.registry import check
 from pipeline.files import resource
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.ledger import init_ledger
@@ -30,8 +29,8 @@ from pipeline.mean import Ball, SinglePlan, private_mean
 from pipeline.mechanisms import LATTICE, MECHANISMS
 from pipeline.privacy import GDP, PureDP
 from pipeline.publish import load_release, release_once
+from pipeline.report import load_runs
 from pipeline.report.page import blocks_of, load_pages
-from pipeline.report.runs import load_runs
 from pipeline.results import read_rows
 from tests.tools import toys
 

@@ -19,6 +19,7 @@ from pipeline.datasets.download import data_root
 from pipeline.datasets.listing import Fault
 from pipeline.datasets.registry import (
     DATASETS,
+    KINDS,
     beside,
     collect_faults,
     fetch,
@@ -33,6 +34,7 @@ from pipeline.datasets.source import ImageSource, Splits
 
 __all__ = [
     "DATASETS",
+    "KINDS",
     "Card",
     "Fault",
     "ImageSource",

@@ -17,7 +17,7 @@ from pipeline.mechanisms.embedded import (
     PROJECTED_LAPLACE,
 )
 from pipeline.mechanisms.kng import KNG
-from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noise
+from pipeline.mechanisms.noise import LATTICE, NOISES, FloatNoise, Noise, Noised
 from pipeline.mechanisms.riemannian_laplace import RL, largest_sigma
 from pipeline.mechanisms.wrapped import EWG, EWL, GENERALIZED_GAUSSIAN, TANGENT_GAUSSIAN
 
@@ -52,6 +52,7 @@ def refusal(name: str, definition: str, manifold: str, sampler: str = "exact") -
 __all__ = [
     "LATTICE",
     "MECHANISMS",
+    "NOISES",
     "ChainSettings",
     "Diagnostics",
     "Draws",
@@ -59,6 +60,7 @@ __all__ = [
     "FloatNoise",
     "Mechanism",
     "Noise",
+    "Noised",
     "largest_sigma",
     "refusal",
 ]

@@ -58,6 +58,7 @@ from pipeline.publish.document import (
 )
 from pipeline.publish.night import release_night
 from pipeline.publish.night_state import check_account, unfinished_night
+from pipeline.publish.readings import read_terms
 from pipeline.publish.release import release_once, released_since
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "load_release",
     "read_document",
     "read_histories",
+    "read_terms",
     "release_night",
     "release_once",
     "released_since",

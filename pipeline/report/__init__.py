@@ -17,17 +17,24 @@ Blocks, order and captions stand in ``reports/report.toml``, the looks in ``repo
 and ``reports/style.css``.
 """
 
+from pipeline.report.claims import judge, verdicts
 from pipeline.report.history_page import build_history
 from pipeline.report.page import build_page
 from pipeline.report.release_page import build_release_report
+from pipeline.report.runs import FinishedRun, load_run, load_runs
 from pipeline.report.several_page import Together, build_together
 from pipeline.report.site import build_report
 
 __all__ = [
+    "FinishedRun",
     "Together",
     "build_history",
     "build_page",
     "build_release_report",
     "build_report",
     "build_together",
+    "judge",
+    "load_run",
+    "load_runs",
+    "verdicts",
 ]

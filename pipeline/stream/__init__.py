@@ -30,6 +30,7 @@ from pipeline.stream.history import (
     OpeningRelease,
     PrivateSums,
     empty_state,
+    split_epochs,
 )
 from pipeline.stream.mechanism import StreamMechanism
 from pipeline.stream.night import add_units, draw_night, release_night
@@ -56,6 +57,7 @@ __all__ = [
     "join_streams",
     "latest_moments",
     "release_night",
+    "split_epochs",
     "window_between",
     "window_mean",
 ]

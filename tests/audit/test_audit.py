@@ -44,11 +44,11 @@ from pipeline.audit.replay import Steps, cost, log_ratio, squared_mu
 from pipeline.cli import main
 from pipeline.errors import ConfigError, OutputError
 from pipeline.geometry import vecd
-from pipeline.mechanisms import MECHANISMS
+from pipeline.mechanisms import MECHANISMS, FloatNoise, Noised
 from pipeline.mechanisms.embedded import projected_profile
-from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
-from pipeline.results.tables import AUDIT_SCHEMA, read_metadata, read_table
+from pipeline.results import read_metadata
+from pipeline.results.tables import AUDIT_SCHEMA, read_table
 
 PLANNED = (*ADAPTIVE_CASES, *PERSON_CASES, *STREAM_CASES.values())
 MEASURES = [epsilon_shown(0.0), epsilon_shown(0.01), mu_shown]

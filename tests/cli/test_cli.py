@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipeline.cli import app, main
-from pipeline.experiments.registry import MAIN
+from pipeline.experiments import MAIN
 
 
 def fails(capsys: pytest.CaptureFixture[str], *tokens: str) -> str:

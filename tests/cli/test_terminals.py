@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pipeline.cli import main, releases
-from pipeline.experiments.registry import MAIN
+from pipeline.experiments import MAIN
 from pipeline.ledger import init_ledger, open_ledger
 from pipeline.privacy import GDP
 from pipeline.progress import Level, say

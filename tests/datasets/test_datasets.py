@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.datasets import DATASETS, load_card, open_dataset, overview
-from pipeline.datasets.registry import KINDS
+from pipeline.datasets import DATASETS, KINDS, load_card, open_dataset, overview
 from pipeline.errors import DatasetError
 from pipeline.files import resource
 

@@ -14,9 +14,8 @@ from sample_manifolds import SPD
 from pipeline.descriptors import DESCRIPTORS, describe, domain, require, verify
 from pipeline.descriptors.volumes import integer_features
 from pipeline.errors import DatasetError, ImageError
+from pipeline.experiments import MAIN, Run, load_experiments
 from pipeline.experiments.images import public_domain
-from pipeline.experiments.registry import MAIN, load_experiments
-from pipeline.experiments.run import Run
 from pipeline.geometry import MANIFOLDS
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP

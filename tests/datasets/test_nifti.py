@@ -13,9 +13,8 @@ from PIL import Image
 from pipeline.datasets import ImageSource, load_card, open_dataset
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError
+from pipeline.experiments import MAIN, Run, load_experiments
 from pipeline.experiments.images import _samples
-from pipeline.experiments.registry import MAIN, load_experiments
-from pipeline.experiments.run import Run
 from pipeline.store import check
 
 CARD = 'kind = "nifti"\nchannels = 1\nclasses = ["cat", "dog"]\n'

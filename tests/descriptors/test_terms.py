@@ -8,13 +8,14 @@ from sample_documents import settings_of
 from scipy import ndimage, stats
 
 from pipeline.datasets import open_dataset
-from pipeline.descriptors import DESCRIPTORS, describe, domain
-from pipeline.descriptors.terms import LUMINANCE, Term, terms_of
+from pipeline.descriptors import DESCRIPTORS, Term, describe, domain, terms_of
+from pipeline.descriptors.terms import LUMINANCE
 from pipeline.errors import DomainError
 from pipeline.geometry import MANIFOLDS, frechet_mean, to_chart
 from pipeline.mean import private_mean
 from pipeline.privacy import GDP
-from pipeline.publish.readings import Mean, axes_of, mean_of, read_terms
+from pipeline.publish import read_terms
+from pipeline.publish.readings import Mean, axes_of, mean_of
 from pipeline.publish.release import observed_moments
 from pipeline.schema import ClassPart
 

@@ -24,13 +24,11 @@ from pipeline.descriptors import (
 from pipeline.descriptors.base import check_sides
 from pipeline.descriptors.volumes import derivative_kernels, integer_features
 from pipeline.errors import ConfigError, DatasetError, MismatchError
-from pipeline.experiments.registry import MAIN, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment
+from pipeline.experiments import MAIN, Run, load_experiments, run_experiment
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
-from pipeline.report.runs import load_runs
+from pipeline.report import load_runs
 from pipeline.results import read_rows
 
 ETA = 1e-6

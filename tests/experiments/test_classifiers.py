@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.claimed import ClaimConfig
 from pipeline.errors import ConfigError
-from pipeline.experiments.driver import all_cells
+from pipeline.experiments import EXPERIMENTS, Run, all_cells, load_experiments, run_experiment
 from pipeline.experiments.kinds.classifiers import (
     Classes,
     against,
@@ -16,15 +16,11 @@ from pipeline.experiments.kinds.classifiers import (
     run_classifiers,
     score,
 )
-from pipeline.experiments.registry import EXPERIMENTS, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.inference import discriminants_of_means
-from pipeline.report.claims import judge, verdicts
+from pipeline.report import FinishedRun, judge, load_runs, verdicts
 from pipeline.report.run_page import measured
 from pipeline.report.run_tables import classified
-from pipeline.report.runs import FinishedRun, load_runs
 from pipeline.results import Table, read_rows
 
 

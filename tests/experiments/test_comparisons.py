@@ -9,15 +9,12 @@ import pytest
 from pipeline.arrays import ImageArray
 from pipeline.claimed import ClaimConfig
 from pipeline.errors import ConfigError
+from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from pipeline.experiments.images import CHANGES, described
 from pipeline.experiments.kinds.comparisons import read_populations
-from pipeline.experiments.registry import EXPERIMENTS, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment
 from pipeline.figures import class_titles
 from pipeline.geometry import vecd
-from pipeline.report.claims import judge, verdicts
-from pipeline.report.runs import load_runs
+from pipeline.report import judge, load_runs, verdicts
 from pipeline.results import Table, read_rows
 
 CHOSEN = ("Same class, n = 50 and 400", "Next class, n = 200", "Gain 1.1, n = 200")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import CovdpError
-from pipeline.experiments.registry import MAIN, load_experiments
+from pipeline.experiments import MAIN, load_experiments
 
 TEXT = MAIN.read_text(encoding="utf-8")
 

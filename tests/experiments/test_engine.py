@@ -12,19 +12,16 @@ import numpy as np
 import pytest
 
 from pipeline.config import ExperimentConfig
+from pipeline.experiments import Run, all_cells, load_experiments, run_experiment
 from pipeline.experiments.driver import (
     ClassData,
     Setting,
-    all_cells,
     distance_name,
     draw_cell,
     prepare_series,
     run_cells,
 )
-from pipeline.experiments.registry import load_experiments
-from pipeline.experiments.run import Run
 from pipeline.experiments.simulated import build_manifold, class_title, simulate, simulated_setting
-from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS, NormalChart, unvecd
 from pipeline.mean import SinglePlan, admit
 from pipeline.mean.sensitivity import frechet_sensitivity

@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 
+from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from pipeline.experiments.driver import place, releases
 from pipeline.experiments.kinds.hospitals import divided, noise_of, together
-from pipeline.experiments.registry import EXPERIMENTS, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import read_class, run_experiment
+from pipeline.experiments.steps import read_class
 from pipeline.mean import AdaptivePlan
 from pipeline.privacy import GDP
-from pipeline.report.claims import verdicts
-from pipeline.report.runs import load_runs
+from pipeline.report import load_runs, verdicts
 from pipeline.results import read_rows
 
 

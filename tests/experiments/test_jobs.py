@@ -17,10 +17,7 @@ from sample_nights import Ward
 from pipeline.cli import main
 from pipeline.config import ExperimentConfig
 from pipeline.errors import DomainError
-from pipeline.experiments import images
-from pipeline.experiments.registry import MAIN, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment
+from pipeline.experiments import MAIN, Run, images, load_experiments, run_experiment
 from pipeline.jobs import perform, run_experiments
 from pipeline.parallel import CLUSTER, workers
 from pipeline.results import read_bound, read_rows
@@ -89,7 +86,8 @@ def test_bound_holds_and_says_how_tight(tiles_run: Path) -> None:
 @pytest.mark.slow
 def test_a_row_is_recomputed_from_its_own_columns(tiles_run: Path) -> None:
     """A cell recomputed alone from the seed in its rows gives the same errors, bit for bit."""
-    from pipeline.experiments.driver import all_cells, run_cells
+    from pipeline.experiments import all_cells
+    from pipeline.experiments.driver import run_cells
     from pipeline.experiments.steps import read_class
 
     run = Run(small("tiles"), None, tiles_run / "again")

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.experiments.registry import load_experiments
-from pipeline.experiments.run import Run
+from pipeline.experiments import Run, load_experiments, run_experiment
 from pipeline.experiments.simulated import outlines, smooth, template
-from pipeline.experiments.steps import run_experiment
 
 
 def test_smoothing_is_a_local_line() -> None:

@@ -8,10 +8,15 @@ import pytest
 
 from pipeline.cli import main
 from pipeline.errors import CovdpError
-from pipeline.experiments.kinds import EXPERIMENT_KINDS
-from pipeline.experiments.registry import EXPERIMENTS, MAIN, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment, steps_of
+from pipeline.experiments import (
+    EXPERIMENT_KINDS,
+    EXPERIMENTS,
+    MAIN,
+    Run,
+    load_experiments,
+    run_experiment,
+)
+from pipeline.experiments.steps import steps_of
 from pipeline.results import read_rows
 
 CARD = 'kind = "npz"\nlocal = true\npublic = true\nchannels = 1\nclasses = ["a", "b"]\n'

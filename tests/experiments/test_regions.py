@@ -9,12 +9,9 @@ from pydantic import ValidationError
 from scipy.stats import chi2
 
 from pipeline.claimed import ClaimConfig
-from pipeline.experiments.registry import EXPERIMENTS, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment
-from pipeline.report.claims import judge, verdicts
+from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
+from pipeline.report import judge, load_runs, verdicts
 from pipeline.report.run_tables import coverage_of
-from pipeline.report.runs import load_runs
 from pipeline.results import Table, read_rows
 
 

@@ -12,17 +12,16 @@ from pipeline.cli import main
 from pipeline.config import ExperimentConfig
 from pipeline.datasets.download import obtain
 from pipeline.errors import ConfigError, CovdpError
+from pipeline.experiments import EXPERIMENTS, MAIN, Run, load_experiments, run_experiment
 from pipeline.experiments.guarantees import guarantees, statement, uncertified
 from pipeline.experiments.record import command, outcome
-from pipeline.experiments.registry import EXPERIMENTS, MAIN, QUICK, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import perform, run_experiment
+from pipeline.experiments.registry import QUICK
+from pipeline.experiments.steps import perform
 from pipeline.jobs import run_experiments
 from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
-from pipeline.report import build_report
+from pipeline.report import build_report, load_run
 from pipeline.report.claims import JUDGED, claims, verdict
 from pipeline.report.run_tables import published, totals
-from pipeline.report.runs import load_run
 from pipeline.results import read_record, read_rows, write_record
 from pipeline.toml import parse
 

@@ -9,14 +9,11 @@ import pytest
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import open_dataset
 from pipeline.errors import CovdpError, OutputError
+from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from pipeline.experiments.kinds.scale import FORMS
-from pipeline.experiments.registry import EXPERIMENTS, check, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment
-from pipeline.report import build_report
-from pipeline.report.claims import verdicts
+from pipeline.experiments.registry import check
+from pipeline.report import FinishedRun, build_report, load_run, verdicts
 from pipeline.report.run_tables import passes
-from pipeline.report.runs import FinishedRun, load_run
 from pipeline.results import read_rows
 
 

@@ -9,14 +9,13 @@ import pytest
 from pipeline import open_dataset
 from pipeline.config import ExperimentConfig
 from pipeline.descriptors import describe
-from pipeline.experiments.registry import EXPERIMENTS, MAIN, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import judge, run_experiment
+from pipeline.experiments import EXPERIMENTS, MAIN, Run, load_experiments, run_experiment
+from pipeline.experiments.steps import judge
 from pipeline.experiments.usefulness import judged
 from pipeline.figures import digits
 from pipeline.geometry import MANIFOLDS, frechet_mean
+from pipeline.report import FinishedRun, load_runs
 from pipeline.report.run_tables import beside_distances, beside_true, in_words, kept
-from pipeline.report.runs import FinishedRun, load_runs
 
 CARD = """\
 kind = "npz"

@@ -18,6 +18,7 @@ from sample_runs import OURS, PAPER, SERIES, write_sample
 
 from pipeline.errors import DatasetError
 from pipeline.figures import (
+    PALETTE,
     Figure,
     bars,
     curves,
@@ -32,7 +33,7 @@ from pipeline.figures import (
     tightness,
 )
 from pipeline.figures.axes import LETTER
-from pipeline.figures.style import PALETTE, SHAPES, log_ticks
+from pipeline.figures.style import SHAPES, log_ticks
 from pipeline.results import Table, read_bound, read_rows, summarise
 
 

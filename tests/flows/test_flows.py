@@ -21,7 +21,7 @@ from sample_nights import Ward
 
 from pipeline.cli import main
 from pipeline.errors import CovdpError, ImageError
-from pipeline.experiments.registry import MAIN
+from pipeline.experiments import MAIN
 from pipeline.files import project_root
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP

@@ -12,10 +12,16 @@ from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import WindowTest, holm, window_test
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.stream import Night, StreamMechanism, StreamPlan, empty_state, release_night
-from pipeline.stream.history import split_epochs
+from pipeline.stream import (
+    Night,
+    StreamMechanism,
+    StreamPlan,
+    empty_state,
+    release_night,
+    split_epochs,
+)
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 STREAM = StreamMechanism(StreamPlan(GDP(2.0), 365), domain("oct5", height=28, width=28), SPACE)

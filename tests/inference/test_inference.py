@@ -27,18 +27,19 @@ from pipeline.inference import (
     nearest_mean,
     principal_geodesics,
     raw_covariance,
+    read_released,
     region,
     two_sample,
 )
 from pipeline.inference.classify import RIDGE
 from pipeline.inference.geodesics import noise_norm
-from pipeline.inference.released import chart_jacobian, read_released
+from pipeline.inference.released import chart_jacobian
 from pipeline.mean import AdaptivePlan, NoisyMoments, Records, Release, SinglePlan, admit, mean
 from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
 from pipeline.mean.pooling import Part, pool
 from pipeline.mean.sums import FACTOR, OVERSHOOT
 from pipeline.mean.tuning import OVERSHOOT_SD
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.release import observed_moments
 from pipeline.schema import ReleasedEntry, as_json

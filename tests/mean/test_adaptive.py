@@ -28,6 +28,7 @@ from pipeline.mean import (
     Ball,
     CovarianceDomain,
     Domain,
+    NoisyMoments,
     Prepared,
     Shares,
     SinglePlan,
@@ -41,10 +42,9 @@ from pipeline.mean import (
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.clip import Clip, choose_clip, mean_units, sizes_within
 from pipeline.mean.histogram import shell_counts, survey_counts
-from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.mean.sums import BLOCK, PER_UNIT, Clipping, clipped_mean, clipped_sum, sizes
 from pipeline.mean.tuning import SHARES_WITHOUT_LINE
-from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noised
+from pipeline.mechanisms import LATTICE, FloatNoise, Noised
 from pipeline.privacy import (
     GDP,
     RDP,

@@ -26,7 +26,7 @@ from pipeline.geometry import (
     unvecd,
 )
 from pipeline.geometry.covariances import TOLERANCE, fit_spectrum
-from pipeline.mean import Ball, admit, default_prior, feasible_set
+from pipeline.mean import Ball, FeasibleSet, Prior, admit, default_prior, feasible_set
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.barycentre import CONDITION
 from pipeline.mean.barycentre import TOLERANCE as STEPS_END
@@ -55,7 +55,6 @@ from pipeline.mean.histogram import (
 )
 from pipeline.mean.histogram import _moves as moves
 from pipeline.mean.pooling import posterior_update
-from pipeline.mean.public_model import FeasibleSet, Prior
 from pipeline.mean.sums import PER_UNIT, clipped_sum, sizes
 from pipeline.mean.tuning import (
     FAR_RATIO,

@@ -37,8 +37,7 @@ from pipeline.mean import (
     prepare,
     tuning,
 )
-from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.noise import FloatNoise, Noise
+from pipeline.mechanisms import MECHANISMS, FloatNoise, Noise
 from pipeline.privacy import GDP
 from tests.sample_means import adaptive, drawn
 from tests.tools.tuning.factors import published

@@ -18,10 +18,8 @@ from pipeline.geometry import MANIFOLDS, Manifold, Point, unvecd, vecd
 from pipeline.geometry.cholesky import cholesky
 from pipeline.geometry.linalg import polar
 from pipeline.geometry.spd import factor_logs
-from pipeline.mean import Ball, admit, barycentre, feasible_set
+from pipeline.mean import Ball, Records, admit, barycentre, feasible_set, release_plan
 from pipeline.mean.barycentre import ROUNDING, TOLERANCE, Barycentre, gradient, most_steps
-from pipeline.mean.plan import release_plan
-from pipeline.mean.records import Records
 from pipeline.mean.sensitivity import sensitivity
 from pipeline.mean.sums import Parts, parts_of
 from pipeline.mechanisms import MECHANISMS

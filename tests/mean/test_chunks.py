@@ -30,7 +30,7 @@ from pipeline.mean import (
 )
 from pipeline.mean.axes import build_frame
 from pipeline.mean.records import survey_records
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP, PureDP
 
 SPACES = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant", "hyperbolic"]

@@ -27,9 +27,8 @@ from pipeline.mean import (
 )
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mean.sums import parts_of
-from pipeline.mechanisms import MECHANISMS
+from pipeline.mechanisms import LATTICE, MECHANISMS, FloatNoise
 from pipeline.mechanisms.base import small
-from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, PureDP
 from pipeline.stream import StreamMechanism, StreamPlan
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import FloatArray
+from pipeline.mean import NoisyMoments
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.clip import Spread, mean_units
-from pipeline.mean.noisy_moments import NoisyMoments, clip_moments, reshape_axes
+from pipeline.mean.noisy_moments import clip_moments, reshape_axes
 from pipeline.mean.sums import FACTOR
 from pipeline.mean.tuning import VARIANCE_RATIO
 from tests.sample_means import clip_of

@@ -20,10 +20,19 @@ from scipy.stats import chi2
 
 from pipeline.arrays import UNCHECKED, FloatArray
 from pipeline.descriptors import describe, domain
-from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of
-from pipeline.geometry.linalg import unvecd, vecd
+from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of, unvecd, vecd
 from pipeline.inference import covariance
-from pipeline.mean import AdaptivePlan, Ball, Domain, Prepared, admit, prepare, rounds, sums
+from pipeline.mean import (
+    AdaptivePlan,
+    Ball,
+    Domain,
+    NoisyMoments,
+    Prepared,
+    admit,
+    prepare,
+    rounds,
+    sums,
+)
 from pipeline.mean.axes import build_frame
 from pipeline.mean.clip import spread
 from pipeline.mean.histogram import (
@@ -33,7 +42,7 @@ from pipeline.mean.histogram import (
     shell_bins,
     survey_posterior,
 )
-from pipeline.mean.noisy_moments import NoisyMoments, clip_moments
+from pipeline.mean.noisy_moments import clip_moments
 from pipeline.mean.sensitivity import vector_diameter
 from pipeline.mean.sums import (
     FACTOR,

@@ -24,7 +24,7 @@ from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.ledger import init_ledger
 from pipeline.mean import AdaptivePlan, draw, release_plan
 from pipeline.mean.rounds import default_shares
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.planning.curves import SURE, Curve, Ends, curve_of
 from pipeline.planning.forecast import MEASURED, least_budget
 from pipeline.planning.nights import ClassArrivals, marks, opening_night, stream_curves

@@ -20,8 +20,7 @@ from sample_nights import reserve
 
 from pipeline.cli import main
 from pipeline.errors import LedgerError
-from pipeline.figures import Figure
-from pipeline.figures.timelines import Scale, timeline
+from pipeline.figures import Figure, Scale, timeline
 from pipeline.ledger import (
     Ledger,
     Reservation,

@@ -40,7 +40,7 @@ from pipeline.ledger import Ledger, init_ledger, stored_nights, stream_status
 from pipeline.ledger import api as ledger_api
 from pipeline.ledger.transaction import Transaction
 from pipeline.mean import NoisyMoments
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP, budget_from
 from pipeline.publish import ReleaseConfig, load_release, read_histories, release_night
 from pipeline.publish.arrivals import Arrivals

@@ -30,7 +30,7 @@ from pipeline.ledger import (
     stored_nights,
     stream_named,
 )
-from pipeline.mechanisms.noise import NOISES, Noised
+from pipeline.mechanisms import NOISES, Noised
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, read_histories, release_night, unfinished_night
 from pipeline.publish.arrivals import arrivals

@@ -17,22 +17,20 @@ from sample_documents import document_of
 from sample_nights import CONFIG, PERSONS, tonight
 from sample_nights import Ward as NightWard
 
-from pipeline.datasets import ImageSource, open_dataset
+from pipeline.datasets import KINDS, ImageSource, open_dataset
 from pipeline.datasets.cards import LocalFilesCard
 from pipeline.datasets.listing import Faults
 from pipeline.datasets.readers import MemoryReader
-from pipeline.datasets.registry import KINDS, DatasetKind
+from pipeline.datasets.registry import DatasetKind
 from pipeline.datasets.source import opaque, split_codes
 from pipeline.descriptors import DESCRIPTORS, describe, domain_of
 from pipeline.errors import ConfigError, DomainError, MismatchError
-from pipeline.experiments.registry import load_experiments
-from pipeline.experiments.run import Run
+from pipeline.experiments import Run, load_experiments, run_experiment
 from pipeline.experiments.simulated import simulate, simulated_persons
-from pipeline.experiments.steps import run_experiment
 from pipeline.geometry import MANIFOLDS, Manifold, chart_of, flat_chart, to_chart
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.mean import admit, mean, person_records
-from pipeline.mechanisms.noise import LATTICE
+from pipeline.mechanisms import LATTICE
 from pipeline.privacy import GDP, ZCDP, for_group_as_written, repeat, repeat_as_written
 from pipeline.publish import load_release, release_once, write_parquet
 from pipeline.report import build_release_report

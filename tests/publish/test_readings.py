@@ -15,14 +15,8 @@ from sample_history import draw_release
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS, terms_of
 from pipeline.geometry import MANIFOLDS, to_chart
-from pipeline.publish.readings import (
-    WIDE,
-    Mean,
-    axes_of,
-    mean_of,
-    read_differences,
-    read_terms,
-)
+from pipeline.publish import read_terms
+from pipeline.publish.readings import WIDE, Mean, axes_of, mean_of, read_differences
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 TERMS = terms_of(DESCRIPTORS["oct5"])

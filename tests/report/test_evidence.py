@@ -15,13 +15,13 @@ from scipy import stats
 
 from pipeline.claimed import ClaimConfig
 from pipeline.descriptors import describe, domain
-from pipeline.experiments.registry import load_experiments
+from pipeline.experiments import load_experiments
 from pipeline.figures import number
-from pipeline.report.claims import claims, verdict, verdicts
+from pipeline.report import FinishedRun, load_run, verdicts
+from pipeline.report.claims import claims, verdict
 from pipeline.report.evidence import RATE, check_cells, smaller
 from pipeline.report.findings import findings
 from pipeline.report.reasons import grid, law, scale
-from pipeline.report.runs import FinishedRun, load_run
 from pipeline.results import Table, summarise
 
 PLACE: dict[str, Any] = {"says": "a is better", "place": "Figure 1", "left": "a", "right": "b"}

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sample_runs import OURS, PAPER, SERIES, Bound, write_sample
 
+from pipeline.report import FinishedRun, load_run, load_runs
 from pipeline.report.findings import findings
-from pipeline.report.runs import FinishedRun, load_run, load_runs
 from pipeline.results import Table, read_bound, read_rows, write_bound, write_rows
 
 

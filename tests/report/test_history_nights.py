@@ -12,9 +12,9 @@ from pipeline.datasets import open_dataset
 from pipeline.descriptors import DESCRIPTORS, describe, domain, terms_of
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import stream_error
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.publish import ClassHistory, read_histories
+from pipeline.publish import ClassHistory, read_histories, read_terms
 from pipeline.publish.document import estimate_part
 from pipeline.publish.history import (
     NARROWER,
@@ -25,7 +25,7 @@ from pipeline.publish.history import (
     stated_biases,
     window_means,
 )
-from pipeline.publish.readings import CLIPPED, Mean, axes_of, read_terms
+from pipeline.publish.readings import CLIPPED, Mean, axes_of
 from pipeline.report import build_history
 from pipeline.stream import (
     Night,
@@ -36,9 +36,9 @@ from pipeline.stream import (
     empty_state,
     join_streams,
     release_night,
+    split_epochs,
     window_mean,
 )
-from pipeline.stream.history import split_epochs
 from tests.publish.test_history import marks, tables, words
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10)]

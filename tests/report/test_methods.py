@@ -15,16 +15,14 @@ from sample_runs import write_sample
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.experiments.kinds import EXPERIMENT_KINDS
-from pipeline.experiments.registry import EXPERIMENTS, load_experiments
+from pipeline.experiments import EXPERIMENT_KINDS, EXPERIMENTS, load_experiments
 from pipeline.experiments.simulated import SOURCES
 from pipeline.geometry import MANIFOLDS
-from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.noise import NOISES
-from pipeline.privacy import DEFINITIONS, GDP, convert
-from pipeline.privacy.definitions import ApproxDP
+from pipeline.mechanisms import MECHANISMS, NOISES
+from pipeline.privacy import DEFINITIONS, GDP, ApproxDP, convert
 from pipeline.privacy.rounding import digits_up
 from pipeline.publish import ReleaseConfig
+from pipeline.report import load_runs
 from pipeline.report.methods import (
     Methods,
     methods,
@@ -35,7 +33,6 @@ from pipeline.report.methods import (
     words,
 )
 from pipeline.report.run_page import methods_of_runs
-from pipeline.report.runs import load_runs
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE: Mapping[str, Any] = {

@@ -12,15 +12,14 @@ from sample_documents import ACCOUNT, ROW, SETTINGS, document_of
 from sample_runs import SERIES, write_sample
 
 from pipeline.errors import ConfigError, OutputError
-from pipeline.experiments.registry import load_experiments
+from pipeline.experiments import load_experiments
 from pipeline.figures import digits, number
 from pipeline.files import resource
-from pipeline.report import build_release_report, build_report
+from pipeline.report import build_release_report, build_report, load_runs
 from pipeline.report.findings import findings
 from pipeline.report.page import Block, blocks_of, load_pages
 from pipeline.report.run_page import machine_words
 from pipeline.report.run_tables import missing_results
-from pipeline.report.runs import load_runs
 from pipeline.results import (
     DatasetNote,
     RunRecord,

@@ -24,7 +24,7 @@ from pipeline.figures import number
 from pipeline.geometry import MANIFOLDS, vecd
 from pipeline.inference import covariance, two_sample
 from pipeline.mean import AdaptivePlan, Release, mean
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.readings import LEVEL, differences, population_mean
 from pipeline.publish.release import observed_moments

@@ -13,9 +13,7 @@ from sample_runs import OURS, PAPER, SERIES, write_sample
 
 from pipeline.claimed import ClaimConfig, PublishedConfig
 from pipeline.errors import OutputError
-from pipeline.report import build_report
-from pipeline.report.claims import verdicts
-from pipeline.report.runs import load_runs
+from pipeline.report import build_report, load_runs, verdicts
 from pipeline.results import read_record, read_rows, write_record, write_rows
 
 PAPER_NAME = "“A paper on means”, Figure 3"

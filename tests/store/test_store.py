@@ -28,9 +28,7 @@ from pipeline.datasets.readers import MemoryReader
 from pipeline.datasets.source import Selection
 from pipeline.descriptors import describe, domain, verify
 from pipeline.errors import ConfigError, DatasetError, LedgerError, OutputError, PrivacyError
-from pipeline.experiments.registry import MAIN, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment
+from pipeline.experiments import MAIN, Run, load_experiments, run_experiment
 from pipeline.ledger import init_ledger
 from pipeline.parallel import limited_to
 from pipeline.privacy import GDP

@@ -18,14 +18,11 @@ from pipeline.audit.attacks import ENDS
 from pipeline.config import NightsConfig
 from pipeline.descriptors import domain
 from pipeline.errors import ConfigError, PrivacyError
-from pipeline.experiments.registry import EXPERIMENTS, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import run_experiment
-from pipeline.geometry import MANIFOLDS
-from pipeline.geometry.linalg import vecd
+from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
+from pipeline.geometry import MANIFOLDS, vecd
 from pipeline.mean import rounds
 from pipeline.mean.clip import choose_clip, mean_units
-from pipeline.mechanisms.noise import LATTICE, FloatNoise, Noised
+from pipeline.mechanisms import LATTICE, FloatNoise, Noised
 from pipeline.privacy import GDP, ZCDP, PureDP
 from pipeline.results import read_rows, summarise
 from pipeline.stream import (
@@ -41,6 +38,7 @@ from pipeline.stream import (
     join_streams,
     latest_moments,
     release_night,
+    split_epochs,
     window_between,
     window_mean,
 )
@@ -54,7 +52,6 @@ from pipeline.stream.factorisation import (
     to_limbs,
     weighted_sums,
 )
-from pipeline.stream.history import split_epochs
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 KNOWN = domain("oct5", height=28, width=28)

@@ -16,7 +16,7 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.inference import clipping_bound, covariance, mean_certainty, region
 from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.mean.pooling import pool
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.report.readings import regions_of
 from pipeline.schema import as_json
@@ -27,10 +27,10 @@ from pipeline.stream import (
     cumulative_mean,
     empty_state,
     release_night,
+    split_epochs,
 )
 from pipeline.stream.epochs import part_moments
 from pipeline.stream.estimates import mean_parts
-from pipeline.stream.history import split_epochs
 
 SPD = MANIFOLDS["spd-log-euclidean"](k=5)
 DRAWS = 25

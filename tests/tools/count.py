@@ -92,8 +92,7 @@ def installed() -> set[str]:
 def in_runs(folder: Path) -> list[Row]:
     """Return what is counted while tiny runs run in an empty folder."""
     from pipeline import GDP
-    from pipeline.datasets import find_card, open_dataset
-    from pipeline.datasets.registry import KINDS
+    from pipeline.datasets import KINDS, find_card, open_dataset
     from pipeline.publish import ReleaseConfig
     from tests.tools import golden
 

@@ -51,9 +51,8 @@ Digests = dict[str, dict[str, str]]
 
 def run_experiment(config: Path, out: Path) -> Path:
     """Run an experiment and return its table, as `covdp run --config` does."""
-    from pipeline.experiments.registry import load_experiments
-    from pipeline.experiments.run import Run
-    from pipeline.experiments.steps import run_experiment as run
+    from pipeline.experiments import Run, load_experiments
+    from pipeline.experiments import run_experiment as run
 
     (loaded,) = load_experiments(config)
     return run(Run(loaded, None, out), needs_data=True)

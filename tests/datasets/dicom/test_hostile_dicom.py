@@ -21,7 +21,7 @@ from sample_dicom import item, write_dicom
 from pipeline.datasets import ImageSource, open_dataset
 from pipeline.datasets.dicom import decoder
 from pipeline.errors import DatasetError, ImageError, MismatchError
-from pipeline.store.check import check
+from pipeline.store import check
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["cat"]\nwindow = [0, 255]\n'
 GRAY = np.arange(32 * 40, dtype=np.uint8).reshape(32, 40)

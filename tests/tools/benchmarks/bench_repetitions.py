@@ -11,7 +11,7 @@ from pipeline import describe, domain, open_dataset
 from pipeline.geometry import MANIFOLDS
 from pipeline.mean import AdaptivePlan, admit, draw, prepare
 from pipeline.mean.records import SurveyedRecords, survey_records
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.parallel import limited_to
 from pipeline.privacy import GDP
 from tests.tools.benchmarks.one_by_one import draw_one_by_one

@@ -40,7 +40,7 @@ from pipeline.mean.sums import (
     second_moment,
     sizes,
 )
-from pipeline.mechanisms.noise import Noise, Noised
+from pipeline.mechanisms import Noise, Noised
 from pipeline.parallel import compiled
 from pipeline.privacy import Budget
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.datasets.registry import KINDS
+from pipeline.datasets import KINDS
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.experiments.kinds import EXPERIMENT_KINDS
+from pipeline.experiments import EXPERIMENT_KINDS
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
 from tests.tools.toys.dataset_kind import RAW

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.arrays import FloatArray
+from pipeline.geometry import sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.covariances import SPECTRAL, Covariances, DescriptorSet, Facts
 from pipeline.geometry.hyperbolic import Hyperbolic
-from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import SpaceForm, check_size, check_vectors, superscript
 from pipeline.geometry.spd import Spd
 

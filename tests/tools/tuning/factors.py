@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeline.arrays import ImageArray
 from pipeline.mean import AdaptivePlan, Prepared, draw, prepare
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from tests.tools.tuning.images import MOST, ImageClass, gray, images_of, records_of, some
 

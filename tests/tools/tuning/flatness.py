@@ -20,7 +20,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.mean import AdaptivePlan, Ball, Domain, Records, admit, draw, prepare
-from pipeline.mechanisms.noise import FloatNoise, Noised
+from pipeline.mechanisms import FloatNoise, Noised
 from pipeline.privacy import GDP
 from tests.tools.tuning.images import ImageClass, images_of, records_of, some
 from tests.tools.tuning.numbers import NUMBERS, Number, trying

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.geometry.linalg import vecd
+from pipeline.geometry import vecd
 from pipeline.mean import CovarianceDomain, Records, tuning
 from pipeline.mean.histogram import shell_counts
 from pipeline.mean.records import SurveyedRecords, survey_records

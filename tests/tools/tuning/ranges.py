@@ -25,7 +25,7 @@ from pipeline.datasets.tiles import cut, opened, pictures_folder
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.geometry import FlatChart
 from pipeline.mean import AdaptivePlan, draw, prepare
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms import FloatNoise
 from pipeline.planning.curves import curve_of
 from pipeline.planning.nights import ClassArrivals, stream_curves
 from pipeline.privacy import GDP

@@ -31,6 +31,7 @@ from pipeline.ledger import (
     stream_status,
 )
 from pipeline.ledger.claims import add_claims, find_claims, sum_of, unit_digest
+from pipeline.ledger.streams import version_of
 from pipeline.ledger.transaction import transaction
 from pipeline.privacy import GDP, ZCDP, Budget
 from tests.ledger.test_ledger_faults import in_child, kill_at
@@ -288,6 +289,10 @@ def test_nights_go_forward(lite: Ledger) -> None:
     assert spend(lite, stream, day(10), some([2])).night == 3
     with pytest.raises(BudgetError, match="has had its 3 nights"):
         ask(lite, stream, day(11), some([3]))
+    with lite.transaction(write=False) as tx:
+        version = version_of(tx, tx.state.streams[stream.identity])
+    with pytest.raises(BudgetError, match="has had its 3 nights"):  # the transaction refuses, too
+        reserve_night(lite, stream, day(11), units=some([3]), labels=["0 normal"], version=version)
     assert spend(lite, stream, day(0), []).night == 1
     for name in ("tonight", "2026-1-3", "20260103", "2026-02-30", "2026-01-03T02:00"):
         with pytest.raises(LedgerError, match="named by the date"):

@@ -560,6 +560,15 @@ def test_hospitals_together_know_more() -> None:
     assert (held >= binom.ppf(5e-6, 100, 0.95)).all()
 
 
+def test_parts_are_weighed_by_noise_and_scatter() -> None:
+    """Generalised least squares: V + Σ/n is 1 + 1 for one part and 0 + 4 for the other."""
+    spread = np.array([[4.0]])
+    parts = [Part(4, np.array([3.0]), np.eye(1)), Part(1, np.array([0.0]), np.zeros((1, 1)))]
+    pooled = pool(parts, spread)
+    np.testing.assert_allclose(pooled.mean, [3.0 / 2 / (1 / 2 + 1 / 4)], rtol=1e-12)
+    np.testing.assert_allclose(pooled.of_law, [[1 / (1 / 2 + 1 / 4)]], rtol=1e-12)
+
+
 def test_the_mean_of_all_is_by_size_whatever_they_differ_by() -> None:
     """A hospital of other images is found, and counts by its size, not by how well it was seen."""
     far = np.array([0.4, *[0.0] * (D - 1)])

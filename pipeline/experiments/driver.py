@@ -11,7 +11,7 @@ stopped with the same numbers. What a record is where images are of persons, dif
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -350,38 +350,59 @@ def place(points: Point, setting: Setting) -> Point:
     return admit(points, domain=setting.domain, manifold=setting.manifold).placed
 
 
-def draw_sample(placed: Point, n: int, rng: np.random.Generator) -> Point:
-    """Return n records, drawn with replacement."""
-    return np.asarray(placed[rng.integers(len(placed), size=n)])
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Records that samples are drawn from, which are placed and seen in their axes once.
 
-
-def draw_mixed(
-    placed: Point, rare: Point | None, share: float, n: int, rng: np.random.Generator
-) -> Point:
-    """Return n records, drawn with replacement; each is of the rare ones with this probability."""
-    drawn = draw_sample(placed, n, rng)
-    if rare is not None:
-        others = np.flatnonzero(rng.random(n) < share)
-        drawn[others] = draw_sample(rare, len(others), rng)
-    return drawn
-
-
-def releases(
-    placed: Point,
-    budget: Budget,
-    plan: Plan,
-    setting: Setting,
-    rng: np.random.Generator,
-    *,
-    size: int,
-) -> list[Release]:
-    """Return private means of records that are placed already, all drawn in one call.
-
-    Adaptive ones have their second moment. Each release is what one draw would have been.
+    Attributes
+    ----------
+    records : Records
+    own : int
+        How many of the first are of the class; the others are rare ones.
     """
-    prepared = prepared_records(placed, plan, setting, rng, size=size)
-    drawn, _ = draw(prepared, budget, noise=FloatNoise(rng), size=size)
-    return drawn.each
+
+    records: Records
+    own: int
+
+    @cached_property
+    def _prepared(self) -> Prepared:
+        return prepare(self.records, AdaptivePlan(), rng=None)
+
+    def draw(self, n: int, rng: np.random.Generator, share: float = 0.0) -> NDArray[np.int64]:
+        """Return n rows, drawn with replacement; each is of the rare ones with this probability."""
+        rows, rare = rng.integers(self.own, size=n), self.records.n - self.own
+        if rare:
+            others = np.flatnonzero(rng.random(n) < share)
+            rows[others] = self.own + rng.integers(rare, size=len(others))
+        return rows
+
+    def prepare(
+        self, rows: NDArray[np.int64], plan: Plan, rng: np.random.Generator, *, size: int = 1
+    ) -> Prepared:
+        """Return a sample, ready for draws; adaptive ones have their second moment."""
+        if isinstance(plan, AdaptivePlan):
+            return self._prepared.sample(rows)._replace(plan=replace(plan, moment=True))
+        return prepare(self.records.sample(rows), plan, size=size, rng=rng)
+
+    def release_each(
+        self,
+        samples: Sequence[NDArray[np.int64]],
+        budget: Budget,
+        plan: Plan,
+        rng: np.random.Generator,
+    ) -> list[Release]:
+        """Return one private mean of each of several samples of as many records."""
+        noise, prepared = FloatNoise(rng), (self.prepare(rows, plan, rng) for rows in samples)
+        if isinstance(plan, AdaptivePlan):
+            return draw_each(list(prepared), budget, noise=noise).each
+        return [own for one in prepared for own in draw(one, budget, noise=noise)[0].each]
+
+
+def population(placed: Point, setting: Setting, rare: Point | None = None) -> Population:
+    """Return records that are placed already as a population, rare ones after those of a class."""
+    points = placed if rare is None else np.concatenate([placed, rare])
+    records = admit(points, domain=setting.domain, manifold=space_of(setting))
+    return Population(records, len(placed))
 
 
 HELD = 200_000
@@ -392,27 +413,3 @@ def batches(times: int, n: int) -> Iterator[range]:
     """Yield the repetitions whose samples of n records are held, and released, together."""
     size = max(1, HELD // n)
     return (range(start, min(start + size, times)) for start in range(0, times, size))
-
-
-def release_each(
-    samples: Sequence[Point],
-    budget: Budget,
-    plan: Plan,
-    setting: Setting,
-    rng: np.random.Generator,
-) -> list[Release]:
-    """Return one private mean of each of several samples of as many records, as `releases`."""
-    if not isinstance(plan, AdaptivePlan):
-        return [own for one in samples for own in releases(one, budget, plan, setting, rng, size=1)]
-    prepared = [prepared_records(placed, plan, setting, rng) for placed in samples]
-    return draw_each(prepared, budget, noise=FloatNoise(rng)).each
-
-
-def prepared_records(
-    placed: Point, plan: Plan, setting: Setting, rng: np.random.Generator, *, size: int = 1
-) -> Prepared:
-    """Return records that are placed already, ready for draws; adaptive ones have moments."""
-    if isinstance(plan, AdaptivePlan):
-        plan = replace(plan, moment=True)
-    records = admit(placed, domain=setting.domain, manifold=space_of(setting))
-    return prepare(records, plan, size=size, rng=rng)

@@ -116,8 +116,9 @@ def two_sample(a: Released, b: Released) -> Comparison:
     whole, apart = _clipping(manifold, *both), np.zeros((manifold.dim, manifold.dim))
     for one in both:
         seen = one.moments
-        whole += one.there(seen.noise + covariance(seen) / seen.n)
-        apart += one.there(seen.noise + seen.lost + covariance(seen) / seen.n)
+        noise, sampling = seen.noise, covariance(seen) / seen.n
+        whole += one.there(noise + sampling)
+        apart += one.there(noise + seen.lost + sampling)
     axes, line, least = both[0].moments, math.nan, math.nan
     along = axes.axes[0] @ both[0].jacobian if axes.lines else None
     statistic, p = _two_tests(delta, whole, along)
@@ -188,16 +189,19 @@ def _clipping(manifold: Manifold, one: ClassCoordinates, other: ClassCoordinates
     moved = chart_of(manifold).log(first.base, second.base)
     moved = moved - moved @ first.line
     share = max(first.clipped, second.clipped) / math.sqrt(manifold.dim - first.lines)
-    narrow, wide = sorted((first, second), key=lambda seen: seen.unit_length)
-    gap = (wide.unit_length - narrow.unit_length) / 2.0
-    rest = _between_clips(narrow, 0, gap) + share * float(np.linalg.norm(moved))
-    rest += abs(first.shortened * first.unit_length - second.shortened * second.unit_length)
+    units, short = (first.unit_length, second.unit_length), (first.shortened, second.shortened)
+    narrow = first if units[0] <= units[1] else second
+    whole = float(narrow.limits[0]) * min(units)
+    rest = _between_clips(narrow, 0, (max(units) - min(units)) / 2.0, whole)
+    rest += share * float(np.linalg.norm(moved))
+    rest += abs(short[0] * units[0] - short[1] * units[1])
     along = 0.0
     if first.lines:
         ends = first.interval - second.interval
         # by how much more the first moves the mean up than the second: below, above
         below, above = (
-            np.sign(gap) * _between_clips(seen, place, abs(gap))
+            np.sign(gap)
+            * _between_clips(seen, place, abs(gap), float(seen.limits[place]) * seen.length)
             for place, gap, seen in (
                 (1, float(ends[0]), first if ends[0] > 0.0 else second),
                 (2, float(ends[1]), first if ends[1] < 0.0 else second),
@@ -205,16 +209,18 @@ def _clipping(manifold: Manifold, one: ClassCoordinates, other: ClassCoordinates
         )
         known = second.shift - first.shift
         along = max(abs(known + x + y) for x in (0.0, float(below)) for y in (0.0, float(above)))
-        along += abs(first.shortened * first.length - second.shortened * second.length)
-    return one.there(first.as_covariance(along / first.length, rest / first.unit_length))
+        along += abs(short[0] * first.length - short[1] * second.length)
+    return one.there(first.as_covariance(along / first.length, rest / units[0]))
 
 
-def _between_clips(narrow: NoisyMoments, place: int, gap: float) -> float:
-    """Return the mean length, in distance, that a clip cuts off up to a wider one, at most."""
+def _between_clips(narrow: NoisyMoments, place: int, gap: float, whole: float) -> float:
+    """Return the mean length, in distance, that a clip cuts off up to a wider one, at most.
+
+    It cuts off `whole` in all, at most.
+    """
     share, noise = (
         (narrow.cut, narrow.cut_noise) if place else (narrow.clipped, narrow.clipped_noise)
     )
-    whole = float(narrow.limits[place]) * (narrow.length if place else narrow.unit_length)
     return float(min(whole, min(share + OVERSHOOT_SD * noise, 1.0) * gap))
 
 

@@ -46,6 +46,11 @@ class Prepared(NamedTuple):
     footpoints: Footpoints | None
     survey: SurveyedRecords | None
 
+    def sample(self, rows: NDArray[np.int64]) -> "Prepared":
+        """Return some of the records, in memory, ready for draws of this adaptive plan."""
+        survey = (self.survey or survey_records(self.records)).sample(rows)
+        return self._replace(records=survey.records, survey=survey)
+
 
 def prepare(
     records: Records, plan: Plan, *, size: int = 1, rng: np.random.Generator | None

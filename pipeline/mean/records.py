@@ -226,6 +226,10 @@ class Records:
             return space.factor_logs, self.parts.map(space.factors)
         return space.log, self.parts
 
+    def sample(self, rows: NDArray[np.int64]) -> "Records":
+        """Return some of them, held in memory; a row may come several times."""
+        return Records(self.manifold, self.domain, InMemory(len(rows), self.placed[rows]))
+
     def on_manifold(self, points: Point) -> Point:
         """Return points of `space` as points of the manifold."""
         if self.space is self.manifold:
@@ -350,6 +354,11 @@ class SurveyedRecords:
 
         return (self.parts.map(sized) if usual.all() else known.map(see)), centres
 
+    def sample(self, rows: NDArray[np.int64]) -> "SurveyedRecords":
+        """Return some of the records, held in memory, each seen as it is here."""
+        records = self.records.sample(rows)
+        return _surveyed(records, self.parts.map(lambda part: part[rows]))
+
     def steady(self, points: Point) -> NDArray[np.bool_]:
         """Tell which far shells of the survey, around the prior's centre, hold around points."""
         moved = self.records.space.log(self.records.centre, points)
@@ -384,8 +393,13 @@ def survey_records(records: Records) -> SurveyedRecords:
             "positive curvature; use a mechanism made for it"
         )
     records.check_rounding()  # the whole region may be covered
-    frame, (line, shells), start = _axes_and_bins(records.domain, space)
-    parts = records.parts.map(partial(to_frame, space, frame, records.centre))
+    frame = _axes_and_bins(records.domain, space)[0]
+    return _surveyed(records, records.parts.map(partial(to_frame, space, frame, records.centre)))
+
+
+def _surveyed(records: Records, parts: Parts[FloatArray]) -> SurveyedRecords:
+    """Return records that are seen in the axes of their prior, counted."""
+    frame, (line, shells), start = _axes_and_bins(records.domain, records.space)
     counts = [survey_counts(part, start, frame, line, shells) for part in parts]
     return SurveyedRecords(records, frame, (line, shells), parts, np.sum(counts, axis=0))
 

@@ -8,6 +8,7 @@ import pytest
 from pipeline.claimed import ClaimConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments import EXPERIMENTS, Run, all_cells, load_experiments, run_experiment
+from pipeline.experiments.driver import Population
 from pipeline.experiments.kinds.classifiers import (
     Classes,
     against,
@@ -18,6 +19,7 @@ from pipeline.experiments.kinds.classifiers import (
 )
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.inference import discriminants_of_means
+from pipeline.mean import Ball, admit
 from pipeline.report import FinishedRun, judge, load_runs, verdicts
 from pipeline.report.run_page import measured
 from pipeline.report.run_tables import classified
@@ -103,13 +105,19 @@ def test_without_noise_nearly_the_same(done: tuple[Run, FinishedRun, Table]) -> 
 
 def test_halves_are_apart_and_a_test_split_is_kept() -> None:
     """No record is released and classified; where there is a split it is that, every time."""
+    space = FlatChart(MANIFOLDS["spd-log-euclidean"](k=1))
     points = tuple(np.arange(many, dtype=np.float64)[:, None] for many in (10, 7))
-    seen, unseen = Classes("all", 0, points, None).split(np.random.default_rng(0))
-    for whole, one, other in zip(points, seen, unseen, strict=True):
+    records = [admit(whole, domain=Ball(10.0, space.name), manifold=space) for whole in points]
+    classes = tuple(Population(own, own.n) for own in records)
+    seen, unseen = Classes("all", 0, classes, None).split(np.random.default_rng(0))
+    for whole, rows, other in zip(points, seen, unseen, strict=True):
+        one = whole[rows]
         assert sorted([*one[:, 0], *other[:, 0]]) == list(whole[:, 0])
         assert 0 <= len(one) - len(other) <= 1
-    again = Classes("all", 0, points, points[::-1]).split(np.random.default_rng(0))
-    assert again == (points, points[::-1])
+    rows, again = Classes("all", 0, classes, points[::-1]).split(np.random.default_rng(0))
+    for whole, mine in zip(points, rows, strict=True):
+        np.testing.assert_array_equal(whole[mine], whole)
+    assert again == points[::-1]
 
 
 def test_scores_are_areas_and_recalls() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from pipeline.experiments.driver import place, releases
+from pipeline.experiments.driver import place, population
 from pipeline.experiments.kinds.hospitals import divided, noise_of, together
 from pipeline.experiments.steps import read_class
 from pipeline.mean import AdaptivePlan
@@ -69,8 +69,9 @@ def test_one_release_is_taken_as_it_is_and_small_ones_by_size(run: Run) -> None:
     """Without second moments the mean of all is that of means by size; noise adds up by shares."""
     data, setting = read_class(run, 2)
     placed, rng = place(data.points, setting), np.random.default_rng(0)
-    parts, plan = (placed[:10], placed[:30]), AdaptivePlan()
-    few = [releases(part, GDP(0.5), plan, setting, rng, size=1)[0] for part in parts]
+    records, plan = population(placed, setting), AdaptivePlan()
+    parts = np.arange(10), np.arange(30)
+    few = [records.release_each([rows], GDP(0.5), plan, rng)[0] for rows in parts]
     assert np.isfinite(together(few, "sample")[1])
     few = [one._replace(moments=(one.moments[0]._replace(moment=None),)) for one in few]
     point, p, offered = together(few, "sample")

@@ -19,12 +19,13 @@ from pipeline.experiments.driver import (
     Cell,
     ClassData,
     ExperimentKind,
+    Population,
     Setting,
     batches,
     describe_cell,
     place,
+    population,
     records_of,
-    release_each,
     space_of,
     stream_seed,
 )
@@ -32,7 +33,7 @@ from pipeline.experiments.images import described, image_setting
 from pipeline.experiments.run import Run
 from pipeline.geometry import Point
 from pipeline.inference import Discriminants, discriminants_of_means, lda, nearest_mean
-from pipeline.mean import Release, admit
+from pipeline.mean import Records, Release
 
 TEST = "test"
 """The split that is classified, where there is one."""
@@ -47,23 +48,26 @@ class Classes(NamedTuple):
         Of all of them together.
     label : int
         Of the first.
-    seen : tuple of array
-        What is released, one array a class.
+    seen : tuple of Population
+        What is released of each class.
     unseen : tuple of array, optional
         What is classified; None where that is a half of `seen`.
     """
 
     name: str
     label: int
-    seen: tuple[Point, ...]
+    seen: tuple[Population, ...]
     unseen: tuple[Point, ...] | None
 
-    def split(self, rng: np.random.Generator) -> tuple[Sequence[Point], Sequence[Point]]:
-        """Return what is released in one repetition, and what is classified."""
+    def split(
+        self, rng: np.random.Generator
+    ) -> tuple[Sequence[NDArray[np.int64]], Sequence[Point]]:
+        """Return rows of what is released in one repetition, and what is classified."""
         if self.unseen is not None:
-            return self.seen, self.unseen
-        halves = [np.array_split(rng.permutation(points), 2) for points in self.seen]
-        return [half[0] for half in halves], [half[1] for half in halves]
+            return [np.arange(one.own) for one in self.seen], self.unseen
+        halves = [np.array_split(rng.permutation(one.own), 2) for one in self.seen]
+        unseen = [one.records.placed[half[1]] for one, half in zip(self.seen, halves, strict=True)]
+        return [half[0] for half in halves], unseen
 
 
 def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
@@ -76,21 +80,24 @@ def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
         data = [ClassData(label, "", *one) for one in found]
         return tuple(place(records_of(one, "persons", setting.manifold), setting) for one in data)
 
+    def seen(splits: Sequence[str] | None) -> tuple[Population, ...]:
+        return tuple(population(points, setting) for points in records(splits))
+
     others = [name for name in ("train", "val") if any(source.counts(name))]
     known = run.config.splits is None and all(
         source.counts(TEST)[mine] and source.counts(tuple(others))[mine] for mine in run.labels
     )
     if known:
-        return Classes("all classes", label, records(others), records((TEST,))), setting
-    return Classes("all classes", label, records(run.config.splits), None), setting
+        return Classes("all classes", label, seen(others), records((TEST,))), setting
+    return Classes("all classes", label, seen(run.config.splits), None), setting
 
 
 class Draw(NamedTuple):
-    """One repetition: what was released, and what of, in the chart."""
+    """One repetition: what was released, and what of."""
 
     setting: Setting
     released: Sequence[Release]
-    seen: Sequence[FloatArray]
+    seen: Sequence[Records]
 
 
 def _nearest(draw: Draw, series: SeriesConfig) -> Discriminants | None:
@@ -109,8 +116,7 @@ def _lda(draw: Draw, series: SeriesConfig) -> Discriminants | None:
 
 
 def _means(draw: Draw) -> Point:
-    domain, space = draw.setting.domain, space_of(draw.setting)
-    return np.stack([admit(one, domain=domain, manifold=space).frechet.point for one in draw.seen])
+    return np.stack([one.frechet.point for one in draw.seen])
 
 
 def _plain_nearest(draw: Draw) -> Discriminants:
@@ -119,7 +125,7 @@ def _plain_nearest(draw: Draw) -> Discriminants:
 
 def _plain_lda(draw: Draw) -> Discriminants:
     space, means = space_of(draw.setting), _means(draw)
-    places = [space.log(means[0], one) for one in draw.seen]
+    places = [space.log(means[0], one.placed) for one in draw.seen]
     spreads = [np.cov(one, rowvar=False, bias=True) for one in places]
     within = np.average(spreads, axis=0, weights=[len(one) for one in places])
     return discriminants_of_means(space, means, within)
@@ -167,19 +173,22 @@ def columns(
     config, series, value = setting.config, cells[0].series, cells[0].value
     seed, budget = stream_seed(config, f"{first}/{value!r}"), config.budget(value)
     rng = np.random.default_rng(seed)
-    data = ClassData(classes.label, classes.name, classes.seen[0])
+    data = ClassData(classes.label, classes.name, classes.seen[0].records.placed)
     rows: list[list[tuple[float, ...]]] = [[] for _ in cells]
     errors, n, started = list[float](), 0, perf_counter()
     times = max(setting.repetitions(cell.series) for cell in cells)
-    for batch in batches(times, sum(map(len, classes.seen))):
+    for batch in batches(times, sum(one.own for one in classes.seen)):
         splits = [classes.split(rng) for _ in batch]
-        samples = [[rng.permutation(points)[: series.n] for points in seen] for seen, _ in splits]
+        samples = [[rng.permutation(rows)[: series.n] for rows in seen] for seen, _ in splits]
         each = [
-            release_each(own, budget, series.plan, setting, rng)
-            for own in zip(*samples, strict=True)
+            one.release_each(own, budget, series.plan, rng)
+            for one, own in zip(classes.seen, zip(*samples, strict=True), strict=True)
         ]
-        for (_, unseen), drawn, *released in zip(splits, samples, *each, strict=True):
-            n = min(map(len, drawn))
+        for (_, unseen), rows_drawn, *released in zip(splits, samples, *each, strict=True):
+            drawn = [
+                one.records.sample(own) for one, own in zip(classes.seen, rows_drawn, strict=True)
+            ]
+            n = min(one.n for one in drawn)
             draw = Draw(setting, released, drawn)
             ends = np.stack([one.point for one in released])
             errors.append(float(np.sqrt(np.mean(space_of(setting).dist(ends, _means(draw)) ** 2))))

@@ -6,6 +6,7 @@ replacement, so the classes are the populations, and released; the test sees the
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -17,13 +18,13 @@ from pipeline.experiments.driver import (
     Cell,
     ClassData,
     ExperimentKind,
+    Population,
     Setting,
     batches,
     describe_cell,
-    draw_mixed,
     place,
+    population,
     records_of,
-    release_each,
     stream_seed,
 )
 from pipeline.experiments.images import CHANGES, described, image_setting, rare_images
@@ -93,32 +94,36 @@ def run_comparisons(
     write: Callable[[Cell, dict[str, Any]], Any],
 ) -> None:
     """Compute the `pending` cells of one class and hand each one's columns to `write`."""
+
+    @cache
+    def of(change: tuple[str, float], rare: str) -> Population:
+        points = populations.others.get(change, populations.data.points)
+        return population(points, setting, populations.rare.get(rare))
+
     for cell in pending:
-        write(cell, columns(populations, cell, setting))
+        series = cell.series
+        pair = of((SAME, 0.0), series.rare), of(changed(series), series.rare)
+        write(cell, columns(populations.data, pair, cell, setting))
 
 
-def columns(populations: Populations, cell: Cell, setting: Setting) -> dict[str, Any]:
+def columns(
+    data: ClassData, pair: tuple[Population, Population], cell: Cell, setting: Setting
+) -> dict[str, Any]:
     """Return the rows of one cell: a test a repetition."""
-    data, series = populations.data, cell.series
-    one, other = data.points, populations.others.get(changed(series), data.points)
-    n, many = series.n or len(one), series.n_other or series.n or len(other)
+    series, (one, other) = cell.series, pair
+    n, many = series.n or one.own, series.n_other or series.n or other.own
     known = describe_cell(data, n, cell, setting)
     rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
     second = budget if series.budget_other is None else setting.config.budget(series.budget_other)
-    rare, sizes = populations.rare.get(series.rare), ((one, n), (other, many))
+    sides = (one, n, budget), (other, many, second)
     found, times = [], setting.repetitions(series)
     started = perf_counter()
     for batch in batches(times, n + many):
-        pairs = [
-            [draw_mixed(placed, rare, series.rare_share, size, rng) for placed, size in sizes]
-            for _ in batch
+        pairs = [[own.draw(size, rng, series.rare_share) for own, size, _ in sides] for _ in batch]
+        released = [
+            own.release_each(samples, cost, series.plan, rng)
+            for (own, _, cost), samples in zip(sides, zip(*pairs, strict=True), strict=True)
         ]
-        released = (
-            release_each(samples, budget_of_one, series.plan, setting, rng)
-            for samples, budget_of_one in zip(
-                zip(*pairs, strict=True), (budget, second), strict=True
-            )
-        )
         found += [two_sample(*pair) for pair in zip(*released, strict=True)]
     p = np.array([test.p_value for test in found])
     return known | {

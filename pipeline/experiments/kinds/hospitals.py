@@ -10,24 +10,25 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.experiments.driver import (
     Cell,
     ClassData,
     ExperimentKind,
+    Population,
     Setting,
     batches,
     describe_cell,
     place,
+    population,
     records_of,
-    release_each,
-    space_of,
 )
 from pipeline.experiments.kinds.comparisons import LEVEL
 from pipeline.geometry import Point, from_chart
 from pipeline.inference import combine
-from pipeline.mean import Release, admit
+from pipeline.mean import Release
 
 
 def run_hospitals(
@@ -37,24 +38,24 @@ def run_hospitals(
     write: Callable[[Cell, dict[str, Any]], Any],
 ) -> None:
     """Compute the `pending` cells of one class and hand each one's columns to `write`."""
-    placed = place(records_of(data, "persons", setting.manifold), setting)
+    records = population(place(records_of(data, "persons", setting.manifold), setting), setting)
     for cell in pending:
-        write(cell, columns(data, placed, cell, setting))
+        write(cell, columns(data, records, cell, setting))
 
 
-def columns(data: ClassData, placed: Point, cell: Cell, setting: Setting) -> dict[str, Any]:
+def columns(data: ClassData, records: Population, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Return the rows of one cell: a combination a repetition."""
-    n, space = min(cell.series.n or len(placed), len(placed)), space_of(setting)
+    n, space = min(cell.series.n or records.own, records.own), records.records.space
     known = describe_cell(data, n, cell, setting)
     rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
     found, times = [], setting.repetitions(cell.series)
     started = perf_counter()
     for batch in batches(times, n):
-        samples = [rng.permutation(placed)[:n] for _ in batch]
+        samples = [rng.permutation(records.own)[:n] for _ in batch]
         parts = zip(*(divided(drawn, cell.series.hospitals) for drawn in samples), strict=True)
-        each = [release_each(own, budget, cell.series.plan, setting, rng) for own in parts]
+        each = [records.release_each(own, budget, cell.series.plan, rng) for own in parts]
         for drawn, *released in zip(samples, *each, strict=True):
-            true = admit(drawn, domain=setting.domain, manifold=space).frechet.point
+            true = records.records.sample(drawn).frechet.point
             point, p, offered = together(released, cell.series.of)
             found.append((float(space.dist(point, true)), noise_of(released), p, offered))
     error, sigma, p, offered = np.array(found, dtype=np.float64).T
@@ -70,8 +71,8 @@ def columns(data: ClassData, placed: Point, cell: Cell, setting: Setting) -> dic
     }
 
 
-def divided(drawn: Point, sizes: Sequence[int]) -> list[Point]:
-    """Return records divided in the ratio of `sizes`, as far as whole records allow."""
+def divided(drawn: NDArray[Any], sizes: Sequence[int]) -> list[NDArray[Any]]:
+    """Return records, or rows, divided in the ratio of `sizes`, as far as whole records allow."""
     ends = np.cumsum(sizes)
     return np.split(drawn, np.rint(len(drawn) * ends[:-1] / ends[-1]).astype(int))
 

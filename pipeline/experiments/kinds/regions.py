@@ -6,6 +6,7 @@ be of rare images unlike the class: then it is the mean of those drawn alone.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from time import perf_counter
 from typing import Any
 
@@ -13,16 +14,17 @@ import numpy as np
 
 from pipeline.experiments.driver import (
     Cell,
+    ClassData,
     ExperimentKind,
+    Population,
     Setting,
     describe_cell,
-    draw_mixed,
-    releases,
-    space_of,
+    population,
 )
 from pipeline.experiments.kinds.comparisons import Populations, read_populations
 from pipeline.inference import region
-from pipeline.mean import admit
+from pipeline.mean import draw
+from pipeline.mechanisms.noise import FloatNoise
 
 LEVEL = 0.95
 """Confidence whose radius is written down."""
@@ -42,29 +44,30 @@ def run_regions(
     write: Callable[[Cell, dict[str, Any]], Any],
 ) -> None:
     """Compute the `pending` cells of one class and hand each one's columns to `write`."""
+    data = populations.data
+
+    @cache
+    def of(rare: str) -> Population:
+        return population(data.points, setting, populations.rare.get(rare))
+
     for cell in pending:
-        write(cell, columns(populations, cell, setting))
+        write(cell, columns(data, of(cell.series.rare), cell, setting))
 
 
-def columns(populations: Populations, cell: Cell, setting: Setting) -> dict[str, Any]:
+def columns(data: ClassData, drawn: Population, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Return the rows of one cell: a region a repetition, offered or not."""
-    data, series, space = populations.data, cell.series, space_of(setting)
-
-    def mean_of(records: Any) -> Any:
-        return admit(records, domain=setting.domain, manifold=space).frechet.point
-
-    n = series.n or len(data.points)
+    series, n = cell.series, cell.series.n or drawn.own
     known = describe_cell(data, n, cell, setting)
     rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
-    whole, rows = mean_of(data.points), list[tuple[float, float, float, bool]]()
+    rows, space = list[tuple[float, float, float, bool]](), drawn.records.space
     started, times = perf_counter(), setting.repetitions(series)
-    rare = populations.rare.get(series.rare)
     most = DRAWS if series.of == "sample" else 1
     for start in range(0, times, most):
         size = min(most, times - start)
-        drawn = draw_mixed(data.points, rare, series.rare_share, n, rng)
-        true = mean_of(drawn) if series.of == "sample" else whole
-        for released in releases(drawn, budget, series.plan, setting, rng, size=size):
+        sample = drawn.draw(n, rng, series.rare_share)
+        prepared = drawn.prepare(sample, series.plan, rng, size=size)
+        true = (prepared if series.of == "sample" else drawn).records.frechet.point
+        for released in draw(prepared, budget, noise=FloatNoise(rng), size=size)[0].each:
             where = region(released, LEVEL, of=series.of)
             error = float(np.linalg.norm(space.log(where.centre, true)))
             rows.append((error, where.radius, float(where.reach(true)), where.offered))

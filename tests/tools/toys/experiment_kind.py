@@ -12,24 +12,23 @@ from pipeline.experiments.driver import (
     Setting,
     describe_cell,
     place,
-    release_each,
-    space_of,
+    population,
 )
-from pipeline.mean import admit
 
 
 def run_halves(
     data: ClassData, setting: Setting, pending: Sequence[Cell], write: Callable[..., Any]
 ) -> None:
     """Compute the `pending` cells of one class and hand each one's columns to `write`."""
-    placed, space = place(data.points, setting), space_of(setting)
-    whole = admit(placed, domain=setting.domain, manifold=space).frechet.point
+    all_records = population(place(data.points, setting), setting)
+    n, space = all_records.own, all_records.records.space
+    whole = all_records.records.frechet.point
     for cell in pending:
-        known = describe_cell(data, len(placed) // 2, cell, setting)
+        known = describe_cell(data, n // 2, cell, setting)
         rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
         times = range(setting.repetitions(cell.series))
-        halves = [rng.permutation(placed)[: len(placed) // 2] for _ in times]
-        released = release_each(halves, budget, cell.series.plan, setting, rng)
+        halves = [rng.permutation(n)[: n // 2] for _ in times]
+        released = all_records.release_each(halves, budget, cell.series.plan, rng)
         half = [float(space.dist(whole, one.outputs[0])) for one in released]
         write(cell, known | {"status": "ok", "error": half, "acceptance": 1.0, "seconds": 0.0})
 

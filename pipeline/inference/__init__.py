@@ -4,12 +4,13 @@
     (document)   │                   ├► two_sample     are two releases of one population?
                  └► covariance ──────┼► lda            which class is a new image of?
                                      ├► combine        what several hospitals say together
+                                     ├► match          are local images like those of a release?
                                      └► principal_geodesics   along which images differ most
 
 Everything here is post-processing of noised values: it costs no privacy, and needs no images. A
 released class is what `private_mean` returned first, or an entry of ``classes`` in a document of
 `covdp release`. Read in this order: ``released.py``, ``confidence.py``, ``tests.py``,
-``classify.py``, ``combine.py``, ``geodesics.py``.
+``match.py``, ``classify.py``, ``combine.py``, ``geodesics.py``.
 """
 
 from pipeline.inference.classify import Discriminants, discriminants_of_means, lda, nearest_mean
@@ -26,6 +27,7 @@ from pipeline.inference.confidence import (
     stream_error,
 )
 from pipeline.inference.geodesics import PrincipalGeodesics, principal_geodesics
+from pipeline.inference.match import FLAGGED, Match, match, match_refusal
 from pipeline.inference.released import covariance, raw_covariance, read_released
 from pipeline.inference.tests import (
     ALPHA,
@@ -40,11 +42,13 @@ from pipeline.inference.tests import (
 
 __all__ = [
     "ALPHA",
+    "FLAGGED",
     "NOISY",
     "CombinedMean",
     "Comparison",
     "ConfidenceRegion",
     "Discriminants",
+    "Match",
     "PrincipalGeodesics",
     "WindowTest",
     "bonferroni",
@@ -57,6 +61,8 @@ __all__ = [
     "holm",
     "lda",
     "least_opening",
+    "match",
+    "match_refusal",
     "mean_certainty",
     "nearest_mean",
     "principal_geodesics",

@@ -1,0 +1,357 @@
+"""Are local images, in the clear, of the population of a released class? It costs no privacy.
+
+**Mean.** Local records are clipped exactly as the last round of the release clipped its own
+(`clipped_vectors`), so both means, v of the release with noise, v' of the m local records without,
+estimate one value under "one population", whatever clipping does to it: no bound is needed. Their
+difference has the covariance V = σ²·Id + (1/n + 1/m)·S, S that of the local vectors. Two tests are
+made, of all directions and of the line alone, along which a change of contrast moves log R, and
+the smaller p-value counts twice (Bonferroni). As S is estimated, by m − 1 degrees of freedom, and
+σ² is known, the quantiles are those of Hotelling's law with the degrees of freedom of
+Krishnamoorthy and Yu ("Modified Nel and Van der Merwe test", 2004), one covariance being known.
+
+**Images.** How far a record lies from the released mean is d² = Σ w_i·(v_i − c_i)², v its vector
+unclipped, c the mean, 1/w_i = T_i + 2τ: T what the histograms say, one variance along the line and
+one off it, and 2τ what noise may hide in any direction (`noise_edge`). The axes follow the second
+moments of earlier rounds, and neither depends on the noise of the last, so that its second moment A
+gives the mean of d², q = Σ w_i·A_ii, with known noise of deviation σ/λ·‖w‖ and no bias.
+
+Descriptors of images have heavy tails, and each class its own, which noise hides at any n·μ of
+interest. So d² is taken to follow s·F(f, ν), f the effective degrees of freedom of the weights, of
+which the median and the 90th percentile of local records give s and ν: a few strange ones hardly
+move them. The release has the last word: no law is heavier, or wider, than its second moment allows
+(`SECOND_MOMENT_SD`). Where all local records lie too far away, that leaves χ² with the mean that
+the release allows, and all of them are outside.
+
+An image is outside where its percentile is above 99. By hand, halves of both classes of
+PneumoniaMNIST, BreastMNIST and AdrenalMNIST3D, n·μ of 500 and 2,000: 0.0 to 2.1 % are outside; of
+three classes of `tiles`, crops of photographs some of which are blank, 0.9 to 4.5 %. So what is
+expected is 1 % with a range: what the laws make of the same threshold that fit the 75th and the
+95th percentile in place of the 90th, and two standard errors.
+
+It holds for releases of other people than the local ones, each record drawn by itself.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtr, fdtrc, fdtri
+
+from pipeline.arrays import FloatArray
+from pipeline.errors import ConfigError
+from pipeline.geometry import Point, to_chart
+from pipeline.inference.confidence import region_refusal
+from pipeline.inference.released import Released, read_released
+from pipeline.mean import NoisyMoments
+from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
+from pipeline.mean.sums import BLOCK, FACTOR, HALF, PER_UNIT, Clipping, clipped_sum, sizes
+
+LEAST_N_MU = 500.0
+"""n·μ below which the second moment says too little of where an image may lie."""
+N_MU_SIGMA = 1.0 / 0.7
+"""n·μ·σ of the last mean with the usual shares, of which it has 0.49 of the budget."""
+FLAGGED = 99.0
+"""Percentile above which a record lies outside."""
+FEWEST = 20
+"""Local records from which on they say how heavy the tails are; see `TAIL`."""
+TESTED = 10
+"""Local records from which on their mean is tested."""
+TAIL = 12.0
+"""ν where they do not: by hand 8 to 30 on classes of three medical sets."""
+OTHER_TAILS = (6.0, 30.0)
+"""The same of the laws that give the range."""
+TAILS = (2.01, 1e4)
+"""Degrees of freedom between which ν lies: with 2 or fewer there is no mean."""
+BODY, TOP, OTHER_TOPS = 0.5, 0.9, (0.75, 0.95)
+"""Quantiles that give s and ν; and those of the laws that give the range."""
+SECOND_MOMENT_SD = 2.0
+"""Deviations by which the mean of a law may exceed what the release says."""
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """Local records against a released class; as private as they are.
+
+    Attributes
+    ----------
+    n : int
+        Local records.
+    p_value : float
+        How likely two samples of one population have means so far apart; NaN where `untested`
+        says why there is none.
+    statistic : float
+        δᵀV⁻¹δ of the means; NaN where nothing was tested.
+    line : float
+        Their difference along the line in its standard deviations, NaN without a line.
+    percentile : array, shape (n,)
+        Which percent of the population lies nearer to the released mean than each record.
+    outside : float
+        Share of the records whose percentile is above 99; NaN without a record.
+    expected : float
+        What it is under "one population".
+    expected_range : (float, float)
+        Within which it would mostly be.
+    untested : str
+        Why the means were not tested; "" where they were.
+    """
+
+    n: int
+    p_value: float
+    statistic: float
+    line: float
+    percentile: FloatArray
+    outside: float
+    expected: float
+    expected_range: tuple[float, float]
+    untested: str = ""
+
+    @property
+    def is_outside(self) -> NDArray[np.bool_]:
+        """Whether each record lies outside, (n,)."""
+        return np.asarray(self.percentile > FLAGGED)
+
+
+def match(released: Released, points: Point) -> Match:
+    """Compare local records with a released class.
+
+    Parameters
+    ----------
+    released : Release or mapping
+        What `private_mean` returned first, or an entry of ``classes`` in a release's document.
+    points : array, shape (m, *point_shape), or (m, d) in the chart of a flat manifold
+        Records in the clear, described as those of the release were; of a release that protects
+        persons one a person.
+
+    Raises
+    ------
+    ConfigError
+        When the release says too little (`match_refusal`), or has no adaptive mean.
+    """
+    entry = read_released(released)
+    if reason := match_refusal(entry):
+        raise ConfigError(reason)
+    moments, space = entry.noisy_moments, entry.space
+    points = np.asarray(points)
+    in_chart = entry.manifold.flat and points.ndim == 2
+    places = points if in_chart else to_chart(entry.manifold, points)
+    free = _vectors(moments, space.log(moments.base, places))
+    clipped = clip_vectors(moments, free)
+    statistic = line = p_value = math.nan
+    untested = _too_few(moments, len(free))
+    if not untested:
+        statistic, line, p_value = _mean_tests(moments, clipped)
+    centre = _vectors(moments, space.log(moments.base, entry.place))
+    weights = _weights(moments)
+    squares, seen = (((part - centre) ** 2) @ weights for part in (free, clipped))
+    if not np.isfinite(squares).all() or (math.isnan(p_value) and not untested):
+        raise ConfigError(
+            "local records cannot be matched with this release, whose numbers are none of a "
+            "release; was it changed? Ask for the committed bytes again"
+        )
+    percentile, outside, limits = np.empty(0), math.nan, (0.0, 1.0)
+    if len(free):
+        mean, most = _mean_square(moments, weights), _largest_mean(moments, weights, seen)
+        laws = [
+            _law(squares, _freedom(moments, weights), mean, most, *shape)
+            for shape in zip((TOP, *OTHER_TOPS), (TAIL, *OTHER_TAILS), strict=True)
+        ]
+        percentile = 100.0 * laws[0].cdf(squares)
+        outside = float(np.mean(percentile > FLAGGED))
+        limits = _expected_range(laws, len(free))
+    return Match(
+        n=len(free),
+        p_value=p_value,
+        statistic=statistic,
+        line=line,
+        percentile=percentile,
+        outside=outside,
+        expected=1.0 - FLAGGED / 100.0,
+        expected_range=limits,
+        untested=untested,
+    )
+
+
+def match_refusal(released: Released) -> str:
+    """Return why local records are not matched with a released class; "" where they are."""
+    moments = read_released(released).noisy_moments
+    n_mu = N_MU_SIGMA / moments.sigma
+    if n_mu < 0.99 * LEAST_N_MU:  # other shares, and rounding
+        return (
+            "its second moment says too little of where images lie: its noise is that of "
+            f"n·μ = {n_mu:.3g}, and {LEAST_N_MU:g} is needed; ask for a release with a budget "
+            f"{LEAST_N_MU / n_mu:.2g} times as large, or of as many times more records"
+        )
+    if moments.moment is None:
+        return region_refusal(moments)
+    if not _mean_square(moments, _weights(moments)) > 0.0:
+        return "its second moment is not larger than its noise; ask for a larger budget"
+    return ""
+
+
+def _vectors(moments: NoisyMoments, coordinates: FloatArray) -> FloatArray:
+    """Return coordinates at the base, (..., d), as vectors of the last round, nothing clipped."""
+    start = moments.middle
+    if moments.lines:  # the middle was moved with the mean, the records were not
+        start = start - moments.shift * moments.axes[0] / moments.length
+    return np.asarray((coordinates - start) @ np.linalg.inv(moments.axes))
+
+
+def clip_vectors(moments: NoisyMoments, free: FloatArray) -> FloatArray:
+    """Return the vectors, (m, d), that the last round would have made of unclipped ones.
+
+    Parameters
+    ----------
+    moments : NoisyMoments
+        Of the round; in its units the ball has radius ½, and the line counts once.
+    free : array, shape (m, d)
+    """
+    (many, d), half, reach = free.shape, 0.0, np.ones(3)
+    if moments.lines:
+        half = float(moments.interval[1] - moments.interval[0]) / (2.0 * moments.length)
+    if moments.reach is not None:
+        reach[: len(moments.reach)] = moments.reach
+    to = Clipping(np.zeros(d), np.ones(d), moments.lines, -half, half, 1.0, 0.5, reach)
+    out = np.empty((many, 2 * d))
+    for start in range(0, many, BLOCK):
+        block = np.ascontiguousarray(free[start : start + BLOCK])
+        clipped_sum(block, sizes(block, to.centre, to.lines), *to, out[start : start + BLOCK])
+    return np.asarray((out[:, :d] * 2.0**HALF + out[:, d:]) / PER_UNIT)
+
+
+def _too_few(moments: NoisyMoments, many: int) -> str:
+    """Return why the mean of so few local records is not tested; "" where it is."""
+    least = TESTED if moments.lines else max(TESTED, len(moments.vector) + 2)
+    return "" if many >= least else f"there are {many} of them, and {least} are needed"
+
+
+def _mean_tests(moments: NoisyMoments, vectors: FloatArray) -> tuple[float, float, float]:
+    """Return δᵀV⁻¹δ, δ along the line in its deviations, and the p-value of both tests."""
+    many = len(vectors)
+    delta = vectors.mean(axis=0) - moments.vector
+    scatter = np.cov(vectors, rowvar=False) * (1.0 / moments.n + 1.0 / many)
+    statistic, p = _hotelling(delta, scatter, moments.sigma, many - 1)
+    if not moments.lines:
+        return statistic, math.nan, p
+    square, p_line = _hotelling(delta[:1], scatter[:1, :1], moments.sigma, many - 1)
+    line = math.copysign(math.sqrt(square), delta[0])
+    return statistic, line, min(1.0, 2.0 * min(p, p_line))
+
+
+def _hotelling(
+    delta: FloatArray, scatter: FloatArray, sigma: float, freedom: int
+) -> tuple[float, float]:
+    """Return δᵀV⁻¹δ, V = σ²·Id + scatter, and its p-value, 1 with too few degrees of freedom.
+
+    The scatter is estimated with `freedom`; its share in V, R = V⁻¹·scatter, says how many V has.
+    """
+    d = len(delta)
+    whole = scatter + sigma**2 * np.eye(d)
+    statistic, share = float(delta @ np.linalg.solve(whole, delta)), np.linalg.solve(whole, scatter)
+    parts = float(np.trace(share @ share) + np.trace(share) ** 2)
+    many = freedom * d * (d + 1) / max(parts, 1e-300)
+    if many <= d - 1:
+        return statistic, 1.0
+    rest = many - d + 1
+    return statistic, float(fdtrc(d, rest, statistic * rest / (many * d)))
+
+
+def _rough(moments: NoisyMoments) -> FloatArray:
+    """Return the variance of each coordinate of a vector, (d,), as the histograms say."""
+    rough = np.full(len(moments.vector), moments.variance_rest)
+    rough[: moments.lines] = moments.variance_line
+    return rough
+
+
+def _weights(moments: NoisyMoments) -> FloatArray:
+    """Return what the square of each coordinate counts, (d,): see the top of this file."""
+    return np.asarray(1.0 / (_rough(moments) + noise_edge(moments)))
+
+
+def _freedom(moments: NoisyMoments, weights: FloatArray) -> float:
+    """Return f, of how many directions a distance is made."""
+    parts = weights * _rough(moments)
+    return float(np.sum(parts) ** 2 / np.sum(parts**2))
+
+
+def _mean_square(moments: NoisyMoments, weights: FloatArray) -> float:
+    """Return q, the mean of d² over the records of the release, clipped; with noise."""
+    return float(weights @ np.diagonal(noisy_covariance(moments)))
+
+
+def _largest_mean(moments: NoisyMoments, weights: FloatArray, seen: FloatArray) -> float:
+    """Return what the mean of d² is at most: q, more by its noise, and as samples of n differ.
+
+    Parameters
+    ----------
+    seen : array, shape (m,)
+        d² of the local records, clipped, whose variance is at hand.
+    """
+    noise = (moments.sigma / FACTOR) ** 2 * float(weights @ weights)
+    deviation = math.sqrt(noise + float(np.var(seen)) / moments.n)
+    return _mean_square(moments, weights) + SECOND_MOMENT_SD * deviation
+
+
+class DistanceLaw(NamedTuple):
+    """The law s·F(f, ν)."""
+
+    freedom: float
+    tail: float
+    scale: float
+
+    def cdf(self, squares: FloatArray | float) -> FloatArray:
+        """Return how likely it is at most each value."""
+        return np.asarray(fdtr(self.freedom, self.tail, np.asarray(squares) / self.scale))
+
+    def ppf(self, level: float) -> float:
+        """Return its quantile."""
+        return self.scale * float(fdtri(self.freedom, self.tail, level))
+
+
+def _law(
+    squares: FloatArray, freedom: float, mean: float, most: float, top: float, tail: float
+) -> DistanceLaw:
+    """Return the law of d², with the median and the quantile `top` of the local records.
+
+    Its mean is `most` or less. Of few records it has the mean of the release and a usual `tail`.
+    """
+    if len(squares) < FEWEST:
+        return DistanceLaw(freedom, tail, mean * (tail - 2.0) / tail)
+    median, upper = np.quantile(squares, [BODY, top])
+
+    def median_of(tail: float) -> float:
+        return float(fdtri(freedom, tail, BODY))
+
+    fitted = _where_falls(
+        lambda tail: median * float(fdtri(freedom, tail, top)) / median_of(tail), upper
+    )
+    widest = _where_falls(lambda tail: median * tail / (tail - 2.0) / median_of(tail), most)
+    tail = max(fitted, widest)
+    scale = min(median / median_of(tail), most * (tail - 2.0) / tail)
+    return DistanceLaw(freedom, tail, scale)
+
+
+def _where_falls(function: Callable[[float], float], value: float) -> float:
+    """Return the ν in `TAILS` from which on a falling function is at most `value`."""
+    from scipy.optimize import brentq
+
+    low, high = TAILS
+    if function(low) <= value:
+        return low
+    if function(high) >= value:
+        return high
+    ends = math.log(low), math.log(high)
+    return math.exp(brentq(lambda log: function(math.exp(log)) - value, *ends, xtol=1e-9))
+
+
+def _expected_range(laws: Sequence[DistanceLaw], many: int) -> tuple[float, float]:
+    """Return what share of `many` records would mostly lie beyond the 99 % of the first law."""
+    edge = laws[0].ppf(FLAGGED / 100.0)
+    shares = [1.0 - float(law.cdf(edge)) for law in laws]
+    low, high = (
+        share + sign * 2.0 * math.sqrt(share * (1.0 - share) / many)
+        for sign, share in ((-1.0, min(shares)), (1.0, max(shares)))
+    )
+    return max(0.0, low), min(1.0, high)

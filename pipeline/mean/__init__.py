@@ -8,10 +8,12 @@
 ``sums.py``, sums of what comes in batches and never overflow or round; ``barycentre.py``,
 ``sensitivity.py`` and ``single.py``. The adaptive mean, noise as wide as the records of a class lie
 and not as any two images could: ``axes.py``, ``histogram.py``, ``clip.py``, ``noisy_moments.py``,
-``pooling.py``, ``rounds.py``. Its numbers that were set by hand stand in ``tuning.py``.
+``pooling.py``, ``rounds.py``; ``labels.py``, where the class of a record is secret. Its numbers
+that were set by hand stand in ``tuning.py``.
 """
 
 from pipeline.mean.engine import Prepared, draw, draw_each, mean, prepare, private_mean
+from pipeline.mean.labels import PUBLIC_LABELS, Labels, ReleasedCount, read_labels
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.mean.plan import AdaptivePlan, Plan, Shares, SinglePlan, release_plan, shared_plan
 from pipeline.mean.public_model import (
@@ -30,12 +32,14 @@ from pipeline.mean.single import calibrate
 from pipeline.mean.sums import Batches
 
 __all__ = [
+    "PUBLIC_LABELS",
     "AdaptivePlan",
     "Ball",
     "Batches",
     "CovarianceDomain",
     "Domain",
     "FeasibleSet",
+    "Labels",
     "NoisyMoments",
     "NonPrivate",
     "Plan",
@@ -43,6 +47,7 @@ __all__ = [
     "Prior",
     "Records",
     "Release",
+    "ReleasedCount",
     "Shares",
     "SinglePlan",
     "Step",
@@ -56,6 +61,7 @@ __all__ = [
     "person_records",
     "prepare",
     "private_mean",
+    "read_labels",
     "release_plan",
     "shared_plan",
     "step_costs",

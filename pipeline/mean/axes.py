@@ -177,6 +177,11 @@ def vectors_times(vectors: FloatArray, matrices: FloatArray) -> FloatArray:
     return np.asarray((vectors[..., None, :] @ matrices)[..., 0, :])
 
 
+def column(numbers: Numbers) -> Numbers:
+    """Return numbers of several repetitions, (r,), as a column; one number as it is."""
+    return numbers[..., None] if isinstance(numbers, np.ndarray) else numbers
+
+
 TOGETHER = 64
 """Vectors whose sums are added side by side."""
 

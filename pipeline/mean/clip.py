@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FLAG, NUMBER, SIZE, FloatArray, as_object
 from pipeline.errors import PrivacyError
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, build_frame, vectors_times
+from pipeline.mean.axes import Frame, Numbers, build_frame, column, vectors_times
 from pipeline.mean.histogram import LineBins, ShellBins, SurveyPosterior, clipped_moments
 from pipeline.mean.public_model import Prior
 from pipeline.mean.sums import Clipping, Sized
@@ -113,8 +113,9 @@ def choose_interval(
     bins: tuple[LineBins | None, ShellBins],
     frame: Frame,
     *,
-    sigma: float,
+    sigma: Numbers,
     radius: Numbers,
+    count_error: Numbers = 0.0,
 ) -> Interval:
     """Return the interval of least predicted error, of which α is the best.
 
@@ -128,6 +129,9 @@ def choose_interval(
         As in `choose_clip`.
     radius : float
         C, as it is expected before the shells are counted.
+    count_error : float, or array of one a repetition
+        By what share of itself a released count that divides the sum is off: so much of the way
+        from the middle of the interval to the mean goes wrong.
     """
     along, _ = bins
     if along is None:
@@ -138,16 +142,29 @@ def choose_interval(
     cuts, many = along.cuts, len(along.cuts)
     below, above = (np.ascontiguousarray(part).reshape(-1, many) for part in (below, above))
     flat = (price / tuning.LENGTH_DISCOUNT).ravel()
-    ends = _least(cuts, below, above, tuning.LENGTH_DISCOUNT * sigma, flat)
+    scale = np.broadcast_to(tuning.LENGTH_DISCOUNT * sigma, price.shape).ravel()
+    wrong = np.broadcast_to(count_error, price.shape).ravel()
+    middle = np.broadcast_to(_line_mean(survey, along), price.shape).ravel()
+    ends = _least(cuts, below, above, scale, flat, wrong, middle)
     low, high = (cuts[end].reshape(price.shape)[()] for end in ends.T)
     return Interval(low, high, np.sqrt(price / frame.others / (high - low)))
 
 
 @compiled
 def _least(
-    cuts: FloatArray, belows: FloatArray, aboves: FloatArray, sigma: float, prices: FloatArray
+    cuts: FloatArray,
+    belows: FloatArray,
+    aboves: FloatArray,
+    sigmas: FloatArray,
+    prices: FloatArray,
+    wrong: FloatArray,
+    means: FloatArray,
 ) -> NDArray[np.int64]:
-    """Return low and high cut of least below + above + (σ·(length + price))², (r, 2)."""
+    """Return low and high cut of least predicted squared error, (r, 2).
+
+    That is below + above + (σ·(length + price))², and `wrong` times the way from the middle to the
+    clipped mean, squared.
+    """
     out = np.zeros((len(prices), 2), np.int64)
     for r in range(len(prices)):
         best, below, above = np.inf, belows[r], aboves[r]
@@ -156,7 +173,10 @@ def _least(
             if below[i] >= best:  # the higher the cut, the more lies below it
                 break
             for j in range(i + 1, len(cuts)):
-                square = below[i] + above[j] + (sigma * (cuts[j] - cuts[i] + prices[r])) ** 2
+                square = below[i] + above[j] + (sigmas[r] * (cuts[j] - cuts[i] + prices[r])) ** 2
+                if wrong[r] > 0.0 and square < best:
+                    clipped = means[r] + math.sqrt(below[i]) - math.sqrt(above[j])
+                    square += (wrong[r] * (clipped - (cuts[i] + cuts[j]) / 2.0)) ** 2
                 if square < best:
                     best, out[r, 0], out[r, 1] = square, i, j
     return out
@@ -169,11 +189,12 @@ def choose_clip(
     bins: tuple[LineBins | None, ShellBins],
     frame: Frame,
     *,
-    sigma: float,
+    sigma: Numbers,
     diameter: float,
     cover: float,
     curvature: float,
     doubt: Numbers,
+    count_error: Numbers = 0.0,
 ) -> Clip:
     """Return the clip of least predicted error: its radius, and what of the interval it leaves.
 
@@ -200,14 +221,16 @@ def choose_clip(
         What they are shares of.
     frame : Frame
         The axes.
-    sigma : float
+    sigma : float, or array of one a repetition
         Noise of the mean of vectors from a set of diameter 1.
     diameter, cover : float
-        D, and what the whole region has in its place.
+        D, and what the whole region has in its place; infinite where it must not be covered.
     curvature : float
         κ.
     doubt : float
         How far off the line the mean is thought to be.
+    count_error : float
+        As in `choose_interval`.
     """
     along, off = bins
     radii, rest = off.cuts, lengths_off(shells, off, frame, diameter)
@@ -215,9 +238,12 @@ def choose_clip(
     lines = np.zeros(shells.shape[:-1]) if along is None else 1.0 / np.asarray(interval.weight) ** 2
     hessian = _mean_hessian(interval, survey, shells, bins, frame, curvature)
     gain, bend = 2.0 / (1.0 + hessian), (hessian - 1.0) / (hessian + 1.0)
-    noise = (2.0 * sigma * radii) ** 2 * (frame.others * gain**2 + lines[..., None])
+    noise = (2.0 * column(sigma) * radii) ** 2 * (frame.others * gain**2 + lines[..., None])
     bent_off = (bend * np.asarray(doubt)[..., None]) ** 2
     squares = below**2 + above**2 + rest**2 + bent_off + noise
+    if along is not None and np.any(count_error):
+        way = column(_line_mean(survey, along)) + below - above - (low + high) / 2.0
+        squares = squares + (column(count_error) * way) ** 2
     best = np.argmin(squares, axis=-1)[..., None]
 
     def at(values: FloatArray) -> Numbers:
@@ -232,13 +258,23 @@ def choose_clip(
         high=at(high),
         weight=at(np.asarray(interval.weight)[..., None]),
         radius=at(radii),
-        whole=at(errors > whole),
+        whole=at(errors > column(whole)),
         gain=at(gain),
-        error=at(np.minimum(errors, whole)),
+        error=at(np.minimum(errors, column(whole))),
         bias_line=at(np.hypot(below, above)),
         bias_rest=at(rest),
         bend=at(bend),
     )
+
+
+def _line_mean(survey: SurveyPosterior, along: LineBins) -> FloatArray:
+    """Return where the mean of the records lies along the line, by their shares, (...).
+
+    Records of a wide bin are taken to be at its outer end, as in `LineBins.below` and ``above``.
+    """
+    assert survey.shares is not None
+    total = np.maximum(survey.shares.sum(axis=-1), 1e-12)
+    return np.asarray(along.cuts[0] + (survey.above[..., 0] - survey.below[..., 0]) / total)
 
 
 def _cut_intervals(
@@ -413,7 +449,7 @@ def spread(
     bins: tuple[LineBins | None, ShellBins],
     clip: Clip,
     frame: Frame,
-    noise: float,
+    noise: Numbers,
     *,
     moved: bool,
 ) -> Spread:
@@ -421,7 +457,7 @@ def spread(
 
     Parameters
     ----------
-    noise : float
+    noise : float, or array of one a repetition
         Standard deviation of the noise of a share along it.
     moved : bool
         Whether the mean will be moved by the shift.
@@ -442,7 +478,7 @@ def spread(
             shift = np.array([math.fsum(row) for row in lengths]).reshape(np.shape(cut))[()]
             # it goes with what was counted in a bin by the posterior covariance over the noise's
             # (Tweedie's formula)
-            heard = (survey.covariance @ left[..., None])[..., 0] / noise**2
+            heard = (survey.covariance @ left[..., None])[..., 0] / column(noise) ** 2
             middle = _dot(weights, first)[..., None]
             along_with = heard**2 + 2.0 * heard * (first - middle)
             added = np.maximum(_dot(weights, along_with) - _dot(weights, heard) ** 2, 0.0)

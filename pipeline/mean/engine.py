@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Manifold, Point, chart_of, find_manifold
+from pipeline.mean.labels import LabelsWord, read_labels
 from pipeline.mean.plan import AdaptivePlan, Plan, SinglePlan, choose_plan
 from pipeline.mean.public_model import Domain
 from pipeline.mean.records import Records, SurveyedRecords, admit, survey_records
@@ -63,9 +64,20 @@ def prepare(
         Number of draws that will be made.
     rng : numpy.random.Generator or None
         Chooses the subsamples of a footpoint; None where the plan has none.
+
+    Raises
+    ------
+    PrivacyError
+        For a plan of one draw where labels are secret.
     """
     if isinstance(plan, AdaptivePlan):
         return Prepared(records, plan, None, survey_records(records))
+    if records.labels.secret:
+        raise PrivacyError(
+            "one draw of noise around a mean needs the size of the class, which is secret with "
+            'labels = "secret"; take the adaptive mean, mechanism = "auto", or say that labels and '
+            'class sizes are public with labels = "public"'
+        )
     if plan.footpoint != "origin" and rng is None:
         raise ConfigError("a private footpoint is drawn with NumPy's noise; give a generator")
     private = None if rng is None else footpoints(records, plan, size=size, rng=rng)
@@ -153,6 +165,8 @@ def mean(
     manifold: Manifold | str,
     plan: Plan | str,
     noise: Noise,
+    labels: LabelsWord = "public",
+    total: int | None = None,
 ) -> Release:
     """Return one private mean of `points`.
 
@@ -171,6 +185,11 @@ def mean(
         How to spend; see `choose_plan`.
     noise : Noise
         `LATTICE`, or `FloatNoise` of a generator.
+    labels : {"public", "secret"}
+        Whether it is public in which class each record is. If it is secret, one draw of each class
+        costs `budget` for all classes together, see ``labels.py``; `points` may be none.
+    total : int, optional
+        With secret labels the public number of records of all classes together.
 
     Raises
     ------
@@ -180,7 +199,8 @@ def mean(
         As `draw`.
     """
     space = _space(manifold, points)
-    records = admit(points, domain=domain, manifold=space)
+    known = read_labels(labels, total)
+    records = admit(points, domain=domain, manifold=space, labels=known)
     prepared = prepare(records, choose_plan(plan, budget.name), rng=noise.rng)
     return draw(prepared, budget, noise=noise)[0]
 
@@ -193,6 +213,8 @@ def private_mean(
     manifold: Manifold | str,
     plan: Plan | str = "auto",
     rng: np.random.Generator | Noise,
+    labels: LabelsWord = "public",
+    total: int | None = None,
 ) -> tuple[Release, NonPrivate]:
     """Return one private mean of `points`, and how far it lies from the true one.
 
@@ -202,6 +224,8 @@ def private_mean(
     ----------
     rng : numpy.random.Generator or Noise
         The source of noise: a generator, or `LATTICE` for hardened noise.
+    labels, total
+        As in `mean`.
 
     Returns
     -------
@@ -217,9 +241,12 @@ def private_mean(
     def check(part: Point) -> Point:
         return (chart if part.shape[1:] == chart.point_shape else space).check(part)
 
-    records = admit(parts_of(points).map(check), domain=domain, manifold=space)
+    known = read_labels(labels, total)
+    records = admit(parts_of(points).map(check), domain=domain, manifold=space, labels=known)
     prepared = prepare(records, choose_plan(plan, budget.name), rng=noise.rng)
     release, distance = draw(prepared, budget, noise=noise)
+    if records.n == 0:
+        return release, NonPrivate(np.full(space.point_shape, math.nan), math.nan, math.nan, 0)
     true = records.frechet
     point = records.on_manifold(true.point)
     if distance is None:

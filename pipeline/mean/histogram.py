@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, line_coordinate, vectors_times
+from pipeline.mean.axes import Frame, Numbers, column, line_coordinate, vectors_times
 from pipeline.mean.public_model import Prior
 from pipeline.mean.sums import sizes
 from pipeline.parallel import compiled
@@ -165,7 +165,9 @@ SharePosterior: TypeAlias = tuple[FloatArray, FloatArray]
 """What a noisy histogram says: means of the shares, (..., b), and their covariance, (..., b, b)."""
 
 
-def smooth(counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior) -> SharePosterior:
+def smooth(
+    counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior, slack: Numbers = 0.0
+) -> SharePosterior:
     """Return the posterior of the shares, at least 0, given that they sum to 1.
 
     Parameters
@@ -176,12 +178,15 @@ def smooth(counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior) -> Sha
         Standard deviation of the noise of each.
     chain : HmmPrior
         The prior.
+    slack : float, or array of one a repetition
+        Variance of their sum around 1, where they are shares of a number that is not exact.
     """
     mean, covariance = estimate(counts, noise, chain)
     each = covariance.sum(axis=-1)
     whole = np.maximum(each.sum(axis=-1, keepdims=True), 1e-300)
     most = tuning.SUM_CORRECTION_SD * np.sqrt(whole)
     missing = np.clip(1.0 - mean.sum(axis=-1, keepdims=True), -most, most)
+    whole = whole + column(slack)
     covariance -= each[..., :, None] * each[..., None, :] / whole[..., None]
     return np.maximum(mean + missing * each / whole, 0.0), covariance
 
@@ -354,14 +359,20 @@ class SurveyPosterior(NamedTuple):
 
 
 def read_survey(
-    shares: FloatArray, spread: float, bins: tuple[LineBins | None, ShellBins]
+    shares: FloatArray,
+    spread: Numbers,
+    bins: tuple[LineBins | None, ShellBins],
+    slack: Numbers = 0.0,
 ) -> SurveyPosterior:
-    """Return what the survey says; `spread` is the standard deviation of the noise of a share."""
+    """Return what the survey says; `spread` is the standard deviation of the noise of a share.
+
+    That is one number, or an array of one for each repetition; `slack` is as in `smooth`.
+    """
     along, off = bins
     many = shares.shape[-1] - (len(off.edges) + 1 - off.far)
-    line, far, noise = None, shares[..., many:], np.array(spread)
+    line, far, noise = None, shares[..., many:], np.asarray(column(spread))
     if along is not None:
-        line = smooth(shares[..., :many], noise, tuning.LINE_PRIOR)
+        line = smooth(shares[..., :many], noise, tuning.LINE_PRIOR, slack)
     chain = tuning.SHELL_PRIOR._replace(first=tuning.SHELL_PRIOR.p_fill)
     beyond = np.maximum(estimate(far, noise, chain)[0], 0.0)
     beyond = beyond / np.maximum(1.0, beyond.sum(axis=-1, keepdims=True))
@@ -389,7 +400,12 @@ def survey_posterior(
 
 
 def merge(
-    shells: FloatArray, far: FloatArray, own: float, survey: float, steady: NDArray[np.bool_]
+    shells: FloatArray,
+    far: FloatArray,
+    own: Numbers,
+    survey: Numbers,
+    steady: NDArray[np.bool_],
+    slack: Numbers = 0.0,
 ) -> FloatArray:
     """Return the smoothed shells, (..., b); the far ones were counted twice, by the survey as well.
 
@@ -398,18 +414,20 @@ def merge(
 
     Parameters
     ----------
-    own, survey : float
+    own, survey : float, or array of one a repetition
         The noise of either over √2.
     steady : array of bool
         Which far shells the survey still tells of.
+    slack : float, or array of one a repetition
+        As in `smooth`.
     """
-    outer = (..., slice(-far.shape[-1], None))
+    outer, own, survey = (..., slice(-far.shape[-1], None)), column(own), column(survey)
     noise, merged, late = np.full(shells.shape, own * SQRT2), shells.copy(), shells[outer]
-    new = late - far > tuning.DISAGREEMENT_SD * SQRT2 * math.hypot(own, survey)
+    new = late - far > tuning.DISAGREEMENT_SD * SQRT2 * np.hypot(own, survey)
     weight = np.where(steady & ~new, own**2 / (own**2 + survey**2), 0.0)
     merged[outer] = late + weight * (far - late)
     noise[outer] *= np.sqrt(1.0 - weight)
-    return smooth(merged, noise, tuning.SHELL_PRIOR)[0]
+    return smooth(merged, noise, tuning.SHELL_PRIOR, slack)[0]
 
 
 def histogram_bins(

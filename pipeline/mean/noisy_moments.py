@@ -30,7 +30,7 @@ from pipeline.arrays import (
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, scaled, vectors_times
+from pipeline.mean.axes import Frame, Numbers, column, scaled, vectors_times
 from pipeline.mean.clip import Clip, Spread, mean_units
 from pipeline.mean.sums import FACTOR, OVERSHOOT, second_moment
 
@@ -45,7 +45,8 @@ class NoisyMoments(NamedTuple):
     Attributes
     ----------
     n : int
-        Number of records (public).
+        Number of records, where labels are public; else the released count that sums were divided
+        by, rounded, and all noise here is that of the sums over it.
     base : array, shape (*space.point_shape)
         The private centre that they are seen from.
     middle, axes : array, shapes (d,), (d, d)
@@ -86,6 +87,8 @@ class NoisyMoments(NamedTuple):
         of √2·σ of their step. None, as `belief`, of the nights of an epoch.
     belief : array, shape (d, d), or None
         Covariance of the error of the mean once it is shrunk, as that is predicted.
+    n_sd : float
+        Standard deviation of the noise of `n`; 0 where labels are public.
     """
 
     n: Annotated[int, COUNT]
@@ -94,7 +97,7 @@ class NoisyMoments(NamedTuple):
     axes: Annotated[FloatArray, BASIS]
     vector: Annotated[FloatArray, NUMBERS]
     moment: Annotated[FloatArray, TRIANGLE] | None
-    sigma: Annotated[float, DIVISOR]
+    sigma: Annotated[Numbers, DIVISOR]
     gain: Annotated[Numbers, DIVISOR]
     lines: Annotated[int, Bounded(0, 1, kind="int")]
     bias_line: Annotated[Numbers, SIZE]
@@ -103,8 +106,8 @@ class NoisyMoments(NamedTuple):
     variance_rest: Annotated[Numbers, SIZE]
     clipped: Annotated[Numbers, SHARE]
     cut: Annotated[Numbers, SHARE]
-    clipped_noise: Annotated[float, SIZE]
-    cut_noise: Annotated[float, SIZE]
+    clipped_noise: Annotated[Numbers, SIZE]
+    cut_noise: Annotated[Numbers, SIZE]
     interval: Annotated[FloatArray, NUMBERS]
     shift: Annotated[Numbers, Bounded(None, None)]
     added: Annotated[Numbers, SIZE]
@@ -114,6 +117,7 @@ class NoisyMoments(NamedTuple):
     survey: Annotated[FloatArray, NUMBERS] | None = None
     shells: Annotated[FloatArray, NUMBERS] | None = None
     belief: Annotated[FloatArray, BASIS] | None = None
+    n_sd: Annotated[Numbers, SIZE] = 0.0
 
     def at(self, repetition: int) -> "NoisyMoments":
         """Return those of one of several repetitions, which lead all arrays."""
@@ -133,8 +137,16 @@ class NoisyMoments(NamedTuple):
 
     @property
     def noise(self) -> FloatArray:
-        """The covariance of its noise, exactly, (d, d)."""
-        return np.asarray((self.axes.T * (self.sigma * self.steps) ** 2) @ self.axes)
+        """The covariance of its noise, (d, d): exactly, where labels are public.
+
+        A released count that is off by a share of itself makes the way from `middle` shorter, or
+        longer, by that share.
+        """
+        noise = np.asarray((self.axes.T * (self.sigma * self.steps) ** 2) @ self.axes)
+        if not self.n_sd:
+            return noise
+        way = (self.n_sd / self.n) * (self.offset - self.middle)
+        return noise + np.outer(way, way)
 
     @property
     def limits(self) -> FloatArray:
@@ -146,7 +158,8 @@ class NoisyMoments(NamedTuple):
         if self.overshoots is None or self.reach is None:
             return np.full(1 + 2 * self.lines, math.inf)
         noise = self.reach * self.sigma / OVERSHOOT
-        return np.asarray(np.maximum(self.overshoots + tuning.OVERSHOOT_SD * noise, 0.0))
+        most = np.maximum(self.overshoots + tuning.OVERSHOOT_SD * noise, 0.0)
+        return np.asarray(most * (1.0 + tuning.OVERSHOOT_SD * self.n_sd / self.n))
 
     @property
     def shortened(self) -> float:
@@ -241,7 +254,7 @@ def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> F
 
 
 def region_moments(
-    n: int, base: Point, vector: FloatArray, units: FloatArray, sigma: float
+    n: int, base: Point, vector: FloatArray, units: FloatArray, sigma: Numbers
 ) -> NoisyMoments:
     """Return what a noised mean of the whole region says; `units` is what one unit of each is."""
     d = len(vector)
@@ -273,7 +286,7 @@ def region_moments(
 
 
 def clip_moments(
-    n: int,
+    n: Numbers,
     base: Point,
     noised: FloatArray,
     clip: Clip,
@@ -281,9 +294,10 @@ def clip_moments(
     *,
     line_coordinate: Numbers,
     spread: Spread,
-    sigma: float,
-    noises: tuple[float, float],
+    sigma: Numbers,
+    noises: tuple[Numbers, Numbers],
     reach: FloatArray,
+    n_sd: Numbers = 0.0,
 ) -> NoisyMoments:
     """Return what a noised mean of vectors, or of triples, says.
 
@@ -295,6 +309,8 @@ def clip_moments(
         Standard deviation of a share off the line, and along it.
     reach : array, shape (3,)
         As in `clip.reaches`.
+    n_sd : float
+        As in `NoisyMoments`.
     """
     d, lines = frame.to_axes.shape[-1], frame.lines
     units, paired, many = mean_units(clip, frame), noised.shape[-1] > d, 1 + 2 * lines
@@ -331,6 +347,7 @@ def clip_moments(
         bend=bent,
         overshoots=lengths * noised[..., d : d + many] / OVERSHOOT if paired else None,
         reach=lengths if paired else None,
+        n_sd=n_sd,
     )
 
 
@@ -351,10 +368,11 @@ def noisy_covariance(observed: NoisyMoments) -> FloatArray:
         )
     v = observed.vector
     outer = v[..., :, None] * v[..., None, :]
-    return np.asarray(observed.moment - outer + observed.sigma**2 * np.eye(v.shape[-1]))
+    square = column(column(observed.sigma**2))
+    return np.asarray(observed.moment - outer + square * np.eye(v.shape[-1]))
 
 
-def noise_edge(observed: NoisyMoments) -> float:
+def noise_edge(observed: NoisyMoments) -> Numbers:
     """Return 2τ, where the spectrum of the noise of A ends.
 
     The noise is symmetric, of standard deviation s = σ/λ on the diagonal and s/√2 off it: its
@@ -373,7 +391,7 @@ def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
     """
     if observed.moment is None:
         return frame
-    lines, edge = frame.lines, noise_edge(observed)
+    lines, edge = frame.lines, column(noise_edge(observed))
     seen = noisy_covariance(observed)[..., lines:, lines:]
     if seen.ndim == 2:
         seen = seen[None]
@@ -381,7 +399,7 @@ def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
     squares = (rest**2).reshape(*rest.shape[:-2], -1).sum(axis=-1)
     usual = rest @ rest.swapaxes(-1, -2) * (trace / squares)[:, None, None]
     values, vectors = np.linalg.eigh(seen - usual)
-    rows = np.flatnonzero((trace > 0.0) & (np.abs(values).max(axis=-1) > edge))
+    rows = np.flatnonzero((trace > 0.0) & (np.abs(values) > edge).any(axis=-1))
     kept = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     wanted = usual + (vectors * kept[..., None, :]) @ vectors.swapaxes(-1, -2)
     rest = np.broadcast_to(rest, (len(seen), *rest.shape[-2:]))

@@ -72,6 +72,7 @@ from pipeline.mean.histogram import (
     histogram_bins,
     survey_counts,
 )
+from pipeline.mean.labels import PUBLIC_LABELS, Labels
 from pipeline.mean.public_model import (
     Domain,
     center_of,
@@ -109,6 +110,8 @@ class Records:
         What is publicly known of them.
     parts : Parts
         They as points of `space`, inside the region, in arrays of shape (m, *space.point_shape).
+    labels : Labels
+        Whether it is public in which class a record is.
 
     Raises
     ------
@@ -119,13 +122,14 @@ class Records:
     manifold: Manifold
     domain: Domain
     parts: Parts[Point]
+    labels: Labels = PUBLIC_LABELS
 
     def __post_init__(self) -> None:
         check_domain(self.domain, self.manifold)
 
     @property
     def n(self) -> int:
-        """Number of records (public)."""
+        """Number of records: public where labels are."""
         return self.parts.n
 
     @property
@@ -238,10 +242,17 @@ class Records:
 
     def __repr__(self) -> str:
         """Show no value."""
-        return f"Records(n={self.n}, manifold={self.manifold.name!r})"
+        size = "" if self.labels.secret else f"n={self.n}, "
+        return f"Records({size}manifold={self.manifold.name!r})"
 
 
-def admit(points: Point | Batches, *, domain: Domain, manifold: Manifold) -> Records:
+def admit(
+    points: Point | Batches,
+    *,
+    domain: Domain,
+    manifold: Manifold,
+    labels: Labels = PUBLIC_LABELS,
+) -> Records:
     """Return the records of one class, each inside the domain's region.
 
     Parameters
@@ -253,15 +264,23 @@ def admit(points: Point | Batches, *, domain: Domain, manifold: Manifold) -> Rec
     domain : Domain
         What is publicly known of them, in the distance of `manifold`.
     manifold : Manifold
+    labels : Labels
+        Where they are secret a class may have no record: what is released of it is noise.
 
     Raises
     ------
     DomainError
-        When the domain is that of another manifold or dimension, there is no record, or a record
-        has the wrong shape or is not finite.
+        When the domain is that of another manifold or dimension, there is no record though the
+        number is public, or there are more than all classes have, or a record has the wrong shape
+        or is not finite.
     """
-    given = Records(manifold, domain, parts_of(points))
-    if given.n < 1:
+    given = Records(manifold, domain, parts_of(points), labels)
+    if given.n > labels.size(given.n):
+        raise DomainError(
+            "a class has more records than the total of all classes; total is the public number "
+            "of all of them together"
+        )
+    if given.n < 1 and not labels.secret:
         raise DomainError(
             f"a mean needs one record or more, found {given.n}; leave out empty classes"
         )
@@ -392,7 +411,8 @@ def survey_records(records: Records) -> SurveyedRecords:
             f"the adaptive mean is private on Hadamard manifolds, found {space.name}, which has "
             "positive curvature; use a mechanism made for it"
         )
-    records.check_rounding()  # the whole region may be covered
+    if not records.labels.secret:  # the whole region may be covered
+        records.check_rounding()
     frame = _axes_and_bins(records.domain, space)[0]
     return _surveyed(records, records.parts.map(partial(to_frame, space, frame, records.centre)))
 
@@ -401,6 +421,9 @@ def _surveyed(records: Records, parts: Parts[FloatArray]) -> SurveyedRecords:
     """Return records that are seen in the axes of their prior, counted."""
     frame, (line, shells), start = _axes_and_bins(records.domain, records.space)
     counts = [survey_counts(part, start, frame, line, shells) for part in parts]
+    if not counts:  # chunks of a class that has no record
+        nobody = np.empty((0, records.space.dim))
+        counts = [survey_counts(nobody, start, frame, line, shells)]
     return SurveyedRecords(records, frame, (line, shells), parts, np.sum(counts, axis=0))
 
 

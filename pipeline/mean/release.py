@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
+from pipeline.mean.labels import ReleasedCount
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.privacy import Budget, compose
 
@@ -50,6 +51,8 @@ class Release(NamedTuple):
         Wall time of one draw.
     moments : tuple of NoisyMoments
         What the last round of each draw of an adaptive plan released; empty for a single one.
+    class_size : ReleasedCount or None
+        The number of records, with noise, where labels are secret.
     """
 
     outputs: NDArray[Any]
@@ -62,6 +65,7 @@ class Release(NamedTuple):
     acceptance: float
     seconds: float
     moments: tuple[NoisyMoments, ...] = ()
+    class_size: ReleasedCount | None = None
 
     @property
     def points(self) -> NDArray[Any]:
@@ -106,13 +110,14 @@ class Release(NamedTuple):
     @property
     def each(self) -> list["Release"]:
         """Every draw as a release of its own, as if nothing else had been drawn."""
-        predicted = self.predicted_error
+        predicted, count = self.predicted_error, self.class_size
         return [
             self._replace(
                 outputs=self.outputs[[draw]],
                 rhos=self.rhos[[draw]],
                 predicted_error=None if predicted is None else predicted[[draw]],
                 moments=self.moments[draw : draw + 1],
+                class_size=None if count is None else count.at(draw),
             )
             for draw in range(len(self.outputs))
         ]
@@ -147,7 +152,7 @@ class NonPrivate(NamedTuple):
     error : float
         Distance of the private mean to it.
     n : int
-        Number of records (public).
+        Number of records.
     """
 
     mean: NDArray[Any]
@@ -157,4 +162,4 @@ class NonPrivate(NamedTuple):
 
     def __repr__(self) -> str:
         """Show no value."""
-        return f"NonPrivate(n={self.n}, …)"
+        return "NonPrivate(…)"

@@ -6,13 +6,16 @@
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
 diameter 1 (``clip.py``) with Gaussian noise for Δ (``sensitivity.py``) and its share of the budget
-(`gaussian_steps`); the sets depend on earlier releases only. The shares add up to the budget, and
+(`gaussian_steps`); the sets depend on earlier releases only. With secret labels it releases their
+sum, which is divided by a released count; n is used nowhere, and neighbours may differ in the class
+of a record as well (``labels.py``). The shares add up to the budget, and
 adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem 3.2), zCDP and Rényi DP alike. All
 the rest, estimating from noisy histograms, choosing axes and clip, shrinking, projecting, is
-post-processing of released vectors. The number of steps and their noise are functions of n, domain
-and budget alone, and no convergence of an iteration is relied on, on no manifold. The vector of a
-record may be the pair of its clipped coordinates and their products, which form a set of diameter 1
-as well (``sums.py``); in whatever axes, as it is there that they are clipped.
+post-processing of released vectors. The number of steps and their noise are functions of n (with
+secret labels of N), domain and budget alone, and no convergence of an iteration is relied on, on no
+manifold. The vector of a record may be the pair of its clipped coordinates and their products,
+which form a set of diameter 1 as well (``sums.py``); in whatever axes, as it is there that they are
+clipped.
 
 **Utility.** The scale of the noise is set by how wide the records of one class lie, not by how wide
 any two images could. Few records far down the line are clipped, for holding them would cost more
@@ -35,7 +38,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError, PrivacyError
 from pipeline.geometry import Point
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, line_coordinate, vectors_times
+from pipeline.mean.axes import Frame, Numbers, column, line_coordinate, vectors_times
 from pipeline.mean.clip import (
     Clip,
     Interval,
@@ -48,19 +51,21 @@ from pipeline.mean.clip import (
     spread,
 )
 from pipeline.mean.histogram import (
+    LineBins,
     ShellBins,
     SurveyPosterior,
     merge,
     read_survey,
     shell_counts,
 )
+from pipeline.mean.labels import COUNT_UNIT, PUBLIC_LABELS, Labels, ReleasedCount
 from pipeline.mean.noisy_moments import NoisyMoments, clip_moments, region_moments, reshape_axes
 from pipeline.mean.plan import AdaptivePlan, Shares
 from pipeline.mean.pooling import posterior_update
 from pipeline.mean.public_model import Prior
 from pipeline.mean.records import Records, SurveyedRecords
 from pipeline.mean.release import Release, Step
-from pipeline.mean.sensitivity import mean_sensitivity, region_units
+from pipeline.mean.sensitivity import region_units, step_sensitivity
 from pipeline.mean.sums import Clipping, InMemory, Parts, Sized, clipped_means
 from pipeline.mechanisms.noise import Noise, check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
@@ -84,6 +89,23 @@ class _State(NamedTuple):
     shells: FloatArray
     predicted: FloatArray
     moments: tuple[NoisyMoments, ...]
+    class_size: ReleasedCount | None
+
+    @property
+    def divisor(self) -> Numbers:
+        """What released vectors are divided by: the released count of secret labels, else 1."""
+        return 1.0 if self.class_size is None else self.class_size.divisor
+
+    @property
+    def slack(self) -> Numbers:
+        """Variance of the sum of all shares, which are of that count."""
+        return 0.0 if self.class_size is None else self.class_size.relative**2
+
+    def count_error(self, sigma: float) -> Numbers:
+        """Return the share by which the count will be off once a mean with noise σ has told it."""
+        if self.class_size is None:
+            return 0.0
+        return self.class_size.joined(self.class_size.value, sigma).relative
 
 
 class MeanEstimate(NamedTuple):
@@ -101,6 +123,11 @@ class _Source(NamedTuple):
     plan: AdaptivePlan
     noise: Noise
     size: int
+
+    @property
+    def labels(self) -> Labels:
+        """What is public of the classes."""
+        return self.survey.records.labels
 
     @property
     def survey(self) -> SurveyedRecords:
@@ -127,7 +154,10 @@ class _Source(NamedTuple):
     def release(
         self, step: int, vectors: Iterable[FloatArray]
     ) -> tuple[list[FloatArray], FloatArray]:
-        """Return means of vectors from a set of diameter 1 with the step's noise, and their ρ."""
+        """Return means of vectors from a set of diameter 1 with the step's noise, and their ρ.
+
+        With secret labels they are sums.
+        """
         taken = self.steps[step]
         drawn = [self.noise(vector, taken.sigma, taken.sensitivity) for vector in vectors]
         return [one.vector for one in drawn], np.array([one.rho for one in drawn])
@@ -159,13 +189,15 @@ def draw_rounds(
     """
     started, records = time.perf_counter(), surveys[0].records
     shares = plan.shares or default_shares(records.prior)
-    steps = step_costs(budget, records.n, shares, dim=records.space.dim)
-    block = max(1, TOGETHER // (records.n * records.space.dim))
+    labels, dim = records.labels, records.space.dim
+    steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
+    block = max(1, TOGETHER // (labels.size(records.n) * dim))
     draws = [
         _draw(_Source(own, steps, plan, noise, min(block, size - start)))
         for start in range(0, size, block)
         for own in [surveys if len(surveys) == 1 else surveys[start : start + block]]
     ]
+    known = [state.class_size for _, state in draws if state.class_size is not None]
     return Release(
         outputs=np.concatenate([state.points for _, state in draws]),
         manifold=records.manifold,
@@ -183,17 +215,41 @@ def draw_rounds(
                 state.moments, counts, state.shells, state.error_cov, strict=True
             )
         ),
+        class_size=ReleasedCount.joint(known) if known else None,
     )
+
+
+def count_survey(
+    counts: FloatArray, spread: float, bins: tuple[LineBins | None, ShellBins], total: int
+) -> ReleasedCount:
+    """Return the number of records that the bins of the survey sum up to, with noise `spread` each.
+
+    The sum of all bins has the noise of those that are empty as well; what the prior of a histogram
+    leaves of them has less.
+    """
+    variance = np.full(len(counts), counts.shape[-1] * spread**2)
+    rough = ReleasedCount(counts.sum(axis=-1), variance, total)
+    unit = rough.divisor
+    found = read_survey(counts / column(unit), spread / unit, bins, math.inf)
+    if found.shares is None or found.covariance is None:
+        return rough
+    shares = found.shares.sum(axis=-1) + found.beyond.sum(axis=-1)
+    variance = tuning.COUNT_DOUBT * found.covariance.sum(axis=(-1, -2)) * unit**2
+    return ReleasedCount(shares * unit, variance, total)
 
 
 def _draw(source: _Source) -> tuple[FloatArray, _State]:
     """Return repetitions: the surveys, and all rounds."""
     survey, records = source.survey, source.survey.records
     prior = records.prior
-    surveyed = (source.of(r).counts / (records.n * SQRT2) for r in range(source.size))
+    surveyed = (
+        source.of(r).counts / (source.labels.divisor(source.of(r).records.n) * SQRT2)
+        for r in range(source.size)
+    )
     released, rhos = source.release(0, surveyed)
-    shares, spread = np.array(released) * SQRT2, source.steps[0].sigma * SQRT2
-    posterior = read_survey(shares, spread, survey.bins)
+    shares, spread, count = np.array(released) * SQRT2, source.steps[0].sigma * SQRT2, None
+    if source.labels.total is not None:
+        count = count_survey(shares, spread, survey.bins, source.labels.total)
     error_cov = survey.frame.prior_cov((tuning.PRIOR_SD_LINE * prior.step) ** 2, prior.doubt**2)
     radius = np.full(source.size, tuning.FIRST_RADIUS * prior.least)
     nothing = np.empty((source.size, 0))
@@ -206,24 +262,35 @@ def _draw(source: _Source) -> tuple[FloatArray, _State]:
         nothing,
         nothing,
         (),
+        count,
     )
     for step in range(1, len(source.steps), 2):
+        if step == 1 or count is not None:  # read again the better the count is known
+            slack = math.inf if step == 1 and count is not None else state.slack
+            posterior = read_survey(
+                shares / column(state.divisor), spread / state.divisor, survey.bins, slack
+            )
         state = _round(source, state, step, posterior)
-    return shares, state
+    divisor = column(state.divisor)
+    return shares / divisor, state._replace(shells=state.shells / divisor)
 
 
 def _round(source: _Source, state: _State, step: int, posterior: SurveyPosterior) -> _State:
     """Return the state after one round: shells, then the mean."""
     survey, records, size = source.survey, source.survey.records, source.size
-    frame, space, bins, n = state.frame, records.space, survey.bins, records.n
+    frame, space, bins, divisor = state.frame, records.space, survey.bins, state.divisor
     parts, centres = source.around(state.points, frame)
-    sigma = source.steps[step + 1].sigma
-    interval = choose_interval(posterior, bins, frame, sigma=sigma, radius=state.radius)
+    first, own, sigma = (source.steps[i].sigma / divisor for i in (0, step, step + 1))
+    error = state.count_error(source.steps[step + 1].sigma)
+    interval = choose_interval(
+        posterior, bins, frame, sigma=sigma, radius=state.radius, count_error=error
+    )
     counts = _counts(parts, interval, frame, bins[1], size)
-    released, shell_rhos = source.release(step, counts / (n * SQRT2))
+    each = [source.labels.divisor(source.of(r).records.n) * SQRT2 for r in range(size)]
+    released, shell_rhos = source.release(step, counts / np.array(each)[:, None])
     shells = np.array(released) * SQRT2
-    noises = source.steps[step].sigma, source.steps[0].sigma
-    smoothed = merge(shells, posterior.far, *noises, survey.steady(state.points))
+    steady = survey.steady(state.points)
+    smoothed = merge(shells / column(divisor), posterior.far, own, first, steady, state.slack)
     clip = choose_clip(
         interval,
         posterior,
@@ -232,14 +299,15 @@ def _round(source: _Source, state: _State, step: int, posterior: SurveyPosterior
         frame,
         sigma=sigma,
         diameter=records.feasible_set.diameter,
-        cover=records.feasible_set.cover,
+        cover=math.inf if source.labels.secret else records.feasible_set.cover,
         curvature=-space.curvature[0],
         doubt=frame.off_line(state.error_cov),
+        count_error=error,
     )
     clip = Clip(*(np.broadcast_to(part, size) for part in clip))
-    width = spread(posterior, smoothed, bins, clip, frame, noises[1] * SQRT2, moved=True)
+    width = spread(posterior, smoothed, bins, clip, frame, first * SQRT2, moved=True)
     width = Spread(*(np.broadcast_to(part, size) for part in width))
-    estimate, moments, mean_rhos, axes = _means(
+    estimate, moments, mean_rhos, axes, count = _means(
         source, state, step + 1, clip, width, parts, centres
     )
     moved, error_cov = posterior_update(*estimate, state.error_cov)
@@ -247,7 +315,7 @@ def _round(source: _Source, state: _State, step: int, posterior: SurveyPosterior
     most = records.feasible_set.diameter / np.maximum(lengths, 1e-300)
     points = _end(records, state.points, moved * np.minimum(1.0, most)[:, None])
     rhos = (*state.rhos, shell_rhos, mean_rhos)
-    return _State(points, axes, error_cov, clip.radius, rhos, shells, clip.error, moments)
+    return _State(points, axes, error_cov, clip.radius, rhos, shells, clip.error, moments, count)
 
 
 def _counts(
@@ -289,13 +357,14 @@ def _means(
     width: Spread,
     parts: Parts[list[Sized]],
     centres: FloatArray,
-) -> tuple[MeanEstimate, tuple[NoisyMoments, ...], FloatArray, Frame]:
+) -> tuple[MeanEstimate, tuple[NoisyMoments, ...], FloatArray, Frame, ReleasedCount | None]:
     """Observe the means of clipped records, or of all where nothing is clipped.
 
-    The second moment goes with them where anything reads it. Return what is seen, and the axes of
-    the next round.
+    The second moment goes with them where anything reads it. Return what is seen, the axes of the
+    next round, and with secret labels the count so far. These clip all records: the whole region
+    has vectors of norm 1 (``clip.py``), where a move between classes has room for √(3/8).
     """
-    records, sigma, size = source.survey.records, source.steps[step].sigma, source.size
+    records, size, count = source.survey.records, source.size, state.class_size
     d, last = records.space.dim, source.last(step)
     rows, whole = np.flatnonzero(~clip.whole), np.flatnonzero(clip.whole).tolist()
     points = np.broadcast_to(state.points, (size, *state.points.shape[1:]))
@@ -306,6 +375,12 @@ def _means(
         to = clipping(own, frame, np.broadcast_to(centres, (size, d))[rows], records.prior)
         vectors |= _clipped_vectors(source, step, to, rows, parts)
     released, rhos = source.release(step, [vectors[r] for r in range(size)])
+    if count is not None:
+        told = np.array([vector[-1] for vector in released]) / COUNT_UNIT
+        count = count.joined(told, source.steps[step].sigma)
+        released = [vector[:-1] / own for vector, own in zip(released, count.divisor, strict=True)]
+    divisor, n_sd = (1.0, 0.0) if count is None else (count.divisor, count.sd)
+    first, before, sigma = (source.steps[i].sigma / divisor for i in (0, step - 1, step))
     offset, covariance, axes = np.empty((size, d)), np.empty((size, d, d)), state.frame
     moments = {r: region_moments(records.n, points[r], released[r], units, sigma) for r in whole}
     for r in whole:
@@ -315,7 +390,7 @@ def _means(
         place = line_coordinate(records.space, frame, points[rows])
         assert to.reach is not None
         several = clip_moments(
-            records.n,
+            records.n if count is None else count.divisor.astype(np.int64),
             points[rows],
             noised,
             own,
@@ -323,18 +398,25 @@ def _means(
             line_coordinate=place,
             spread=wide,
             sigma=sigma,
-            noises=(source.steps[step - 1].sigma * SQRT2, source.steps[0].sigma * SQRT2),
+            noises=(before * SQRT2, first * SQRT2),
             reach=to.reach,
+            n_sd=n_sd,
         )
         offset[rows], covariance[rows] = observe(
-            noised[:, :d], own, frame, line_coordinate=place, shift=wide.shift, sigma=sigma
+            noised[:, :d],
+            own,
+            frame,
+            line_coordinate=place,
+            shift=wide.shift,
+            sigma=sigma,
+            relative=n_sd / divisor,
         )
         if last:
             moments |= {int(r): several.at(i) for i, r in enumerate(rows)}
         elif source.plan.reshape:
             axes = state.frame.put(rows, reshape_axes(frame, several), size)
     last_moments = tuple(moments[r] for r in range(size) if last)
-    return MeanEstimate(offset, covariance), last_moments, rhos, axes
+    return MeanEstimate(offset, covariance), last_moments, rhos, axes, count
 
 
 def _region_vectors(
@@ -351,13 +433,14 @@ def _clipped_vectors(
     source: _Source, step: int, to: Clipping, rows: NDArray[np.int64], parts: Parts[list[Sized]]
 ) -> dict[int, FloatArray]:
     """Return the mean vector of each repetition that clips its records, by its number."""
-    n, paired = source.survey.records.n, source.plan.reshape
+    n, paired, labels = source.survey.records.n, source.plan.reshape, source.labels
     if source.last(step):
         paired = source.plan.moment
     each = [to.at(r) for r in range(len(rows))]
     sized = ([part[r % len(part)] for r in rows] for part in parts)
-    means = clipped_means(sized, n, each, paired=paired)
-    return dict(zip(rows.tolist(), means, strict=True))
+    means = clipped_means(sized, labels.divisor(n), each, paired=paired)
+    counted = (labels.counted(mean, n) for mean in means)
+    return dict(zip(rows.tolist(), counted, strict=True))
 
 
 def observe(
@@ -367,7 +450,8 @@ def observe(
     *,
     line_coordinate: Numbers,
     shift: Numbers,
-    sigma: float,
+    sigma: Numbers,
+    relative: Numbers = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mean that a noised mean of vectors says, seen from its centre, and its covariance.
 
@@ -377,23 +461,28 @@ def observe(
         Mean of clipped records, in the units of the clip.
     line_coordinate, shift : float
         Place of the centre on the line, and by how much the mean is moved up it (`Spread.shift`).
-    sigma : float
+    sigma : float, or array of one a repetition
         Noise of `vector`. Some of the predicted bias counts as noise too.
+    relative : float, or array of one a repetition
+        Standard deviation of a released count that divides the vector, over that count.
     """
     units, lines = mean_units(clip, frame), frame.lines
     found = vector * units
+    error = vectors_times(column(relative) * found, frame.from_axes)
     place = (clip.low + clip.high) / 2.0 + shift - line_coordinate
     gain, back = np.asarray(clip.gain)[..., None], frame.from_axes
     found[..., :lines] += np.asarray(place)[..., None]
     found[..., lines:] *= gain
     units[..., lines:] *= gain
-    squares = ((sigma * units) ** 2)[..., None, :]
+    squares = ((column(sigma) * units) ** 2)[..., None, :]
     covariance = (back.swapaxes(-1, -2) * squares) @ back
     off = vectors_times(found[..., lines:], back[..., lines:, :])
     bend = clip.bend * np.sqrt(vectors_times(off, off[..., None])[..., 0])
     rest = tuning.BIAS_AS_VARIANCE * clip.bias_rest**2 + bend**2
     line = tuning.BIAS_AS_VARIANCE * clip.bias_line**2
     covariance += frame.isotropic(line, rest / frame.others)
+    if np.any(relative):
+        covariance += error[..., :, None] * error[..., None, :]
     return vectors_times(found, back), covariance
 
 
@@ -413,13 +502,16 @@ def default_shares(prior: Prior) -> Shares:
     return tuning.SHARES_WITHOUT_LINE if prior.line is None else tuning.SHARES_WITH_LINE
 
 
-def step_costs(budget: Budget, n: int, shares: Shares, *, dim: int) -> tuple[Step, ...]:
+def step_costs(
+    budget: Budget, n: int, shares: Shares, *, dim: int, labels: Labels = PUBLIC_LABELS
+) -> tuple[Step, ...]:
     """Return what each step costs; together they compose to at most `budget`.
 
-    As `gaussian_steps` for the mean of n vectors. `dim` is the dimension of the mean; that of a
-    histogram, whose vectors are not rounded, does not matter.
+    As `gaussian_steps` for the mean of n vectors; with secret labels for their sum, whatever n is.
+    `dim` is the dimension of the mean; that of a histogram, whose vectors are not rounded, does not
+    matter.
     """
-    return gaussian_steps(budget, shares.names, shares.all, mean_sensitivity(n, dim))
+    return gaussian_steps(budget, shares.names, shares.all, step_sensitivity(labels, n, dim))
 
 
 @lru_cache(maxsize=256)

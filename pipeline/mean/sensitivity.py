@@ -36,6 +36,7 @@ from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import covariances_of
 from pipeline.geometry.manifold import Embedded
+from pipeline.mean.labels import Labels
 from pipeline.mean.plan import SinglePlan
 from pipeline.mean.public_model import Domain, bounds_covariances, check_domain
 from pipeline.mean.records import MEAN_TOLERANCE, Records
@@ -61,6 +62,16 @@ def mean_sensitivity(n: int, dim: int) -> float:
     The roundings of this formula itself are among the 1000.
     """
     return vector_diameter(dim) / n + 2.0 * UNIT
+
+
+def step_sensitivity(labels: Labels, n: int, dim: int) -> float:
+    """Return Δ of what one step releases of a class of n records: of their mean, or of their sum.
+
+    With secret labels it is that of all classes' sums together, see ``labels.py``.
+    """
+    if labels.total is None:
+        return mean_sensitivity(n, dim)
+    return vector_diameter(dim) + 2.0 * labels.total * UNIT
 
 
 def region_units(records: Records) -> FloatArray:

@@ -91,6 +91,11 @@ LEVEL_SD = 0.25
 """Standard deviation of a share around its level, relative to it: no gap between levels."""
 SUM_CORRECTION_SD = 3.0
 """Standard deviations by which the sum of the shares is corrected at most."""
+COUNT_DOUBT = 2.0
+"""Times the variance of a sum of smoothed bins, as the count of a class whose size is secret.
+
+The prior is not quite right: with 1 counts lie beyond 3 of their deviations in 0.5 %, not in 0.3 %.
+"""
 
 
 class HmmPrior(NamedTuple):

@@ -403,7 +403,7 @@ def test_a_sensitivity_too_small_is_seen(
     name: str, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With Δ = 0.9/n in place of 1/n, each kind of step breaks its bound."""
-    monkeypatch.setattr(rounds, "mean_sensitivity", lambda n, dim: 0.9 / n)
+    monkeypatch.setattr(rounds, "step_sensitivity", lambda _, n, dim: 0.9 / n)
     manifold, facts, candidates = ends(name) if whole else setting(name)
     ready = adaptive(candidates[:1], domain=facts, manifold=manifold)
     middle = float(ready.records.prior.centre @ view_of(ready).frame.to_axes[:, 0])

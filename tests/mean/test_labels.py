@@ -1,0 +1,258 @@
+"""Secret labels: a record that changes its class moves all steps of all classes by at most Δ.
+
+A probe stands in for the noise, as in ``test_adaptive.py``: its script is the same for neighbours,
+so that every choice is the same. Each class is drawn by itself, as a release draws it. A record
+that goes from one class to another moves what it moves in either, added up as squares.
+"""
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from sample_manifolds import BOUNDED, SPD
+
+from pipeline.arrays import FloatArray
+from pipeline.datasets import open_dataset
+from pipeline.descriptors import describe, domain
+from pipeline.errors import ConfigError, DomainError, PrivacyError
+from pipeline.geometry import MANIFOLDS, Point
+from pipeline.inference import region
+from pipeline.mean import (
+    AdaptivePlan,
+    Labels,
+    Prepared,
+    Release,
+    Shares,
+    SinglePlan,
+    admit,
+    draw,
+    prepare,
+    private_mean,
+    rounds,
+    step_costs,
+    sums,
+)
+from pipeline.mean.labels import COUNT_UNIT
+from pipeline.mean.sums import NORM
+from pipeline.mechanisms.noise import LATTICE, FloatNoise
+from pipeline.privacy import GDP, PureDP, compose
+from tests.mean.test_adaptive import (
+    SCRIPTS,
+    STEPS,
+    Probe,
+    Script,
+    forced,
+    random_script,
+    setting,
+)
+from tests.sample_means import clip_of
+
+TOTAL = 200
+
+
+def ready(name: str, points: Point) -> Prepared:
+    """Return a class of which only the total of all classes is public."""
+    manifold, facts, _ = setting(name)
+    records = admit(points, domain=facts, manifold=manifold, labels=Labels(TOTAL))
+    return prepare(records, AdaptivePlan(), rng=None)
+
+
+def of_count(script: Script, count: float) -> Script:
+    """Return a script of shares and means as one of sums, with the count that it says."""
+
+    def scaled(step: int, length: int) -> FloatArray:
+        out = count * script(step, length)
+        if step and step % 2 == 0:
+            out[-1] = count * COUNT_UNIT
+        return out
+
+    return scaled
+
+
+def steps_of(prepared: Prepared, mu: float, *scripts: Script) -> tuple[list[FloatArray], list[Any]]:
+    """Return the vectors before noise, (scripts, length) a step, and what noise was asked for."""
+    probe = Probe(scripts)
+    draw(prepared, GDP(mu), noise=probe, size=len(scripts))
+    vectors = zip(*[iter(probe.vectors)] * len(scripts), strict=True)
+    return [np.stack(rows) for rows in vectors], probe.scales
+
+
+def squared_moves(name: str, base: Point, mu: float, *scripts: Script) -> tuple[Any, Any]:
+    """Return what records move in a class, over Δ², squared: added, (steps, many), and replaced.
+
+    The largest over scripts.
+    """
+    _, _, candidates = setting(name)
+    alone, scales = steps_of(ready(name, base), mu, *scripts)
+    with_one = []
+    for point in candidates:
+        vectors, theirs = steps_of(ready(name, np.concatenate([base, point[None]])), mu, *scripts)
+        assert theirs == scales
+        with_one.append(vectors)
+    delta = scales[0][2]
+    added, replaced = [], []
+    for place, before in enumerate(alone):
+        after = np.stack([vectors[place] for vectors in with_one])
+        added.append((np.linalg.norm(after - before, axis=-1) ** 2).max(axis=1) / delta**2)
+        gaps = np.linalg.norm(after[:, None] - after, axis=-1)
+        replaced.append(float(gaps.max()) ** 2 / delta**2)
+    return np.array(added), np.array(replaced)
+
+
+@pytest.mark.usefixtures("worked_out_once")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOUNDED)
+def test_no_record_moves_all_classes_by_more_than_the_sensitivity(name: str) -> None:
+    """‖moves in both classes‖ ≤ Δ in every step: to another value, class, or both; 0 to 50."""
+    _, _, candidates = setting(name)
+    reached = np.zeros((2, len(STEPS) if name in SPD else 5))
+    seen = 0
+    for n, budgets in [(0, (5.0,)), (3, (0.5, 50.0)), (50, (5.0,))]:
+        base = candidates[np.arange(n) * 5 % len(candidates)]
+        for mu in budgets:
+            scripts = [of_count(script, max(n, 1)) for script in SCRIPTS.values()]
+            added, replaced = squared_moves(name, base, mu, *scripts)
+            both = added[:, :, None] + added[:, None, :]  # from any class to any, alike or not
+            seen += both[0].size * len(scripts) ** 2
+            assert (both <= 1.0).all()
+            assert (replaced <= 1.0).all()
+            reached = np.maximum(reached, [both.max(axis=(1, 2)), replaced])
+    assert seen > 10_000
+    assert (reached >= 0.9).all()
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_forced_clips_leave_room_for_another_class(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is clipped to, what one record adds is at most √½ of Δ, and nearly so somewhere."""
+    _, _, candidates = setting(name)
+    most = []
+    for low, length, radius in [
+        (-9.0, 0.5, 0.02),
+        (-30.0, 25.0, 50.0),
+        (-9.0, 60.0, 0.02),
+        (5, 1, 1),
+    ]:
+        forced(monkeypatch, clip_of(low, low + length, radius))
+        added, _ = squared_moves(name, candidates[:1], 1.0, of_count(random_script(1, 0.3), 2.0))
+        most.append(added.max())
+    assert 0.499 < max(most) <= 0.5
+
+
+def test_the_coordinate_of_the_count_fills_what_is_left() -> None:
+    """a² + 3/8 ≤ ½, exactly, and by less than a lattice step."""
+    left = Fraction(1, 2) - Fraction(NORM) - Fraction(COUNT_UNIT) ** 2
+    assert 0 <= left < Fraction(2, sums.PER_UNIT)
+
+
+@pytest.mark.parametrize("name", SPD)
+def test_nothing_that_is_public_depends_on_the_size_of_a_class(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noise, Δ, the lengths of vectors and the blocks of draws are those of any class."""
+    _, _, candidates = setting(name)
+    monkeypatch.setattr(rounds, "TOGETHER", 3 * TOTAL * candidates[0].size)
+    asked = []
+    for n in (0, 1, 2, 7):
+        probe = Probe(tuple(of_count(SCRIPTS["near"], 9.0) for _ in range(5)))
+        drawn = draw(ready(name, candidates[:n]), GDP(1.0), noise=probe, size=5)[0]
+        asked.append((probe.scales, drawn.steps, drawn.predicted_error.tolist()))  # type: ignore[union-attr]
+    assert all(one == asked[0] for one in asked)
+
+
+def test_sums_of_all_classes_cost_the_budget_once() -> None:
+    """Δ is 1 and its margin, whatever n; the steps compose to the budget."""
+    for n, total in itertools.product((0, 1, 5000), (1, 10**4)):
+        steps = step_costs(GDP(0.7), n, Shares(), dim=15, labels=Labels(total))
+        assert {step.sensitivity for step in steps} == {steps[0].sensitivity}
+        assert 1.0 < steps[0].sensitivity < 1.0 + 1e-9
+        assert compose(step.budget for step in steps).mu == pytest.approx(0.7, rel=1e-9)  # type: ignore[union-attr]
+
+
+def tiles(label: int, name: str, n: int) -> tuple[Point, dict[str, Any]]:
+    """Return descriptors of a class of `tiles`, and where they live."""
+    images = next(open_dataset("tiles").chunks(label=label))[:n]
+    known = domain("oct5", height=images.shape[1], width=images.shape[2], manifold=name)
+    return describe(images), {"domain": known, "manifold": MANIFOLDS[name](k=5)}
+
+
+def means(points: Point, where: dict[str, Any], labels: Labels, mu: float, size: int) -> Release:
+    """Return several private means."""
+    records = admit(points, **where, labels=labels)
+    noise = FloatNoise(np.random.default_rng(3))
+    return draw(prepare(records, AdaptivePlan(), rng=None), GDP(mu), noise=noise, size=size)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPD)
+def test_counts_and_regions_hold_and_means_err_as_with_public_labels(name: str) -> None:
+    """Counts within 3 of their deviations, regions of 95 % that hold, medians of errors alike."""
+    for label, n in ((0, 60), (1, 300), (2, 120)):
+        points, where = tiles(label, name, n)
+        true = admit(points, **where).frechet.point
+        errors = []
+        for labels in (Labels(), Labels(1000)):
+            drawn = means(points, where, labels, 1.0, 150)
+            errors.append(np.median(drawn.space.dist(true, drawn.outputs)))
+        assert drawn.class_size is not None
+        off = np.abs(drawn.class_size.shown - n) / drawn.class_size.sd
+        assert np.mean(off > 3.0) <= 0.02  # 0.003 each: more than 3 of 150 are seen once in 600
+        assert (drawn.class_size.sd < 3.5).all()
+        assert errors[1] <= (1.1 if n >= 300 else 1.3) * errors[0]
+        if n >= 300:
+            regions = [region(one) for one in drawn.each]
+            held = [
+                one.contains(drawn.manifold.exp(drawn.manifold.origin, true))
+                if drawn.space is not drawn.manifold
+                else one.contains(true)
+                for one in regions
+            ]
+            assert all(one.offered for one in regions)
+            assert np.mean(held) >= 0.9
+
+
+def test_a_class_without_images_is_told_by_noise_alone() -> None:
+    """Its count lies near 0, it has no region, in memory and in chunks, in floats and hardened."""
+    _, where = tiles(0, SPD[0], 1)
+
+    class Nobody:
+        n = 0
+
+        def __iter__(self) -> Any:
+            return iter(())
+
+    for points in (np.empty((0, 5, 5)), Nobody()):
+        for noise in (np.random.default_rng(0), LATTICE):
+            told = {"labels": "secret", "total": 50}
+            drawn, private = private_mean(points, GDP(1.0), **where, rng=noise, **told)  # type: ignore[arg-type]
+            assert drawn.class_size is not None
+            assert drawn.class_size.shown[0] <= 5 * drawn.class_size.sd[0]
+            assert not region(drawn).offered
+            assert private.n == 0
+    means(np.empty((0, 5, 5)), where, Labels(50), 1.0, 3)
+
+
+def test_what_cannot_be_secret_is_refused() -> None:
+    """A plan of one draw needs n; a total belongs to secret labels, and no class exceeds it."""
+    points, where = tiles(0, SPD[0], 4)
+    rng = np.random.default_rng(0)
+    for plan in ("single", SinglePlan("ewl")):
+        with pytest.raises(PrivacyError, match='mechanism = "auto"'):
+            private_mean(points, GDP(1.0), **where, plan=plan, rng=rng, labels="secret", total=9)
+    with pytest.raises(PrivacyError, match="size of the class, which is secret"):
+        private_mean(points, PureDP(1.0), **where, rng=rng, labels="secret", total=9)
+    for labels, total in (("secret", None), ("secret", 0), ("public", 9), ("hidden", 9)):
+        with pytest.raises(ConfigError, match=f"{labels}' with total {total}"):
+            private_mean(points, GDP(1.0), **where, rng=rng, labels=labels, total=total)  # type: ignore[arg-type]
+    with pytest.raises(DomainError, match="more records than the total"):
+        private_mean(points, GDP(1.0), **where, rng=rng, labels="secret", total=3)
+    with pytest.raises(DomainError, match="one record or more"):
+        private_mean(points[:0], GDP(1.0), **where, rng=rng)
+    assert "4" not in repr(admit(points, **where, labels=Labels(9)))
+    assert math.isnan(
+        private_mean(points[:0], GDP(1.0), **where, rng=rng, labels="secret", total=3)[1].error
+    )

@@ -130,6 +130,11 @@ class _Source(NamedTuple):
         return self.survey.records.labels
 
     @property
+    def divisor(self) -> int:
+        """What sums are divided by before noise: n, or nothing where that is secret."""
+        return self.labels.divisor(self.survey.records.n)
+
+    @property
     def survey(self) -> SurveyedRecords:
         """The records of the first, whose axes, bins and public numbers are those of all."""
         return self.surveys[0]
@@ -242,10 +247,7 @@ def _draw(source: _Source) -> tuple[FloatArray, _State]:
     """Return repetitions: the surveys, and all rounds."""
     survey, records = source.survey, source.survey.records
     prior = records.prior
-    surveyed = (
-        source.of(r).counts / (source.labels.divisor(source.of(r).records.n) * SQRT2)
-        for r in range(source.size)
-    )
+    surveyed = (source.of(r).counts / (source.divisor * SQRT2) for r in range(source.size))
     released, rhos = source.release(0, surveyed)
     shares, spread, count = np.array(released) * SQRT2, source.steps[0].sigma * SQRT2, None
     if source.labels.total is not None:
@@ -286,8 +288,7 @@ def _round(source: _Source, state: _State, step: int, posterior: SurveyPosterior
         posterior, bins, frame, sigma=sigma, radius=state.radius, count_error=error
     )
     counts = _counts(parts, interval, frame, bins[1], size)
-    each = [source.labels.divisor(source.of(r).records.n) * SQRT2 for r in range(size)]
-    released, shell_rhos = source.release(step, counts / np.array(each)[:, None])
+    released, shell_rhos = source.release(step, counts / (source.divisor * SQRT2))
     shells = np.array(released) * SQRT2
     steady = survey.steady(state.points)
     smoothed = merge(shells / column(divisor), posterior.far, own, first, steady, state.slack)
@@ -433,13 +434,13 @@ def _clipped_vectors(
     source: _Source, step: int, to: Clipping, rows: NDArray[np.int64], parts: Parts[list[Sized]]
 ) -> dict[int, FloatArray]:
     """Return the mean vector of each repetition that clips its records, by its number."""
-    n, paired, labels = source.survey.records.n, source.plan.reshape, source.labels
+    n, paired = source.survey.records.n, source.plan.reshape
     if source.last(step):
         paired = source.plan.moment
     each = [to.at(r) for r in range(len(rows))]
     sized = ([part[r % len(part)] for r in rows] for part in parts)
-    means = clipped_means(sized, labels.divisor(n), each, paired=paired)
-    counted = (labels.counted(mean, n) for mean in means)
+    means = clipped_means(sized, source.divisor, each, paired=paired)
+    counted = (source.labels.counted(mean, n) for mean in means)
     return dict(zip(rows.tolist(), counted, strict=True))
 
 

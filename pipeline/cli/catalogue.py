@@ -139,7 +139,7 @@ def describe(
     configure_output(output)
     check_runner(runner)  # before imports that take seconds on a busy machine
     from pipeline.datasets import open_dataset
-    from pipeline.descriptors import domain_of, require_descriptor_for
+    from pipeline.descriptors import DESCRIPTORS, domain_of, require_descriptor_for
     from pipeline.store import fill, find_place, make_plan
 
     place = find_place(store)
@@ -149,7 +149,8 @@ def describe(
     source = open_dataset(dataset, data_root)
     card = source.card
     require_descriptor_for(descriptor, channels=card.channels, volumes=card.volumes)
-    domain_of(descriptor, source.shape)  # refuses sizes for which there is none
+    manifold = DESCRIPTORS[descriptor].manifold or "spd-log-euclidean"
+    domain_of(descriptor, source.shape, manifold=manifold)  # refuses sizes that have none
     plan = make_plan(source, descriptor=descriptor)
     if runner == "threads":  # one stream keeps all cores busy
         found = fill(plan, place)

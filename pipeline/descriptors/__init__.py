@@ -1,8 +1,8 @@
 """Descriptors: images in, symmetric positive definite matrices and a proven bound on them out.
 
-Read `base` (what a descriptor is), `images` and `volumes` (what there is), `describe` (by name, and
-images to matrices), `bounds` (how far apart two of them can be, and whether that holds on these
-data), `terms` (what they say to a reader of images); `kernels` is the engine room.
+Read `base` (what a descriptor is), `images`, `volumes` and `gauss` (what there is), `describe` (by
+name, and images to matrices), `bounds` (how far apart two of them can be, and whether that holds on
+these data), `terms` (what they say to a reader of images); `kernels` is the engine room.
 """
 
 from pipeline.descriptors.base import Descriptor

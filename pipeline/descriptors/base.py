@@ -12,6 +12,7 @@ To add your own, write one file with its kernel and its `Descriptor`, and name i
   releases the interpreter lock, plain NumPy works too.
 - `ranges` and `norm_bound` are what every privacy scale rests on: give them with their proof.
 - `meanings` are for readers, `reference` for the tests, which compare the kernel with it.
+- `means` makes a Gaussian embedding of the covariance: `gauss` is a model.
 - `typical` and `correlations` may be left out. They say what public images look like, which makes
   the adaptive mean more accurate; no privacy rests on them.
 
@@ -73,6 +74,15 @@ class Descriptor:
     correlations : tuple of (int, int, float)
         Pairs of features that go together on public images, and how much. Here set by hand, within
         0.2 of those of the same sets; all other pairs are taken as uncorrelated.
+    manifold : str, optional
+        The one to take where none is named; its bound is proven at every usual η.
+    means : float
+        c of the Gaussian embedding [[1, c·mᵀ], [c·m, Σ + c²·m·mᵀ]] of means m and covariance Σ, of
+        which the first feature is the constant 1; 0 of a covariance alone.
+    centres : tuple of int
+        What the kernel takes off each feature, in its units. Needed where there are means.
+    typical_means : tuple of float
+        The mean of each feature on public images, as `typical`. Needed where there are means.
     """
 
     name: str
@@ -90,6 +100,10 @@ class Descriptor:
     grid: int = 0
     typical: tuple[float, ...] = ()
     correlations: tuple[tuple[int, int, float], ...] = ()
+    manifold: str | None = None
+    means: float = 0.0
+    centres: tuple[int, ...] = ()
+    typical_means: tuple[float, ...] = ()
 
     @property
     def k(self) -> int:
@@ -129,8 +143,13 @@ class Descriptor:
         any non-empty set of pixels. The coordinates are the same for all images without a mask: x
         takes w equally spaced values in [0, 1] equally often, so its variance *is*
         (w + 1)/(12(w − 1)), and likewise y. A mask may be any set of pixels: then ¼ each.
+
+        Values in [0, b] of mean m have variance at most m·(b − m) (Bhatia and Davis), so that of a
+        Gaussian embedding R_jj − η ≤ m·(b − m) + c²m² ≤ b²/(4(1 − c²)) for c² ≤ ½; R_11 is 1.
         """
-        bounds = np.square(self.ranges) / 4
+        bounds = np.square(self.ranges) / (4 * (1 - self.means**2))
+        if self.means:
+            bounds[0] = 1.0
         if self.grid and not masked:
             bounds[:2] = [(side + 1) / (12 * (side - 1)) for side in (width, height)]
         return bounds

@@ -2,7 +2,8 @@
 
 No bound sees data. What is used of an image: R − η·Id is a covariance matrix, so R ⪰ η·Id;
 its diagonal is at most v_1, …, v_k (`Descriptor.variances`), so tr(R − η·Id) ≤ T = Σ v_j; and the
-grid coordinates x, y have fixed variances and covariance 0.
+grid coordinates x, y have fixed variances and covariance 0. Of a Gaussian embedding R − η·Id need
+not be one: its least eigenvalue is at least that of `Facts.least`, and v_j ≥ R_jj − η still.
 
 **Depth.** None of these knows how many slices a volume has. Of all facts only ``rounding`` does,
 and grows with it, so those of the deepest volumes hold for all of one height and width.
@@ -63,8 +64,10 @@ class DescriptorDomain:
     rounding : float
         Bound on the distance of the computed from the exact chart coordinates of a descriptor
         (logarithm, or log-Cholesky coordinates), the numeric margin of `radius` and `diameter`.
-    typical, correlations : tuple
-        What is usual of the descriptor, see `Descriptor`: expected, not proven.
+    typical, correlations, typical_means : tuple
+        What is usual of the descriptor, see `Descriptor`: expected, not proven. Means are scaled.
+    means : tuple of float
+        Largest scaled mean of each feature after the constant, of a Gaussian embedding; else empty.
     """
 
     descriptor: str
@@ -83,6 +86,13 @@ class DescriptorDomain:
     correlations: tuple[tuple[int, int, float], ...] = ()
     depth: int | None = None
     masked: bool = False
+    means: tuple[float, ...] = ()
+    typical_means: tuple[float, ...] = ()
+
+    @property
+    def facts(self) -> Facts:
+        """What holds of these descriptors whatever is known of their grid."""
+        return Facts(self.eta, self.variances, self.trace, means=self.means)
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -153,7 +163,9 @@ def domain(
     variances = tuple(float(v) for v in spec.variances(height, width, masked))
     trace = math.fsum(variances) * UPWARDS
     grid = 0 if masked else spec.grid
-    radius, diameter = known.bounds(Facts(eta, variances, trace, spec.norm_bound, grid))
+    means = tuple(spec.means * b for b in spec.ranges[1:]) if spec.means else ()
+    facts = Facts(eta, variances, trace, spec.norm_bound, grid, means)
+    radius, diameter = known.bounds(facts)
     return DescriptorDomain(
         descriptor=descriptor,
         height=height,
@@ -166,11 +178,13 @@ def domain(
         diameter=diameter * UPWARDS,
         variances=variances,
         trace=trace,
-        rounding=_rounding(spec, math.prod(sides), eta, math.fsum(variances), known),
+        rounding=_rounding(spec, math.prod(sides), facts, known),
         typical=spec.typical,
         correlations=spec.correlations,
         depth=depth,
         masked=masked,
+        means=means,
+        typical_means=tuple(spec.means * mean for mean in spec.typical_means[1:]),
     )
 
 
@@ -201,7 +215,7 @@ def domain_of(
     )
 
 
-def _rounding(spec: Descriptor, pixels: int, eta: float, trace: float, known: Covariances) -> float:
+def _rounding(spec: Descriptor, pixels: int, facts: Facts, known: Covariances) -> float:
     """Return the bound called `DescriptorDomain.rounding`.
 
     With u = 2⁻⁵³, the computed descriptor R̂ has ‖R̂ − R‖_F ≤ 4u(T + kη) if its moments are exact
@@ -215,14 +229,22 @@ def _rounding(spec: Descriptor, pixels: int, eta: float, trace: float, known: Co
     With η of 4e or more each factorisation succeeds, and its correction is relative to the matrix
     at most e/(η − e) ≤ 1/3 (``mean/records.py``). What the errors make of the coordinates is the
     metric's (`Covariances.rounding`).
+
+    An entry of a Gaussian embedding is rounded at most 8 times more, each by u·√(R_aa·R_bb): there
+    the 4 is 12, and e is seen beside `Covariances.floor` in the place of η.
     """
-    largest = trace + spec.k * eta
-    moments = 4 * UNIT * largest if spec.exact else (3 * pixels + 32) * UNIT * spec.norm_bound
+    eta, largest = facts.eta, math.fsum(facts.variances) + spec.k * facts.eta
+    steps = 12 if facts.means else 4
+    moments = steps * UNIT * largest if spec.exact else (3 * pixels + 32) * UNIT * spec.norm_bound
     error = moments + 16 * spec.k * UNIT * largest
+    way = "the papers use 1e-6"
+    if facts.means:
+        error *= eta / known.floor(facts)
+        way = f"raise it, or take {spec.manifold}"
     if 4.0 * error >= eta:
         raise ConfigError(
             f"eta must be larger than 4 times the rounding errors of {spec.name}, {error:.1e} at "
-            f"this size, found {eta}; the papers use 1e-6"
+            f"this size, found {eta}; {way}"
         )
     return known.rounding(error / (eta - error), largest)
 
@@ -327,7 +349,7 @@ def _bound(
     trace = float(np.max(traces, initial=0.0))
     ok = (
         largest <= domain.radius + domain.rounding
-        and least >= domain.eta / (1 + domain.rounding)
+        and least >= domain.facts.least / (1 + domain.rounding)
         and trace <= domain.trace + domain.k * domain.eta * (1 + domain.rounding)
     )
     return Bound(

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray, ImageArray, check_images
 from pipeline.descriptors import kernels
 from pipeline.descriptors.base import Descriptor, check_eta, check_sides
+from pipeline.descriptors.gauss import GAUSS6
 from pipeline.descriptors.images import GRID9, GRID11, OCT5
 from pipeline.descriptors.volumes import VOL7
 from pipeline.errors import ConfigError, DatasetError, ImageError, MismatchError
 from pipeline.parallel import side_by_side
 
 DESCRIPTORS: dict[str, Descriptor] = {
-    descriptor.name: descriptor for descriptor in (OCT5, VOL7, GRID9, GRID11)
+    descriptor.name: descriptor for descriptor in (OCT5, VOL7, GRID9, GRID11, GAUSS6)
 }
 """Name → descriptor."""
 
@@ -57,9 +58,10 @@ def describe(
     """Return the covariance descriptor of each image.
 
     R = (1/|S|) Σ_x (φ(x) − μ)(φ(x) − μ)ᵀ + η·Id over the pixels x of S, μ the mean of φ there. S is
-    the whole image, or where its mask is not 0. First derivatives use Sobel kernels of 3 pixels a
-    side, second derivatives binomial ones of 5, all of gain 1 (intensities in [0, b] give absolute
-    derivatives in [0, b]), with the border mirrored; they see the whole image, whatever the mask.
+    the whole image, or where its mask is not 0; `gauss6` holds μ beside it (``gauss.py``). First
+    derivatives use Sobel kernels of 3 pixels a side, second derivatives binomial ones of 5, all of
+    gain 1 (intensities in [0, b] give absolute derivatives in [0, b]), with the border mirrored;
+    they see the whole image, whatever the mask.
 
     The result depends on the images alone, not on how many come at once, on their memory layout or
     on the number of threads (`pipeline.parallel`). `oct5` and `vol7` are computed in integers
@@ -185,6 +187,23 @@ def covariances_of_moments(
         _wide_covariances(moments, counts, units, eta, out)
     else:
         kernels.covariances(moments, counts, units, eta, out)
+    if spec.means:
+        _embed_means(moments, counts, units, spec, out)
+
+
+def _embed_means(
+    moments: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    units: FloatArray,
+    spec: Descriptor,
+    out: FloatArray,
+) -> None:
+    """Turn covariances of (1, φ), of which the first row is 0, into Gaussian embeddings."""
+    sums = moments[:, 2:, 0] + counts[:, np.newaxis] * np.array(spec.centres[1:])
+    means = spec.means * (sums / (counts[:, np.newaxis] * units[1:]))
+    out[:, 0, 0] = 1.0
+    out[:, 0, 1:] = out[:, 1:, 0] = means
+    out[:, 1:, 1:] += means[:, :, np.newaxis] * means[:, np.newaxis, :]
 
 
 def _wide_covariances(

@@ -53,6 +53,9 @@ DIGIT = 32
 ROWS = 11
 """Rows of products of `vol7`: inside, I, three first derivatives, high digits, low digits."""
 
+OCT5_CENTRES = (128, 510, 510, 4080, 4080)
+"""Mid-range of each feature of `oct5_moments`, which it takes off."""
+
 IntArray = NDArray[Any]
 Views = tuple[IntArray, IntArray, IntArray, IntArray, IntArray]
 
@@ -204,7 +207,7 @@ def oct5_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
     rows = np.zeros((6, blocks, BLOCK), np.int16)
     phi = rows.reshape(6, blocks * BLOCK)
     mask, found = phi[0], phi[1:]
-    centre = np.array([128, 510, 510, 4080, 4080]).astype(np.int16)
+    centre = np.array(OCT5_CENTRES).astype(np.int16)
     everywhere, marked = np.zeros((0, 0), np.uint8), 0
     for i in range(n):
         for top in range(0, height, step):

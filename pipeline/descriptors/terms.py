@@ -3,11 +3,12 @@
 A term is a function of a descriptor R, the covariance of pixel features. It exists for descriptors
 that have its features, and for no others. Sizes and ratios are geometric means of standard
 deviations: a gain multiplies the first and leaves the second, and transposed images have the
-inverse of what is upright, all exactly. Next on the path: `describe`, which makes R.
+inverse of what is upright, all exactly. A Gaussian embedding has the terms of its covariance, and
+of its means besides. Next on the path: `describe`, which makes R.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,9 @@ LUMINANCE = {"R": 0.2125, "G": 0.7154, "B": 0.0721}
 """Weights of the luminance that derivatives of colour images are taken of."""
 GRAYS = 255.0
 """Gray levels from black to white."""
+GRAYS_A_UNIT = 32.0
+"""Gray levels that are one unit on the scale of a mean: ln 10 of these, 74 levels to both sides, is
+a band that says nothing (`readings.WIDEST`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +68,31 @@ def terms_of(descriptor: Descriptor) -> tuple[Term, ...]:
     terms = [make(descriptor) for make in makers]
     terms.append(_lit(descriptor, "x", "sideways", "Brighter left or right", ("left", "right")))
     terms.append(_lit(descriptor, "y", "downwards", "Brighter above or below", ("above", "below")))
-    return tuple(term for term in terms if term is not None)
+    found = tuple(term for term in terms if term is not None)
+    if not descriptor.means:
+        return found
+    inner = (replace(term, scaled=partial(_of_block, scaled=term.scaled)) for term in found)
+    return *_means(descriptor), *inner
+
+
+def _means(kind: Descriptor) -> tuple[Term, ...]:
+    """Return the terms of the means of a Gaussian embedding of features in gray levels."""
+    wanted = (
+        ("brightness", "Brightness", ("dark", "bright"), {"I": 1.0}, "mean(I)"),
+        (
+            *("edge-strength", "Mean edge strength", ("faint", "strong")),
+            *({"|Ix|": 0.5, "|Iy|": 0.5}, "(mean(|Ix|) + mean(|Iy|))/2"),
+        ),
+    )
+    return tuple(
+        Term(
+            *(name, title, *ends, "gray levels", formula),
+            partial(_mean, weights=_of(kind, parts) / (kind.means * GRAYS_A_UNIT)),
+            partial(np.multiply, GRAYS_A_UNIT),
+        )
+        for name, title, ends, parts, formula in wanted
+        if _has(kind, *parts)
+    )
 
 
 def _contrast(kind: Descriptor) -> Term | None:
@@ -189,6 +217,18 @@ def _correlation(
     """Return the correlation of a·φ and b·φ as a term."""
     scaled = partial(_fisher, a=a, b=b)
     return Term(name, title, *ends, "", formula, scaled, np.tanh, 0.0)
+
+
+def _mean(descriptors: FloatArray, *, weights: FloatArray) -> FloatArray:
+    """Return a combination of the means: L_i1 of the Cholesky factor, whatever L_11 is."""
+    first = descriptors[..., 0] / np.sqrt(descriptors[..., :1, 0])
+    return np.asarray(first @ weights)
+
+
+def _of_block(descriptors: FloatArray, *, scaled: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Return a term of the covariance in Gaussian embeddings: what the first row leaves."""
+    first = descriptors[..., 0] / np.sqrt(descriptors[..., :1, 0])
+    return scaled(descriptors - first[..., :, np.newaxis] * first[..., np.newaxis, :])
 
 
 def _log_size(descriptors: FloatArray, *, vectors: FloatArray, powers: FloatArray) -> FloatArray:

@@ -116,6 +116,9 @@ def _read(source: str | Path, given: Mapping[str, Any]) -> list[ExperimentConfig
     own = bool({"source", "composition", "scale"} & fields.keys())
     changes = {key: value for key, value in given.items() if not own or key != "descriptor"}
     words += [word for key, value in changes.items() for word in (f"--{key}", str(value))]
+    known = DESCRIPTORS.get(str(changes.get("descriptor")))
+    if known is not None and known.manifold is not None:
+        changes["manifold"] = known.manifold
     configs = [
         parse(ExperimentConfig, {**fields, **target, **changes}, path)
         for target in _targets(fields, path, own)

@@ -75,6 +75,9 @@ class Facts(NamedTuple):
         B ≥ max ‖φ‖², of the papers' radius.
     grid : int
         Number of leading features that are grid coordinates.
+    means : tuple of float
+        c·b_j, largest scaled mean of each feature after the first, of Gaussian embeddings; empty of
+        covariances. Then η is the least eigenvalue of Σ, R_11 = 1, and means are at least 0.
     """
 
     eta: float
@@ -82,6 +85,18 @@ class Facts(NamedTuple):
     trace: float
     norm_bound: float = math.inf
     grid: int = 0
+    means: tuple[float, ...] = ()
+
+    @property
+    def least(self) -> float:
+        """Least eigenvalue: η, or of Gaussian embeddings min(1, η)/(2 + Σ means²).
+
+        R = A·diag(1, Σ)·Aᵀ, A = [[1, 0], [m, Id]] with m as scaled, so λ_min(R) ≥ min(1, η)/‖A⁻¹‖²,
+        and ‖A⁻¹‖² = 1 + ½t + √(t + ¼t²) ≤ 2 + t with t = ‖m‖².
+        """
+        if not self.means:
+            return self.eta
+        return min(1.0, self.eta) / (2.0 + math.fsum(mean**2 for mean in self.means))
 
 
 class DescriptorSet(NamedTuple):
@@ -119,6 +134,12 @@ class Covariances(Protocol):
     def bounds(self, facts: Facts) -> tuple[float, float]:
         """Return r ≥ dist(R, Id) and D ≥ dist(R, R')."""
 
+    def floor(self, facts: Facts) -> float:
+        """Return what errors of matrices are to be seen beside: η, less where there are means.
+
+        It is at most the exponential of coordinate j of a descriptor's, over `log_share`, j ≤ k.
+        """
+
     def rounding(self, relative: float, largest: float) -> float:
         """Return how far coordinates err where matrices err by `relative` of η in Frobenius norm.
 
@@ -130,6 +151,12 @@ class Covariances(Protocol):
 
     def descriptor_set(self, facts: Facts) -> DescriptorSet:
         """Return the set that holds every descriptor."""
+
+    def brightness(self, coordinates: FloatArray) -> FloatArray | None:
+        """Return along which of the coordinates at the identity the first mean lies, (d,).
+
+        None where they are of no Gaussian embedding, or it lies along none.
+        """
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
         """Return expected relative scales of the coordinates, ``(d, d)``, for the prior.
@@ -155,15 +182,20 @@ class Spectral:
     dist(X, Y) ≥ ‖ln λ(X) − ln λ(Y)‖ for ordered spectra (Lidskii; Gelfand and Naimark), with
     equality for equal eigenvectors: so the projection keeps the eigenvectors and projects the
     vector of log-eigenvalues (`fit_spectrum`).
+
+    **Gaussian embeddings** are SPD matrices like others, X ⪰ ℓ·Id, tr X ≤ T + kη with ℓ of
+    `Facts.least`: all of this holds with ℓ for η and T + k(η − ℓ) for T. λ_max(X) ≤ B + η: with
+    c ≤ 1 it is at most λ_max(Σ) + 1 + ‖m‖², and B counts the constant 1.
     """
 
     log_share: float = 1.0
 
     def bounds(self, facts: Facts) -> tuple[float, float]:
         """Return r and D."""
-        k, eta = len(facts.variances), facts.eta
-        radius = math.sqrt(k) * max(abs(math.log(eta)), abs(math.log(facts.norm_bound + eta)))
-        excess = math.fsum(facts.variances) / eta
+        k, eta = len(facts.variances), facts.least
+        most_log = abs(math.log(facts.norm_bound + facts.eta))
+        radius = math.sqrt(k) * max(abs(math.log(eta)), most_log)
+        excess = (math.fsum(facts.variances) + k * (facts.eta - eta)) / eta
 
         def most(m: int) -> float:
             if m and excess / m >= TANGENT:
@@ -172,6 +204,10 @@ class Spectral:
 
         split = most(k // 2) + most(k - k // 2)
         return radius, math.sqrt(min(split, k * math.log1p(excess) ** 2))
+
+    def floor(self, facts: Facts) -> float:
+        """Return the least eigenvalue."""
+        return facts.least
 
     def rounding(self, relative: float, largest: float) -> float:
         """Return `relative`: divided differences of ln are at most 1/(η − e) on [η − e, ∞)."""
@@ -184,7 +220,7 @@ class Spectral:
     def descriptor_set(self, facts: Facts) -> DescriptorSet:
         """Return the set of spectra."""
         k = len(facts.variances)
-        low, total = math.log(facts.eta), facts.trace + k * facts.eta
+        low, total = math.log(facts.least), facts.trace + k * facts.eta
 
         def inside(coordinates: FloatArray) -> FloatArray:
             values, vectors = sym_eig_unordered(unvecd(coordinates))
@@ -195,7 +231,11 @@ class Spectral:
                 out[moved] = vecd(assemble(vectors[moved], fitted[moved]))
             return out
 
-        return DescriptorSet(inside, 2.0 * math.sqrt(k) * TOLERANCE, total / facts.eta)
+        return DescriptorSet(inside, 2.0 * math.sqrt(k) * TOLERANCE, total / facts.least)
+
+    def brightness(self, coordinates: FloatArray) -> FloatArray | None:
+        """Return None: means bend with the covariance."""
+        return None
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
         """Return `diagonal` for the logarithms of variances, `others` for the rest."""

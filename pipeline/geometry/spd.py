@@ -165,6 +165,10 @@ class LogEuclidean(Spd):
         return sym_exp(sym_log(base) + unvecd(u))
 
 
+CONSTANT_WIDTH = 1e-3
+"""What ln L_11 = 0 of Gaussian embeddings is taken to vary by, so that shapes have no axis 0."""
+
+
 @dataclass(frozen=True)
 class CholeskyCovariances:
     """What is known of covariance descriptors R = L·Lᵀ in log-Cholesky coordinates.
@@ -185,20 +189,36 @@ class CholeskyCovariances:
     Σ_b m_b·u_b² = S², and no other u does better: by Cauchy and Schwarz
     S² ≤ Σ_b D_b²/u_b² · Σ_b m_b·u_b². With u_b = D for all b it is d·D²: for `oct5` S² is 0.68 of
     that, for `grid9` 0.34.
+
+    **Gaussian embeddings** [[1, mᵀ], [m, Σ + m·mᵀ]] (m as scaled) have the factor
+    [[1, 0], [m, chol Σ]]: L_11 = 1, the first column below it is m, and the rest is the factor of
+    Σ, of which Σ_ii − η ≤ R_ii − η ≤ v_i. So the set is the product of {0}, of the box of the
+    means, 0 ≤ m_i ≤ c·b_i, and of the set of the factors of Σ; D² = D_m² + D_Σ², D_m² = Σ c²b_i²,
+    and r² = r_Σ² + D_m². A mean is a factor of its own in the shape, and ln L_11 = 0 one of
+    `CONSTANT_WIDTH`: a larger D_b than the set has is one, too.
     """
 
     log_share: float = 0.5
 
     def bounds(self, facts: Facts) -> tuple[float, float]:
         """Return r and D."""
-        eta = facts.eta
-        free = np.array(facts.variances[facts.grid :])
+        eta, means = facts.eta, math.fsum(mean**2 for mean in facts.means)
+        free = np.array(facts.variances[max(facts.grid, bool(means)) :])
         fixed = np.array(facts.variances[: facts.grid])
         lower = math.fsum(free if facts.grid else free[1:])
         spread = np.sum(np.log1p(free / eta) ** 2) / 4
         largest = np.sum(np.maximum(np.log(eta) ** 2, np.log(free + eta) ** 2)) / 4
         known = np.sum(np.log(fixed + eta) ** 2) / 4
-        return math.sqrt(lower + largest + known), math.sqrt(4 * lower + spread)
+        return math.sqrt(lower + largest + known + means), math.sqrt(4 * lower + spread + means)
+
+    def floor(self, facts: Facts) -> float:
+        """Return η; a quarter of it where there are means.
+
+        Errors E of entries, |E_ab| ≤ e·√(R_aa·R_bb)/tr R, of R = A·diag(1, Σ)·Aᵀ (`Facts.least`)
+        are errors A⁻¹E·A⁻ᵀ of diag(1, Σ). As |m_a| ≤ √R_aa, each entry of these has four terms of
+        at most e·√(R_aa·R_bb)/tr R: together at most 4e.
+        """
+        return facts.eta / 4.0 if facts.means else facts.eta
 
     def rounding(self, relative: float, largest: float) -> float:
         """Return ε(1 + ‖L‖): R̂ = L(Id + F)Lᵀ, ‖F‖_F < ε, has the factor L·(Id + O(ε))."""
@@ -211,26 +231,42 @@ class CholeskyCovariances:
     def descriptor_set(self, facts: Facts) -> DescriptorSet:
         """Return the set of factors."""
         bound, k = np.array(facts.variances), len(facts.variances)
-        low, high = 0.5 * math.log(facts.eta), 0.5 * np.log(bound + facts.eta)
+        means, constant = np.array(facts.means), bool(facts.means)
+        low, high = np.full(k, 0.5 * math.log(facts.eta)), 0.5 * np.log(bound + facts.eta)
+        low[:constant] = high[:constant] = 0.0
 
         def inside(coordinates: FloatArray) -> FloatArray:
             out = np.array(coordinates)
             out[..., :k] = np.clip(out[..., :k], low, high)
             end = k
             for row in range(1, k):
-                mine = slice(end, end := end + row)  # row after row; a view: sums in one order
+                if constant:
+                    out[..., end] = np.clip(out[..., end], 0.0, means[row - 1])
+                mine = slice(end + constant, end := end + row)  # a view: sums in one order
                 size = np.linalg.norm(out[..., mine], axis=-1, keepdims=True)
                 limit = math.sqrt(bound[row])
                 out[..., mine] *= np.where(size > limit, limit / np.maximum(size, limit), 1.0)
             return out
 
-        width = 4.0 * bound[1:].sum() + np.sum((high - low) ** 2)
+        width = 4.0 * bound[1 + constant :].sum() + np.sum((high - low) ** 2) + np.sum(means**2)
         diameter = math.sqrt(width) * (1 + 1e-12)
-        widths = np.concatenate([high - low, 2.0 * np.sqrt(bound[1:])])
-        sizes = np.concatenate([np.ones(k, np.int64), np.arange(1, k)])
+        lengths, dims = [*np.maximum(high - low, CONSTANT_WIDTH * constant)], [1] * k
+        for row in range(1, k):
+            if constant:
+                lengths.append(means[row - 1])
+                dims.append(1)
+            if row > constant:
+                lengths.append(2.0 * math.sqrt(bound[row]))
+                dims.append(row - constant)
+        widths, sizes = np.array(lengths), np.array(dims)
         units = np.sqrt(widths / np.sqrt(sizes) * np.sum(np.sqrt(sizes) * widths))
         shape = np.repeat(units / diameter, sizes) * (1 + 2e-12)
         return DescriptorSet(inside, 0.0, 1.0, diameter, shape)
+
+    def brightness(self, coordinates: FloatArray) -> FloatArray | None:
+        """Return that of L_21 where ln L_11 is 0, as it is of Gaussian embeddings alone."""
+        k = round((math.sqrt(8 * len(coordinates) + 1) - 1) / 2)
+        return np.eye(1, len(coordinates), k)[0] if coordinates[0] == 0.0 else None
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
         """Return scales: ln of a deviation is half that of a variance; L_ij is ρ_ij times one."""

@@ -4,7 +4,9 @@
 V = S_A + S_B + B + Σ̂_A/n_A + Σ̂_B/n_B: noise, what clipping may do, and what two samples of one
 population differ by. Two tests are made: of all directions, δᵀV⁻¹δ against χ²_d, and of the line
 alone, along which a change of contrast moves log R, against a normal. The smaller p-value counts
-twice (Bonferroni). It holds for releases of different people.
+twice (Bonferroni). Of descriptors with means brightness is a third, along its own coordinate
+(`Covariances.brightness`), and each counts three times: of 21 directions together an offset of the
+gray levels is one. It holds for releases of different people.
 
 **Clipping.** Under "yes" both samples are clipped from one law, so what it does to both is much the
 same, and only what it does to one and not to the other moves δ. Of two balls around one centre the
@@ -45,7 +47,8 @@ import numpy as np
 from scipy.special import chdtrc, gammaincinv, ndtr, ndtri
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold, chart_of
+from pipeline.geometry import Manifold, Point, chart_of
+from pipeline.geometry.covariances import covariances_of
 from pipeline.inference.confidence import NOISY, is_offered
 from pipeline.inference.released import (
     ClassCoordinates,
@@ -120,12 +123,17 @@ def two_sample(a: Released, b: Released) -> Comparison:
         whole += one.there(noise + sampling)
         apart += one.there(noise + seen.lost + sampling)
     axes, line, least = both[0].moments, math.nan, math.nan
-    along = axes.axes[0] @ both[0].jacobian if axes.lines else None
-    statistic, p = _two_tests(delta, whole, along)
-    if along is not None:
+    directions = [axes.axes[0] @ both[0].jacobian] if axes.lines else []
+    brightness = [_brightness(manifold, read_released(one).place) for one in (a, b)]
+    if brightness[0] is not None and brightness[1] is not None:
+        directions.append(brightness[0])
+    statistic, p = _tests(delta, whole, directions)
+    if axes.lines:
+        along = directions[0]
         deviation = math.sqrt(along @ whole @ along)
         line = float(along @ delta) / deviation
-        found = -ndtri(ALPHA / 4.0) - ndtri(1.0 - POWER)  # both sides, and two tests
+        sides = 2.0 * (1 + len(directions))  # both of each test
+        found = -ndtri(ALPHA / sides) - ndtri(1.0 - POWER)
         least = float(found * deviation / np.linalg.norm(along))
     if any(one.moments.sigma > NOISY for one in both):
         p, least = 1.0, math.nan
@@ -166,16 +174,23 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
     return "; ".join(reasons)
 
 
-def _two_tests(
-    delta: FloatArray, covariance: FloatArray, along: FloatArray | None
+def _brightness(manifold: Manifold, place: Point) -> FloatArray | None:
+    """Return the coordinate along which brightness lies; None of descriptors without means."""
+    known = covariances_of(manifold)
+    space = chart_of(manifold)
+    return None if known is None else known.brightness(space.log(space.origin, place))
+
+
+def _tests(
+    delta: FloatArray, covariance: FloatArray, directions: Sequence[FloatArray]
 ) -> tuple[float, float]:
-    """Return δᵀV⁻¹δ, and the p-value of it and of δ along the line, of two tests together."""
+    """Return δᵀV⁻¹δ, and the p-value of it and of δ along some directions, of all together."""
     statistic = float(delta @ np.linalg.solve(covariance, delta))
-    p = float(chdtrc(len(delta), statistic))
-    if along is None:
-        return statistic, p
-    line = float(along @ delta) / math.sqrt(along @ covariance @ along)
-    return statistic, min(1.0, 2.0 * min(p, 2.0 * float(ndtr(-abs(line)))))
+    p_values = [float(chdtrc(len(delta), statistic))]
+    for along in directions:
+        deviations = float(along @ delta) / math.sqrt(along @ covariance @ along)
+        p_values.append(2.0 * float(ndtr(-abs(deviations))))
+    return statistic, bonferroni(p_values)
 
 
 def bonferroni(p_values: Sequence[float]) -> float:
@@ -272,7 +287,11 @@ def window_test(
     whole = late.covariance + early.covariance - both - both.T
     whole = whole + covariance(seen) * (1.0 / late.n + 1.0 / early.n)
     delta = late.offset - early.offset
-    _, p = _two_tests(delta, whole, stream.frame.from_axes[0] if stream.frame.lines else None)
+    directions = [stream.frame.from_axes[0]] if stream.frame.lines else []
+    brightness = _brightness(stream.manifold, stream.centre)
+    if brightness is not None:
+        directions.append(brightness)
+    _, p = _tests(delta, whole, directions)
     return WindowTest(last, since, *sizes, p)
 
 

@@ -91,6 +91,10 @@ class CovarianceDomain(Domain, Protocol):
         """Bound T ≥ tr(R − η·Id)."""
 
     @property
+    def facts(self) -> Facts:
+        """All of this for the metric."""
+
+    @property
     def largest_eigenvalue(self) -> float:
         """Largest eigenvalue of a record."""
 
@@ -203,7 +207,7 @@ def _of_covariances(
     Matrices of doubles and their factors miss what a logarithm says: `Domain.rounding` is added to
     the diameter and to the condition.
     """
-    region = known.descriptor_set(Facts(domain.eta, domain.variances, domain.trace))
+    region = known.descriptor_set(domain.facts)
     diameter = (domain.diameter if region.diameter is None else region.diameter) + region.slack
     condition = region.condition * (1.0 + domain.rounding)
     if hasattr(manifold, "coordinates"):  # a chart: its points are these logarithms
@@ -314,14 +318,17 @@ def _images(domain: CovarianceDomain, known: Covariances, manifold: Manifold) ->
 
     ⟨log(p, X), Id⟩ = ln det X − ln det p in the log-Euclidean and the affine-invariant metric, and
     half of it for the diagonal of log-Cholesky: contrast, whose place does not depend on p. It lies
-    in Σ ln η .. Σ ln(v_j + η), since det X is at most the product of the diagonal (Hadamard).
+    in Σ ln η .. Σ ln(v_j + η), since det X is at most the product of the diagonal (Hadamard). Of
+    Gaussian embeddings the line is that of all features but the constant: e_jᵀ(log X)e_j lies in
+    ln λ_min(X) .. ln X_jj (Jensen), and ln L_jj in ½ ln η .. ½ ln X_jj.
     """
     d, k, share = manifold.dim, len(domain.variances), known.log_share
     typical = np.array(getattr(domain, "typical", ()) or (tuning.TYPICAL_LOG_VARIANCE,) * k)
     logs = np.log(np.array(domain.variances)) + typical
-    line = np.zeros(d)
-    line[:k] = 1.0 / math.sqrt(k)
-    ends = np.full(k, math.log(domain.eta)), np.log(np.array(domain.variances) + domain.eta)
+    constant, line = bool(domain.facts.means), np.zeros(d)
+    line[constant:k] = 1.0 / math.sqrt(k - constant)
+    least, most = known.floor(domain.facts), np.array(domain.variances) + domain.eta
+    ends = np.full(k, math.log(least)), np.log(most)
     low, high = (float(line[:k] @ end) * share for end in ends)
     found = _shape(domain.descriptor, manifold.metric, d)
     shape = (
@@ -348,7 +355,12 @@ def _typical(domain: CovarianceDomain, logs: FloatArray) -> FloatArray:
     usual = np.eye(len(logs))
     for i, j, value in getattr(domain, "correlations", ()):
         usual[i, j] = usual[j, i] = value
-    return np.asarray(usual * np.exp(np.add.outer(logs, logs) / 2.0))
+    usual *= np.exp(np.add.outer(logs, logs) / 2.0)
+    if domain.facts.means:
+        mean = np.array([0.0, *getattr(domain, "typical_means", ())])
+        usual += np.outer(mean, mean)
+        usual[0] = usual[:, 0] = np.array([1.0, *mean[1:]])
+    return usual
 
 
 def _coordinates(matrix: FloatArray, manifold: Manifold) -> FloatArray:

@@ -72,7 +72,9 @@ class ReleaseConfig(Record):
     )
     descriptor: str = "oct5"
     eta: Positive = 1e-6
-    manifold: str = "spd-log-euclidean"
+    manifold: str = Field(
+        "spd-log-euclidean", description="where left out, the descriptor's own if it has one"
+    )
     definition: Literal["gdp", "zcdp"] = "gdp"
     budget: Positive = Field(description="what this release costs, for all classes together")
     mechanism: str = Field(
@@ -141,6 +143,16 @@ class ReleaseConfig(Record):
                 "of a person: leave images_per_person out"
             )
         return self.model_copy(update={"classes_per_person": classes})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_its_descriptor_s_manifold(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        known = DESCRIPTORS.get(str(fields.get("descriptor")))
+        return (
+            fields
+            if known is None or known.manifold is None
+            else {"manifold": known.manifold} | fields
+        )
 
     @model_validator(mode="before")
     @classmethod

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from sample_descriptors import matrix_of, ridge
 from sample_manifolds import SPD
 
 from pipeline.descriptors import DESCRIPTORS, describe, domain, require, verify
@@ -52,7 +53,7 @@ def test_oracle_over_a_mask(name):
     found = describe(images, name, ETA, masks)
     for matrix, image, mask in zip(found, images, masks, strict=True):
         phi = DESCRIPTORS[name].reference(image)[:, mask.ravel()]
-        wanted = np.cov(phi, bias=True) + ETA * np.eye(len(phi))
+        wanted = matrix_of(name, phi)
         scale = DESCRIPTORS[name].norm_bound
         np.testing.assert_allclose(matrix, wanted, rtol=1e-12, atol=3e-15 * scale)
 
@@ -116,18 +117,18 @@ def test_masked_bits_do_not_depend_on_chunks_or_layout(name, monkeypatch):
 def test_no_mask_breaks_the_masked_bound(name, manifold):
     """Adversarial masks stay within r, D, v and T of the masked domain, and above η."""
     rng = np.random.default_rng(5)
+    eta = ridge(name, manifold)
+    size = {"depth": _depth(name), "eta": eta, "manifold": manifold, "masked": True}
     for height, width in [(2, 2), (2, 9), (12, 11)]:
-        limit = domain(
-            name, height=height, width=width, depth=_depth(name), manifold=manifold, masked=True
-        )
+        limit = domain(name, height=height, width=width, **size)
         images, masks = sample(name, 60, rng, height, width)
         masks[-1] = images[-1].reshape(*masks[-1].shape, -1)[..., 0] > 127
         masks[-1].flat[0] = True
-        found = describe(images, name, ETA, masks)
+        found = describe(images, name, eta, masks)
         require(verify(found, np.zeros(len(found), np.int64), limit))
         apart = MANIFOLDS[manifold](k=limit.k).dist(found[:, None], found[None])
         assert (apart <= limit.diameter + 2 * limit.rounding).all()
-        diagonal = np.diagonal(found, axis1=1, axis2=2) - ETA
+        diagonal = np.diagonal(found, axis1=1, axis2=2) - eta
         assert (diagonal <= np.array(limit.variances) * (1 + 1e-12) + 1e-15).all()
 
 

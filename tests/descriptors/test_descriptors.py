@@ -14,6 +14,7 @@ import skimage.data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sample_descriptors import matrix_of
 
 from pipeline.descriptors import DESCRIPTORS, describe, descriptors_for, kernels
 from pipeline.descriptors.images import FIRST, SECOND
@@ -25,8 +26,7 @@ ETA = 1e-6
 
 def oracle(image, name):
     """Return the descriptor by np.cov."""
-    phi = DESCRIPTORS[name].reference(image)
-    return np.reshape(np.cov(phi, bias=True), (len(phi), -1)) + ETA * np.eye(len(phi))
+    return matrix_of(name, DESCRIPTORS[name].reference(image))
 
 
 def exact_oct5(image):
@@ -174,6 +174,24 @@ def test_bits_do_not_depend_on_chunks_threads_or_layout(name, monkeypatch):
     np.testing.assert_array_equal(images, before)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_gauss6_is_oct5_and_its_exact_means(masked):
+    """Means are rounded once, c being a power of 2; the block is `oct5` plus their products."""
+    rng = np.random.default_rng(9)
+    images = pictures((23, 40), rng)
+    masks = rng.random(images.shape) < 0.3 if masked else np.ones(images.shape, bool)
+    found = describe(images, "gauss6", masks=masks if masked else None)
+    plain = describe(images, "oct5", masks=masks if masked else None)
+    for matrix, inner, image, mask in zip(found, plain, images, masks, strict=True):
+        phi = DESCRIPTORS["oct5"].reference(image)[:, mask.ravel()]
+        wholes = np.rint(phi * np.array([[1], [4], [4], [32], [32]])).astype(int).sum(axis=1)
+        pairs = zip(wholes, (1, 4, 4, 32, 32), strict=True)
+        means = [float(Fraction(int(whole), int(mask.sum()) * unit)) for whole, unit in pairs]
+        np.testing.assert_array_equal(matrix[0], [1.0, *(mean / 8 for mean in means)])
+        np.testing.assert_array_equal(matrix, matrix.T)
+        np.testing.assert_array_equal(matrix[1:, 1:], inner + np.outer(means, means) / 64)
+
+
 def test_strips_do_not_show():
     """Mirrored images have equal `oct5` (transposed ones after swapping axes), strips or not."""
     image = np.random.default_rng(5).integers(0, 256, (1, 300, 90), dtype=np.uint8)
@@ -186,10 +204,16 @@ def test_strips_do_not_show():
 
 @pytest.mark.parametrize("name", DESCRIPTORS)
 def test_constant_image_is_eta(name):
-    """A constant image has R = η·Id to the last bit, apart from the coordinates."""
+    """A constant image has R = η·Id to the last bit, apart from the coordinates and the mean."""
     images = np.full((1, *shape_for(name, 28, 28)), 77, np.uint8)
     grid = DESCRIPTORS[name].grid
     matrix = describe(images, name, ETA)[0]
+    if scale := DESCRIPTORS[name].means:
+        np.testing.assert_array_equal(matrix[0], [1.0, 77 * scale, 0.0, 0.0, 0.0, 0.0])
+        matrix[1, 1] -= (77 * scale) ** 2
+        assert matrix[1, 1] == pytest.approx(ETA, abs=2e-14)
+        np.testing.assert_array_equal(matrix[2:, 1:], ETA * np.eye(5)[1:])
+        return
     np.testing.assert_array_equal(matrix[grid:, grid:], ETA * np.eye(len(matrix) - grid))
     np.testing.assert_array_equal(matrix[:grid, grid:], 0)
     assert (np.diag(matrix)[:grid] == matrix[0, 0]).all()
@@ -235,6 +259,9 @@ def test_features_stay_in_their_ranges(name):
     images = pictures_for(name, 25, 26, np.random.default_rng(7))
     phi = np.concatenate([DESCRIPTORS[name].reference(image) for image in images], axis=1)
     assert (phi.min(axis=1) >= 0).all()
+    if spec.means:  # the first feature is 1, of range 0
+        assert (phi[0] == 1).all()
+        phi[0] = 0
     assert (phi.max(axis=1) <= np.array(spec.ranges) * (1 + 1e-12)).all()
     assert (phi.max(axis=1) >= 0.9 * np.array(spec.ranges)).all()
     assert np.square(phi).sum(axis=0).max() <= spec.norm_bound
@@ -251,7 +278,7 @@ GRAY, COLOUR = np.zeros((2, 9, 9), np.uint8), np.zeros((2, 9, 9, 3), np.uint8)
 BAD = [
     (GRAY.astype(float), "oct5", ETA, DatasetError, "uint8"),
     (GRAY[0], "oct5", ETA, DatasetError, "shape"),
-    (GRAY, "oct6", ETA, ConfigError, "oct5, vol7, grid9, grid11"),
+    (GRAY, "oct6", ETA, ConfigError, "oct5, vol7, grid9, grid11, gauss6"),
     (GRAY, "grid11", ETA, DatasetError, "choose oct5 or grid9"),
     (COLOUR, "oct5", ETA, DatasetError, "choose .*grid11"),
     (GRAY, "vol7", ETA, DatasetError, "volumes \\(n, d, h, w\\), .*choose oct5 or grid9"),
@@ -279,7 +306,7 @@ def test_registry_is_frozen_and_named():
         with pytest.raises(AttributeError):
             spec.channels = 3
         assert replace(spec, name="other").dimension == spec.k * (spec.k + 1) // 2
-    assert [DESCRIPTORS[name].k for name in ("oct5", "vol7", "grid9", "grid11")] == [5, 7, 9, 11]
+    assert [DESCRIPTORS[name].k for name in DESCRIPTORS] == [5, 7, 9, 11, 6]
 
 
 def test_compiled_code_calls_none_of_another_file():

@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
+from sample_descriptors import ridge, ridges
 from sample_manifolds import SPD
 
 from pipeline.descriptors import DESCRIPTORS, describe, domain, require, verify
@@ -72,7 +73,7 @@ def test_published_figures():
 @pytest.mark.parametrize("manifold", SPECTRAL)
 def test_diameter_beats_twice_the_radius(name, manifold):
     """D < 2r, at every η: knowing the trace never costs."""
-    for eta in (1e-8, 1e-6, 1e-3, 1.0, 1e3, 1e6):
+    for eta in ridges(name, manifold, np.array([1e-8, 1e-6, 1e-3, 1.0, 1e3, 1e6])):
         limit = at_28(name, manifold, eta)
         assert limit.diameter < 2 * limit.radius
 
@@ -81,7 +82,8 @@ def test_diameter_beats_twice_the_radius(name, manifold):
 @pytest.mark.parametrize("manifold", EVERY)
 def test_diameter_falls_with_eta(name, manifold):
     """A larger ridge brings descriptors closer together."""
-    diameters = [at_28(name, manifold, eta).diameter for eta in np.logspace(-8, 6, 43)]
+    etas = ridges(name, manifold, np.logspace(-8, 6, 43))
+    diameters = [at_28(name, manifold, eta).diameter for eta in etas]
     assert all(later < earlier for earlier, later in pairwise(diameters))
 
 
@@ -110,21 +112,21 @@ def test_bounds_round_upwards(eta, side):
 @pytest.mark.parametrize("manifold", EVERY)
 def test_no_image_breaks_a_bound(name, manifold):
     """Attacking and random images of many sizes stay within r, within D, T, v, and above η."""
-    rng = np.random.default_rng(1)
+    rng, eta = np.random.default_rng(1), ridge(name, manifold)
     for height, width in [(2, 2), (2, 9), (5, 4), (9, 9), (28, 28)]:
-        limit = domain(name, height=height, width=width, manifold=manifold)
-        found = describe(attacks(DESCRIPTORS[name], height, width, rng), name)
+        limit = domain(name, height=height, width=width, manifold=manifold, eta=eta)
+        found = describe(attacks(DESCRIPTORS[name], height, width, rng), name, eta)
         identity = np.eye(limit.k)
         slack = 2 * limit.rounding
         assert (distance(found, identity, manifold) <= limit.radius + slack).all()
         apart = distance(found[:, None], found[None], manifold)
         assert (apart <= limit.diameter + slack).all()
-        excess = found - ETA * identity
+        excess = found - eta * identity
         diagonal = np.diagonal(excess, axis1=1, axis2=2)
         assert (diagonal <= np.array(limit.variances) * (1 + 1e-12) + 1e-15).all()
         assert (diagonal.sum(axis=1) <= limit.trace).all()
         eigenvalues = np.linalg.eigvalsh(found)
-        assert (eigenvalues >= ETA / (1 + limit.rounding)).all()
+        assert (eigenvalues >= limit.facts.least / (1 + limit.rounding)).all()
         assert (eigenvalues <= limit.largest_eigenvalue).all()
     assert apart.max() > 0.2 * limit.diameter
 
@@ -160,11 +162,12 @@ def test_hill_climbing_does_not_break_the_diameter(name, manifold):
 @pytest.mark.parametrize("name", DESCRIPTORS)
 def test_diameter_is_reached_by_matrices(name):
     """D is the largest distance in {R ⪰ η·Id, tr(R − η·Id) ≤ T}: two diagonal ones reach it."""
-    limit = at_28(name)
-    half = limit.k // 2
-    share = np.repeat([limit.trace / half, 0.0], [half, limit.k - half])
-    other = np.repeat([0.0, limit.trace / (limit.k - half)], [half, limit.k - half])
-    first, second = (np.diag(excess + ETA) for excess in (share, other))
+    limit = at_28(name, eta=ridge(name, "spd-log-euclidean"))
+    half, least = limit.k // 2, limit.facts.least
+    trace = limit.trace + limit.k * (limit.eta - least)
+    share = np.repeat([trace / half, 0.0], [half, limit.k - half])
+    other = np.repeat([0.0, trace / (limit.k - half)], [half, limit.k - half])
+    first, second = (np.diag(excess + least) for excess in (share, other))
     for manifold in SPECTRAL:
         found = distance(first, second, manifold)
         assert math.isclose(found, limit.diameter, rel_tol=1e-11)
@@ -266,8 +269,9 @@ def test_rounding_margin_holds():
 def test_verify_accepts_images(name, manifold):
     """Every class of real computation is within the bound; a constant `oct5` image reaches r."""
     images = attacks(DESCRIPTORS[name], 28, 28, np.random.default_rng(6))
-    labels = np.arange(len(images)) % 3
-    rows = verify(describe(images, name), labels, at_28(name, manifold), ("a", "b", "c", "none"))
+    labels, eta = np.arange(len(images)) % 3, ridge(name, manifold)
+    limit = at_28(name, manifold, eta)
+    rows = verify(describe(images, name, eta), labels, limit, ("a", "b", "c", "none"))
     require(rows)
     assert [row.n for row in rows] == [*np.bincount(labels), 0]
     assert [row.name for row in rows] == ["a", "b", "c", "none"]
@@ -309,6 +313,102 @@ def test_violations_are_found(manifold):
         assert "\n" not in str(caught.value)
     smaller = replace(limit, radius=1.0)
     assert [row.ok for row in verify(good, labels, smaller)] == [False, False]
+
+
+def test_means_are_refused_where_doubles_hold_no_eigenvalue_as_small():
+    """At an η too small for a spectral metric, with both ways out; the least one has a bound."""
+    for manifold in SPECTRAL:
+        with pytest.raises(ConfigError, match="raise it, or take spd-log-cholesky") as caught:
+            at_28("gauss6", manifold)
+        (error,) = re.findall(r"errors of gauss6, (\S+) at", str(caught.value))
+        assert at_28("gauss6", manifold, 4.2 * float(error)).rounding < 1 / 3
+
+
+def embedded(mean, inner):
+    """Gaussian embeddings of scaled means, (n, m), and covariances, (n, m, m)."""
+    n, m = mean.shape
+    matrix = np.ones((n, m + 1, m + 1))
+    matrix[:, 0, 1:] = matrix[:, 1:, 0] = mean
+    matrix[:, 1:, 1:] = inner + mean[:, :, None] * mean[:, None, :]
+    return matrix
+
+
+@pytest.mark.parametrize("eta", [1e-6, 1e-3, 1.0, 30.0])
+def test_no_embedding_breaks_the_bound(eta):
+    """Means anywhere in their box, Σ of any trace, also ones that no image has: within r and D.
+
+    The least eigenvalue is reached within a factor of 1.1 by constant features, up to η of 1.
+    """
+    rng, limit = np.random.default_rng(11), at_28("gauss6", "spd-log-cholesky", eta)
+    box, n = np.array(limit.means), 4000
+    mean = box * rng.choice([0.0, 1.0, 0.5], (n, 5)) * rng.choice([1.0, 0.03], (n, 1))
+    frames = np.linalg.qr(rng.standard_normal((n, 5, 5)))[0]
+    excess = rng.gamma(np.repeat(rng.choice([0.02, 0.3, 5.0], (n, 1)), 5, axis=1)) + 1e-300
+    excess *= 5 * 255**2 / 4 / excess.sum(axis=1, keepdims=True) * rng.choice([1.0, 0.0], (n, 1))
+    inner = (frames * (excess + eta)[:, None]) @ frames.swapaxes(1, 2)
+    allowed = (np.diagonal(inner, axis1=1, axis2=2) <= 255**2 / 4 + eta).all(axis=1)
+    found = embedded(mean[allowed], inner[allowed])
+    bounds = [at_28("gauss6", "spd-log-cholesky", eta)]
+    bounds += [at_28("gauss6", name, eta) for name in SPECTRAL if eta > 1e-4]
+    for limit in bounds:
+        slack = 2 * limit.rounding
+        for other in (np.eye(6), found[rng.permutation(len(found))]):
+            bound = limit.radius if other.ndim == 2 else limit.diameter
+            assert (distance(found, other, limit.manifold) <= bound + slack).all()
+    least = np.linalg.eigvalsh(found).min()
+    slack = 1e-10
+    assert least >= limit.facts.least - slack
+    assert eta > 1.0 or least <= 1.1 * limit.facts.least + slack
+
+
+def test_means_reach_their_box():
+    """Two embeddings with means at opposite corners and opposite factors are nearly D apart."""
+    limit = at_28("gauss6", "spd-log-cholesky")
+    loading = math.sqrt(255**2 / 4) * np.array([[1.0, 1, 1, 1, 1], [1.0, -1, -1, -1, -1]])
+    inner = loading[:, :, None] * loading[:, None, :] + ETA * np.eye(5)
+    found = embedded(np.array([limit.means, np.zeros(5)]), inner)
+    assert 0.98 * limit.diameter < distance(*found, "spd-log-cholesky") <= limit.diameter
+
+
+@pytest.mark.slow
+def test_no_search_leaves_the_set_of_embeddings():
+    """100,000 images, found by searching for the farthest, stay where the projection leaves them.
+
+    Pixels change in blocks and one by one as long as a goal grows: the distance from another image,
+    that from the identity, small and large factors.
+    """
+    rng, limit = (
+        np.random.default_rng(12),
+        domain("gauss6", height=8, width=8, manifold="spd-log-cholesky"),
+    )
+    space = MANIFOLDS[limit.manifold](k=6)
+    kept = space.covariances.descriptor_set(limit.facts)
+    starts = attacks(DESCRIPTORS["gauss6"], 8, 8, rng)
+    goals = (
+        lambda seen: np.linalg.norm(seen - seen[0], axis=1),
+        lambda seen: np.linalg.norm(seen, axis=1),
+        lambda seen: -seen[:, 1:6].sum(axis=1),
+        lambda seen: np.abs(seen[:, 7:]).max(axis=1),
+    )
+    images = np.tile(starts, (4, 1, 1))
+    group = np.repeat(np.arange(4), len(starts))
+    count, best = 0, np.full(len(images), -np.inf)
+    while count < 100_000:
+        tried = images.copy()
+        for image in tried:
+            row, column, side = *rng.integers(0, 8, 2), rng.choice([1, 1, 2, 4])
+            level = rng.choice([0, 1, 128, 254, 255])
+            image[row : row + side, column : column + side] = level
+        seen = space.log(space.origin, describe(tried, "gauss6"))
+        count += len(seen)
+        away = np.abs(kept.inside(seen) - seen).max()
+        assert away <= limit.rounding
+        assert (seen[:, 0] == 0).all()
+        apart = np.linalg.norm((seen[:, None] - seen[None]) / kept.shape, axis=-1)
+        assert apart.max() <= kept.diameter + 2 * limit.rounding
+        value = np.choose(group, [goal(seen) for goal in goals])
+        better = value > best
+        images[better], best[better] = tried[better], value[better]
 
 
 def test_bad_inputs():

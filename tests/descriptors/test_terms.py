@@ -33,9 +33,10 @@ def images() -> np.ndarray:
 
 def told(images: np.ndarray, name: str = "oct5", eta: float = 1e-6) -> dict[str, float]:
     """Return the terms of the mean descriptor of some images."""
-    space = MANIFOLDS[MANIFOLD](k=DESCRIPTORS[name].k)
+    kind = DESCRIPTORS[name]
+    space = MANIFOLDS["spd-log-cholesky" if kind.means else MANIFOLD](k=kind.k)
     mean = frechet_mean(describe(images, name, eta), space).point
-    return {term.name: float(term.value(mean)) for term in terms_of(DESCRIPTORS[name])}
+    return {term.name: float(term.value(mean)) for term in terms_of(kind)}
 
 
 def features(image: np.ndarray) -> np.ndarray:
@@ -102,6 +103,21 @@ def test_terms_of_other_descriptors(images: np.ndarray) -> None:
     assert found["contrast"] == pytest.approx(luminance.std(), rel=1e-6)
     volume = images[None, :SIDE]
     assert set(told(volume, "vol7")) == {"contrast", "roughness", "upright", "edges", "corners"}
+
+
+def test_an_offset_moves_brightness_and_nothing_else(images: np.ndarray) -> None:
+    """Seven gray levels more are brightness 7 more; the terms of `oct5` are those of the block."""
+    once, more = told(images // 2, "gauss6"), told(images // 2 + 7, "gauss6")
+    assert more.pop("brightness") == pytest.approx(once.pop("brightness") + 7.0, abs=1e-9)
+    assert more == pytest.approx(once, rel=1e-6)
+    assert set(once) == {"edge-strength", *told(images)}
+    for image in images[:6]:
+        found, (gray, across, down) = told(image[None], "gauss6"), features(image)
+        assert found["brightness"] == pytest.approx(gray.mean())
+        assert found["edge-strength"] == pytest.approx((across + down).mean() / 2.0)
+        assert {name: found[name] for name in told(image[None])} == pytest.approx(
+            told(image[None]), rel=1e-6
+        )
 
 
 def test_what_features_do_not_allow_is_not_said() -> None:
@@ -193,10 +209,16 @@ def test_a_mean_that_no_matrix_of_doubles_holds_has_its_terms() -> None:
 def test_every_term_says_its_formula_and_its_ends() -> None:
     """Of every descriptor each term has a name of its own, a formula, and words for both ends."""
     for kind in DESCRIPTORS.values():
+        shape = (
+            1,
+            *((16,) * 3 if kind.dimensions == 3 else (64, 64)),
+            *(3,) * (kind.channels == 3),
+        )
         terms: tuple[Term, ...] = terms_of(kind)
         assert len({term.name for term in terms}) == len(terms) > 0
         assert all(term.low != term.high and "(" in term.formula for term in terms)
-        assert float(terms[0].value(np.eye(kind.k))) > 0.0
+        usual = describe(np.arange(2**12 * kind.channels, dtype=np.uint8).reshape(shape), kind.name)
+        assert float(terms[0].value(usual[0])) > 0.0
 
 
 def test_false_alarms_are_as_stated() -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sample_descriptors import ridge
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
@@ -73,7 +74,7 @@ SPACES = [*SPD, "hyperbolic"]
 
 def facts_of(name: str, descriptor: str = "oct5") -> DescriptorDomain:
     """Return the public facts of descriptors of 28×28 images."""
-    return domain(descriptor, height=28, width=28, manifold=name)
+    return domain(descriptor, height=28, width=28, manifold=name, eta=ridge(descriptor, name))
 
 
 def space_of(name: str, k: int = 5) -> Manifold:
@@ -330,15 +331,16 @@ def pictures(count: int, seed: int) -> NDArray[np.uint8]:
 
 
 @pytest.mark.parametrize("name", SPD)
-@pytest.mark.parametrize("descriptor", ["oct5", "grid9", "grid11"])
+@pytest.mark.parametrize("descriptor", ["oct5", "grid9", "grid11", "gauss6"])
 def test_regions_and_lines_hold_every_image(name: str, descriptor: str) -> None:
     """Descriptors of images are in the region to the last bit, and on the line's span."""
     images = pictures(150, 1)
     if descriptor == "grid11":
         images = np.stack([images, images[::-1], images], axis=-1)
-    matrices = describe(images, descriptor)
+    facts = facts_of(name, descriptor)
+    matrices = describe(images, descriptor, facts.eta)
     full = MANIFOLDS[name](k=matrices.shape[-1])
-    facts, space = facts_of(name, descriptor), space_of(name, matrices.shape[-1])
+    space = space_of(name, matrices.shape[-1])
     points = full.log(full.origin, matrices) if full.flat else matrices
     kept = feasible_set(facts, space).inside(points)
     np.testing.assert_allclose(kept, points, rtol=0, atol=1e-9)
@@ -379,6 +381,32 @@ def test_no_two_points_of_a_region_are_farther_apart_than_its_shape(descriptor: 
         other = region.shape * np.where(factors == one, 1.01, 1.0)
         other = other * np.linalg.norm((two[0] - two[1]) / other) / region.diameter
         assert np.sum(other**2) > np.sum(np.square(region.shape))
+
+
+def test_means_have_axes_of_their_own_in_the_shape() -> None:
+    """Two embeddings at opposite ends of every factor are D apart over it; others are less.
+
+    But for ln L_11, which is 0 of all: an axis that is nearly 0 is given to it, and no more.
+    """
+    facts = facts_of("spd-log-cholesky", "gauss6")
+    region = feasible_set(facts, space_of("spd-log-cholesky", 6))
+    rng, bound = np.random.default_rng(13), np.array(facts.variances)
+    far = region.inside(rng.standard_normal((2, 500, 21)) * 10.0 ** rng.uniform(-1, 4, (2, 500, 1)))
+    assert np.linalg.norm((far[0] - far[1]) / region.shape, axis=-1).max() <= region.diameter
+    assert (far[..., 0] == 0.0).all()
+    rows, columns = np.tril_indices(6, -1)
+    two = np.zeros((2, 21))
+    two[0, 1:6], two[1, 1:6] = 0.5 * math.log(facts.eta), 0.5 * np.log(bound[1:] + facts.eta)
+    rest = np.sqrt(bound[rows] / np.maximum(rows - 1, 1))
+    two[:, 6:] = np.where(columns == 0, [[0.0], [1.0]] * np.array(facts.means)[rows - 1], 0.0)
+    two[:, 6:] += np.where(columns > 0, [[-1.0], [1.0]] * rest, 0.0)
+    np.testing.assert_allclose(region.inside(two), two, rtol=1e-12)
+    over = np.linalg.norm((two[0] - two[1]) / region.shape)
+    assert over == pytest.approx(region.diameter, rel=1e-5)
+    assert over <= region.diameter
+    plain = feasible_set(facts_of("spd-log-cholesky"), space_of("spd-log-cholesky"))
+    widths = math.sqrt(21.0) * region.cover, math.sqrt(15.0) * plain.cover
+    assert widths[0] <= 1.01 * (widths[1] + sum(facts.means))
 
 
 def test_lines_span_what_the_determinant_can_be() -> None:

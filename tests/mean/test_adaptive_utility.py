@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sample_descriptors import ridge
 
 from pipeline.arrays import FloatArray
 from pipeline.datasets import open_dataset
@@ -344,7 +345,7 @@ def test_never_worse_on_the_edge_by_two_thousand_draws(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"])
-@pytest.mark.parametrize("descriptor", ["oct5", "vol7", "grid9", "grid11"])
+@pytest.mark.parametrize("descriptor", DESCRIPTORS)
 def test_to_cover_the_whole_region_is_never_worse(name: str, descriptor: str) -> None:
     """Its noise in the means of all rounds together is below the papers': exact, no draws.
 
@@ -354,7 +355,8 @@ def test_to_cover_the_whole_region_is_never_worse(name: str, descriptor: str) ->
     """
     known = DESCRIPTORS[descriptor]
     sides = {"depth": 28} if known.dimensions == 3 else {}
-    facts = domain(descriptor, height=28, width=28, manifold=name, **sides)
+    eta = ridge(descriptor, name)
+    facts = domain(descriptor, height=28, width=28, manifold=name, eta=eta, **sides)
     region = feasible_set(facts, chart_of(MANIFOLDS[name](k=known.k)))
     spent = sum(tuning.SHARES_WITH_LINE.means)
     assert spent < 0.9

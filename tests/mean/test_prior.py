@@ -103,10 +103,14 @@ def test_scales_are_those_of_the_pictures() -> None:
 def test_typical_correlations_make_a_covariance(descriptor: str) -> None:
     """The centre of the prior is that of a definite matrix, with the variances that it names."""
     deep = {"depth": 16} if DESCRIPTORS[descriptor].dimensions == 3 else {}
-    facts = domain(descriptor, height=16, width=16, **deep)
+    facts = domain(descriptor, height=16, width=16, manifold="spd-log-cholesky", **deep)
     k = len(facts.variances)
-    space = MANIFOLDS["spd-log-euclidean"](k=k)
+    space = MANIFOLDS["spd-log-cholesky"](k=k)
     usual = space.exp(space.origin, default_prior(facts, space).centre)
+    if facts.means:
+        np.testing.assert_allclose(usual[0], [1.0, *facts.typical_means])
+        usual[1:, 1:] -= np.outer(usual[0, 1:], usual[0, 1:])
+        usual[0, 1:] = usual[1:, 0] = 0.0
     logs = facts.typical or (-5.0,) * k
     np.testing.assert_allclose(np.diag(usual), facts.variances * np.exp(logs), rtol=1e-9)
     deviations = np.sqrt(np.diag(usual))

@@ -9,20 +9,20 @@ directions open in which no tile varies.
 """
 
 import json
-import math
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.descriptors import DESCRIPTORS, Descriptor, domain_of
+from pipeline.descriptors import DESCRIPTORS, Descriptor, DescriptorDomain, domain_of
 from pipeline.files import atomic_path
 from pipeline.geometry import MANIFOLDS, Point, find_manifold
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mean import admit
-from pipeline.mean.public_model import SCALES, scales_name
+from pipeline.mean.public_model import SCALES, default_prior, scales_name
 from pipeline.planning.curves import DEEP, SIDE, reference_points
 
-ETA = 1e-6
+ETA, ETA_OF_MEANS = 1e-6, 1e-3
+"""η; where there are means, one at which a bound is proven in all metrics."""
 FARTHEST = 2.5
 RIDGE = 0.05
 """Of the mean variance."""
@@ -51,11 +51,12 @@ def scales() -> dict[str, FloatArray]:
 
 def shape_of(spec: Descriptor, manifold: str) -> FloatArray:
     """Return the fourth root of the covariance, (d, d)."""
-    line = np.zeros(spec.dimension)
-    line[: spec.k] = 1.0 / math.sqrt(spec.k)
+    line = default_prior(_facts(spec, manifold), MANIFOLDS[manifold](k=spec.k)).line
+    assert line is not None
     off = np.eye(spec.dimension) - np.outer(line, line)
     found = [
-        off @ _covariance(spec, points, manifold) @ off for points in reference_points(spec, ETA)
+        off @ _covariance(spec, points, manifold) @ off
+        for points in reference_points(spec, _eta(spec))
     ]
     sizes = np.array([np.trace(one) for one in found])
     shape = np.mean(found / sizes[:, np.newaxis, np.newaxis], axis=0)
@@ -65,11 +66,19 @@ def shape_of(spec: Descriptor, manifold: str) -> FloatArray:
     return np.asarray((vectors * values**0.25) @ vectors.T)
 
 
-def _covariance(spec: Descriptor, points: Point, manifold: str) -> FloatArray:
-    """Return the covariance of some descriptors around their mean, (d, d)."""
+def _eta(spec: Descriptor) -> float:
+    return ETA_OF_MEANS if spec.means else ETA
+
+
+def _facts(spec: Descriptor, manifold: str) -> DescriptorDomain:
     sides = (SIDE, SIDE) if spec.dimensions == 2 else (DEEP, DEEP, DEEP)
     shape = sides if spec.channels == 1 else (*sides, spec.channels)
-    facts = domain_of(spec.name, shape, eta=ETA, manifold=manifold)
+    return domain_of(spec.name, shape, eta=_eta(spec), manifold=manifold)
+
+
+def _covariance(spec: Descriptor, points: Point, manifold: str) -> FloatArray:
+    """Return the covariance of some descriptors around their mean, (d, d)."""
+    facts = _facts(spec, manifold)
     records = admit(points, domain=facts, manifold=find_manifold(manifold, points))
     away = records.space.log(records.frechet.point, records.placed)
     far = np.linalg.norm(away, axis=1)

@@ -1,13 +1,13 @@
 """Factories and places that several tests share; no data."""
 
-import flows  # noqa: F401  (its settings come before Prefect)
-
-# isort: split
+import asyncio
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import prefect.main  # noqa: F401  (see below)
 import pytest
+from filelock import FileLock
 from remembered import FOLLOWS, remembered
 
 from pipeline.mean import rounds
@@ -18,9 +18,6 @@ from tests.tools.skips import (  # noqa: F401  (hooks)
     pytest_runtest_makereport,
     pytest_sessionfinish,
 )
-
-# Prefect configures logging when it is first imported, which shuts the handlers that exist; absl's,
-# which comes with dp_accounting, would then close the stream pytest has put in place of stderr.
 
 
 @pytest.fixture(autouse=True)
@@ -71,9 +68,49 @@ def volumes() -> Path:
 
 
 @pytest.fixture(scope="session")
-def prefect_server() -> Iterator[None]:
-    """Have a real server of Prefect's, with a database of its own, for the flows of a process."""
-    from prefect.testing.utilities import prefect_test_harness
+def prefect_imported() -> None:
+    """Import Prefect, before a test has its own stderr.
 
-    with prefect_test_harness(server_startup_timeout=120):
-        yield
+    Prefect configures logging when it is first imported, which shuts the handlers that exist;
+    absl's, which comes with dp_accounting, would then close the stream that is in place of stderr.
+    """
+    import flows  # noqa: F401  (its settings come before Prefect)
+
+    # isort: split
+    import prefect.main  # noqa: F401
+
+
+@pytest.fixture(scope="session")
+def prefect_database(prefect_imported: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an empty database of Prefect's server, to be copied; all processes make it once."""
+    from prefect.server.database.dependencies import (
+        provide_database_interface,
+        temporary_database_interface,
+    )
+    from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
+
+    own = tmp_path_factory.getbasetemp()
+    path = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "prefect.db"
+    with FileLock(path.with_suffix(".lock")):
+        if not path.exists():
+            unfinished = path.with_suffix(".part")
+            address = {PREFECT_SERVER_DATABASE_CONNECTION_URL: f"sqlite+aiosqlite:///{unfinished}"}
+            with temporary_database_interface(), temporary_settings(address):
+                asyncio.run(provide_database_interface().create_db())
+            unfinished.rename(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def prefect_server(
+    prefect_database: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Have a real server of Prefect's, with a database of its own, for the flows of a process."""
+    from prefect.testing import utilities
+
+    folder = tmp_path_factory.mktemp("prefect")
+    shutil.copy(prefect_database, folder / "prefect-test.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utilities, "mkdtemp", lambda: str(folder))
+        with utilities.prefect_test_harness(server_startup_timeout=120):
+            yield

@@ -2,12 +2,15 @@
 
 import importlib
 import inspect
+import os
 import re
+import shutil
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,6 @@ import numpy as np
 import pytest
 import yaml
 from PIL import Image
-from prefect.client.schemas.objects import State
 from sample_nights import Ward
 
 from pipeline.cli import main
@@ -28,6 +30,7 @@ from pipeline.privacy import GDP
 from pipeline.results import read_rows
 
 settling = sys.modules["pipeline.publish.night"]
+pytestmark = pytest.mark.usefixtures("prefect_imported")
 
 
 @pytest.fixture
@@ -80,19 +83,26 @@ def test_nobody_else_asks_the_server_of_a_flow(prefect_server: None) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(480)  # its server makes its database first
-def test_python_m_flows_shows_its_tasks_and_prints_its_paths(few: Path, tmp_path: Path) -> None:
+def test_python_m_flows_shows_its_tasks_and_prints_its_paths(
+    few: Path, tmp_path: Path, prefect_database: Path
+) -> None:
     """A server of its own, which goes with it; bad input is one line and exit code 2."""
     few.write_text("classes = [0]\n" + few.read_text(encoding="utf-8"), encoding="utf-8")
-    command = [sys.executable, "-m", "flows", str(few), "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=project_root())
+    shutil.copy(prefect_database, tmp_path)
+    start = partial(
+        subprocess.run,
+        capture_output=True,
+        text=True,
+        cwd=project_root(),
+        env={**os.environ, "PREFECT_HOME": str(tmp_path)},
+    )
+    done = start([sys.executable, "-m", "flows", str(few), "--out", str(tmp_path / "out")])
     assert done.returncode == 0, done.stderr
     results, report = done.stdout.splitlines()[-2:]
     assert results == f"results  {tmp_path / 'out' / 'results' / 'main-tiles.parquet'}"
     assert report == f"report   {tmp_path / 'out' / 'report.html'}"
     assert "Task run 'bound' - Finished in state Completed()" in done.stderr
-    bad = [sys.executable, "-m", "flows", "absent.toml"]
-    done = subprocess.run(bad, capture_output=True, text=True, cwd=project_root())
+    done = start([sys.executable, "-m", "flows", "absent.toml"])
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert "absent.toml" in line
@@ -239,7 +249,7 @@ def test_a_schedule_of_nights(
     with get_client(sync_client=True) as client:
         made = client.create_deployment(client.create_flow(release), "stream", parameters=told)
 
-        def planned(day: int) -> State[Any]:
+        def planned(day: int) -> Any:
             state = Scheduled(scheduled_time=datetime(2026, 3, day, 2, tzinfo=UTC))
             run = client.create_flow_run_from_deployment(made, state=state)
             run_flow(release, flow_run=run, parameters=run.parameters, return_type="state")

@@ -284,6 +284,7 @@ def test_the_script_shows_a_leak(
     assert len(found) == 2
 
 
+@pytest.mark.usefixtures("prefect_imported")
 def test_under_a_script_files_screen_and_log_are_the_same(
     tmp_path: Path,
     stand_in: Callable[..., ScriptedSource],
@@ -602,6 +603,7 @@ def files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.usefixtures("prefect_imported")
 def test_files_hold_the_bytes_of_the_ledger_not_those_that_were_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -629,6 +631,7 @@ def test_files_hold_the_bytes_of_the_ledger_not_those_that_were_drawn(
     assert len(drawn) == 1
 
 
+@pytest.mark.usefixtures("prefect_imported")
 def test_without_a_commit_there_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the ledger does not take the result, nothing that was drawn is written, anywhere."""
     place, out = ReleasePlace(tmp_path, SPD[0], "ewg", "gdp"), tmp_path / "out"

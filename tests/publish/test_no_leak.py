@@ -4,6 +4,7 @@ import base64
 import hashlib
 import os
 import re
+import shutil
 import sqlite3
 import struct
 import subprocess
@@ -153,8 +154,9 @@ assert by_flow(failing, "thursday").is_failed()
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(480)  # its server makes its database first
-def test_no_output_of_a_release_holds_a_private_value(tmp_path: Path) -> None:
+def test_no_output_of_a_release_holds_a_private_value(
+    tmp_path: Path, prefect_database: Path
+) -> None:
     """Files, logs, Prefect's database, the ledger: no canary, true mean, norm or plain hash.
 
     What is released comes from DICOM files, by person: nothing of their headers and names either.
@@ -162,8 +164,9 @@ def test_no_output_of_a_release_holds_a_private_value(tmp_path: Path) -> None:
     """
     home, ward, out = tmp_path / "home", tmp_path / "ward", tmp_path / "out"
     prefect_home = tmp_path / "prefect"
-    for folder in (home, ward):
+    for folder in (home, ward, prefect_home):
         folder.mkdir()
+    shutil.copy(prefect_database, prefect_home)
     images, labels = planted()
     for name in ("ward.npz", "array.npz"):
         np.savez(ward / name, train_images=images, train_labels=labels)
@@ -193,7 +196,9 @@ def test_no_output_of_a_release_holds_a_private_value(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     (out / "screen.log").write_bytes(done.stdout + done.stderr)
     searched = [*contents(home), *contents(prefect_home), *contents(out)]
-    assert any(name.endswith("prefect.db") for name, _ in searched)
+    assert any(
+        name.endswith("prefect.db, decoded") and b"thursday" in text for name, text in searched
+    )
     assert any(name.endswith(".parquet") for name, _ in searched)
     (row,) = book.show()
     assert (row.releases, row.unfinished) == (4, 2), done.stderr.decode()[-2000:]

@@ -512,6 +512,7 @@ def test_releases_are_positive_definite(mechanism: str, mu: float) -> None:
         assert np.isfinite(manifold.check(drawn.point)).all()
 
 
+@pytest.mark.usefixtures("prefect_imported")
 def test_the_flow_checks_the_folder_first_and_keeps_the_planned_date(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

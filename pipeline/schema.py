@@ -263,14 +263,23 @@ class EstimatePart(BaseModel):
     spread: Basis
 
 
+class MomentsPart(BaseModel):
+    """What the opening of a stream, or an epoch, says of its own units."""
+
+    first: Count = Field(description="its first night; the opening has all nights up to it")
+    share: Size = Field(description="how much it counts in the mean of all units so far")
+    observed: NoisyMoments
+
+
 class CertaintyPart(BaseModel):
-    """What a region reads: upper triangles of covariances, and whether it is offered."""
+    """What regions and tests read: upper triangles of covariances, and whether one is offered."""
 
     manifold: Name
     offered: Flag
     clipping: Size
     sample: Triangle
     population: Triangle
+    parts: list[MomentsPart] = Field(description="what the mean is made of, the opening first")
 
 
 class WindowPart(BaseModel):
@@ -286,16 +295,55 @@ class WindowPart(BaseModel):
 
 
 class StreamEntry(BaseModel):
-    """What regions read of a class of a night."""
+    """What regions and tests read of a class of a night."""
 
+    n: Label
     coordinates: Coordinates | None
     certainty: CertaintyPart | None
+
+    @cached_property
+    def manifold(self) -> Manifold:
+        """Where the mean lies.
+
+        Raises
+        ------
+        ConfigError
+            Before the opening of the class.
+        """
+        if self.certainty is None or self.coordinates is None:
+            raise ConfigError(
+                "this night has no mean: before the opening of its class nothing is released"
+            )
+        return manifold_named(self.certainty.manifold, len(self.coordinates))
+
+    @property
+    def space(self) -> Manifold:
+        """Its chart: streams live on flat manifolds."""
+        return chart_of(self.manifold)
+
+    @property
+    def place(self) -> Point:
+        """The mean of all units so far, a point of `space`."""
+        assert self.coordinates is not None
+        return point_at(self.manifold, self.coordinates)
+
+    @property
+    def noisy_moments(self) -> NoisyMoments:
+        """What the part of the mean with the most units says of these.
+
+        Raises
+        ------
+        ConfigError
+            Before the opening of the class.
+        """
+        _ = self.manifold  # its own check
+        assert self.certainty is not None
+        return max((part.observed for part in self.certainty.parts), key=lambda one: one.n)
 
 
 class NightClassPart(StreamEntry, NamedPart):
     """A class of a night: what was released tonight, and what follows from all nights so far."""
 
-    n: Label
     n_tonight: Label
     n_so_far: Label
     sigma: Size = Field(description="of the noise of each w, the same every night")
@@ -436,6 +484,34 @@ def _misfits(row: ClassEntry, settings: SettingsPart) -> Iterator[str]:
         if row.manifold_name != settings.manifold:
             yield "manifold is another than that of the settings"
         yield from (f"observed.{fault}" for fault in _misfits_observed(row.observed, row.n, d))
+        if row.observed.belief is None or not _is_symmetric(row.observed.belief, d):
+            yield "observed.belief is no covariance"
+    elif isinstance(row, NightClassPart):
+        yield from _misfits_night(row, settings, d)
+
+
+def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Iterator[str]:
+    """Yield what is wrong with the mean of a class of a night, of dimension d."""
+    certainty = row.certainty
+    if certainty is None or not row.n:
+        yield "a mean must have units, and what is known of its error"
+        return
+    if certainty.manifold != settings.manifold:
+        yield "certainty.manifold is another than that of the settings"
+    for name in ("sample", "population"):
+        values = np.linalg.eigvalsh(getattr(certainty, name))
+        if not (len(values) == d and values[0] >= -NEAR * values[-1]):
+            yield f"certainty.{name} is no covariance of {d} coordinates"
+    if not certainty.parts:
+        yield "certainty.parts is empty"
+    for place, one in enumerate(certainty.parts):
+        faults = _misfits_observed(one.observed, one.observed.n, d)
+        yield from (f"certainty.parts.{place}.{fault}" for fault in faults)
+    for part in row.windows:
+        if not len(part.coordinates) == len(part.variances) == d:
+            yield f"the window of {part.nights} nights is not of {d} coordinates"
+        elif (part.variances < 0.0).any():
+            yield f"the window of {part.nights} nights has a negative variance"
 
 
 def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
@@ -456,8 +532,6 @@ def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
             yield f"{name} must have {many or 'no'} numbers"
     if not (moments.axes.shape == (d, d) and np.linalg.cond(moments.axes) < SKEWED):
         yield "axes are no basis"
-    if moments.belief is None or not _is_symmetric(moments.belief, d):
-        yield "belief is no covariance"
 
 
 def _is_symmetric(matrix: FloatArray, side: int) -> bool:

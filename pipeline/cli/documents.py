@@ -80,27 +80,41 @@ def schema() -> None:
     print(SCHEMA.read_text(encoding="utf-8"), end="")
 
 
-def compare(first: Path, second: Path, /, *, out: Out = None, output: Printing = PLAIN) -> None:
-    """Test, class by class, whether two releases are of one population.
+def compare(
+    first: Path,
+    second: Path,
+    /,
+    *,
+    window: int | None = None,
+    out: Out = None,
+    output: Printing = PLAIN,
+) -> None:
+    """Test, class by class, whether two releases, or nights of streams, are of one population.
 
     Only released values are read, so it costs no privacy. It holds for releases of different
     people. Together the classes differ where the smallest p-value times their number is small.
+    Of a night the mean of all units so far is compared, or with `--window` that of the last nights.
     With `--out` a page is written, ``OUT/compare.html``: the difference in words, with bands.
 
     ```
     covdp compare hospital-a.json hospital-b.json
     covdp compare hospital-a.json hospital-b.json --out compared
     covdp compare monday.json friday.json --json
+    covdp compare ours-2026-11-23.json theirs-2026-11-23.json --window 30
     ```
 
     Parameters
     ----------
     first, second
-        Documents of releases, `OUT/release/*.json`.
+        Documents of releases or nights, `OUT/release/*.json`.
+    window
+        Compare the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
     from pipeline.inference import bonferroni, two_sample
 
-    together, page = _together((first, second), lambda rows: two_sample(*rows), out, output)
+    together, page = _together(
+        (first, second), lambda rows: two_sample(*rows), out, output, window=window
+    )
     found, reasons = together.results, together.refusals
     whole = bonferroni(list(together.p_values.values()))
     if output.json:
@@ -121,7 +135,9 @@ def compare(first: Path, second: Path, /, *, out: Out = None, output: Printing =
     _print_page(page, output)
 
 
-def combine(*documents: Path, out: Out = None, output: Printing = PLAIN) -> None:
+def combine(
+    *documents: Path, window: int | None = None, out: Out = None, output: Printing = PLAIN
+) -> None:
     """Put the releases of several hospitals together, class by class, without moving an image.
 
     Only released values are read, so it costs no privacy; who is in several of them pays in each.
@@ -137,11 +153,13 @@ def combine(*documents: Path, out: Out = None, output: Printing = PLAIN) -> None
     Parameters
     ----------
     documents
-        Documents of releases of different people, `OUT/release/*.json`.
+        Documents of releases or nights, of different people, `OUT/release/*.json`.
+    window
+        Combine the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
     from pipeline.inference import combine as combined
 
-    together, page = _together(documents, combined, out, output, distinct=True)
+    together, page = _together(documents, combined, out, output, distinct=True, window=window)
     found, reasons = together.results, together.refusals
     if output.json:
         classes = [_combined(name, one, reasons[name]) for name, one in found.items()]
@@ -171,6 +189,7 @@ def _together(
     output: Printing,
     *,
     distinct: bool = False,
+    window: int | None,
 ) -> tuple["Together", Path | None]:
     """Return what is found of each class that all documents have, and its page where one is wanted.
 
@@ -181,7 +200,7 @@ def _together(
     from pipeline.report import Together, build_together
 
     configure_output(output)
-    several = read_several(paths, distinct=distinct)
+    several = read_several(paths, distinct=distinct, window=window)
     with computed(paths):
         together = Together(several, {name: work(rows) for name, rows in several.classes.items()})
         _ = together.refusals

@@ -16,19 +16,23 @@ released class is what `private_mean` returned first, or an entry of ``classes``
 from pipeline.inference.classify import Discriminants, discriminants_of_means, lda, nearest_mean
 from pipeline.inference.combine import CombinedMean, combine
 from pipeline.inference.confidence import (
-    NOISY,
     ConfidenceRegion,
     check_opening,
-    clipping_bound,
     least_opening,
     mean_certainty,
     region,
-    region_refusal,
     stream_error,
 )
 from pipeline.inference.geodesics import PrincipalGeodesics, principal_geodesics
 from pipeline.inference.match import FLAGGED, Match, match, match_refusal
-from pipeline.inference.released import covariance, raw_covariance, read_released
+from pipeline.inference.released import (
+    NOISY,
+    clipping_bound,
+    covariance,
+    raw_covariance,
+    read_released,
+    region_refusal,
+)
 from pipeline.inference.tests import (
     ALPHA,
     Comparison,

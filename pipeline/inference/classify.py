@@ -81,7 +81,7 @@ def lda(released: Sequence[Released], *, ridge: float = RIDGE) -> Discriminants:
             "linear discriminants need a second moment, and no class was released with one: n·μ is "
             "too small; take the nearest mean"
         )
-    whole = sum(one.moments.n for one in wide)
+    whole = sum(one.n for one in wide)
     within = np.mean([one.there(one.belief) for one in classes], axis=0)
     for one in wide:
         seen = one.moments

@@ -32,19 +32,12 @@ from scipy import special
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of
-from pipeline.inference.confidence import (
-    NOISY,
-    ConfidenceRegion,
-    ErrorLaw,
-    clipping_bound,
-    is_offered,
-)
+from pipeline.inference.confidence import ConfidenceRegion, ErrorLaw
 from pipeline.inference.released import (
     ClassCoordinates,
     Released,
     chart_jacobian,
     common_coordinates,
-    covariance,
 )
 from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.mean.pooling import Part, pool
@@ -101,12 +94,11 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
     if not 0.0 < level < 1.0:
         raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
     manifold, base, hospitals = common_coordinates(released, least=2)
-    seen = [one.moments for one in hospitals]
-    spread, sizes = _spread(hospitals), np.array([one.n for one in seen], dtype=np.float64)
-    gains = pool([_part(one, one.moments.predicted) for one in hospitals], spread).gains
-    parts = [_part(one, one.moments.noise + one.moments.lost) for one in hospitals]
+    spread, sizes = _spread(hospitals), np.array([float(one.n) for one in hospitals])
+    gains = pool([Part(one.n, one.unshrunk, one.predicted) for one in hospitals], spread).gains
+    parts = [Part(one.n, one.unshrunk, one.noise + one.bias) for one in hospitals]
     statistic, freedom = _heterogeneity(hospitals, parts, spread)
-    known = level, all(map(is_offered, seen)), max(clipping_bound(one) for one in seen)
+    known = level, all(one.offered for one in hospitals), max(one.clipping for one in hospitals)
     shares = (sizes / sizes.sum())[:, np.newaxis, np.newaxis] * np.eye(manifold.dim)
     return CombinedMean(
         n=sum(part.n for part in parts),
@@ -122,7 +114,7 @@ def _heterogeneity(
     hospitals: Sequence[ClassCoordinates], parts: Sequence[Part], spread: FloatArray
 ) -> tuple[float, int]:
     """Return Cochran's Q of the hospitals that can be told apart, and its degrees of freedom."""
-    told = [part for one, part in zip(hospitals, parts, strict=True) if one.moments.sigma <= NOISY]
+    told = [part for one, part in zip(hospitals, parts, strict=True) if not one.wide]
     if len(told) < 2:
         return 0.0, 0
     mean = pool(told, spread).mean
@@ -134,34 +126,34 @@ def _heterogeneity(
     return statistic, len(spread) * (len(told) - 1)
 
 
-def _part(one: ClassCoordinates, error: FloatArray) -> Part:
-    return Part(one.moments.n, one.unshrunk, one.there(error))
-
-
 def _weighed(
     hospitals: Sequence[ClassCoordinates], gains: FloatArray, spread: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return Σ G_i·r_i, and the covariance of its error; `spread` where samples scatter, too."""
-    seen = [one.moments for one in hospitals]
     mean, error = np.zeros(len(gains[0])), np.zeros_like(gains[0])
-    for gain, one, part in zip(gains, hospitals, seen, strict=True):
-        own = one.there(part.noise) + (0.0 if spread is None else spread / part.n)
+    for gain, one in zip(gains, hospitals, strict=True):
+        own = one.noise + (0.0 if spread is None else spread / one.n)
         mean, error = mean + gain @ one.mean, error + gain @ own @ gain.T
-    clipping = pooled_clipping(seen, [float(np.trace(gain)) / len(gain) for gain in gains])
-    first = next(one for one in hospitals if one.moments.moment is not None)
+    parts = [
+        (float(np.trace(gain)) / len(gain) * share, moments)
+        for gain, one in zip(gains, hospitals, strict=True)
+        for share, moments in one.parts
+    ]
+    clipping = pooled_clipping([seen for _, seen in parts], [share for share, _ in parts])
+    first = next(one for one in hospitals if one.single is not None)
     return mean, error + first.there(clipping)
 
 
 def _spread(hospitals: Sequence[ClassCoordinates]) -> FloatArray:
     """Return the covariance of single records, over all hospitals that say one."""
-    wide = [one for one in hospitals if one.moments.moment is not None]
-    if not wide:
+    spreads = [one.single for one in hospitals if one.single is not None]
+    if not spreads:
         raise ConfigError(
             "releases are combined by how wide their records lie, and none holds a second moment: "
             "n·μ is too small; release with a larger budget, or more records"
         )
-    spreads = [one.there(covariance(one.moments)) for one in wide]
-    return np.average(spreads, axis=0, weights=[one.moments.n for one in wide])
+    sizes = [one.n for one in hospitals if one.single is not None]
+    return np.average(spreads, axis=0, weights=sizes)
 
 
 def _region(

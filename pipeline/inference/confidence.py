@@ -71,7 +71,7 @@ All of it follows from what the nights released. It stands in the document of ea
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Literal, NamedTuple
@@ -84,14 +84,18 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of, from_chart, to_chart
 from pipeline.inference.released import (
+    NOISY,
     Released,
     chart_jacobian,
+    clipping_bound,
     covariance,
+    is_offered,
+    read_released,
 )
 from pipeline.mean import NoisyMoments, step_costs
 from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.mean.pooling import pool
-from pipeline.schema import CertaintyPart, StreamEntry, manifold_named, point_at, read_entry
+from pipeline.schema import CertaintyPart, MomentsPart, StreamEntry
 from pipeline.stream import Night, StreamMechanism, StreamPlan
 from pipeline.stream.epochs import part_moments
 from pipeline.stream.estimates import mean_parts
@@ -216,13 +220,6 @@ def ellipsoid(
     return np.asarray(axes.T @ shape @ axes), law
 
 
-NOISY = 0.02
-"""Largest σ of the released vectors with which one is: n·μ of 67 with the usual shares.
-
-By hand: at n·μ = 25 of normal scans of OCT2017 only 8 in 10 of the regions held the mean.
-"""
-
-
 @dataclass(frozen=True, eq=False)
 class ConfidenceRegion:
     """A confidence region for a mean.
@@ -290,7 +287,7 @@ class ConfidenceRegion:
 
 
 def region(
-    released: Released | StreamEntry,
+    released: Released,
     level: float = 0.95,
     of: Literal["sample", "population"] = "sample",
 ) -> ConfidenceRegion:
@@ -315,7 +312,7 @@ def region(
         raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
     if of not in ("sample", "population"):
         raise ConfigError(f'a region is of the "sample" or of the "population", found {of!r}')
-    entry = read_entry(released) if isinstance(released, Mapping) else released
+    entry = read_released(released)
     if isinstance(entry, StreamEntry):
         return _night_region(entry, of, level)
     moments, space, scatter = entry.noisy_moments, entry.space, None
@@ -338,47 +335,17 @@ def region(
 
 def _night_region(entry: StreamEntry, target: str, level: float) -> ConfidenceRegion:
     """Return the same of the mean of all units so far, in a stream; its manifold is flat."""
-    certainty = entry.certainty
-    if certainty is None or entry.coordinates is None:
-        raise ConfigError(
-            "this night has no region: before the opening of its class nothing is released"
-        )
-    manifold = manifold_named(certainty.manifold, len(entry.coordinates))
+    manifold, certainty = entry.manifold, entry.certainty
+    assert certainty is not None
     return ConfidenceRegion(
         manifold=manifold,
         offered=certainty.offered,
-        place=point_at(manifold, entry.coordinates),
+        place=entry.place,
         covariance=certainty.sample if target == "sample" else certainty.population,
         level=level,
         law=ErrorLaw(manifold.dim),
         clipping=certainty.clipping,
     )
-
-
-def is_offered(observed: NoisyMoments) -> bool:
-    """Return whether the rule for offering a region is met."""
-    return not region_refusal(observed)
-
-
-def region_refusal(observed: NoisyMoments) -> str:
-    """Return why no region is offered, in words; "" where one is."""
-    if observed.moment is None and observed.sigma > NOISY:
-        return "no second moment: the noise covers the whole region, n·μ is too small"
-    if observed.moment is None:
-        return (
-            "no second moment: records seemed to lie far from all others, so the noise covers the "
-            "whole region; n·μ is not too small, and noise alone may look so, seldom"
-        )
-    if observed.sigma > NOISY:
-        times = observed.sigma / NOISY
-        return f"the noise is {times:.2g} times too wide to say how much was clipped: n·μ is small"
-    return ""
-
-
-def clipping_bound(observed: NoisyMoments) -> float:
-    """Return how far clipping may have moved a mean at most, in distance."""
-    along, off = observed.bounds
-    return math.hypot(along * observed.length, off * observed.unit_length)
 
 
 class StreamError(NamedTuple):
@@ -388,6 +355,8 @@ class StreamError(NamedTuple):
     ----------
     seen : tuple of NoisyMoments
         What each part says of its own units, the opening first.
+    shares : tuple of float
+        How much each counts in it.
     sample : array, shape (d, d)
         Covariance of the error, against the mean of these very units.
     units : array, shape (d, d)
@@ -395,6 +364,7 @@ class StreamError(NamedTuple):
     """
 
     seen: tuple[NoisyMoments, ...]
+    shares: tuple[float, ...]
     sample: FloatArray
     units: FloatArray
 
@@ -416,11 +386,12 @@ def stream_error(
     parts, spread = pooled
     gains, n = pool(parts, spread).gains, sum(part.n for part in parts)
     single = np.average([covariance(one) for one in wide], axis=0, weights=[one.n for one in wide])
-    sample = bias(seen, [float(np.trace(gain)) / len(gain) for gain in gains])
+    shares = tuple(float(np.trace(gain)) / len(gain) for gain in gains)
+    sample = bias(seen, shares)
     for gain, one in zip(gains, seen, strict=True):
         rest = gain - one.n / n * np.eye(len(gain))
         sample = sample + gain @ one.noise @ gain.T + rest @ single @ rest.T / one.n
-    return StreamError(seen, sample, single / n)
+    return StreamError(seen, shares, sample, single / n)
 
 
 def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> CertaintyPart | None:
@@ -429,15 +400,26 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
     Covariances are in coordinates of the manifold, the same at every base. A region is offered
     where the opening alone would have one.
     """
-    found = stream_error(stream, split_epochs(nights), pooled_clipping)
+    past = split_epochs(nights)
+    found = stream_error(stream, past, pooled_clipping)
     if found is None:
         return None
+    opened = next(night.night for night in nights if night.opened)
+    firsts = [opened, *(segment.epoch.first for segment in past.segments if segment.n)]
     return CertaintyPart.model_construct(
         manifold=stream.manifold.name,
         offered=is_offered(found.seen[0]),
         clipping=max(clipping_bound(part) for part in found.seen),
         sample=found.sample,
         population=found.sample + found.units,
+        parts=[
+            MomentsPart.model_construct(
+                first=first,
+                share=share,
+                observed=observed._replace(survey=None, shells=None, belief=None),
+            )
+            for first, share, observed in zip(firsts, found.shares, found.seen, strict=True)
+        ],
     )
 
 

@@ -43,8 +43,7 @@ from scipy.special import fdtr, fdtrc, fdtri
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point, to_chart
-from pipeline.inference.confidence import region_refusal
-from pipeline.inference.released import Released, read_released
+from pipeline.inference.released import Released, read_released, region_refusal
 from pipeline.mean import NoisyMoments
 from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
 from pipeline.mean.sums import BLOCK, FACTOR, HALF, PER_UNIT, Clipping, clipped_sum, sizes

@@ -14,10 +14,11 @@ narrower cuts off more: by the mean length between them, which is at most what t
 in all, and at most the share that it cuts times the gap. Both are taken as large as their noise may
 hide (`OVERSHOOT_SD`). Of two intervals the same holds at either end, and what vectors are shortened
 by counts by as much as it differs; what the means were moved by along the line, to make it good, is
-known, and subtracted. If the centres lie Δ apart, off the line, the
-share p that is clipped goes along by no more than p·‖Δ‖, were all of it cut in the direction of Δ;
-as Δ is noise, of m directions in one, p·‖Δ‖/√m counts. B has the squares of these bounds, those off
-the line spread over all directions: so the mean of δᵀV⁻¹δ is never larger than without them. That
+known, and subtracted. If the centres lie Δ
+apart, off the line, the share p that is clipped goes along by no more than p·‖Δ‖, were all of it
+cut in the direction of Δ; as Δ is noise, of m directions in one, p·‖Δ‖/√m counts. B has the squares
+of these bounds, those off the line spread over all directions: so the mean of δᵀV⁻¹δ is never
+larger than without them. That
 axes differ, too, as each release has its own, is not in it.
 
 With records so few, or noise so wide, that there is no second moment, or that no region would be
@@ -41,6 +42,7 @@ holds for units that come each by itself.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -49,8 +51,8 @@ from scipy.special import chdtrc, gammaincinv, ndtr, ndtri
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.geometry.covariances import covariances_of
-from pipeline.inference.confidence import NOISY, is_offered
 from pipeline.inference.released import (
+    NOISY,
     ClassCoordinates,
     Released,
     common_coordinates,
@@ -59,6 +61,7 @@ from pipeline.inference.released import (
 )
 from pipeline.mean import NoisyMoments
 from pipeline.mean.tuning import OVERSHOOT_SD
+from pipeline.schema import StreamEntry
 from pipeline.stream import Night, StreamMechanism, covariance_of, window_between
 from pipeline.stream.epochs import epoch_moments
 from pipeline.stream.history import EpochHistory
@@ -114,28 +117,26 @@ def two_sample(a: Released, b: Released) -> Comparison:
     manifold, _, both = common_coordinates([a, b], least=2)
     delta = both[1].unshrunk - both[0].unshrunk
     distance = float(np.linalg.norm(delta))
-    if any(one.moments.moment is None for one in both):
-        return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
     whole, apart = _clipping(manifold, *both), np.zeros((manifold.dim, manifold.dim))
     for one in both:
-        seen = one.moments
-        noise, sampling = seen.noise, covariance(seen) / seen.n
-        whole += one.there(noise + sampling)
-        apart += one.there(noise + seen.lost + sampling)
-    axes, line, least = both[0].moments, math.nan, math.nan
-    directions = [axes.axes[0] @ both[0].jacobian] if axes.lines else []
+        if one.single is None:
+            return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
+        sampling = one.single / one.n
+        whole += one.noise + sampling
+        apart += one.noise + one.bias + sampling
+    along, line, least = both[0].line, math.nan, math.nan
+    directions = [] if along is None else [along]
     brightness = [_brightness(manifold, read_released(one).place) for one in (a, b)]
     if brightness[0] is not None and brightness[1] is not None:
         directions.append(brightness[0])
     statistic, p = _tests(delta, whole, directions)
-    if axes.lines:
-        along = directions[0]
+    if along is not None:
         deviation = math.sqrt(along @ whole @ along)
         line = float(along @ delta) / deviation
         sides = 2.0 * (1 + len(directions))  # both of each test
         found = -ndtri(ALPHA / sides) - ndtri(1.0 - POWER)
         least = float(found * deviation / np.linalg.norm(along))
-    if any(one.moments.sigma > NOISY for one in both):
+    if any(one.wide for one in both):
         p, least = 1.0, math.nan
     quantile = 2.0 * float(gammaincinv(manifold.dim / 2.0, LEVEL))  # of χ²
     return Comparison(
@@ -145,7 +146,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
         distance=distance,
         radius=math.sqrt(quantile * np.trace(apart) / manifold.dim),
         least=least,
-        offered=all(is_offered(one.moments) for one in both),
+        offered=all(one.offered for one in both),
     )
 
 
@@ -154,12 +155,20 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
 
     In a p-value that is 1 for want of a test nothing else tells so.
     """
-    seen = {name: read_released(one).noisy_moments for name, one in released.items()}
+    entries = {name: read_released(one) for name, one in released.items()}
+    nights = {name: one for name, one in entries.items() if isinstance(one, StreamEntry)}
+    seen = {name: one.noisy_moments for name, one in entries.items() if name not in nights}
     none = [name for name, one in seen.items() if one.moment is None]
     wide = {name: one.sigma for name, one in seen.items() if one.sigma > NOISY and name not in none}
-    if len(seen) - len(none) - len(wide) >= 2:
+    early = [name for name, one in nights.items() if not (one.certainty and one.certainty.offered)]
+    if len(entries) - len(none) - len(wide) - len(early) >= 2:
         return ""
     reasons = []
+    if early:
+        reasons.append(
+            f"the first mean of the stream in {' and '.join(early)} was too noisy for a region, "
+            "and all later ones rest on it"
+        )
     if wide:
         reasons.append(
             f"noise in {' and '.join(wide)} is too wide to say what clipping did: its σ is "
@@ -199,8 +208,21 @@ def bonferroni(p_values: Sequence[float]) -> float:
 
 
 def _clipping(manifold: Manifold, one: ClassCoordinates, other: ClassCoordinates) -> FloatArray:
-    """Return B, (d, d), what clipping may do to the difference of two samples of one population."""
-    first, second = one.moments, other.moments
+    """Return B, (d, d), what clipping may do to the difference of two samples of one population.
+
+    Means of parts with shares f_i and g_j differ by Σ f_i·g_j·(b_i − b_j), b what clipping does to
+    a part: by no more than the parts do by pairs.
+    """
+    along = rest = 0.0
+    for (share, first), (weight, second) in product(one.parts, other.parts):
+        on, off = _apart(manifold, first, second)
+        along, rest = along + share * weight * on, rest + share * weight * off
+    first = one.moments
+    return one.there(first.as_covariance(along / first.length, rest / first.unit_length))
+
+
+def _apart(manifold: Manifold, first: NoisyMoments, second: NoisyMoments) -> tuple[float, float]:
+    """Return how far clipping may move two samples of one population apart, on the line and off."""
     moved = chart_of(manifold).log(first.base, second.base)
     moved = moved - moved @ first.line
     share = max(first.clipped, second.clipped) / math.sqrt(manifold.dim - first.lines)
@@ -225,7 +247,7 @@ def _clipping(manifold: Manifold, one: ClassCoordinates, other: ClassCoordinates
         known = second.shift - first.shift
         along = max(abs(known + x + y) for x in (0.0, float(below)) for y in (0.0, float(above)))
         along += abs(short[0] * first.length - short[1] * second.length)
-    return one.there(first.as_covariance(along / first.length, rest / units[0]))
+    return along, rest
 
 
 def _between_clips(narrow: NoisyMoments, place: int, gap: float, whole: float) -> float:

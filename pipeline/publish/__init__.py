@@ -36,9 +36,10 @@ that is ever said of them (`read_histories`):
 ``costs``                       of each draw of noise what it is for, Δ, σ and the certified ρ
 ``point``, ``predicted_error``  the mean of all units so far; null before the opening, and
                                 ``no_point`` says why
-``certainty``                   what `pipeline.inference.region` reads of a class: ``offered``,
-                                ``clipping``, and the covariance of the error of ``point`` against
-                                the mean of all units (``sample``) and of the ``population``
+``certainty``                   what regions and tests read of a class: ``offered``, ``clipping``,
+                                and the covariance of the error of ``point`` against the mean of all
+                                units (``sample``) and of the ``population``; its ``parts``, the
+                                opening and the epochs, with what each says of its own units
 ``windows``                     of 1, 7, 30 and 90 nights: ``first``, ``last``, ``n``, ``point``,
                                 ``offset``, ``variances`` v; the covariance of the noise of
                                 ``offset`` is Aᵀ·diag(v)·A, exactly

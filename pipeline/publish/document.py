@@ -39,7 +39,6 @@ from pipeline.schema import (
     EstimatePart,
     NightClassPart,
     NightDocument,
-    ReleaseDocument,
     SettingsPart,
     as_json,
     check,
@@ -101,9 +100,9 @@ def computed(paths: Sequence[Path]) -> Iterator[None]:
         ) from error
 
 
-def check_sides(path: Path, document: ReleaseDocument, k: int) -> None:
+def check_sides(path: Path, document: Document, k: int) -> None:
     """Raise `ConfigError` unless all means are k × k, as those of the descriptor are."""
-    if any(len(row.point) != k for row in document.classes):
+    if any(row.point is not None and len(row.point) != k for row in document.classes):
         raise ConfigError(
             f"{path} has means that are not {k} × {k}, as those of "
             f"{document.settings.descriptor} are; ask for the committed bytes again"

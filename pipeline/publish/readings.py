@@ -27,7 +27,7 @@ from pipeline.inference import ConfidenceRegion, covariance
 from pipeline.mean import default_prior
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.noisy_moments import NoisyMoments
-from pipeline.schema import ClassEntry, ClassPart, NightClassPart, SettingsPart, point_at
+from pipeline.schema import ClassEntry, NightClassPart, SettingsPart, point_at
 
 WIDE = 1.6448536269514722
 """Standard deviations on each side of a band that holds 9 of 10."""
@@ -240,7 +240,7 @@ FOREST_WIDE = float(ndtri((1.0 + LEVEL) / 2.0))
 def forest(
     descriptor: str,
     names: Sequence[str],
-    released: Sequence[ClassPart],
+    released: Sequence[ClassEntry],
     regions: Mapping[str, ConfidenceRegion],
 ) -> dict[str, tuple[Reading, ...]]:
     """Return what releases of one class say in each term, by their names; and all together."""
@@ -252,15 +252,21 @@ def forest(
     }
 
 
-def differences(descriptor: str, first: ClassPart, second: ClassPart) -> tuple[Reading, ...]:
+def differences(descriptor: str, first: ClassEntry, second: ClassEntry) -> tuple[Reading, ...]:
     """Return by what the population of a second release differs from that of the first."""
     both = population_mean(first), population_mean(second)
     terms = terms_of(DESCRIPTORS[descriptor])
     return read_differences(terms, *both, first.manifold, wide=FOREST_WIDE)
 
 
-def population_mean(released: ClassPart) -> Mean:
-    """Return a mean before it was shrunk, with its error as that of a population."""
+def population_mean(released: ClassEntry) -> Mean:
+    """Return a mean before it was shrunk, with its error as that of a population.
+
+    Of a night it is the mean of all units so far, with the error that regions read.
+    """
+    if isinstance(released, NightClassPart):
+        certainty = released.certainty
+        return Mean(released.place, None if certainty is None else certainty.population)
     moments = released.noisy_moments
     point = released.space.exp(moments.base, moments.offset)
     if moments.moment is None:

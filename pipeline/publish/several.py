@@ -1,4 +1,4 @@
-"""Documents of several releases, read together: of different people, about the same things.
+"""Documents of several releases and nights, read together: of different people, of one thing.
 
 They may come from other hospitals, so nothing in them is taken for granted. Next on the path:
 `pipeline.inference`, which compares and combines their classes.
@@ -10,15 +10,18 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, PrivacyError
+from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.privacy import Budget, compose
 from pipeline.publish.document import check_sides, read_foreign
 from pipeline.schema import (
     SAME_MEANS,
-    ClassPart,
+    ClassEntry,
+    Document,
+    NightClassPart,
     NightDocument,
-    ReleaseDocument,
     SettingsPart,
     as_json,
 )
@@ -32,18 +35,24 @@ class Given(NamedTuple):
     path : Path
     content : bytes
         Its very bytes.
-    document : ReleaseDocument
+    document : ReleaseDocument or NightDocument
         What they say.
     """
 
     path: Path
     content: bytes
-    document: ReleaseDocument
+    document: Document
 
     @property
     def settings(self) -> SettingsPart:
         """What was released, and how."""
         return self.document.settings
+
+    @property
+    def stream(self) -> tuple[str, str] | None:
+        """Population and name of the stream that it is a night of; None of a release."""
+        is_night = isinstance(self.document, NightDocument)
+        return (self.settings.population, self.settings.name) if is_night else None
 
     @property
     def digest(self) -> str:
@@ -59,15 +68,18 @@ class Several(NamedTuple):
     given : tuple of Given
     names : tuple of str
         What each is called, no two alike.
-    classes : mapping of str to sequence of ClassPart
+    classes : mapping of str to sequence of ClassEntry
         Name of a class to its entry in each document, in the order of the first.
+    waiting : tuple of str
+        Classes that some stream has no mean of yet.
     """
 
     given: tuple[Given, ...]
     names: tuple[str, ...]
-    classes: Mapping[str, Sequence[ClassPart]]
+    classes: Mapping[str, Sequence[ClassEntry]]
+    waiting: tuple[str, ...] = ()
 
-    def by_name(self, title: str) -> dict[str, ClassPart]:
+    def by_name(self, title: str) -> dict[str, ClassEntry]:
         """Return the entry of a class in each document, by what the document is called."""
         return dict(zip(self.names, self.classes[title], strict=True))
 
@@ -87,30 +99,46 @@ class Several(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """What is wrong where people may be in more than one of them; "" where none need be."""
-        if not self.shared:
-            return ""
-        names = ", ".join(self.shared)
-        return (
-            f"More than one of them is about the population {names}. Where the same people are in "
-            "both, differences are smaller than is reckoned here, and p-values too large."
-        )
+        """What is missing, and what is wrong where people may be in more than one; "" if none."""
+        doubts = []
+        if self.waiting:
+            doubts.append(
+                f"Left out, as a stream has no mean of it yet: {', '.join(self.waiting)}."
+            )
+        if self.shared:
+            doubts.append(
+                f"More than one of them is about the population {', '.join(self.shared)}. Where "
+                "the same people are in both, differences are smaller than is assumed here, and "
+                "p-values too large."
+            )
+        return " ".join(doubts)
 
 
-def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
-    """Read documents of two releases or more; with `distinct`, none twice.
+def read_several(
+    paths: Sequence[Path], *, distinct: bool = False, window: int | None = None
+) -> Several:
+    """Read documents of two releases or nights, or more; with `distinct`, none twice.
+
+    Of a night the mean of all units so far is taken, or that of its last `window` nights.
 
     Raises
     ------
     ConfigError
-        When there are fewer, one is no release or is given twice, or they are of different things.
+        When there are fewer, one is no document or is given twice, two are nights of one stream,
+        they are of different things, or a night has no such window.
     OutputError
         When one cannot be read.
     """
     if len(paths) < 2:
         raise ConfigError(f"give two documents of releases or more, found {len(paths)}")
-    given = tuple(_given(path) for path in paths)
+    given = tuple(_given(path, window) for path in paths)
     first = given[0]
+    for one, other in combinations(given, 2):
+        if one.stream and one.stream == other.stream:
+            raise ConfigError(
+                f"{one.path} and {other.path} are nights of one stream, which share their units; "
+                "`covdp history` tests the last nights of a stream against those before"
+            )
     for one, other in combinations(given, 2) if distinct else ():
         if any(row in _rows(other) for row in _rows(one)):
             raise ConfigError(
@@ -129,23 +157,64 @@ def read_several(paths: Sequence[Path], *, distinct: bool = False) -> Several:
         for one in given:
             check_sides(one.path, one.document, kind.k)
     rows = [{row.class_name: row for row in one.document.classes} for one in given]
-    names = [name for name in rows[0] if all(name in one for one in rows)]
+    both = [name for name in rows[0] if all(name in one for one in rows)]
+    names = [name for name in both if all(one[name].coordinates is not None for one in rows)]
     if not names:
+        what = "has a mean" if both else "stands"
         raise ConfigError(
-            f"no class stands in all documents: {', '.join(map(repr, rows[0]))} in {first.path}"
+            f"no class {what} in all documents: {', '.join(map(repr, rows[0]))} in {first.path}"
         )
-    return Several(given, _names(given), {name: [one[name] for one in rows] for name in names})
+    waiting = tuple(name for name in both if name not in names)
+    classes = {name: [one[name] for one in rows] for name in names}
+    return Several(given, _names(given), classes, waiting)
 
 
-def _given(path: Path) -> Given:
-    """Return a document; raise where it is none of a release, or of a night of a stream."""
+def _given(path: Path, window: int | None) -> Given:
+    """Return a document, a night with the means of its last nights where these are asked for."""
     content, document = read_foreign(path)
-    if isinstance(document, NightDocument):
-        raise ConfigError(
-            f"{path} is a night of a stream, which has its units in common with other nights; "
-            "give releases of their own, or see the windows of a stream in `covdp history`"
-        )
+    if isinstance(document, NightDocument) and window is not None:
+        rows = [_of_window(row, document.axes, window) for row in document.classes]
+        if not any(row.coordinates is not None for row in rows):
+            known = {str(part.nights): None for row in document.classes for part in row.windows}
+            raise ConfigError(
+                f"{path} has no window of {window} nights, found {', '.join(known) or 'none'}; "
+                "choose one of these, or leave --window out for all nights so far"
+            )
+        document = document.model_copy(update={"classes": rows})
     return Given(path, content, document)
+
+
+def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClassPart:
+    """Return a class with the mean of its last nights in the place of that of all nights.
+
+    The covariance of its noise is Aᵀ·diag(v)·A, exactly. Its parts are the epochs that its nights
+    are of, each counted by how many of them it has.
+    """
+    part = next((part for part in row.windows if part.nights == nights), None)
+    certainty, nothing = row.certainty, {"coordinates": None, "certainty": None, "point": None}
+    if part is None or certainty is None or not part.n:
+        return row.model_copy(update=nothing)
+    epochs = certainty.parts[1:]
+    ends = [*(one.first for one in epochs[1:]), part.last + 1]
+    counts = [end - max(one.first, part.first) for one, end in zip(epochs, ends, strict=True)]
+    several = sum(max(count, 0) for count in counts)
+    parts = [
+        one.model_copy(update={"share": count / several})
+        for one, count in zip(epochs, counts, strict=True)
+        if count > 0
+    ]
+    bias = pooled_clipping([one.observed for one in parts], [one.share for one in parts])
+    sample = (axes.T * part.variances) @ axes + bias
+    single = row.n * (certainty.population - certainty.sample)
+    both = {"sample": sample, "population": sample + single / part.n, "parts": parts}
+    return row.model_copy(
+        update={
+            "n": part.n,
+            "point": part.point,
+            "coordinates": part.coordinates,
+            "certainty": certainty.model_copy(update=both),
+        }
+    )
 
 
 def _rows(given: Given) -> list[dict[str, Any]]:

@@ -108,7 +108,7 @@ def _radii(
 
 def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
     """Return the region for the mean of the records of a class, and its radius in words."""
-    if reason := _refusal(row):
+    if reason := certainty_refusal(row):
         return f"Not offered: {reason}.", None
     where = region(row, LEVEL, of="sample")
     gain = as_gain(where.manifold, where.centre, where.radius)
@@ -141,7 +141,7 @@ def larger(gain: float) -> str:
     return f"{number(gain)} times as large"
 
 
-def _refusal(row: ClassEntry) -> str:
+def certainty_refusal(row: ClassEntry) -> str:
     """Return why a class has no region; "" where it has one.
 
     That is asked first: a mean without one may be noise of any size, which has no logarithm in

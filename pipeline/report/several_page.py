@@ -18,7 +18,6 @@ from pipeline.inference import (
     CombinedMean,
     bonferroni,
     comparison_refusal,
-    region_refusal,
 )
 from pipeline.publish.document import write_document
 from pipeline.publish.readings import Reading, differences, forest
@@ -33,8 +32,8 @@ from pipeline.report.page import (
     table,
     write_page,
 )
-from pipeline.report.readings import as_gain, numbers_of
-from pipeline.schema import ClassPart
+from pipeline.report.readings import as_gain, certainty_refusal, numbers_of
+from pipeline.schema import ClassEntry
 
 ALL, COMMON = "mean of all", "common mean"
 NOT_TESTED = "not tested"
@@ -214,7 +213,7 @@ def compared(together: Together) -> dict[str, Any] | None:
     return table([*heads, "Contrast told", "Sound"], lines)
 
 
-def _least_contrast(rows: Sequence[ClassPart], least: float) -> str:
+def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
     """Return by how much contrast must differ to be told, in percent; a dash where not known."""
     if not math.isfinite(least):
         return "–"
@@ -259,7 +258,7 @@ def basis(together: Together) -> list[Finding]:
     doubts = [several.doubt] if several.doubt else []
     for name, rows in several.classes.items():
         for title, row in zip(several.names, rows, strict=True):
-            if reason := region_refusal(row.noisy_moments):
+            if reason := certainty_refusal(row):
                 doubts.append(f"Not sound for {name}, as in {title} {reason}.")
     return [
         Finding("Only released values were read: this page costs no privacy."),

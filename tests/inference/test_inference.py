@@ -509,8 +509,8 @@ def test_what_says_nothing_is_refused() -> None:
     for nothing in (single(), old, row | {"observed": None}):
         with pytest.raises(ConfigError, match=r"need what an adaptive mean observed"):
             region(nothing)
-    night = {"certainty": None, "coordinates": None}
-    with pytest.raises(ConfigError, match="need what an adaptive mean observed"):
+    night = {"n": 3, "certainty": None, "coordinates": None}
+    with pytest.raises(ConfigError, match="before the opening of its class nothing is released"):
         two_sample(row, night)
     for name, value in {"coordinates": "x", "observed": {"n": 1}, "manifold": None}.items():
         changed = {key: value if key == name else row[key] for key in row if value or key != name}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sample_documents import ACCOUNT, COST, SETTINGS, night_class_of
+from sample_history import draw_nights
 
 from pipeline.cli import main
 from pipeline.inference import combine, two_sample
@@ -102,8 +103,10 @@ def test_releases_of_one_population_are_warned_of(
         (("combine", "a.json", "other.json", "a.json"), "a.json and a.json are one release"),
         (("combine", "a.json", "copy.json"), "a.json and copy.json are one release"),
         (("combine", "a.json", "rare.json"), "no class stands in all documents"),
-        (("compare", "a.json", "night.json"), "night.json is a night of a stream"),
-        (("combine", "a.json", "night.json"), "night.json is a night of a stream"),
+        (("compare", "a.json", "night.json"), "no class has a mean in all documents"),
+        (("combine", "a.json", "night.json"), "no class has a mean in all documents"),
+        (("compare", "night.json", "night.json"), "are nights of one stream"),
+        (("compare", "a.json", "night.json", "--window", "7"), "has no window of 7 nights, found"),
         (("compare", "bad-night.json", "a.json"), "of a stream (classes.0.n_tonight: "),
         (("combine", "a.json", "bad-night.json"), "is no document of a night of a stream"),
         (("compare", "a.json", "old.json"), "need what an adaptive mean observed"),
@@ -136,3 +139,38 @@ def test_what_cannot_be_compared_is_one_line(
     assert not told.out
     assert words in told.err
     assert len(told.err.strip().splitlines()) == 1
+
+
+def test_nights_are_compared_and_combined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two hospitals' streams, and a window of one: as the library says, on a page of its own."""
+    paths = []
+    for place, name in enumerate(("north", "south")):
+        (tmp_path / name).mkdir()
+        days = [f"2026-03-{day:02d}" for day in range(1, 6 + place)]
+        last = json.loads(draw_nights(tmp_path / name, days, np.random.default_rng(place))[-1])
+        last["settings"]["population"] = name
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(json.dumps(last))
+    rows = [json.loads(path.read_text())["classes"][0] for path in paths]
+    files = [*map(str, paths)]
+    assert main(["compare", *files, "--out", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["classes"][0]
+    assert found["p_value"] == two_sample(*rows).p_value
+    assert main(["combine", *files, "--out", str(tmp_path), "--json"]) == 0
+    together = json.loads(capsys.readouterr().out)["classes"][0]
+    assert together["n"] == sum(row["n_so_far"] for row in rows)
+    assert together["all"]["radius"] == combine(rows).all.radius
+    pages = [(tmp_path / name).read_text() for name in ("compare.html", "combine.html")]
+    assert all("84.8529-GDP" in page for page in pages)  # √2·60 for who is in both
+    assert main(["compare", *files, "--window", "1", "--json"]) == 0
+    last = json.loads(capsys.readouterr().out)["classes"][0]
+    assert last["radius"] > found["radius"]  # three images a class, and not all so far
+    assert main(["compare", *files, "--window", "2"]) == 2
+    assert "has no window of 2 nights, found 1" in capsys.readouterr().err
+    forged = json.loads(paths[0].read_text())
+    forged["classes"][0]["certainty"]["parts"][0]["observed"]["vector"].pop()
+    paths[0].write_text(json.dumps(forged))
+    assert main(["compare", *files]) == 2
+    assert "certainty.parts.0.vector has length 14, not 15" in capsys.readouterr().err

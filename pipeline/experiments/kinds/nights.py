@@ -85,7 +85,7 @@ def _stream(nights: Nights, noise: FloatNoise) -> Means:
 
 def _region(nights: Nights, history: Sequence[Night], found: CumulativeMean) -> ConfidenceRegion:
     entry = StreamEntry.model_construct(
-        coordinates=found.offset, certainty=mean_certainty(nights.stream, history)
+        n=found.n, coordinates=found.offset, certainty=mean_certainty(nights.stream, history)
     )
     return region(entry, LEVEL)
 

@@ -1,22 +1,31 @@
-"""Work side by side: threads of this process, and workers of Dask where they are asked for.
+"""Work side by side: threads and processes, and workers of Dask where they are asked for.
 
     threads, limited_to    how many threads work that is started here may use
     side_by_side           a pool of so many threads
-    workers                the same work by threads, by Dask on this machine, or by a Dask cluster
+    workers                the same work by processes, threads, Dask here, or a Dask cluster
     compiled, spread       kernels without the interpreter lock, over all threads
 
-Kernels, decoders and unpackers release the interpreter lock, so plain threads use all cores.
+Kernels, decoders and unpackers release the interpreter lock, so plain threads use all cores. Draws
+of private means hold it half of the time: they are made in processes of their own.
 
 A compiled kernel that is `spread` over threads ends in two arguments, start and stop, works on the
 tasks between them, writes into arrays given by the caller and returns True when it could.
 """
 
+import multiprocessing
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import (
+    BrokenExecutor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    as_completed,
+)
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -103,17 +112,29 @@ def workers(runner: str) -> Iterator[UnorderedMap]:
     Parameters
     ----------
     runner : str
-        threads; dask, for one process a core on this machine; or the address of a Dask scheduler.
-        A worker of Dask works with one thread. See `check_runner`.
+        processes, one a core, which end with this one; threads; dask, for one process a core on
+        this machine; or the address of a Dask scheduler. A process, or worker of Dask, works with
+        one thread. See `check_runner`.
 
     Raises
     ------
     CovdpError
         What the first call that fails raises; of a worker that is lost `OutputError`.
     """
+    if threads() == 1 and runner in ("processes", "threads"):
+        yield lambda work, calls: (work(*call) for call in calls)
+        return
     if runner == "threads":
         with side_by_side() as submit:
             yield partial(_results, submit)
+        return
+    if runner == "processes":
+        fresh = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
+        pool = ProcessPoolExecutor(threads(), fresh, _end_with_parent)
+        try:
+            yield partial(_results, partial(pool.submit, _by_worker))
+        finally:
+            pool.shutdown(cancel_futures=True)
         return
     os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
     import distributed
@@ -141,7 +162,8 @@ def _result(future: "Future[Any]") -> Any:
     try:
         result = future.result()
     except Exception as error:
-        if type(error).__module__.startswith("distributed"):
+        lost = isinstance(error, BrokenExecutor)
+        if lost or type(error).__module__.startswith("distributed"):
             raise OutputError(f"a worker failed ({type(error).__name__}: {error})") from error
         raise
     if isinstance(result, CovdpError):
@@ -149,8 +171,20 @@ def _result(future: "Future[Any]") -> Any:
     return result
 
 
+def _end_with_parent() -> None:
+    """Have this process end when the one that started it has ended, however that was."""
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _by_worker(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Do a call in a worker of Dask, with its one thread.
+    """Do a call in a process or a worker of Dask, with its one thread.
 
     An error may name a file. It is returned: what is raised stays in Dask's log.
     """
@@ -171,11 +205,11 @@ def check_runner(runner: str) -> None:
     ConfigError
         One line, in at most 5 s.
     """
-    if runner == "threads":
+    if runner in ("processes", "threads"):
         return
     if runner != "dask" and "://" not in runner:
         raise ConfigError(
-            f"unknown runner {runner!r}; choose threads, dask, or an address such as "
+            f"unknown runner {runner!r}; choose processes, threads, dask, or an address such as "
             "tcp://host:8786"
         )
     require_extra("distributed", fault=ConfigError)

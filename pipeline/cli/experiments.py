@@ -41,7 +41,8 @@ class Overrides:
         Repetitions, in place of the experiment's; a series with a number of its own keeps it where
         it is smaller.
     runner
-        Where classes are worked on side by side: threads, dask, or the address of a Dask scheduler.
+        Where classes are worked on side by side: processes, threads, dask, or the address of a Dask
+        scheduler.
     """
 
     dataset: str | None = None
@@ -50,7 +51,7 @@ class Overrides:
     repetitions: int | None = None
     data_root: DataRoot = None
     out: Out = None
-    runner: str = "threads"
+    runner: str = "processes"
 
 
 NO_OVERRIDES = Overrides()

@@ -130,7 +130,7 @@ def workers(runner: str) -> Iterator[UnorderedMap]:
         return
     if runner == "processes":
         fresh = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
-        pool = ProcessPoolExecutor(threads(), fresh, _end_with_parent)
+        pool: Any = ProcessPoolExecutor(threads(), fresh, _end_with_parent)
         try:
             yield partial(_results, partial(pool.submit, _by_worker))
         finally:

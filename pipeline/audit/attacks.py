@@ -11,10 +11,10 @@ ends (`ENDS`), on opposite sides of all others.
 
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import cycle
+from itertools import cycle, repeat
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
@@ -37,7 +37,15 @@ from pipeline.ledger import (
     reserve_night,
     stream_status,
 )
-from pipeline.mean import AdaptivePlan, Prepared, admit, draw, person_records, prepare
+from pipeline.mean import (
+    AdaptivePlan,
+    Prepared,
+    admit,
+    draw,
+    draw_each,
+    person_records,
+    prepare,
+)
 from pipeline.mean.sums import PER_UNIT
 from pipeline.mechanisms import Diagnostics, Draws
 from pipeline.mechanisms.base import Neighbours, Points
@@ -82,18 +90,37 @@ OPENING = 2
 """Units of the first night, which a stream opens with."""
 
 
+class ReplayedSteps(NamedTuple):
+    """What the steps of a transcript release without noise on a data set, and σ of each."""
+
+    vectors: list[FloatArray]
+    sigmas: list[float]
+
+
+class Transcript(NamedTuple):
+    """All noised vectors in order, and what they were before noise; of a stream also its nights."""
+
+    vectors: tuple[FloatArray, ...]
+    own: ReplayedSteps
+    history: tuple[Night, ...] = ()
+
+
 class RecordedNoise:
-    """Sources of noise that keep what they gave, one for each repetition.
+    """Sources of noise that keep what they were given and gave, one for each repetition.
 
     Repetitions are drawn together: each step of all of them, then the next step.
     """
 
     def __init__(
-        self, sources: Sequence[Noise], vectors: Sequence[list[FloatArray]] | None = None
+        self,
+        sources: Sequence[Noise],
+        vectors: Sequence[list[FloatArray]] | None = None,
+        own: Sequence[ReplayedSteps] | None = None,
     ) -> None:
         self.sources = sources
         self.vectors = [list[FloatArray]() for _ in sources] if vectors is None else vectors
-        self._each = cycle(zip(self.sources, self.vectors, strict=True))
+        self.own = [ReplayedSteps([], []) for _ in sources] if own is None else own
+        self._each = cycle(zip(self.sources, self.vectors, self.own, strict=True))
 
     @property
     def rng(self) -> np.random.Generator | None:
@@ -102,21 +129,25 @@ class RecordedNoise:
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
         """Add noise and keep the result."""
-        source, vectors = next(self._each)
+        source, vectors, own = next(self._each)
         noised = source(vector, sigma, sensitivity)
         vectors.append(noised.vector)
+        own.vectors.append(vector)
+        own.sigmas.append(sigma)
         return noised
 
     def repetition(self, row: int) -> "RecordedNoise":
         """Return the source of one repetition alone."""
-        return RecordedNoise([self.sources[row]], [self.vectors[row]])
+        return RecordedNoise([self.sources[row]], [self.vectors[row]], [self.own[row]])
 
-
-class ReplayedSteps(NamedTuple):
-    """What the steps of a transcript release without noise on a data set, and σ of each."""
-
-    vectors: list[FloatArray]
-    sigmas: list[float]
+    def transcripts(self, histories: Iterable[Sequence[Night]] = repeat(())) -> Points:
+        """Return the transcript of each repetition, as objects."""
+        drawn = np.empty(len(self.sources), dtype=object)
+        for row, (vectors, own, history) in enumerate(
+            zip(self.vectors, self.own, histories, strict=False)
+        ):
+            drawn[row] = Transcript(tuple(vectors), own, tuple(history))
+        return drawn
 
 
 class ReplayedNoise:
@@ -144,9 +175,12 @@ class ReplayedNoise:
         """Return the next part of a transcript."""
         transcript, replayed = next(self._each)
         released = transcript[len(replayed.vectors)]
+        replayed.sigmas.append(sigma)
+        if len(released) == len(vector):
+            replayed.vectors.append(vector)
+            return Noised(released, math.nan)
         both = min(len(released), len(vector))
         replayed.vectors.append(np.append(vector[:both], released[both:]))
-        replayed.sigmas.append(sigma)
         return Noised(np.append(released[:both], vector[both:]), math.nan)
 
     def repetition(self, row: int) -> "ReplayedNoise":
@@ -158,12 +192,27 @@ def replays(mechanism: Any, left: Any, right: Any) -> Replay:
     """Return what replays transcripts on two data sets."""
     sides = [mechanism.ready(data) for data in (left, right)]
 
-    def replay(transcripts: Sequence[Any]) -> list[Steps]:
-        vectors = map(mechanism.vectors, transcripts)
-        replayed = mechanism.replay(sides, transcripts)
-        return [_steps(*parts) for parts in zip(vectors, *replayed, strict=True)]
+    def replay(transcripts: Sequence[Transcript]) -> list[Steps]:
+        replayed = zip(transcripts, *mechanism.replay(sides, transcripts), strict=True)
+        return [_steps(one.vectors, *parts) for one, *parts in replayed]
 
     return replay
+
+
+def replayed_pair(
+    mechanism: Any, data: Sequence[Any], laws: Sequence[Sequence[Transcript]]
+) -> list[list[Steps]]:
+    """Return transcripts that `mechanism` drew of two data sets, each replayed on the other.
+
+    What a step releases without noise on its own data set is what its noise was added to.
+    """
+    left, right = laws
+    ready = [mechanism.ready(own) for own in data]
+    (moved,), (back,) = mechanism.replay(ready[1:], left), mechanism.replay(ready[:1], right)
+    return [
+        [_steps(one.vectors, one.own, other) for one, other in zip(left, moved, strict=True)],
+        [_steps(one.vectors, other, one.own) for one, other in zip(right, back, strict=True)],
+    ]
 
 
 def _steps(released: Sequence[FloatArray], left: ReplayedSteps, right: ReplayedSteps) -> Steps:
@@ -178,31 +227,38 @@ def transcripts(mechanism: Any, ends: tuple[End, End] = ENDS) -> Neighbours:
     return Neighbours(left, right, None, lambda y: np.array(list(map(log_ratio, replay(y)))))
 
 
-def edges(mechanism: Any, transcript: Any) -> Steps:
+def edges(mechanism: Any, transcript: Transcript) -> Steps:
     """Return a transcript replayed on the data sets, of many that are tried, that it costs most on.
 
     Clips differ from transcript to transcript, and a unit moves a mean most between opposite edges
     of the clip: so either end goes, in turns, to where it costs more, by random steps.
     """
-    rng, size = np.random.default_rng(0), 2.0
-    vectors = mechanism.vectors(transcript)
+    vectors, size, trial = transcript.vectors, 2.0, 0
+    moves = np.random.default_rng(0).standard_normal((SEARCH, len(OTHERS)))
 
-    def replayed(end: FloatArray, more: bool) -> ReplayedSteps:
-        ready = mechanism.ready(mechanism.data_set(end, more=more))
-        return cast(ReplayedSteps, mechanism.replay([ready], [transcript])[0][0])
+    def replayed(tries: Sequence[tuple[int, FloatArray]]) -> list[ReplayedSteps]:
+        data = [mechanism.data_set(end, more=bool(i)) for i, end in tries]
+        return cast(
+            list[ReplayedSteps], mechanism.replay_each(list(map(mechanism.ready, data)), transcript)
+        )
 
     ends = [np.array(end) for end in ENDS]
-    sides = [replayed(end, bool(i)) for i, end in enumerate(ends)]
+    sides = replayed(list(enumerate(ends)))
     most = squared_mu(_steps(vectors, *sides)).sum()
-    for trial in range(SEARCH):
-        i = trial % 2
-        end = ends[i] + size * rng.standard_normal(len(ends[i]))
-        tried = sides.copy()
-        tried[i] = replayed(end, bool(i))
-        cost = squared_mu(_steps(vectors, *tried)).sum()
-        size = max(0.93 * size, 0.02)
-        if cost > most:
-            ends[i], sides, most, size = end, tried, cost, min(1.6 * size, 3.0)
+    while trial < SEARCH:
+        # as if none of them cost more; those after one that does are not looked at
+        tries, sizes = list[tuple[int, FloatArray]](), [size]
+        for move in moves[trial : trial + mechanism.together]:
+            i = (trial + len(tries)) % 2
+            tries.append((i, ends[i] + sizes[-1] * move))
+            sizes.append(max(0.93 * sizes[-1], 0.02))
+        for (i, end), side, size in zip(tries, replayed(tries), sizes[1:], strict=True):
+            tried = sides.copy()
+            tried[i], trial = side, trial + 1
+            cost = squared_mu(_steps(vectors, *tried)).sum()
+            if cost > most:
+                ends[i], sides, most, size = end, tried, cost, min(1.6 * size, 3.0)
+                break
     return _steps(vectors, *sides)
 
 
@@ -224,6 +280,7 @@ class AdaptiveTranscripts:
     budget: Budget
     manifold: Manifold
     noise: Callable[[np.random.Generator], Noise] = FloatNoise
+    together: ClassVar[int] = 8
     sensitivity: ClassVar[float] = 1.0 / RECORDS
     law: ClassVar[str] = "mean of vectors from a set of diameter 1, plus N(0, σ²·Id), step by step"
 
@@ -256,23 +313,22 @@ class AdaptiveTranscripts:
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` transcripts of a data set: the vectors of each, first class first."""
-        drawn, prepared = np.empty(size, dtype=object), self.ready(center)
+        drawn, prepared = list[Points](), self.ready(center)
         for start in range(0, size, TOGETHER):
             few = min(TOGETHER, size - start)
             noise = RecordedNoise([self.noise(rng) for _ in range(few)])
             for ready in prepared:
                 draw(ready, self.class_budget, noise=noise, size=few)
-            for row, vectors in enumerate(noise.vectors, start=start):
-                drawn[row] = tuple(vectors)
-        return Draws(drawn, Diagnostics())
+            drawn.append(noise.transcripts())
+        return Draws(np.concatenate(drawn), Diagnostics())
 
     def replay(
-        self, sides: Sequence[list[Prepared]], transcripts: Sequence[Sequence[FloatArray]]
+        self, sides: Sequence[list[Prepared]], transcripts: Sequence[Transcript]
     ) -> list[list[ReplayedSteps]]:
         """Return what the steps of transcripts release on each side, unnoised, and each σ."""
         replayed = [list[ReplayedSteps]() for _ in sides]
         for start in range(0, len(transcripts), TOGETHER):
-            few = transcripts[start : start + TOGETHER]
+            few = [one.vectors for one in transcripts[start : start + TOGETHER]]
             for ready, steps in zip(sides, replayed, strict=True):
                 noise = ReplayedNoise(few)
                 for prepared in ready:
@@ -280,9 +336,14 @@ class AdaptiveTranscripts:
                 steps += noise.replayed
         return replayed
 
-    def vectors(self, transcript: Sequence[FloatArray]) -> Sequence[FloatArray]:
-        """Return the transcript, which is its vectors."""
-        return transcript
+    def replay_each(
+        self, sides: Sequence[list[Prepared]], transcript: Transcript
+    ) -> list[ReplayedSteps]:
+        """Return what the steps of one transcript release on each of several sides."""
+        noise = ReplayedNoise([transcript.vectors] * len(sides))
+        for prepared in zip(*sides, strict=True):
+            draw_each(prepared, self.class_budget, noise=noise)
+        return list(noise.replayed)
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""
@@ -368,13 +429,6 @@ class PersonTranscripts(AdaptiveTranscripts):
 # --- streams ------------------------------------------------------------------------------------
 
 
-class NightsTranscript(NamedTuple):
-    """What became known: every night as it was published, and all its noised vectors in order."""
-
-    history: tuple[Night, ...]
-    vectors: tuple[FloatArray, ...]
-
-
 class ReadyStream(NamedTuple):
     """What a data set's transcripts have in common: nights that are known, and the sums then.
 
@@ -458,6 +512,7 @@ class StreamTranscripts:
     rests: tuple[int, ...] = ()
     again: bool = False
     peek: bool = False
+    together: ClassVar[int] = 1
     sensitivity: ClassVar[float] = 1.0
     law: ClassVar[str] = "Σ c_{t−j}·x_j + N(0, σ²·Id) on night t, x_j the sum of night j"
 
@@ -493,10 +548,7 @@ class StreamTranscripts:
         """Return `size` transcripts of the nights `center`, as objects."""
         noise = RecordedNoise([self.noise(rng) for _ in range(size)])
         histories = self._nights([self.ready(cast(list[Points], center))], [noise], size)
-        drawn = np.empty(size, dtype=object)
-        for row, (history, vectors) in enumerate(zip(histories, noise.vectors, strict=True)):
-            drawn[row] = NightsTranscript(tuple(history), tuple(vectors))
-        return Draws(drawn, Diagnostics())
+        return Draws(noise.transcripts(histories), Diagnostics())
 
     def _nights(
         self,
@@ -552,16 +604,18 @@ class StreamTranscripts:
         return private, draw_night(self.stream, [], private, len(units), noise=noise)
 
     def replay(
-        self, sides: Sequence[ReadyStream], transcripts: Sequence[NightsTranscript]
+        self, sides: Sequence[ReadyStream], transcripts: Sequence[Transcript]
     ) -> list[list[ReplayedSteps]]:
         """Return what nights give on each side, each after those that were published."""
         noises = [ReplayedNoise([one.vectors for one in transcripts]) for _ in sides]
         self._nights(sides, noises, len(transcripts), [one.history for one in transcripts])
         return [list(noise.replayed) for noise in noises]
 
-    def vectors(self, transcript: NightsTranscript) -> Sequence[FloatArray]:
-        """Return the noised vectors of all nights."""
-        return transcript.vectors
+    def replay_each(
+        self, sides: Sequence[ReadyStream], transcript: Transcript
+    ) -> list[ReplayedSteps]:
+        """Return what the nights of one transcript give on each of several sides."""
+        return [self.replay([side], [transcript])[0][0] for side in sides]
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""

@@ -17,9 +17,9 @@ from scipy.special import ndtr
 from pipeline.arrays import FloatArray
 from pipeline.audit.attacks import (
     NEAR_ENDS,
-    NightsTranscript,
     ReadyStream,
     StreamTranscripts,
+    Transcript,
     replays,
     transcripts,
     vector_sum,
@@ -176,7 +176,22 @@ def opened_again(honest: Any) -> Any:
     return replace(honest, rests=tuple(min(place, 1) for place in range(len(honest.sizes))))
 
 
-NightsScore: TypeAlias = Callable[[NightsTranscript, tuple[ReadyStream, ReadyStream], Any], float]
+def opened_again_case(case: Case) -> Mechanism:
+    """Return the stream of a case whose nights open units again."""
+    return cast(Mechanism, opened_again(case.calibrate()))
+
+
+def opened_again_attack(mechanism: Mechanism) -> Neighbours:
+    """Score transcripts of such a stream by its own nights."""
+    return transcripts(opened_again(mechanism))
+
+
+def unit_again_attack(mechanism: Mechanism) -> Neighbours:
+    """Score transcripts by the nights of a unit that comes again on every later one."""
+    return transcripts(replace(cast(Any, mechanism), again=True))
+
+
+NightsScore: TypeAlias = Callable[[Transcript, tuple[ReadyStream, ReadyStream], Any], float]
 """Transcript, both data sets, and the transcript replayed on them → score."""
 
 
@@ -195,7 +210,7 @@ def _scored(mechanism: Any, score: NightsScore) -> Neighbours:
 def last_difference(mechanism: Mechanism) -> Neighbours:
     """Score the last night less the one before, which has no noise where both have the same."""
 
-    def score(transcript: NightsTranscript, sides: Any, steps: Any) -> float:
+    def score(transcript: Transcript, sides: Any, steps: Any) -> float:
         y, a, b = (part[-1] - part[-4] for part in steps[:3])
         return float(np.sum((2.0 * y - a - b) * (a - b)))
 
@@ -205,7 +220,7 @@ def last_difference(mechanism: Mechanism) -> Neighbours:
 def last_centre(mechanism: Mechanism) -> Neighbours:
     """Score the published centre of the last epoch: how far it is from what released values say."""
 
-    def score(transcript: NightsTranscript, sides: Any, steps: Any) -> float:
+    def score(transcript: Transcript, sides: Any, steps: Any) -> float:
         history = transcript.history
         at = max(place for place, night in enumerate(history) if night.epoch)
         epoch = history[at].epoch
@@ -268,14 +283,14 @@ CONTROLS: tuple[Case, ...] = (
     replace(
         STREAM_CASES[OVERLAPPING],
         fault="units held back are opened again",
-        broken=lambda case: opened_again(case.calibrate()),
-        attack=lambda mechanism: transcripts(opened_again(mechanism)),
+        broken=opened_again_case,
+        attack=opened_again_attack,
     ),
     replace(
         STREAM_CASES["stream, two epochs"],
         fault="a unit in two epochs",
         broken=partial(broken, again=True),
-        attack=lambda mechanism: transcripts(replace(cast(Any, mechanism), again=True)),
+        attack=unit_again_attack,
     ),
     replace(
         STREAM_CASES["stream, two epochs"],

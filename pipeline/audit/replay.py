@@ -65,7 +65,7 @@ class Cost(NamedTuple):
 def log_ratio(steps: Steps) -> float:
     """Return the log-likelihood ratio of a transcript, left against right."""
     return sum(
-        float(np.sum((2.0 * y - a - b) * (a - b))) / (2.0 * sigma**2)
+        float((2.0 * y - a - b) @ (a - b)) / (2.0 * sigma**2)
         for y, a, b, (sigma, _) in zip(*steps, strict=True)
     )
 
@@ -77,7 +77,7 @@ def squared_mu(steps: Steps) -> FloatArray:
     """
     return np.array(
         [
-            float(np.sum((a - b) ** 2)) / one**2 if one == other else math.inf
+            _square(a - b) / one**2 if one == other else math.inf
             for _, a, b, (one, other) in zip(*steps, strict=True)
         ]
     )
@@ -108,4 +108,8 @@ def _noise_limits(left: Sequence[Steps], right: Sequence[Steps], alpha: float) -
 def _squares(steps: Steps, side: int) -> FloatArray:
     """Return ‖released − a‖²/σ² of each step of a transcript that was drawn on one side."""
     own = zip(steps.released, (steps.left, steps.right)[side], steps.sigmas, strict=True)
-    return np.array([float(np.sum((y - a) ** 2)) / sigmas[side] ** 2 for y, a, sigmas in own])
+    return np.array([_square(y - a) / sigmas[side] ** 2 for y, a, sigmas in own])
+
+
+def _square(vector: FloatArray) -> float:
+    return float(vector @ vector)

@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from pipeline import __version__
-from pipeline.audit.attacks import edges
+from pipeline.audit.attacks import edges, replayed_pair
 from pipeline.audit.bounds import (
     SQUARED_MU,
     Claim,
@@ -34,6 +34,7 @@ from pipeline.audit.controls import CONTROLS
 from pipeline.audit.replay import cost, log_ratio, squared_mu
 from pipeline.errors import ConfigError
 from pipeline.files import make_folder, project_root
+from pipeline.parallel import workers
 from pipeline.privacy import main_parameter
 from pipeline.progress import counted
 from pipeline.results.tables import AUDIT_SCHEMA, write_audit
@@ -115,13 +116,18 @@ def audit(
     ConfigError
         For too few trials or a negative seed.
     """
+    return (_audit_case(*call) for call in _calls(cases, trials, seed))
+
+
+def _calls(cases: Sequence[Case], trials: int, seed: int) -> list[tuple[Case, int, int, float]]:
+    """Return what each case is audited with; the last is the probability of error of its values."""
     if trials < LEAST_TRIALS or seed < 0:
         raise ConfigError(
             f"an audit needs at least {LEAST_TRIALS} trials and a seed of 0 or more, found "
             f"{trials} and {seed}; the default is 100000 and 0"
         )
     alpha = FALSE_ALARM / sum(len(claims(case.budget)) + case.replayed for case in cases)
-    return (_audit_case(case, trials, seed, alpha) for case in cases)
+    return [(case, trials, seed, alpha) for case in cases]
 
 
 def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[AuditFinding, ...]:
@@ -132,13 +138,13 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
     drawn = honest if case.broken is None else case.broken(case)
     size = case.size(trials)
     rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
-    released = [
+    released: list[Any] = [
         drawn.sample(center, base=pair.base, size=size, rng=rng).points
         for center in (pair.left, pair.right)
     ]
     exact = []
     if case.replayed:
-        steps = case.steps(drawn, pair, released)
+        steps = replayed_pair(drawn, (pair.left, pair.right), released)
         every = zip(np.concatenate(released), [*steps[0], *steps[1]], strict=True)
         dearest = max(every, key=lambda item: float(squared_mu(item[1]).sum()))[0]
         others = [edges(drawn, dearest)] if case.attack is None else []
@@ -188,12 +194,13 @@ def run_audit(
     out: Path | None = None,
     seed: int = 0,
     controls: bool = False,
+    runner: str = "threads",
 ) -> AuditRun:
     """Audit all mechanisms, or one, and write ``OUT/audit/audit.parquet``.
 
     Results go to ``reports/output`` when `out` is left out; with `controls`, mechanisms broken on
     purpose are audited too. ``good`` is False when a claim is violated, or one of those was not
-    caught.
+    caught. Cases are audited side by side, see `pipeline.parallel.workers`.
 
     Raises
     ------
@@ -203,15 +210,16 @@ def run_audit(
         When the folder cannot be written, before anything is drawn.
     """
     cases = [*all_cases(mechanism), *(CONTROLS if controls else ())]
-    found = audit(cases, trials=trials, seed=seed)
+    calls = _calls(cases, trials, seed)[::-1]  # the dearest first
     root = (project_root() or Path.cwd()) / "reports" / "output"
     path = make_folder((out or root) / "audit") / "audit.parquet"
-    by_case = []
-    with counted("auditing", len(cases), "cases") as tick:
-        for group in found:
-            fault = group[0].case.fault
-            by_case.append((max(group, key=attrgetter("tightness")),) if fault else group)
+    found = dict[str, tuple[AuditFinding, ...]]()
+    with counted("auditing", len(cases), "cases") as tick, workers(runner) as unordered:
+        for group in unordered(_audit_case, calls):
+            case = group[0].case
+            found[case.name] = (max(group, key=attrgetter("tightness")),) if case.fault else group
             tick(1)
+    by_case = [found[case.name] for case in cases]
     findings = [finding for group in by_case for finding in group]
     metadata = {"seed": str(seed), "false_alarm": str(FALSE_ALARM), "version": __version__}
     rows = columns(findings)

@@ -347,7 +347,9 @@ def audit(
     from pipeline.audit import run_audit
 
     configure_output(output)
-    done = run_audit(mechanism, trials=trials, out=out, seed=seed, controls=controls)
+    done = run_audit(
+        mechanism, trials=trials, out=out, seed=seed, controls=controls, runner="processes"
+    )
     if output.json:
         print_json({"results": done.path, "good": done.good, "claims": done.claims})
     else:

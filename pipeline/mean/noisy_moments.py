@@ -121,8 +121,8 @@ class NoisyMoments(NamedTuple):
 
     def at(self, repetition: int) -> "NoisyMoments":
         """Return those of one of several repetitions, which lead all arrays."""
-        own = (value[repetition] if isinstance(value, np.ndarray) else value for value in self)
-        plain: Any = (part.item() if isinstance(part, np.generic) else part for part in own)
+        own = [value[repetition] if isinstance(value, np.ndarray) else value for value in self]
+        plain: Any = [part.item() if isinstance(part, np.generic) else part for part in own]
         return NoisyMoments(*plain)
 
     @property

@@ -340,7 +340,7 @@ class Clipping(NamedTuple):
 
     def at(self, repetition: int) -> "Clipping":
         """Return that of one of several repetitions, which lead all arrays."""
-        own: Any = (part[repetition] if isinstance(part, np.ndarray) else part for part in self)
+        own: Any = [part[repetition] if isinstance(part, np.ndarray) else part for part in self]
         return Clipping(*own)
 
     @property

@@ -18,12 +18,13 @@ from pipeline.experiments.driver import (
     ExperimentKind,
     Population,
     Setting,
+    batches,
     describe_cell,
     population,
 )
 from pipeline.experiments.kinds.comparisons import Populations, read_populations
 from pipeline.inference import region
-from pipeline.mean import draw
+from pipeline.mean import draw_each
 from pipeline.mechanisms.noise import FloatNoise
 
 LEVEL = 0.95
@@ -62,13 +63,16 @@ def columns(data: ClassData, drawn: Population, cell: Cell, setting: Setting) ->
     rows, space = list[tuple[float, float, float, bool]](), drawn.records.space
     started, times = perf_counter(), setting.repetitions(series)
     most = DRAWS if series.of == "sample" else 1
-    for start in range(0, times, most):
-        size = min(most, times - start)
-        sample = drawn.draw(n, rng, series.rare_share)
-        prepared = drawn.prepare(sample, series.plan, rng, size=size)
-        true = (prepared if series.of == "sample" else drawn).records.frechet.point
-        for released in draw(prepared, budget, noise=FloatNoise(rng), size=size)[0].each:
-            where = region(released, LEVEL, of=series.of)
+    for batch in batches(times, n):
+        samples = [
+            drawn.prepare(drawn.draw(n, rng, series.rare_share), series.plan, rng)
+            for _ in batch[::most]
+        ]
+        each = [one for one in samples for _ in range(most)][: len(batch)]
+        released = draw_each(each, budget, noise=FloatNoise(rng)).each
+        for one, sample in zip(released, each, strict=True):
+            true = (sample if series.of == "sample" else drawn).records.frechet.point
+            where = region(one, LEVEL, of=series.of)
             error = float(np.linalg.norm(space.log(where.centre, true)))
             rows.append((error, where.radius, float(where.reach(true)), where.offered))
     errors, radius, reached, offered = zip(*rows, strict=True)

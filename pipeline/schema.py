@@ -227,8 +227,10 @@ class ReleasedEntry(BaseModel):
 class NamedPart(BaseModel):
     """What a class of a release and that of a night have in common: its name, and what it cost."""
 
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
     label: Label
-    class_name: Name
+    class_name: Name = Field(alias="name")
     costs: list[CostPart]
     mu: Size | None
     rho: Size | None

@@ -450,7 +450,7 @@ def write_audit(
 
 RELEASE_SCHEMA: Mapping[str, Field] = {
     "label": Field("int32", "", "label of the class; public"),
-    "class_name": Field("string", "", "name of the class; public"),
+    "name": Field("string", "", "name of the class; public"),
     "n": Field("int64", "records", "images or persons of the class, as the statement says; public"),
     "point": Field("list<list<float64>>", "", "private mean descriptor, (k, k), row by row"),
     "coordinates": Field(

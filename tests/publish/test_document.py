@@ -171,7 +171,7 @@ def test_a_script_in_a_name_is_text_on_a_page(
     for number, path in enumerate(paths):
         document = json.loads(json.dumps(released["auto"]))
         document["settings"] |= {"run_key": f"run {number}", "population": "<script>x()</script>"}
-        document["classes"][0]["class_name"] = "<script>alert(1)</script>"
+        document["classes"][0]["name"] = "<script>alert(1)</script>"
         path.write_text(json.dumps(document))
     assert main(["compare", *map(str, paths), "--out", str(tmp_path / "out"), "-q"]) == 0
     page = (tmp_path / "out" / "compare.html").read_text(encoding="utf-8")

@@ -30,7 +30,7 @@ def document(
     """Write a document with a class of each name."""
     rng = np.random.default_rng(seed)
     rows = [
-        {"label": label, "class_name": name, "n": 200, **COST, **entry(noised(observed(), rng))}
+        {"label": label, "name": name, "n": 200, **COST, **entry(noised(observed(), rng))}
         for label, name in enumerate(names)
     ]
     known = {**SETTINGS, "name": path.stem, "population": path.stem, **settings}
@@ -47,8 +47,7 @@ def test_documents_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[st
     told = json.loads(capsys.readouterr().out)
     assert [row["class"] for row in told["classes"]] == ["well", "ill"]
     left, right = (
-        {row["class_name"]: row for row in json.loads(path.read_text())["classes"]}
-        for path in (one, two)
+        {row["name"]: row for row in json.loads(path.read_text())["classes"]} for path in (one, two)
     )
     for row in told["classes"]:
         found = two_sample(left[row["class"]], right[row["class"]])

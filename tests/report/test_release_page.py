@@ -155,8 +155,8 @@ def test_every_draw_is_one_line_of_the_table(ward: Path, lines: str) -> None:
         assert len(row["costs"]) > 2
         for step in row["costs"]:
             figures = " ".join(f"{step[key]:.6g}" for key in ("sensitivity", "sigma"))
-            assert f"{row['class_name']} {step['step']} {figures} {certified(step)}" in text
-        assert f"{row['class_name']} all together {certified(row)}" in text
+            assert f"{row['name']} {step['step']} {figures} {certified(step)}" in text
+        assert f"{row['name']} all together {certified(row)}" in text
 
 
 def certified(paid: dict[str, Any]) -> str:

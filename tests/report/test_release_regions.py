@@ -44,7 +44,7 @@ def test_the_page_has_the_regions_of_the_library() -> None:
 def test_a_mean_that_is_all_noise_leaves_the_others_their_regions() -> None:
     """Its coordinates may be those of no matrix that doubles hold: no region, and no error."""
     rows = [row_of(name, releases(name)[0]) for name in ("tissue", "cells", "cells")]
-    rows[2]["class_name"] = "few"
+    rows[2]["name"] = "few"
     rows[2]["coordinates"] = [60.0, 0.0, 0.0, 0.0, -60.0, *[20.0] * 10]
     rows[2]["observed"] |= {"sigma": 50.0}
     classes = list(map(class_of, rows))

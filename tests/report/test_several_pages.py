@@ -59,7 +59,7 @@ def row_of(name: str, release: Release, *, gain: float = 1.0) -> dict[str, Any]:
     point = (gain**2 * release.point).tolist()
     told = {"manifold": SPACE.name, "point": point, "observed": values}
     told["coordinates"] = (release.coordinates + brighter).tolist()
-    return {"label": 0, "class_name": name, "n": values["n"], **COST, **told}
+    return {"label": 0, "name": name, "n": values["n"], **COST, **told}
 
 
 def release_of(points: FloatArray, seed: int) -> Release:

@@ -286,7 +286,7 @@ def test_releases_can_be_stacked(tmp_path: Path) -> None:
     """Whatever a release leaves out, all have one schema, so that their tables can be stacked."""
     known = {
         "label": 0,
-        "class_name": "a",
+        "name": "a",
         "n": 9,
         "point": [[1.0]],
         "coordinates": [0.0],

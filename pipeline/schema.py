@@ -103,7 +103,7 @@ class SettingsPart(BaseModel):
     dataset: Name
     size: Count | None
     splits: list[Name] | None
-    labels_and_class_sizes_are_public: Flag
+    labels: Literal["secret", "public"]
     descriptor: Name
     eta: Size
     manifold: Name
@@ -122,10 +122,18 @@ class SettingsPart(BaseModel):
     image_width: Count
     image_depth: Count = Field(0, description="of volumes")
     masked: Flag = Field(False, description="whether images have regions of interest")
-    classes: Annotated[list[tuple[Label, Name, Label]], Ours] = Field(
-        description="label, name and number of units"
+    classes: Annotated[list[tuple[Label, Name, Label | None]], Ours] = Field(
+        description="label, name and number of units; null where labels are secret"
+    )
+    total: Count | None = Field(
+        None, description="number of units of all classes together, where labels are secret"
     )
     version: Name
+
+    @property
+    def secret(self) -> bool:
+        """Whether it is protected in which class an image or person is."""
+        return self.labels == "secret"
 
     @property
     def promise(self) -> Budget:
@@ -240,7 +248,8 @@ class NamedPart(BaseModel):
 class ClassPart(ReleasedEntry, NamedPart):
     """A class of a release: its private mean, and what it cost."""
 
-    n: Count
+    n: Label = Field(description="number of units; the released count where labels are secret")
+    n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
     point: Matrix
     observed: NoisyMoments | None = Field(
         description="what `NoisyMoments` says of each; of the moment the upper triangle, row by "
@@ -252,7 +261,9 @@ class ReleaseDocument(DocumentPart):
     """The document of a release."""
 
     classes: list[ClassPart]
-    excluded: list[Label] = Field([], description="files left out of each class, if public")
+    excluded: list[Label] = Field(
+        [], description="files left out of each class, if public; of all where labels are secret"
+    )
 
 
 class EstimatePart(BaseModel):
@@ -485,7 +496,8 @@ def _misfits(row: ClassEntry, settings: SettingsPart) -> Iterator[str]:
     elif isinstance(row, ClassPart) and row.observed is not None:
         if row.manifold_name != settings.manifold:
             yield "manifold is another than that of the settings"
-        yield from (f"observed.{fault}" for fault in _misfits_observed(row.observed, row.n, d))
+        size = row.observed.n if settings.secret else row.n  # a count is not what divides sums
+        yield from (f"observed.{fault}" for fault in _misfits_observed(row.observed, size, d))
         if row.observed.belief is None or not _is_symmetric(row.observed.belief, d):
             yield "observed.belief is no covariance"
     elif isinstance(row, NightClassPart):

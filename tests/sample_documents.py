@@ -25,7 +25,7 @@ SETTINGS: Mapping[str, Any] = {
     "budget": 0.5,
     "shares": None,
     "stream": None,
-    "labels_and_class_sizes_are_public": True,
+    "labels": "public",
     "noise": "hardened",
     "version": "0.3.0",
     "images_per_person": None,

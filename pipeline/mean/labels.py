@@ -179,6 +179,13 @@ class ReleasedCount(NamedTuple):
         found = self.value + share * (value - self.value)
         return ReleasedCount(found, share * variance, self.total)
 
+    def divided(
+        self, sums: Sequence[FloatArray], sigma: float
+    ) -> "tuple[list[FloatArray], ReleasedCount]":
+        """Return released sums over the count that they make better, without its coordinate."""
+        count = self.joined(np.array([one[-1] for one in sums]) / COUNT_UNIT, sigma)
+        return [one[:-1] / n for one, n in zip(sums, count.divisor, strict=True)], count
+
     def at(self, repetition: int) -> "ReleasedCount":
         """Return that of one repetition."""
         return ReleasedCount(self.value[[repetition]], self.variance[[repetition]], self.total)

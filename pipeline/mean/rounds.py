@@ -58,7 +58,7 @@ from pipeline.mean.histogram import (
     read_survey,
     shell_counts,
 )
-from pipeline.mean.labels import COUNT_UNIT, PUBLIC_LABELS, Labels, ReleasedCount
+from pipeline.mean.labels import PUBLIC_LABELS, Labels, ReleasedCount
 from pipeline.mean.noisy_moments import NoisyMoments, clip_moments, region_moments, reshape_axes
 from pipeline.mean.plan import AdaptivePlan, Shares
 from pipeline.mean.pooling import posterior_update
@@ -377,40 +377,23 @@ def _means(
         vectors |= _clipped_vectors(source, step, to, rows, parts)
     released, rhos = source.release(step, [vectors[r] for r in range(size)])
     if count is not None:
-        told = np.array([vector[-1] for vector in released]) / COUNT_UNIT
-        count = count.joined(told, source.steps[step].sigma)
-        released = [vector[:-1] / own for vector, own in zip(released, count.divisor, strict=True)]
-    divisor, n_sd = (1.0, 0.0) if count is None else (count.divisor, count.sd)
-    first, before, sigma = (source.steps[i].sigma / divisor for i in (0, step - 1, step))
+        released, count = count.divided(released, source.steps[step].sigma)
+    sigma = source.steps[step].sigma / (1.0 if count is None else count.divisor)
     offset, covariance, axes = np.empty((size, d)), np.empty((size, d, d)), state.frame
     moments = {r: region_moments(records.n, points[r], released[r], units, sigma) for r in whole}
     for r in whole:
         offset[r], covariance[r] = released[r] * units, np.diag((sigma * units) ** 2)
     if len(rows):
         noised = np.stack([released[r] for r in rows])
-        place = line_coordinate(records.space, frame, points[rows])
-        assert to.reach is not None
-        several = clip_moments(
-            records.n if count is None else count.divisor.astype(np.int64),
-            points[rows],
-            noised,
-            own,
-            frame,
-            line_coordinate=place,
-            spread=wide,
-            sigma=sigma,
-            noises=(before * SQRT2, first * SQRT2),
-            reach=to.reach,
-            n_sd=n_sd,
-        )
+        several = _moments(source, step, points[rows], noised, own, frame, wide, to, count)
         offset[rows], covariance[rows] = observe(
             noised[:, :d],
             own,
             frame,
-            line_coordinate=place,
+            line_coordinate=line_coordinate(records.space, frame, points[rows]),
             shift=wide.shift,
             sigma=sigma,
-            relative=n_sd / divisor,
+            relative=0.0 if count is None else count.relative,
         )
         if last:
             moments |= {int(r): several.at(i) for i, r in enumerate(rows)}
@@ -418,6 +401,36 @@ def _means(
             axes = state.frame.put(rows, reshape_axes(frame, several), size)
     last_moments = tuple(moments[r] for r in range(size) if last)
     return MeanEstimate(offset, covariance), last_moments, rhos, axes, count
+
+
+def _moments(
+    source: _Source,
+    step: int,
+    points: Point,
+    noised: FloatArray,
+    clip: Clip,
+    frame: Frame,
+    width: Spread,
+    to: Clipping,
+    count: ReleasedCount | None,
+) -> NoisyMoments:
+    """Return what noised means say of repetitions that clip their records."""
+    records, divisor = source.survey.records, 1.0 if count is None else count.divisor
+    assert to.reach is not None
+    first, before, sigma = (source.steps[i].sigma / divisor for i in (0, step - 1, step))
+    return clip_moments(
+        records.n if count is None else count.divisor.astype(np.int64),
+        points,
+        noised,
+        clip,
+        frame,
+        line_coordinate=line_coordinate(records.space, frame, points),
+        spread=width,
+        sigma=sigma,
+        noises=(before * SQRT2, first * SQRT2),
+        reach=to.reach,
+        n_sd=0.0 if count is None else count.sd,
+    )
 
 
 def _region_vectors(

@@ -70,6 +70,10 @@ MEASURED = {
     "masks of AdrenalMNIST3D alone, which were looked at before: it held 60 of 60 errors.",
 }
 """By the dimensions of images: what ``python -m tests.tools.tuning --ranges`` finds."""
+SECRET = (
+    "Labels are secret, and so are sizes of classes: means err by up to 1.1 times that from "
+    "n·μ = 60 on, and more below."
+)
 PERSONS = "Errors of persons were not measured: their records lie closer than those of images."
 RADIUS = (
     "radius: within which 95 of 100 releases lie, where the error is in the range. All are "
@@ -443,4 +447,6 @@ def meaning(
     said.append(MEASURED[spec.dimensions])
     if config.unit == "person":
         said.append(PERSONS)
+    if config.labels == "secret":
+        said.append(SECRET)
     return (*said, RADIUS)

@@ -186,12 +186,19 @@ class PrivacyStatement:
     trust_model: str
     public: tuple[str, ...]
     n_by_class: tuple[tuple[str, int], ...]
+    total: int | None
+    added: str
     group: str
     not_covered: tuple[str, ...]
 
     def items(self) -> tuple[tuple[str, str], ...]:
         """Return (title, text) pairs, in reading order; ``dict`` of them is JSON."""
-        counts = ", ".join(f"{name}: {count}" for name, count in self.n_by_class)
+        sizes = ", ".join(f"{name}: {count}" for name, count in self.n_by_class)
+        title, counts = f"{self.record.capitalize()}s per class (exact)", sizes
+        if self.total is not None:
+            title = f"{self.record.capitalize()}s of all classes together (exact)"
+            counts = f"{self.total}"
+        added = (("One more or one fewer", self.added),) if self.added else ()
         return (
             ("Exact, not protected", self.exact),
             ("Unit of privacy", self.unit),
@@ -200,10 +207,11 @@ class PrivacyStatement:
             ("In plain words", self.plainly),
             ("Definition", _MEANINGS[self.budget.name]),
             ("Implies", f"{self.equivalent}: {_MEANINGS['approx']}"),
+            *added,
             ("Composition", self.composition),
             ("Trust model", self.trust_model),
             ("Assumed to be known, not protected", "; ".join(self.public)),
-            (f"{self.record.capitalize()}s per class (exact)", counts),
+            (title, counts),
             ("Several images of one person", self.group),
             ("Not covered", "; ".join(self.not_covered)),
         )
@@ -227,6 +235,7 @@ def privacy_statement(
     not_covered: Sequence[str] = (),
     seen: str = "the result",
     so_far: bool = False,
+    total: int | None = None,
 ) -> PrivacyStatement:
     """Return the statement for what was spent.
 
@@ -257,6 +266,9 @@ def privacy_statement(
         What is seen of it, as in `plainly`.
     so_far : bool
         Whether records are still to come, so that a class may have none yet.
+    total : int, optional
+        Where it is secret in which class a record is, the public number of all of them; then
+        `n_by_class` is empty.
 
     Returns
     -------
@@ -278,31 +290,37 @@ def privacy_statement(
         (name, n if so_far and n == 0 else check_count(n, f"{record}s of {name}"))
         for name, n in n_by_class.items()
     )
-    if not counts:
+    if total is not None:
+        check_count(total, f"{record}s of all classes")
+    elif not counts:
         raise PrivacyError("a statement needs the size of every class, found none; give n_by_class")
     if classes_per_person is None:
         words = _about_records(record, budget, group, hardened)
     else:
         words = _about_persons(check_count(classes_per_person, "classes_per_person"))
+    if total is not None:
+        words = _secret_labels(words, record, classes_per_person)
     uncovered = (_TIMING, *words.not_covered, *not_covered, _ACCESS)
     if not hardened:
         uncovered = (_FLOATS, *uncovered)
     return PrivacyStatement(
         budget=budget,
         record=record,
-        exact=_exact(record, so_far),
+        exact=_exact(record, so_far) if total is None else _exact_total(record),
         unit=words.unit,
         adjacency=words.adjacency,
         plainly=plainly(
             budget, unit=words.seen, group=words.group_size, seen=seen, hardened=hardened
         )
         + ("" if hardened else "; on paper, for noise of real numbers"),
-        equivalent=equivalent(budget, delta, sum(n for _, n in counts)),
+        equivalent=equivalent(budget, delta, total or sum(n for _, n in counts)),
         composition=composition or f"{words.classes}; releases about the same {record}s add up",
         trust_model=f"central: whoever runs this sees the {words.seen}s, readers see only the "
         "release",
         public=(*words.public, "the code and its settings", *public),
         n_by_class=counts,
+        total=total,
+        added="" if total is None else _added(budget, record),
         group=words.group,
         not_covered=uncovered,
     )
@@ -330,6 +348,64 @@ def _exact(record: str, so_far: bool) -> str:
     return (
         f"how many {record}s each class has{nights}; whoever knows that one patient {when} may "
         "learn from these numbers in which class they are, and so a diagnosis"
+    )
+
+
+def _exact_total(record: str) -> str:
+    """Return what stands without noise where labels are secret, and whom that may give away."""
+    return (
+        f"how many {record}s all classes have together, and what the classes are called; whoever "
+        f"knows of all {record}s but one sees by that number that there is one more, and no more "
+        "of it than the guarantee says"
+    )
+
+
+def _secret_labels(words: _Words, record: str, classes_per_person: int | None) -> _Words:
+    """Return the words where it is secret in which class a record is."""
+    several = classes_per_person is not None and classes_per_person > 1
+    whose, what = ("of one person", "all images") if record == "person" else ("", "one image")
+    if record not in PATIENTS:
+        what = f"one {record}"
+    become = "become any other images, at least one," if whose else f"becomes any other {record}"
+    where = "in any other classes" if several else "of any other class"
+    return words._replace(
+        adjacency=f"replace one: {what} {whose} {become} {where}".replace("  ", " ")
+        + f"; the number of {record}s of all classes together stays as it is and is not protected; "
+        f"in which class a {record} is, and how many a class has, is protected",
+        classes=_secret_rule(record, classes_per_person),
+        public=(),
+    )
+
+
+def _secret_rule(record: str, classes_per_person: int | None) -> str:
+    """Return how what each class costs adds up where labels are secret."""
+    if classes_per_person is None or classes_per_person == 1:
+        return (
+            f"a {record} counts in one class, and its noise hides in which: the sums of all "
+            "classes get their noise together, so a run costs its budget once"
+        )
+    return (
+        f"a person counts in at most {classes_per_person} classes, and the noise hides in which: "
+        "the sums of all classes get their noise together, so a run costs what "
+        f"{classes_per_person} classes cost together"
+    )
+
+
+def _added(budget: Budget, record: str) -> str:
+    """Return what holds of the same noise for data sets of which one has one record more.
+
+    Such a record moves the sums by √½ of what one that is replaced may (``mean/labels.py``).
+    """
+    half: Budget | None = None
+    match budget:
+        case GDP(mu):
+            half = GDP(mu * math.sqrt(0.5) * (1.0 + GUARD))
+        case ZCDP(rho):
+            half = ZCDP(rho * 0.5 * (1.0 + GUARD))
+    promise = "" if half is None else f": {half}"
+    return (
+        f"whether a {record} is there at all: the exact number of all {record}s gives it away to "
+        f"whoever knows the others; all that is released beside that number protects it{promise}"
     )
 
 

@@ -6,6 +6,7 @@ Where the ledger is: what COVDP_LEDGER says, else a file that cleaning up never 
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -60,15 +61,17 @@ class ReleaseConfig(Record):
     """One release: a private mean descriptor of each class of one population's images."""
 
     name: str = Field(
-        pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60, description="name of the files"
+        pattern=r"^[a-z0-9][a-z0-9-]*$",
+        max_length=60,
+        description="name of the files; that of the config when left out",
     )
     title: str = "Private mean covariance descriptors"
     population: str = Field(min_length=1, description="whose budget in the ledger pays")
     dataset: str
     size: Count | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
-    labels_and_class_sizes_are_public: bool = Field(
-        False, strict=True, description="the declaration that a release rests on; it must be true"
+    labels: Literal["secret", "public"] = Field(
+        "secret", description="whether in which class an image is, and how many are, is protected"
     )
     descriptor: str = "oct5"
     eta: Positive = 1e-6
@@ -156,6 +159,26 @@ class ReleaseConfig(Record):
 
     @model_validator(mode="before")
     @classmethod
+    def _labels_are_declared(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Take labels_and_class_sizes_are_public = true for labels = "public", in full words."""
+        fields = dict(fields)
+        declared = fields.pop("labels_and_class_sizes_are_public", None)
+        if declared is None:
+            return fields
+        if not isinstance(declared, bool):
+            raise ConfigError(
+                f"labels_and_class_sizes_are_public must be true or false, found {declared!r}"
+            )
+        same = "public" if declared else "secret"
+        if fields.setdefault("labels", same) != same:
+            raise ConfigError(
+                f"labels = {fields['labels']!r} and labels_and_class_sizes_are_public = "
+                f"{str(declared).lower()} contradict each other; leave the latter out"
+            )
+        return fields
+
+    @model_validator(mode="before")
+    @classmethod
     def _names_are_plain(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """Names are the ledger's, so that it knows them again."""
         rules: dict[str, Callable[[str], str]] = {
@@ -193,21 +216,33 @@ class ReleaseConfig(Record):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        if not self.labels_and_class_sizes_are_public:
-            raise ConfigError(
-                "a release states the size of each class and keeps every label, so both must be "
-                "public: say so with labels_and_class_sizes_are_public = true, or do not release"
-            )
         require_known("descriptor", self.descriptor, DESCRIPTORS, "the README lists them")
         spd = [name for name, kind in MANIFOLDS.items() if covariances_of(kind)]
         require_known("manifold", self.manifold, spd, "the README lists them")
         way = "`covdp mechanisms` lists them"
         require_known("mechanism", self.mechanism, [*RELEASE_PLANS, *MECHANISMS], way)
+        if self.labels == "secret":
+            self._check_secret()
         for name in self.plan.mechanisms:
             self._check_mechanism(name)
         if self.stream is not None:
             self._check_stream(self.stream)
         return self
+
+    def _check_secret(self) -> None:
+        """Refuse what needs to know how many images a class has."""
+        public = 'say that labels and class sizes are public with labels = "public"'
+        if self.stream is not None:
+            raise ConfigError(
+                "a stream states how many images of each class come on each night, exactly, so "
+                f"they must be public: {public}, or leave [stream] out: releases keep them secret"
+            )
+        if self.mechanism not in RELEASE_PLANS:
+            raise ConfigError(
+                f"{self.mechanism} draws its noise once around a mean, for which the size of the "
+                f'class must be known, and labels = "secret" protects it; leave mechanism out, or '
+                f"{public}"
+            )
 
     def _check_stream(self, stream: StreamConfig) -> None:
         """Refuse what no stream can be told."""
@@ -256,8 +291,11 @@ class ReleaseConfig(Record):
         """Refuse a class of too few images or persons, before anything is charged.
 
         The mean of one record is that record, behind noise as wide as any two lie apart: such a
-        release is private and says nothing, and its page tells the world of a class of one.
+        release is private and says nothing, and its page tells the world of a class of one. Where
+        labels are secret nothing tells of such a class, so nothing may be refused for it.
         """
+        if self.labels == "secret":
+            return
         for name, n in counts.items():
             if 0 < n < self.smallest_class:  # an empty class is refused where images are read
                 wanted = f"{self.smallest_class} {self.unit}s"
@@ -323,6 +361,8 @@ def load_release(
         )
     if run_key is not None:
         fields["run_key"] = run_key
+    plain = re.sub("[^a-z0-9]+", "-", path.stem.lower()).strip("-")
+    fields.setdefault("name", plain[:60] or "release")
     fields.setdefault("run_key", f"{(at or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d}")
     config = parse(ReleaseConfig, fields, path)
     if not opened:

@@ -25,7 +25,13 @@ import numpy as np
 
 from pipeline import __version__
 from pipeline.arrays import FloatArray
-from pipeline.datasets import ImageSource, find_card, open_fetched, rendering_settings
+from pipeline.datasets import (
+    ImageSource,
+    find_card,
+    may_be_empty,
+    open_fetched,
+    rendering_settings,
+)
 from pipeline.descriptors import (
     DESCRIPTORS,
     DescriptorDomain,
@@ -63,13 +69,16 @@ EQUALITY = (
 class Public:
     """What everybody may know before anything is drawn.
 
-    `excluded` is how many files of each class are left out, where the card says that is public.
+    `classes` has label, name and number of units of each; None for a number that is secret, and
+    then `total` is that of all classes together. `excluded` is how many files of each class are
+    left out, where the card says that is public; with secret labels of all of them.
     """
 
     config: ReleaseConfig
     domain: DescriptorDomain
-    classes: tuple[tuple[int, str, int], ...]
+    classes: tuple[tuple[int, str, int | None], ...]
     excluded: tuple[int, ...] | None = None
+    total: int | None = None
 
     def query(self) -> str:
         """Return what, with the data and the run key, tells one release from another.
@@ -102,6 +111,8 @@ class Public:
         """What the statement says of files that are left out; nothing unless that is public."""
         if self.excluded is None:
             return {}
+        if self.total is not None:
+            return {"Files left out": f"{sum(self.excluded)}"}
         pairs = zip(self.classes, self.excluded, strict=True)
         return {"Files left out of each class": ", ".join(f"{c[1]}: {count}" for c, count in pairs)}
 
@@ -116,6 +127,7 @@ class Public:
                 **({"image_depth": self.domain.depth} if self.domain.depth else {}),
                 **({"masked": True} if self.domain.masked else {}),
                 "classes": self.classes,
+                **({} if self.total is None else {"total": self.total}),
                 "version": __version__,
             }
         )
@@ -125,15 +137,20 @@ def make_document(stored: StoredImages, public: Public, held: Reservation) -> Re
     """Return the document: draw the private mean of each class."""
     config = public.config
     rows, left_out = [], public.left_out
-    for label, name, n in public.classes:
+    for label, name, _ in public.classes:
         records = stored.records(label, public.form)
-        rows.append(private_part(records, public, label, name, n))
+        rows.append(private_part(records, public, label, name))
     statement = privacy_statement(
         config.promise,
-        n_by_class={name: n for _, name, n in public.classes},
+        n_by_class={name: n for _, name, n in public.classes if n is not None},
+        total=public.total,
         classes_per_person=config.classes_per_person,
         group=config.images_per_person,
-        public=("class sizes", "descriptor, domain and plan", *(name.lower() for name in left_out)),
+        public=(
+            "class sizes" if public.total is None else "the list of classes",
+            "descriptor, domain and plan",
+            *(name.lower() for name in left_out),
+        ),
         hardened=config.hardened,
         not_covered=(EQUALITY,),
     )
@@ -194,8 +211,12 @@ def observed_moments(drawn: Release) -> NoisyMoments | None:
     return moments._replace(base=space.log(space.origin, moments.base))
 
 
-def private_part(points: Batches, public: Public, label: int, name: str, n: int) -> ClassPart:
-    """Return the private mean of one class and what it cost."""
+def private_part(points: Batches, public: Public, label: int, name: str) -> ClassPart:
+    """Return the private mean of one class and what it cost.
+
+    With secret labels that is paid once for all classes (``pipeline/mean/labels.py``), and nothing
+    here but what is noised depends on how many points there are.
+    """
     config = public.config
     drawn = mean(
         points,
@@ -204,13 +225,17 @@ def private_part(points: Batches, public: Public, label: int, name: str, n: int)
         manifold=public.manifold,
         plan=config.plan,
         noise=config.source,
+        labels=config.labels,
+        total=public.total,
     )
+    count = drawn.class_size
     rhos = drawn.rhos[0].tolist()
     error = drawn.expected_error if drawn.predicted_error is None else drawn.predicted_error[0]
     return ClassPart.model_construct(
         label=label,
         class_name=name,
-        n=n,
+        n=points.n if count is None else int(count.shown[0]),
+        n_sd=0.0 if count is None else float(count.sd[0]),
         point=drawn.point,
         coordinates=drawn.coordinates,
         manifold_name=config.manifold,
@@ -298,21 +323,33 @@ def _read(
 ) -> tuple[StoredImages, Public, dict[str, str]]:
     """Return what is stored of the images, what is public of them, and the digest of each class."""
     card, key = find_card(config.dataset), ledger.person_key()
+    card = may_be_empty(card) if config.labels == "secret" else card
     source = redact_images(config.dataset, partial(open_fetched, card, path, key))
     config.check_unit(source)
-    source.labels(config.splits)  # raises where a class is empty: class sizes are public
+    source.labels(config.splits)  # raises where a class is empty and class sizes are public
     public = _public(config, source)
     _rehearse(source, public)
     stored = redact_images(config.dataset, partial(described, source, config, place))
 
-    def content(label: int) -> str:
-        return ledger.digest(stored.contents(label))  # of the units, in whatever order
+    return stored, public, redact_images(config.dataset, partial(_contents, ledger, stored, public))
 
-    contents = {
-        f"{label} {name}": redact_images(config.dataset, partial(content, label))
+
+def _contents(ledger: Ledger, stored: StoredImages, public: Public) -> dict[str, str]:
+    """Return digests of the units, in whatever order: of each class, or of all of them together.
+
+    With secret labels nothing that the ledger refuses may depend on them, such as two classes that
+    are alike: it knows the units without their classes, and all that a release is of.
+    """
+    of_class = {
+        f"{label} {name}": ledger.digest(stored.contents(label))
         for label, name, _ in public.classes
     }
-    return stored, public, contents
+    if public.total is None:
+        return of_class
+    return {
+        "all classes": ledger.digest(stored.contents(None)),
+        "each class": ledger.digest(digest.encode() for digest in of_class.values()),
+    }
 
 
 def described(source: ImageSource, config: ReleaseConfig, place: Place) -> StoredImages:
@@ -322,11 +359,14 @@ def described(source: ImageSource, config: ReleaseConfig, place: Place) -> Store
 
 
 def _rehearse(source: ImageSource, public: Public) -> None:
-    """Draw once for black images, as many as the smallest class has: what fails then is public."""
+    """Draw once for black images, as many as the smallest class has: what fails then is public.
+
+    With secret labels for one of them.
+    """
     black = np.zeros((1, *source.shape), dtype=np.uint8)
     point = describe(black, public.config.descriptor, public.config.eta)
-    fewest = min(n for _, _, n in public.classes)
-    serialised(private_part(Copies(point, fewest), public, 0, "", fewest))
+    fewest = min((n for _, _, n in public.classes if n is not None), default=1)
+    serialised(private_part(Copies(point, fewest), public, 0, ""))
 
 
 @dataclass(frozen=True)
@@ -345,6 +385,10 @@ def _public(config: ReleaseConfig, source: ImageSource) -> Public:
     card, counts = source.card, source.units(config.splits)
     require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
     config.check_sizes(dict(zip(source.classes, counts, strict=True)))
+    secret, excluded = config.labels == "secret", source.excluded(config.splits)
+    total = sum(counts)
+    if secret and (people := source.persons(config.splits)) is not None:
+        total = len(np.unique(people))
     return Public(
         config,
         domain_of(
@@ -354,8 +398,12 @@ def _public(config: ReleaseConfig, source: ImageSource) -> Public:
             manifold=config.manifold,
             masked=source.masks is not None,
         ),
-        tuple((label, name, counts[label]) for label, name in enumerate(source.classes)),
-        source.excluded(config.splits),
+        tuple(
+            (label, name, None if secret else counts[label])
+            for label, name in enumerate(source.classes)
+        ),
+        (sum(excluded),) if secret and excluded is not None else excluded,
+        total if secret else None,
     )
 
 

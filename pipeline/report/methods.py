@@ -248,10 +248,10 @@ def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sente
         Its ``classes``: of a night, how many came, and of which classes there is no mean yet.
     """
     sizes = {row.class_name: row.n for row in rows}
-    sizes = sizes or {name: n for _, name, n in settings.classes}
+    sizes = sizes or {name: n or 0 for _, name, n in settings.classes}
     waiting = [row.class_name for row in rows if row.point is None]
     group, promise = settings.images_per_person or 1, settings.promise
-    implied = equivalent(promise, None, sum(sizes.values()))
+    implied = equivalent(promise, None, settings.total or sum(sizes.values()))
     return _sentences(
         "methods_release.txt.j2",
         settings=settings,

@@ -73,7 +73,8 @@ def page_name(document: Document) -> str:
 def release_page(document: Document, texts: Declaration) -> PageFrame:
     """Return the frame of the page of a release, or of a night: one section."""
     settings = document.settings
-    lead, unsafe = Finding(texts["lead"]), Finding(texts["unsafe_lead"], warning=True)
+    lead = Finding(texts["secret_lead" if settings.secret else "lead"])
+    unsafe = Finding(texts["unsafe_lead"], warning=True)
     section = Section(
         id=settings.name,
         title=document.title,
@@ -119,7 +120,7 @@ def release_numbers(document: Document) -> list[tuple[str, str]]:
     count = document.account.releases_left
     return [
         (settings.run_key, "run"),
-        (f"{sum(row.n for row in rows):,}", f"{unit}s"),
+        (f"{settings.total or sum(row.n for row in rows):,}", f"{unit}s"),
         (str(len(rows)), f"class{'es' * (len(rows) != 1)}"),
         (promise_of(settings), f"for one {unit}"),
         (f"{count:,}", f"more release{'s' * (count != 1)} like this"),
@@ -224,12 +225,19 @@ def pairs_of(pairs: Mapping[str, str], config: Mapping[str, Any] | None = None) 
     return {"pairs": pairs, "url": "", "classes": [], "series": [], "notes": [], "config": written}
 
 
-def exact(document: Document, *, pairs: Mapping[str, str], besides: str = "") -> dict[str, Any]:
+def exact(
+    document: Document,
+    *,
+    pairs: Mapping[str, str],
+    besides: str = "",
+    secret: Mapping[str, str] = {},
+) -> dict[str, Any]:
     """Return what is noised, what follows from it, and what is exact.
 
-    `besides` is what else is noised where the document says what it observed.
+    `besides` is what else is noised where the document says what it observed, and `secret` what is
+    said otherwise where it is secret in which class an image is.
     """
-    first, *others = pairs.items()
+    first, *others = {**pairs, **(secret if document.settings.secret else {})}.items()
     if _is_observed(document):
         first = first[0], first[1] + besides
     return pairs_of(dict([first, *others]))
@@ -246,6 +254,7 @@ def facts(document: Document, *, words: Mapping[str, str]) -> dict[str, Any]:
         "Population": settings.population,
         "One record is": "an image" if classes is None else person,
         "Run": settings.run_key,
+        "Labels": "secret, and so is how many a class has" if settings.secret else "public",
         "Image size": f"{sides} pixels",
         "Descriptor": settings.descriptor,
         "Manifold": settings.manifold,
@@ -285,11 +294,21 @@ def terms(document: Document) -> dict[str, Any] | None:
 def errors(document: Document) -> dict[str, Any] | None:
     """Return a line a class: how many images or persons, and how far the true mean may be."""
     lines = [
-        [row.class_name, f"{row.n:,}", rounded(row.predicted_error, 3, "not known")]
+        [row.class_name, size_of(row), rounded(row.predicted_error, 3, "not known")]
         for row in document.classes
     ]
-    unit = document.settings.unit.capitalize()
-    return table(["Class", f"{unit}s n, exact", "Error, predicted"], lines)
+    unit, settings = document.settings.unit.capitalize(), document.settings
+    how = "counted with noise" if settings.secret else "exact"
+    return table(["Class", f"{unit}s n, {how}", "Error, predicted"], lines)
+
+
+def size_of(row: ClassEntry) -> str:
+    """Return how many units a class has: exactly, or as the noise tells, with its deviation."""
+    off = row.n_sd if isinstance(row, ClassPart) else 0.0
+    if not off:
+        return f"{row.n:,}"
+    few = f"; fewer than the noise can tell, at most about {row.n + 2.0 * off:,.0f}"
+    return f"{row.n:,} ± {rounded(off, 2)}{few if row.n < 2.0 * off else ''}"
 
 
 def regions(document: Document) -> dict[str, Any] | None:

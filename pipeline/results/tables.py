@@ -451,7 +451,8 @@ def write_audit(
 RELEASE_SCHEMA: Mapping[str, Field] = {
     "label": Field("int32", "", "label of the class; public"),
     "name": Field("string", "", "name of the class; public"),
-    "n": Field("int64", "records", "images or persons of the class, as the statement says; public"),
+    "n": Field("int64", "records", "images or persons of the class: exact, or the released count"),
+    "n_sd": Field("float64", "records", "standard deviation of the noise of n; 0 where exact"),
     "point": Field("list<list<float64>>", "", "private mean descriptor, (k, k), row by row"),
     "coordinates": Field(
         "list<float64>", "", "the same in the manifold's chart at the identity, as it was released"
@@ -480,6 +481,7 @@ NIGHT_SCHEMA: Mapping[str, Field] = {
         meaning="private mean descriptor of all units so far, (k, k), row by row", optional=True
     ),
     "coordinates": RELEASE_SCHEMA["coordinates"]._replace(optional=True),
+    "n_sd": RELEASE_SCHEMA["n_sd"]._replace(optional=True),
     "n_tonight": Field("int64", "records", "images or persons that entered this night; public"),
     "n_so_far": Field("int64", "records", "images or persons up to this night; public"),
     "sigma": Field("float64", "", "standard deviation of the noise of w; public"),

@@ -1,6 +1,7 @@
 """What is stored, read back in chunks: by class, as often as wanted."""
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -80,14 +81,15 @@ class StoredImages:
         """
         return StoredRecords(self, label, form)
 
-    def contents(self, label: int) -> Iterator[bytes]:
-        """Yield what the units of a class are known by, ascending, some at a time.
+    def contents(self, label: int | None) -> Iterator[bytes]:
+        """Yield what the units of a class, or of all, are known by, ascending, some at a time.
 
         Joined, it depends neither on the order of the units, nor on that of the images of one, nor
-        on where shards are cut. All of a class are held, 16 bytes each.
+        on where shards are cut; of all, not on their classes. They are held, 16 bytes each.
         """
-        known, at = np.empty((self.units[label], DIGEST), np.uint8), 0
-        for chunk in self.chunks(label):
+        labels = range(len(self.units)) if label is None else [label]
+        known, at = np.empty((sum(self.units[own] for own in labels), DIGEST), np.uint8), 0
+        for chunk in itertools.chain.from_iterable(map(self.chunks, labels)):
             units = digests_of_units(chunk)
             known[at : at + len(units)] = units
             at += len(units)

@@ -83,10 +83,11 @@ OTHER_RELEASE: Mapping[str, Any] = {
     "image_depth": 28,
     "masked": True,
     "classes": [[0, "well", 901], [1, "ill", 400]],
+    "labels": "secret",
 }
 """Another value of every setting of a release."""
-SAID_ELSEWHERE = {"title", "labels_and_class_sizes_are_public"}
-"""The page's headline; and what must be true of every release."""
+SAID_ELSEWHERE = {"title"}
+"""The page's headline."""
 
 
 def text(found: Methods) -> str:

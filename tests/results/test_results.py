@@ -288,6 +288,7 @@ def test_releases_can_be_stacked(tmp_path: Path) -> None:
         "label": 0,
         "name": "a",
         "n": 9,
+        "n_sd": 0.0,
         "point": [[1.0]],
         "coordinates": [0.0],
         "rho": 0.1,

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, insert, text, update
+from sqlalchemy import Connection, insert, update
 
 from pipeline.errors import LedgerError, OutputError
 from pipeline.files import atomic_path, open_regular
@@ -101,11 +101,11 @@ def read_journal(connection: Connection, key: bytes, known: Journal | None = Non
     LedgerError
         The first row that is not what was written, or how many are missing.
     """
-    meta = dict(connection.execute(text("SELECT name, value FROM covdp_meta")).tuples().all())
+    meta = dict(connection.exec_driver_sql("SELECT name, value FROM covdp_meta").tuples().all())
     if meta.get("key") != key.hex():
         raise damaged("its key was changed")
-    rows = connection.execute(
-        text("SELECT number, event, mac FROM covdp_journal ORDER BY number")
+    rows = connection.exec_driver_sql(
+        "SELECT number, event, mac FROM covdp_journal ORDER BY number"
     ).all()
     numbers, lines, macs = zip(*rows, strict=True) if rows else ((), (), ())
     begun = known if known and _goes_on(known, numbers, lines, macs) else Journal()
@@ -132,8 +132,8 @@ def _goes_on(
 
 def last_row(connection: Connection) -> tuple[int, str]:
     """Return the number and the mac of the last row, as this transaction leaves it."""
-    query = text("SELECT number, mac FROM covdp_journal ORDER BY number DESC LIMIT 1")
-    number, mac = connection.execute(query).tuples().one()
+    query = "SELECT number, mac FROM covdp_journal ORDER BY number DESC LIMIT 1"
+    number, mac = connection.exec_driver_sql(query).tuples().one()
     return number, mac
 
 

@@ -135,7 +135,7 @@ def _added_up(journal: Journal, before: Journal, state: State) -> State:
 
 def _check_results(connection: Connection, state: State) -> None:
     """Raise `LedgerError` unless there is a result for every commit and for nothing else."""
-    stored = set(connection.scalars(text("SELECT identity FROM covdp_results")))
+    stored = set(connection.exec_driver_sql("SELECT identity FROM covdp_results").scalars())
     known = {name for name, _ in state.settled()}
     if stored != known:
         raise damaged(

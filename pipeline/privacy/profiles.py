@@ -6,6 +6,7 @@ rounded up (``rounding.GUARD``); the trade-off curve is for plots, to about twel
 """
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ def delta_of(budget: Budget, epsilon: float) -> float:
     return min(1.0, max(math.exp(value), math.ulp(0.0)))
 
 
+@lru_cache(maxsize=1024)
 def epsilon_of(budget: Budget, delta: float) -> float:
     """Return the least ε ≥ 0 with ``delta_of(budget, ε) ≤ δ``, rounded up.
 

@@ -8,6 +8,7 @@ clips in may follow it. They are a function of released values.
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -195,9 +196,7 @@ class NoisyMoments(NamedTuple):
     @property
     def unit_length(self) -> float:
         """The distance of one unit off the line, as `Frame.unit_length`."""
-        others = self.axes[self.lines :]
-        scales = np.linalg.eigvalsh(others @ others.T)
-        return math.sqrt(float(np.sum(scales**2) / np.sum(scales)))
+        return _unit_length(self.axes[self.lines :].tobytes(), len(self.axes))
 
     @property
     def line(self) -> FloatArray:
@@ -221,6 +220,14 @@ class NoisyMoments(NamedTuple):
         squares = np.full(len(self.axes), off**2 / (len(self.axes) - self.lines))
         squares[: self.lines] = along**2
         return np.asarray((self.axes.T * squares) @ self.axes)
+
+
+@lru_cache(maxsize=64)  # of released values: whoever reads a release asks many times
+def _unit_length(axes: bytes, dim: int) -> float:
+    """Return the same of axes off the line, (dim or dim − 1, dim)."""
+    others = np.frombuffer(axes).reshape(-1, dim)
+    scales = np.linalg.eigvalsh(others @ others.T)
+    return math.sqrt(float(np.sum(scales**2) / np.sum(scales)))
 
 
 def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:

@@ -26,9 +26,9 @@ its budget. Other data sets, and paths that were not drawn, may cost more, as in
     covdp audit --mechanism ewg --trials 100000
 
 Read in this order: ``bounds.py`` (from counts to bounds), ``replay.py`` (from transcripts to what
-they cost), ``attacks.py`` (neighbouring data sets of the adaptive mean, of persons and of streams;
-those of a mechanism stand in its own file), ``cases.py`` (what is audited), ``controls.py`` (what
-is broken on purpose, which it must catch), ``trials.py``.
+they cost), ``attacks.py`` (neighbouring data sets of the adaptive mean, of secret labels, persons
+and streams; those of a mechanism stand in its own file), ``cases.py`` (what is audited),
+``controls.py`` (what is broken on purpose, which it must catch), ``trials.py``.
 """
 
 from pipeline.audit.bounds import Claim, claims

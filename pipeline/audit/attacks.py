@@ -38,7 +38,9 @@ from pipeline.ledger import (
     stream_status,
 )
 from pipeline.mean import (
+    PUBLIC_LABELS,
     AdaptivePlan,
+    Labels,
     Prepared,
     admit,
     draw,
@@ -220,9 +222,10 @@ def _steps(released: Sequence[FloatArray], left: ReplayedSteps, right: ReplayedS
     return Steps(released, left.vectors, right.vectors, sigmas)
 
 
-def transcripts(mechanism: Any, ends: tuple[End, End] = ENDS) -> Neighbours:
+def transcripts(mechanism: Any, ends: tuple[End, End] | None = None) -> Neighbours:
     """Return two data sets, and the log-likelihood ratio of transcripts, for a mechanism."""
-    left, right = (mechanism.data_set(end, more=bool(i)) for i, end in enumerate(ends))
+    both = enumerate(ends or mechanism.ends)
+    left, right = (mechanism.data_set(end, more=bool(i)) for i, end in both)
     replay = replays(mechanism, left, right)
     return Neighbours(left, right, None, lambda y: np.array(list(map(log_ratio, replay(y)))))
 
@@ -242,7 +245,7 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
             list[ReplayedSteps], mechanism.replay_each(list(map(mechanism.ready, data)), transcript)
         )
 
-    ends = [np.array(end) for end in ENDS]
+    ends = [np.array(end) for end in mechanism.ends]
     sides = replayed(list(enumerate(ends)))
     most = squared_mu(_steps(vectors, *sides)).sum()
     while trial < SEARCH:
@@ -281,6 +284,7 @@ class AdaptiveTranscripts:
     manifold: Manifold
     noise: Callable[[np.random.Generator], Noise] = FloatNoise
     together: ClassVar[int] = 8
+    ends: ClassVar[tuple[End, End]] = ENDS
     sensitivity: ClassVar[float] = 1.0 / RECORDS
     law: ClassVar[str] = "mean of vectors from a set of diameter 1, plus N(0, σ²·Id), step by step"
 
@@ -306,8 +310,16 @@ class AdaptiveTranscripts:
     def ready(self, data: Any) -> list[Prepared]:
         """Return the records of each class, prepared for draws of their adaptive mean."""
         known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
-        admitted = (admit(x, domain=known, manifold=self.manifold) for x in self.classes(data))
+        labels = self.known(data)
+        admitted = (
+            admit(x, domain=known, manifold=self.manifold, labels=labels)
+            for x in self.classes(data)
+        )
         return [prepare(records, AdaptivePlan(), rng=None) for records in admitted]
+
+    def known(self, data: Any) -> Labels:
+        """Return what is public of the classes: here, which each record is in."""
+        return PUBLIC_LABELS
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
@@ -348,6 +360,44 @@ class AdaptiveTranscripts:
     def expected_error(self) -> float | None:
         """Return None: not needed here."""
         return None
+
+
+# --- secret labels ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LabelTranscripts(AdaptiveTranscripts):
+    """The adaptive means of two classes whose labels are secret, drawn as a release draws them.
+
+    The very same image, at the first of two ends, is of the first class on one data set and of the
+    second on the other. The budget is paid once, for both classes.
+
+    Attributes
+    ----------
+    labels : callable
+        What is public of the classes, from the number of all records; another only where that is
+        broken on purpose.
+    """
+
+    labels: Callable[[int], Labels] = Labels
+    ends: ClassVar[tuple[End, End]] = ENDS[0], ENDS[0]
+    sensitivity: ClassVar[float] = 1.0
+    law: ClassVar[str] = "for each class as of the adaptive mean, sums in place of means"
+
+    def data_set(self, end: End, *, more: bool = False) -> Any:
+        """Return the records of both classes; one at `end` is in the first, or in the second."""
+        one, other = (np.diag(np.exp(np.asarray(log, float))) for log in (end, OTHERS))
+        others = [other] * (RECORDS - 1)
+        classes = [others, [*others, one]] if more else [[*others, one], others]
+        return [np.stack(points) for points in classes]
+
+    def classes(self, data: Any) -> list[Points]:
+        """Return the records of each class of a data set."""
+        return list(data)
+
+    def known(self, data: Any) -> Labels:
+        """Return what is public of the classes."""
+        return self.labels(sum(map(len, data)))
 
 
 # --- persons ------------------------------------------------------------------------------------
@@ -513,6 +563,7 @@ class StreamTranscripts:
     again: bool = False
     peek: bool = False
     together: ClassVar[int] = 1
+    ends: ClassVar[tuple[End, End]] = ENDS
     sensitivity: ClassVar[float] = 1.0
     law: ClassVar[str] = "Σ c_{t−j}·x_j + N(0, σ²·Id) on night t, x_j the sum of night j"
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from pipeline.audit.attacks import (
     OPENING,
     AdaptiveTranscripts,
+    LabelTranscripts,
     PersonTranscripts,
     StreamTranscripts,
     overlapping,
@@ -177,6 +178,7 @@ PLANS = {
     "adaptive": AuditPlan(
         lambda case: AdaptiveTranscripts(case.budget, case.manifold), ADAPTIVE_SHARE
     ),
+    "labels": AuditPlan(lambda case: LabelTranscripts(case.budget, case.manifold), ADAPTIVE_SHARE),
     "persons": AuditPlan(lambda case: PersonTranscripts(case.budget, case.manifold)),
     "persons in 2 classes": AuditPlan(
         lambda case: PersonTranscripts(case.budget, case.manifold, classes_per_person=2)
@@ -206,7 +208,7 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
                 found.append(_case(name, space, CHAIN_BUDGET, CHAINS[name, space]))
     found += [
         case
-        for case in (*ADAPTIVE_CASES, *PERSON_CASES, *STREAM_CASES.values())
+        for case in (*ADAPTIVE_CASES, *LABEL_CASES, *PERSON_CASES, *STREAM_CASES.values())
         if mechanism in (None, case.mechanism)
     ]
     return tuple(found)
@@ -223,6 +225,10 @@ def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = N
 
 ADAPTIVE_CASES = tuple(
     Case("adaptive", MANIFOLDS[space](k=5), BUDGETS[kind], AdaptiveTranscripts.sensitivity)
+    for space, kind in ADAPTIVE
+)
+LABEL_CASES = tuple(
+    Case("labels", MANIFOLDS[space](k=5), BUDGETS[kind], LabelTranscripts.sensitivity)
     for space, kind in ADAPTIVE
 )
 PERSON_CASES = (

@@ -17,6 +17,7 @@ from scipy.special import ndtr
 from pipeline.arrays import FloatArray
 from pipeline.audit.attacks import (
     NEAR_ENDS,
+    RECORDS,
     ReadyStream,
     StreamTranscripts,
     Transcript,
@@ -27,6 +28,7 @@ from pipeline.audit.attacks import (
 from pipeline.audit.cases import (
     ADAPTIVE_CASES,
     BUDGETS,
+    LABEL_CASES,
     OVERLAPPING,
     PERSON_CASES,
     SENSITIVITY,
@@ -34,6 +36,8 @@ from pipeline.audit.cases import (
     Case,
 )
 from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.mean import Labels
+from pipeline.mean.labels import COUNT_UNIT
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
 from pipeline.mechanisms.base import Neighbours, Points, small
 from pipeline.mechanisms.noise import FloatNoise, Noised
@@ -65,6 +69,38 @@ class RepeatedNoise:
         """Add the noise of the night before."""
         fresh = FloatNoise(self.rng)(np.zeros(len(vector)), sigma, sensitivity).vector
         return Noised(vector + self.drawn.setdefault(len(vector), fresh), math.nan)
+
+
+@dataclass(frozen=True)
+class CountlessNoise:
+    """Noise of all coordinates but the last, which counts records in the sum of a mean."""
+
+    rng: np.random.Generator
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        """Add noise, and leave the count as it is."""
+        noised = FloatNoise(self.rng)(vector, sigma, sensitivity).vector
+        return Noised(np.append(noised[:-1], vector[-1]), math.nan)
+
+
+@dataclass(frozen=True)
+class LongCount(Labels):
+    """Secret labels whose count takes more room than a move between two classes leaves."""
+
+    def counted(self, vector: FloatArray, n: int) -> FloatArray:
+        """Return the vector with 0.4·n as its last coordinate, in place of √(1/8)·n."""
+        return np.append(vector, 0.4 * n)
+
+
+def first_count(mechanism: Mechanism) -> Neighbours:
+    """Score the size of the first class, as its last sum tells it."""
+    pair = transcripts(mechanism)
+
+    def score(transcript: Transcript) -> float:
+        vectors = transcript.vectors
+        return float(vectors[len(vectors) // 2 - 1][-1]) / COUNT_UNIT - (RECORDS - 0.5)
+
+    return pair._replace(score=lambda drawn: np.array(list(map(score, drawn))))
 
 
 def broken(case: Case, **faults: Any) -> Mechanism:
@@ -262,6 +298,17 @@ CONTROLS: tuple[Case, ...] = (
     *(
         replace(case, fault="nine tenths of the noise", broken=partial(less_noise, scale=0.9))
         for case in (ADAPTIVE_CASES[0], PERSON_CASES[0], STREAM_CASES["stream, opening"])
+    ),
+    replace(
+        LABEL_CASES[0],
+        fault="a count too long for another class",
+        broken=partial(broken, labels=LongCount),
+    ),
+    replace(
+        LABEL_CASES[0],
+        fault="sizes of classes without noise",
+        broken=partial(broken, noise=CountlessNoise),
+        attack=first_count,
     ),
     replace(
         PERSON_CASES[0],

@@ -133,7 +133,8 @@ def draw_each(prepared: Sequence[Prepared], budget: Budget, *, noise: Noise) -> 
     Parameters
     ----------
     prepared : sequence of Prepared
-        Of one adaptive plan: as many records in each, of one domain, in memory.
+        Of one adaptive plan: as many records in each, of one domain, in memory. With secret labels
+        the total is the same, and each may have any number.
 
     Raises
     ------
@@ -145,8 +146,9 @@ def draw_each(prepared: Sequence[Prepared], budget: Budget, *, noise: Noise) -> 
     plan, records = prepared[0].plan, prepared[0].records
     surveys = [one.survey for one in prepared if one.survey is not None]
     alike = all(
-        (one.plan, one.records.manifold, one.records.domain, one.records.n)
-        == (plan, records.manifold, records.domain, records.n)
+        (one.plan, one.records.manifold, one.records.domain, one.records.labels)
+        == (plan, records.manifold, records.domain, records.labels)
+        and one.records.labels.size(one.records.n) == records.labels.size(records.n)
         for one in prepared
     )
     if not isinstance(plan, AdaptivePlan) or len(surveys) < len(prepared) or not alike:

@@ -447,14 +447,14 @@ def _clipped_vectors(
     source: _Source, step: int, to: Clipping, rows: NDArray[np.int64], parts: Parts[list[Sized]]
 ) -> dict[int, FloatArray]:
     """Return the mean vector of each repetition that clips its records, by its number."""
-    n, paired = source.survey.records.n, source.plan.reshape
+    paired = source.plan.reshape
     if source.last(step):
         paired = source.plan.moment
     each = [to.at(r) for r in range(len(rows))]
     sized = ([part[r % len(part)] for r in rows] for part in parts)
     means = clipped_means(sized, source.divisor, each, paired=paired)
-    counted = (source.labels.counted(mean, n) for mean in means)
-    return dict(zip(rows.tolist(), counted, strict=True))
+    found = zip(rows.tolist(), means, strict=True)
+    return {r: source.labels.counted(mean, source.of(r).records.n) for r, mean in found}
 
 
 def observe(

@@ -29,6 +29,7 @@ from pipeline.mean import (
     SinglePlan,
     admit,
     draw,
+    draw_each,
     prepare,
     private_mean,
     rounds,
@@ -162,6 +163,25 @@ def test_nothing_that_is_public_depends_on_the_size_of_a_class(
         drawn = draw(ready(name, candidates[:n]), GDP(1.0), noise=probe, size=5)[0]
         asked.append((probe.scales, drawn.steps, drawn.predicted_error.tolist()))  # type: ignore[union-attr]
     assert all(one == asked[0] for one in asked)
+
+
+def test_means_of_unlike_sizes_are_drawn_together() -> None:
+    """What is drawn of several classes at once is what each gives alone; labels are all alike."""
+    _, _, candidates = setting(SPD[0])
+    classes = [ready(SPD[0], candidates[:n]) for n in (2, 0, 5)]
+    scripts = [of_count(SCRIPTS["near"], 5.0)] * 3
+    together = Probe(tuple(scripts))
+    draw_each(classes, GDP(1.0), noise=together)
+    alone = [steps_of(one, 1.0, scripts[0])[0] for one in classes]
+    for place, vectors in enumerate(zip(*[iter(together.vectors)] * 3, strict=True)):
+        for vector, own in zip(vectors, alone, strict=True):
+            np.testing.assert_array_equal(vector, own[place][0])
+    manifold, facts, _ = setting(SPD[0])
+    other = prepare(
+        admit(candidates[:2], domain=facts, manifold=manifold), AdaptivePlan(), rng=None
+    )
+    with pytest.raises(ConfigError, match="drawn together"):
+        draw_each([*classes, other], GDP(1.0), noise=FloatNoise(np.random.default_rng(0)))
 
 
 def test_sums_of_all_classes_cost_the_budget_once() -> None:

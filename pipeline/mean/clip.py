@@ -384,14 +384,21 @@ def reaches(clip: Clip, frame: Frame, prior: Prior) -> FloatArray:
     unit of the vector: so it is measured with about the noise that the mean has, and its vector is
     shortened by little where an end is near.
     """
-    units, lines = mean_units(clip, frame), frame.lines
+    units = mean_units(clip, frame)
     below, above = clip.low - prior.span[0], prior.span[1] - clip.high
-    between = prior_frame(prior).from_axes @ frame.to_axes
-    longer = np.linalg.norm(between[..., lines:, lines:], 2, axis=(-2, -1))
-    off = np.broadcast_to(np.maximum(longer, 1.0) * prior.farthest, units.shape[:-1])
+    longer = np.maximum(_lengthening(frame, prior), 1.0)
+    off = np.broadcast_to(longer * prior.farthest, units.shape[:-1])
     lengths = np.stack([off, *(np.broadcast_to(end, off.shape) for end in (below, above))], axis=-1)
     least = np.stack([units[..., -1], units[..., 0], units[..., 0]], axis=-1)
     return np.asarray(np.maximum(lengths, least))
+
+
+@lru_cache(maxsize=4)  # of released values: all nights of a stream have one frame
+def _lengthening(frame: Frame, prior: Prior) -> FloatArray:
+    """Return by how much axes make lengths off the line longer than the prior's do, at most."""
+    between = prior_frame(prior).from_axes @ frame.to_axes
+    lines = frame.lines
+    return np.asarray(np.linalg.norm(between[..., lines:, lines:], 2, axis=(-2, -1)))
 
 
 def clipping(clip: Clip, frame: Frame, centre: FloatArray, prior: Prior) -> Clipping:

@@ -90,7 +90,7 @@ def to_limbs(numbers: Sequence[int]) -> Limbs:
     OverflowError
         When one is too large.
     """
-    wide = b"".join(number.to_bytes(2 * LIMBS, "little", signed=True) for number in numbers)
+    wide = b"".join([number.to_bytes(2 * LIMBS, "little", signed=True) for number in numbers])
     return np.frombuffer(wide, "<u2").reshape(-1, LIMBS)
 
 

@@ -554,6 +554,7 @@ def test_a_case_has_its_own_random_stream() -> None:
     assert lowers[0] != lowers[1]
 
 
+@pytest.mark.usefixtures("worked_out_once")
 def test_the_table_is_written(tmp_path: Path) -> None:
     """One row a claim, with units in the fields; the screen has a line a case; all is well."""
     done = run_audit("tangent-gaussian", trials=1000, out=tmp_path, seed=3, controls=True)

@@ -433,7 +433,7 @@ def check(path: Path, values: Any) -> Document:
     try:
         found = kind.model_validate(values)
     except ValidationError as error:
-        reason = _first_fault(error)
+        reason = first_fault(error)
     else:
         reason = next(_faults(found), "")
         if not reason:
@@ -457,12 +457,12 @@ def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StreamEntry:
         return kind.model_validate(values, context=UNCHECKED)
     except ValidationError as error:
         raise ConfigError(
-            f"this is no entry of a document's classes ({_first_fault(error)}); give one of "
+            f"this is no entry of a document's classes ({first_fault(error)}); give one of "
             "OUT/release/*.json, unchanged"
         ) from error
 
 
-def _first_fault(error: ValidationError) -> str:
+def first_fault(error: ValidationError) -> str:
     """Return where a model does not fit first, and why."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"])) or "it"

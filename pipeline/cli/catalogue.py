@@ -2,8 +2,9 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from cyclopts import Parameter
 from rich.table import Column, Table
 
 from pipeline.cli.options import (
@@ -23,8 +24,14 @@ from pipeline.cli.options import (
 from pipeline.errors import one_line, printable
 
 if TYPE_CHECKING:
+    from pipeline.datasets import ImageSource
+    from pipeline.geometry import AffineMap
     from pipeline.store import PassReport, Place
 
+MapsFile = Annotated[
+    Path | None,
+    Parameter("--map", help="Maps of `covdp harmonise`: store descriptors on the common scale."),
+]
 EXCLUDED = "excluded.txt"
 """List of files that cannot be used, in a store."""
 
@@ -105,6 +112,8 @@ def describe(
     data_root: DataRoot = None,
     runner: str = "threads",
     check: bool = False,
+    maps: MapsFile = None,
+    site: str | None = None,
     output: Printing = PLAIN,
 ) -> None:
     """Describe the images of a dataset once, and keep the descriptors in a store.
@@ -117,6 +126,7 @@ def describe(
     covdp describe --dataset ward-card.toml --store ~/stores/ward
     covdp describe --dataset ward-card.toml --store ~/stores/ward --check
     covdp describe --dataset octmnist --store s3://bucket/octmnist --runner dask
+    covdp describe --dataset ward-card.toml --store ~/stores/common --map maps.json --site ward-7
     ```
 
     Parameters
@@ -133,6 +143,8 @@ def describe(
     check
         Read every file and describe none: list those that cannot be used, with the reason, and
         write excluded.txt into the store, which exclude in the card can name.
+    site
+        Whose map of `--map` is applied: the name of its release.
     """
     from pipeline.parallel import check_runner, workers
 
@@ -151,13 +163,36 @@ def describe(
     require_descriptor_for(descriptor, channels=card.channels, volumes=card.volumes)
     manifold = DESCRIPTORS[descriptor].manifold or "spd-log-euclidean"
     domain_of(descriptor, source.shape, manifold=manifold)  # refuses sizes that have none
-    plan = make_plan(source, descriptor=descriptor)
+    plan = make_plan(source, descriptor=descriptor, scale=_scale(source, descriptor, maps, site))
     if runner == "threads":  # one stream keeps all cores busy
         found = fill(plan, place)
     else:
         with workers(runner) as unordered:
             found = fill(plan, place, unordered)
     _print_pass(found, place, output)
+
+
+def _scale(
+    source: "ImageSource", descriptor: str, path: Path | None, site: str | None
+) -> "AffineMap | None":
+    """Return the map of a site for images of a source; None where there is no file of maps."""
+    from pipeline.errors import ConfigError
+    from pipeline.publish.maps import read_maps
+
+    if (path is None) != (site is None):
+        raise ConfigError("--map says which maps and --site which of them; give both, or neither")
+    if path is None or site is None:
+        return None
+    maps = read_maps(path)
+    sides = source.shape[:3] if source.card.volumes else (0, *source.shape[:2])
+    maps.require_same(
+        path,
+        descriptor=descriptor,
+        eta=1e-6,
+        masked=source.masks is not None,
+        **dict(zip(("image_depth", "image_height", "image_width"), sides, strict=True)),
+    )
+    return maps.map_of(site)
 
 
 def _print_pass(found: "PassReport", place: "Place", output: Printing) -> None:

@@ -1,11 +1,12 @@
-"""Commands on what was released: history, compare, combine, schema, from committed bytes alone."""
+"""Commands on what was released, from committed bytes alone: histories, comparisons, maps."""
 
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from cyclopts import Parameter
 from rich.markup import escape
 
 from pipeline.cli.options import (
@@ -23,6 +24,9 @@ from pipeline.errors import one_line
 
 if TYPE_CHECKING:
     from pipeline.report import Together
+
+
+MapsFile = Annotated[Path, Parameter("--out", help="The file of maps, such as maps.json.")]
 
 
 def history(
@@ -180,6 +184,53 @@ def combine(
     show(table, output)
     _say_untested(reasons, output)
     _print_page(page, output)
+
+
+def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None:
+    """Put the descriptors of several sites on one scale, from their releases alone: a map a site.
+
+    Only released values are read, so it costs no privacy; each site applies its own map with
+    `covdp describe --map`. A site whose map would be noise stays as it is. A page is written beside
+    the maps: how far sites are apart before and after, and what is kept of the classes.
+
+    ```
+    covdp harmonise site-a.json site-b.json site-c.json --out maps.json
+    covdp describe --dataset ward-card.toml --store ~/stores/ward --map maps.json --site site-a
+    ```
+
+    Parameters
+    ----------
+    documents
+        Documents of releases of different people, `OUT/release/*.json`, one a site.
+    """
+    from pipeline.inference import harmonise as harmonised
+    from pipeline.publish.document import computed
+    from pipeline.publish.maps import write_maps
+    from pipeline.publish.several import read_several
+    from pipeline.report import HarmonisedSites, build_harmonise
+
+    configure_output(output)
+    several = read_several(documents, distinct=True)
+    by_site = zip(several.names, zip(*several.classes.values(), strict=True), strict=True)
+    with computed(documents):
+        found = harmonised(dict(by_site))
+    paths = {"maps": write_maps(several, found, out)}
+    paths["page"] = build_harmonise(HarmonisedSites(several, found), out.with_suffix(".html"))
+    if several.doubt and not output.quiet:
+        print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
+    sites = found.sites.items()
+    if output.json:
+        keys = ("effect", "error", "apart", "left", "spread", "reason")
+        rows = [{"site": name, **{key: getattr(one, key) for key in keys}} for name, one in sites]
+        print_json({"sites": rows, **paths})
+        return
+    table = new_table("site", "shift", "standard error", "apart", "expected after", "mapped")
+    for name, one in sites:
+        numbers = (f"{x:.3g}" for x in (one.effect, one.error, one.apart, one.left))
+        mapped = one.reason or ("means and covariances" if one.spread else "means")
+        table.add_row(escape(name), *numbers, mapped)
+    show(table, output)
+    print_paths(paths, output)
 
 
 def _together(

@@ -3,10 +3,11 @@
 In reading order: ``manifold.py``, the contract; ``linalg.py``, stacks of small matrices, on
 ``cholesky.py`` and ``jacobi.py``; ``covariances.py``, what a metric knows of covariance
 descriptors; the manifolds ``spd.py``, ``hyperbolic.py``, ``sphere.py``,
-``kendall.py``; ``charts.py``, points as coordinates; ``registry.py``, manifolds by name;
-``frechet.py``, the mean.
+``kendall.py``; ``charts.py``, points as coordinates; ``affine.py``, maps of these;
+``registry.py``, manifolds by name; ``frechet.py``, the mean.
 """
 
+from pipeline.geometry.affine import AffineMap
 from pipeline.geometry.charts import (
     FlatChart,
     NormalChart,
@@ -29,6 +30,7 @@ from pipeline.geometry.registry import MANIFOLDS, find_manifold
 
 __all__ = [
     "MANIFOLDS",
+    "AffineMap",
     "FlatChart",
     "FrechetMean",
     "Manifold",

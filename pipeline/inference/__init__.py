@@ -4,13 +4,14 @@
     (document)   │                   ├► two_sample     are two releases of one population?
                  └► covariance ──────┼► lda            which class is a new image of?
                                      ├► combine        what several hospitals say together
+                                     ├► harmonise      maps that put scanners on one scale
                                      ├► match          are local images like those of a release?
                                      └► principal_geodesics   along which images differ most
 
 Everything here is post-processing of noised values: it costs no privacy, and needs no images. A
 released class is what `private_mean` returned first, or an entry of ``classes`` in a document of
 `covdp release`. Read in this order: ``released.py``, ``confidence.py``, ``tests.py``,
-``match.py``, ``classify.py``, ``combine.py``, ``geodesics.py``.
+``match.py``, ``classify.py``, ``combine.py``, ``harmonise.py``, ``geodesics.py``.
 """
 
 from pipeline.inference.classify import Discriminants, discriminants_of_means, lda, nearest_mean
@@ -24,6 +25,7 @@ from pipeline.inference.confidence import (
     stream_error,
 )
 from pipeline.inference.geodesics import PrincipalGeodesics, principal_geodesics
+from pipeline.inference.harmonise import Harmonisation, HarmonisedSite, harmonise
 from pipeline.inference.match import FLAGGED, Match, match, match_refusal
 from pipeline.inference.released import (
     NOISY,
@@ -52,6 +54,8 @@ __all__ = [
     "Comparison",
     "ConfidenceRegion",
     "Discriminants",
+    "Harmonisation",
+    "HarmonisedSite",
     "Match",
     "PrincipalGeodesics",
     "WindowTest",
@@ -62,6 +66,7 @@ __all__ = [
     "comparison_refusal",
     "covariance",
     "discriminants_of_means",
+    "harmonise",
     "holm",
     "lda",
     "least_opening",

@@ -65,7 +65,13 @@ def read_foreign(path: Path) -> tuple[bytes, Document]:
     OutputError
         When it cannot be read.
     """
-    way, reason = "give OUT/release/*.json", ""
+    content, values = foreign_json(path, "document of a release", "give OUT/release/*.json")
+    return content, check(path, values)
+
+
+def foreign_json(path: Path, what: str, way: str) -> tuple[bytes, Any]:
+    """Return the bytes of a file that somebody sent, and its JSON; raises as `read_foreign`."""
+    reason = ""
     try:
         content = read_regular(path, LONGEST)
     except IrregularFileError as error:
@@ -83,8 +89,8 @@ def read_foreign(path: Path) -> tuple[bytes, Document]:
         except (ValueError, RecursionError):
             reason = "is no JSON"
         else:
-            return content, check(path, values)
-    raise ConfigError(f"{path} {reason}, so it is no document of a release; {way}")
+            return content, values
+    raise ConfigError(f"{path} {reason}, so it is no {what}; {way}")
 
 
 @contextmanager

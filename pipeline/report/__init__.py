@@ -11,6 +11,7 @@
     release_page   of a release or a night of a stream, from the committed document alone
     history_page   of all releases of a population, from their documents alone
     several_page   of releases compared and combined, from their documents alone
+    harmonise_page of sites put on one scale
     methods        what a paper says of it, and cites
 
 Blocks, order and captions stand in ``reports/report.toml``, the looks in ``reports/templates``
@@ -18,6 +19,7 @@ and ``reports/style.css``.
 """
 
 from pipeline.report.claims import judge, verdicts
+from pipeline.report.harmonise_page import HarmonisedSites, build_harmonise
 from pipeline.report.history_page import build_history
 from pipeline.report.page import build_page
 from pipeline.report.release_page import build_release_report
@@ -27,7 +29,9 @@ from pipeline.report.site import build_report
 
 __all__ = [
     "FinishedRun",
+    "HarmonisedSites",
     "Together",
+    "build_harmonise",
     "build_history",
     "build_page",
     "build_release_report",

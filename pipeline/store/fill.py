@@ -114,6 +114,8 @@ def _work(
     """Return descriptors and digests of a few images."""
     regions: dict[str, Any] = {} if masks is None else {"masks": masks}
     points = describe(images, part.descriptor, part.eta, **regions)
+    if part.scale is not None:
+        points = part.scale(points)
     pixels = np.ascontiguousarray(images).data.cast("B")
     size = len(pixels) // len(images)
     starts = range(0, len(pixels), size)

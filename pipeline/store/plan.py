@@ -20,6 +20,7 @@ from pipeline.arrays import LabelArray
 from pipeline.datasets import ImageSource, Splits
 from pipeline.datasets.readers import Reader, Rows
 from pipeline.datasets.source import Selection
+from pipeline.geometry import AffineMap
 
 FORMAT = 2
 """Raised when a shard's file, or what is in it, changes."""
@@ -48,6 +49,8 @@ class ShardJob:
         Where each shard ends in `rows`.
     keys : tuple of str
         What each is known by.
+    scale : AffineMap, optional
+        What puts descriptors on another scale.
     """
 
     read: Reader
@@ -60,6 +63,7 @@ class ShardJob:
     eta: float
     ends: tuple[int, ...]
     keys: tuple[str, ...]
+    scale: AffineMap | None = None
 
     def span(self, shard: int) -> tuple[int, int]:
         """Return where one of the shards lies in `rows`."""
@@ -87,6 +91,8 @@ class Plan:
         Where each shard ends in `chosen`; a unit is in one shard.
     keys : tuple of str
         What each shard is known by.
+    scale : AffineMap, optional
+        As in `ShardJob`.
     """
 
     source: ImageSource
@@ -95,6 +101,7 @@ class Plan:
     eta: float
     ends: NDArray[np.int64]
     keys: tuple[str, ...]
+    scale: AffineMap | None = None
 
     def span(self, shard: int) -> slice:
         """Return where a shard lies in `chosen`."""
@@ -119,13 +126,21 @@ class Plan:
             self.eta,
             tuple(ends),
             tuple(self.keys[shard] for shard in shards),
+            self.scale,
         )
 
 
 def make_plan(
-    source: ImageSource, splits: Splits = None, *, descriptor: str, eta: float = 1e-6
+    source: ImageSource,
+    splits: Splits = None,
+    *,
+    descriptor: str,
+    eta: float = 1e-6,
+    scale: AffineMap | None = None,
 ) -> Plan:
     """Return the pass over some splits, looked up in file names, sizes and times: nothing is read.
+
+    With a `scale` descriptors are stored as it maps them; no bound is proven on these.
 
     Raises
     ------
@@ -137,6 +152,7 @@ def make_plan(
     ends = _cut(chosen, most)
     card = source.card.model_dump_json(exclude=UNREAD)
     known = [FORMAT, __version__, descriptor, eta, source.masks is not None, card]
+    known += [] if scale is None else [scale.digest]
     start = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
     keys = []
     for low, high in itertools.pairwise([0, *ends.tolist()]):
@@ -148,7 +164,7 @@ def make_plan(
         key.update(labels.astype(np.int64).tobytes())
         key.update(units.astype(np.int64).tobytes())
         keys.append(key.hexdigest())
-    return Plan(source, chosen, descriptor, eta, ends, tuple(keys))
+    return Plan(source, chosen, descriptor, eta, ends, tuple(keys), scale)
 
 
 def _cut(chosen: Selection, most: int) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
     experiments   fetch, describe, verify, one task a class and mechanism, report
     release       one private release, or one night of a stream, with an artifact
+    match         local images against a release: fails where they differ
     __main__      ``python -m flows``: experiments, with Prefect's own server if there is no other
 
 The steps are those of `pipeline.jobs`, which `covdp` does without Prefect.

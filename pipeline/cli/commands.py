@@ -5,7 +5,7 @@ catalogue     datasets, descriptors, mechanisms: what there is; audit: if it kee
               describe
 releases      plan, release, serve: on private images
 ledger        the account that pays
-documents     history, compare, combine, harmonise, schema: on what was released
+documents     history, compare, combine, match, harmonise, schema: on what was released
 version       which covdp this is
 completion    what a shell needs to complete all of these
 """
@@ -101,6 +101,7 @@ HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
         documents.history,
         documents.compare,
         documents.combine,
+        documents.match,
         documents.harmonise,
         documents.schema,
     ),

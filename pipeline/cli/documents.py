@@ -1,4 +1,7 @@
-"""Commands on what was released, from committed bytes alone: histories, comparisons, maps."""
+"""Commands on what was released: histories, comparisons, maps, local images beside a release.
+
+All but `match` read committed bytes alone.
+"""
 
 import math
 import sys
@@ -11,6 +14,7 @@ from rich.markup import escape
 
 from pipeline.cli.options import (
     PLAIN,
+    DataRoot,
     LedgerAddress,
     Out,
     Printing,
@@ -20,9 +24,10 @@ from pipeline.cli.options import (
     print_paths,
     show,
 )
-from pipeline.errors import one_line
+from pipeline.errors import ConfigError, one_line, printable
 
 if TYPE_CHECKING:
+    from pipeline.publish.local_images import MatchedImages
     from pipeline.report import Together
 
 
@@ -231,6 +236,112 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
         table.add_row(escape(name), *numbers, mapped)
     show(table, output)
     print_paths(paths, output)
+
+
+DIFFERS = 3
+"""Exit code where local images differ from a release."""
+
+
+def match(
+    release: Path,
+    /,
+    *,
+    dataset: str,
+    data_root: DataRoot = None,
+    out: Out = None,
+    output: Printing = PLAIN,
+) -> None:
+    """Match local images, in the clear, with a release.
+
+    Are they of one population, and which of them are unlike it? It costs no budget and writes
+    nothing but into `--out`: ``OUT/match.html``, and ``OUT/match.csv`` with a line an image. What
+    it prints and writes is as private as the images. Exit code 3 says that they differ, so a
+    pipeline can use it as a gate. It holds for releases of other people; classes are matched by
+    their names.
+
+    ```
+    covdp match partner.json --dataset ward-card.toml
+    covdp match partner.json --dataset ward-card.toml --data-root /srv/images --out matched
+    covdp match training.json --dataset ward-card.toml --json
+    ```
+
+    Parameters
+    ----------
+    release
+        The document of a release, `OUT/release/*.json`.
+    dataset
+        A name from `covdp datasets`, or a card of your own (a TOML file).
+    """
+    from pipeline.publish.local_images import match_images
+    from pipeline.report import build_match, match_verdict
+
+    configure_output(output)
+    matched = match_images(release, dataset, data_root)
+    files = build_match(matched, out) if out else None
+    page = files.page if files else None
+    verdict = match_verdict(matched).text
+    if output.json:
+        print_json(_matched(matched, verdict) | _written(page))
+    else:
+        _show_matched(matched, verdict, output)
+        print_paths({"page": page, "images": files.images} if page and files else {}, output)
+    if matched.differs:
+        sys.exit(DIFFERS)
+    if not matched.p_values:
+        raise ConfigError(verdict)
+
+
+def _show_matched(matched: "MatchedImages", verdict: str, output: Printing) -> None:
+    """Show verdict, classes, the images that lie farthest, and those that cannot be used."""
+    from pipeline.publish.local_images import AS_PRIVATE
+    from pipeline.report import FARTHEST, outside_cells
+
+    show(AS_PRIVATE, output)
+    show(escape(verdict), output)
+    table = new_table("class", "n, release", "n, local", "p-value", "outside", "expected")
+    for name, one in matched.classes.items():
+        cells = ("–", "–", "–")
+        if one.result is not None:
+            cells = (_p(one.result.p_value, one.untested), *outside_cells(one.result))
+        table.add_row(escape(name), f"{one.row.n:,}", f"{len(one.local.places):,}", *cells)
+    show(table, output)
+    far = new_table("farthest images", "class", "percentile")
+    for name, file, percentile in matched.images[:FARTHEST]:
+        far.add_row(escape(printable(file, lines=False)), escape(name), f"{percentile:.2f}")
+    show(far, output)
+    for fault in matched.faults:
+        line = f"{printable(fault.file, lines=False)} cannot be used: {one_line(fault.reason)}"
+        show(f" {escape(line)}", output)
+
+
+def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
+    """Return what was found of local images under the names that programs may rely on."""
+    from pipeline.publish.local_images import AS_PRIVATE
+
+    classes = [
+        {
+            "name": name,
+            "n": len(one.local.places),
+            **_tested(one.result.p_value if one.result else math.nan, one.untested),
+            "outside": one.result.outside if one.result else None,
+            "expected": one.result.expected if one.result else None,
+            "expected_range": one.result.expected_range if one.result else None,
+        }
+        for name, one in matched.classes.items()
+    ]
+    images = [
+        {"file": file, "class": name, "percentile": percentile}
+        for name, file, percentile in matched.images
+    ]
+    return {
+        "note": AS_PRIVATE,
+        "verdict": verdict,
+        "differs": matched.differs,
+        "p_value": matched.p_value,
+        "classes": classes,
+        "images": images,
+        "faults": [fault._asdict() for fault in matched.faults],
+    }
 
 
 def _together(

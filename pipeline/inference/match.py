@@ -5,7 +5,8 @@
 estimate one value under "one population", whatever clipping does to it: no bound is needed. Their
 difference has the covariance V = σ²·Id + (1/n + 1/m)·S, S that of the local vectors. Two tests are
 made, of all directions and of the line alone, along which a change of contrast moves log R, and
-the smaller p-value counts twice (Bonferroni). As S is estimated, by m − 1 degrees of freedom, and
+the smaller p-value counts twice (Bonferroni); of descriptors with means brightness is a third, as
+in ``tests.py``. As S is estimated, by m − 1 degrees of freedom, and
 σ² is known, the quantiles are those of Hotelling's law with the degrees of freedom of
 Krishnamoorthy and Yu ("Modified Nel and Van der Merwe test", 2004), one covariance being known.
 
@@ -44,9 +45,11 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point, to_chart
 from pipeline.inference.released import Released, read_released, region_refusal
-from pipeline.mean import NoisyMoments
+from pipeline.inference.tests import bonferroni, brightness_direction
+from pipeline.mean import NoisyMoments, Release
 from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
 from pipeline.mean.sums import BLOCK, FACTOR, HALF, PER_UNIT, Clipping, clipped_sum, sizes
+from pipeline.schema import ReleasedEntry, StreamEntry
 
 LEAST_N_MU = 500.0
 """n·μ below which the second moment says too little of where an image may lie."""
@@ -54,6 +57,8 @@ N_MU_SIGMA = 1.0 / 0.7
 """n·μ·σ of the last mean with the usual shares, of which it has 0.49 of the budget."""
 FLAGGED = 99.0
 """Percentile above which a record lies outside."""
+EXPECTED = 0.01
+"""Share of one population that does."""
 FEWEST = 20
 """Local records from which on they say how heavy the tails are; see `TAIL`."""
 TESTED = 10
@@ -129,7 +134,7 @@ def match(released: Released, points: Point) -> Match:
     ConfigError
         When the release says too little (`match_refusal`), or has no adaptive mean.
     """
-    entry = read_released(released)
+    entry = _release_of(released)
     if reason := match_refusal(entry):
         raise ConfigError(reason)
     moments, space = entry.noisy_moments, entry.space
@@ -141,7 +146,7 @@ def match(released: Released, points: Point) -> Match:
     statistic = line = p_value = math.nan
     untested = _too_few(moments, len(free))
     if not untested:
-        statistic, line, p_value = _mean_tests(moments, clipped)
+        statistic, line, p_value = _mean_tests(moments, clipped, _directions(entry))
     centre = _vectors(moments, space.log(moments.base, entry.place))
     weights = _weights(moments)
     squares, seen = (((part - centre) ** 2) @ weights for part in (free, clipped))
@@ -152,11 +157,7 @@ def match(released: Released, points: Point) -> Match:
         )
     percentile, outside, limits = np.empty(0), math.nan, (0.0, 1.0)
     if len(free):
-        mean, most = _mean_square(moments, weights), _largest_mean(moments, weights, seen)
-        laws = [
-            _law(squares, _freedom(moments, weights), mean, most, *shape)
-            for shape in zip((TOP, *OTHER_TOPS), (TAIL, *OTHER_TAILS), strict=True)
-        ]
+        laws = _laws(moments, weights, squares, seen)
         percentile = 100.0 * laws[0].cdf(squares)
         outside = float(np.mean(percentile > FLAGGED))
         limits = _expected_range(laws, len(free))
@@ -167,7 +168,7 @@ def match(released: Released, points: Point) -> Match:
         line=line,
         percentile=percentile,
         outside=outside,
-        expected=1.0 - FLAGGED / 100.0,
+        expected=EXPECTED,
         expected_range=limits,
         untested=untested,
     )
@@ -175,7 +176,7 @@ def match(released: Released, points: Point) -> Match:
 
 def match_refusal(released: Released) -> str:
     """Return why local records are not matched with a released class; "" where they are."""
-    moments = read_released(released).noisy_moments
+    moments = _release_of(released).noisy_moments
     n_mu = N_MU_SIGMA / moments.sigma
     if n_mu < 0.99 * LEAST_N_MU:  # other shares, and rounding
         return (
@@ -188,6 +189,17 @@ def match_refusal(released: Released) -> str:
     if not _mean_square(moments, _weights(moments)) > 0.0:
         return "its second moment is not larger than its noise; ask for a larger budget"
     return ""
+
+
+def _release_of(released: Released) -> Release | ReleasedEntry:
+    """Return a class of a release, read; a night's is refused, whose parts are clipped unlike."""
+    entry = read_released(released)
+    if isinstance(entry, StreamEntry):
+        raise ConfigError(
+            "a night of a stream holds units that were clipped in several ways; match local "
+            "records with a release"
+        )
+    return entry
 
 
 def _vectors(moments: NoisyMoments, coordinates: FloatArray) -> FloatArray:
@@ -226,28 +238,37 @@ def _too_few(moments: NoisyMoments, many: int) -> str:
     return "" if many >= least else f"there are {many} of them, and {least} are needed"
 
 
-def _mean_tests(moments: NoisyMoments, vectors: FloatArray) -> tuple[float, float, float]:
-    """Return δᵀV⁻¹δ, δ along the line in its deviations, and the p-value of both tests."""
-    many = len(vectors)
+def _mean_tests(
+    moments: NoisyMoments, vectors: FloatArray, directions: Sequence[FloatArray]
+) -> tuple[float, float, float]:
+    """Return δᵀV⁻¹δ, δ along the line in its deviations, and the p-value of all tests together.
+
+    Parameters
+    ----------
+    directions : sequence of array, shape (d,)
+        Along which δ is tested by itself, first the line if there is one.
+    """
+    many, known = len(vectors), moments.sigma**2 * np.eye(len(moments.vector))
+    known += (moments.n_sd / moments.n) ** 2 * np.outer(moments.vector, moments.vector)
     delta = vectors.mean(axis=0) - moments.vector
     scatter = np.cov(vectors, rowvar=False) * (1.0 / moments.n + 1.0 / many)
-    statistic, p = _hotelling(delta, scatter, moments.sigma, many - 1)
-    if not moments.lines:
-        return statistic, math.nan, p
-    square, p_line = _hotelling(delta[:1], scatter[:1, :1], moments.sigma, many - 1)
-    line = math.copysign(math.sqrt(square), delta[0])
-    return statistic, line, min(1.0, 2.0 * min(p, p_line))
+    statistic, p = _hotelling(delta, known, scatter, many - 1)
+    p_values = [p]
+    for along in directions:
+        noise, spread = (np.array([[along @ part @ along]]) for part in (known, scatter))
+        p_values.append(_hotelling(np.array([along @ delta]), noise, spread, many - 1)[1])
+    line = delta[0] / math.sqrt(known[0, 0] + scatter[0, 0]) if moments.lines else math.nan
+    return statistic, float(line), bonferroni(p_values)
 
 
 def _hotelling(
-    delta: FloatArray, scatter: FloatArray, sigma: float, freedom: int
+    delta: FloatArray, known: FloatArray, scatter: FloatArray, freedom: int
 ) -> tuple[float, float]:
-    """Return δᵀV⁻¹δ, V = σ²·Id + scatter, and its p-value, 1 with too few degrees of freedom.
+    """Return δᵀV⁻¹δ, V = known + scatter, and its p-value, 1 with too few degrees of freedom.
 
     The scatter is estimated with `freedom`; its share in V, R = V⁻¹·scatter, says how many V has.
     """
-    d = len(delta)
-    whole = scatter + sigma**2 * np.eye(d)
+    d, whole = len(delta), known + scatter
     statistic, share = float(delta @ np.linalg.solve(whole, delta)), np.linalg.solve(whole, scatter)
     parts = float(np.trace(share @ share) + np.trace(share) ** 2)
     many = freedom * d * (d + 1) / max(parts, 1e-300)
@@ -255,6 +276,15 @@ def _hotelling(
         return statistic, 1.0
     rest = many - d + 1
     return statistic, float(fdtrc(d, rest, statistic * rest / (many * d)))
+
+
+def _directions(released: Release | ReleasedEntry) -> list[FloatArray]:
+    """Return along which directions of the vectors means are tested by themselves, (d,) each."""
+    moments = released.noisy_moments
+    found = [np.eye(len(moments.vector))[0]] if moments.lines else []
+    if (brightness := brightness_direction(released.manifold, released.place)) is not None:
+        found.append(moments.axes @ brightness)
+    return found
 
 
 def _rough(moments: NoisyMoments) -> FloatArray:
@@ -288,9 +318,10 @@ def _largest_mean(moments: NoisyMoments, weights: FloatArray, seen: FloatArray) 
     seen : array, shape (m,)
         d² of the local records, clipped, whose variance is at hand.
     """
+    mean = _mean_square(moments, weights)
     noise = (moments.sigma / FACTOR) ** 2 * float(weights @ weights)
-    deviation = math.sqrt(noise + float(np.var(seen)) / moments.n)
-    return _mean_square(moments, weights) + SECOND_MOMENT_SD * deviation
+    noise += (mean * moments.n_sd / moments.n) ** 2
+    return mean + SECOND_MOMENT_SD * math.sqrt(noise + float(np.var(seen)) / moments.n)
 
 
 class DistanceLaw(NamedTuple):
@@ -307,6 +338,18 @@ class DistanceLaw(NamedTuple):
     def ppf(self, level: float) -> float:
         """Return its quantile."""
         return self.scale * float(fdtri(self.freedom, self.tail, level))
+
+
+def _laws(
+    moments: NoisyMoments, weights: FloatArray, squares: FloatArray, seen: FloatArray
+) -> list[DistanceLaw]:
+    """Return the law of d² that percentiles are of, then those that give the range."""
+    freedom, mean = _freedom(moments, weights), _mean_square(moments, weights)
+    most = _largest_mean(moments, weights, seen)
+    return [
+        _law(squares, freedom, mean, most, *shape)
+        for shape in zip((TOP, *OTHER_TOPS), (TAIL, *OTHER_TAILS), strict=True)
+    ]
 
 
 def _law(

@@ -126,7 +126,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
         apart += one.noise + one.bias + sampling
     along, line, least = both[0].line, math.nan, math.nan
     directions = [] if along is None else [along]
-    brightness = [_brightness(manifold, read_released(one).place) for one in (a, b)]
+    brightness = [brightness_direction(manifold, read_released(one).place) for one in (a, b)]
     if brightness[0] is not None and brightness[1] is not None:
         directions.append(brightness[0])
     statistic, p = _tests(delta, whole, directions)
@@ -183,7 +183,7 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
     return "; ".join(reasons)
 
 
-def _brightness(manifold: Manifold, place: Point) -> FloatArray | None:
+def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:
     """Return the coordinate along which brightness lies; None of descriptors without means."""
     known = covariances_of(manifold)
     space = chart_of(manifold)
@@ -310,7 +310,7 @@ def window_test(
     whole = whole + covariance(seen) * (1.0 / late.n + 1.0 / early.n)
     delta = late.offset - early.offset
     directions = [stream.frame.from_axes[0]] if stream.frame.lines else []
-    brightness = _brightness(stream.manifold, stream.centre)
+    brightness = brightness_direction(stream.manifold, stream.centre)
     if brightness is not None:
         directions.append(brightness)
     _, p = _tests(delta, whole, directions)

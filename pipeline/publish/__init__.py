@@ -9,6 +9,7 @@
 
     history    what all committed documents of a population say (readings: terms with bands)
     several    documents of several releases, side by side
+    local_images   local images, in the clear, beside a release
     maps       what puts the images of each site on one scale: the file of `covdp harmonise`
 
 Between `release` and the rest only the committed bytes pass.

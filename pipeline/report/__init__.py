@@ -12,6 +12,7 @@
     history_page   of all releases of a population, from their documents alone
     several_page   of releases compared and combined, from their documents alone
     harmonise_page of sites put on one scale
+    match_page     of local images against a release: for their owner alone
     methods        what a paper says of it, and cites
 
 Blocks, order and captions stand in ``reports/report.toml``, the looks in ``reports/templates``
@@ -21,6 +22,13 @@ and ``reports/style.css``.
 from pipeline.report.claims import judge, verdicts
 from pipeline.report.harmonise_page import HarmonisedSites, build_harmonise
 from pipeline.report.history_page import build_history
+from pipeline.report.match_page import (
+    FARTHEST,
+    MatchFiles,
+    build_match,
+    match_verdict,
+    outside_cells,
+)
 from pipeline.report.page import build_page
 from pipeline.report.release_page import build_release_report
 from pipeline.report.runs import FinishedRun, load_run, load_runs
@@ -28,11 +36,14 @@ from pipeline.report.several_page import Together, build_together
 from pipeline.report.site import build_report
 
 __all__ = [
+    "FARTHEST",
     "FinishedRun",
     "HarmonisedSites",
+    "MatchFiles",
     "Together",
     "build_harmonise",
     "build_history",
+    "build_match",
     "build_page",
     "build_release_report",
     "build_report",
@@ -40,5 +51,7 @@ __all__ = [
     "judge",
     "load_run",
     "load_runs",
+    "match_verdict",
+    "outside_cells",
     "verdicts",
 ]

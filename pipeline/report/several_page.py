@@ -305,14 +305,8 @@ def forest_figure(together: Together, *, marks: str) -> Figure | None:
         result = together.results[name]
         regions = {ALL: result.all, COMMON: result.common} if together.combined else {}
         forests[name] = forest(together.descriptor, several.names, rows, regions)
-    records = [
-        {"term": _title(reading), "class": name, "mean": title, **numbers_of(reading)}
-        for name, means in forests.items()
-        for title, row in means.items()
-        for reading in row
-    ]
     return comparison(
-        records,
+        forest_records(forests),
         name="forest",
         title="Terms",
         along="mean",
@@ -326,19 +320,12 @@ def difference_figure(together: Together, *, marks: str) -> Figure | None:
     """Return by what the second release differs from the first, in each term and class."""
     if together.descriptor not in DESCRIPTORS:
         return None
-    records = [
-        {
-            "term": reading.term.title,
-            "class": name,
-            "of": ORDER,
-            "same": float(reading.term.unscaled(np.array(0.0))),
-            **numbers_of(reading),
-        }
+    readings = {
+        name: differences(together.descriptor, *rows)
         for name, rows in together.several.classes.items()
-        for reading in differences(together.descriptor, *rows)
-    ]
+    }
     return comparison(
-        records,
+        difference_records(readings, ORDER),
         name="differences",
         title="Differences",
         along="of",
@@ -348,9 +335,40 @@ def difference_figure(together: Together, *, marks: str) -> Figure | None:
     )
 
 
-def _title(reading: Reading) -> str:
-    unit = reading.term.unit
-    return f"{reading.term.title} ({unit})" if unit else reading.term.title
+def forest_records(
+    forests: Mapping[str, Mapping[str, Sequence[Reading]]],
+) -> list[dict[str, Any]]:
+    """Return what a chart holds of classes: a record a term of each of their means."""
+    return [
+        {
+            "term": f"{reading.term.title} ({reading.term.unit})"
+            if reading.term.unit
+            else reading.term.title,
+            "class": name,
+            "mean": title,
+            **numbers_of(reading),
+        }
+        for name, means in forests.items()
+        for title, row in means.items()
+        for reading in row
+    ]
+
+
+def difference_records(
+    classes: Mapping[str, Sequence[Reading]], order: str
+) -> list[dict[str, Any]]:
+    """Return the same of differences of two means, and where both would be alike."""
+    return [
+        {
+            "term": reading.term.title,
+            "class": name,
+            "of": order,
+            "same": float(reading.term.unscaled(np.array(0.0))),
+            **numbers_of(reading),
+        }
+        for name, row in classes.items()
+        for reading in row
+    ]
 
 
 def probability(p: float) -> str:

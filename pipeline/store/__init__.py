@@ -12,7 +12,7 @@ A reader's order: ``plan`` (which images go into which shard, and what a shard i
 file), ``fill`` (the pass), ``stored`` (reading back), ``check`` (what cannot be used).
 """
 
-from pipeline.store.check import FileFault, check, exclusion_list, listing_faults
+from pipeline.store.check import FileFault, check, exclusion_list, listing_faults, relative_name
 from pipeline.store.fill import PassReport, ShardReport, fill, make_shards
 from pipeline.store.place import Place, find_place, lease, private_stores
 from pipeline.store.plan import Plan, make_plan
@@ -36,4 +36,5 @@ __all__ = [
     "make_plan",
     "make_shards",
     "private_stores",
+    "relative_name",
 ]

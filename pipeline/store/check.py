@@ -32,7 +32,8 @@ class FileFault(NamedTuple):
 def listing_faults(faults: Iterable[Fault], folder: Path) -> list[FileFault]:
     """Return the faults that were found when files were listed, in the order of their paths."""
     return sorted(
-        FileFault(_relative(x.file, folder), _plain(str(x.error), x.file), x.listed) for x in faults
+        FileFault(relative_name(x.file, folder), _plain(str(x.error), x.file), x.listed)
+        for x in faults
     )
 
 
@@ -58,7 +59,7 @@ def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[File
         for reader in readers:
             for row, count, reason in reader(rows) if reader else ():
                 for name in files_of(row) if reason is not None else ():
-                    found.setdefault(_relative(name, folder), _plain(str(reason), name))
+                    found.setdefault(relative_name(name, folder), _plain(str(reason), name))
                 tick(count / len(readers))
     return [FileFault(*item) for item in sorted(found.items())]
 
@@ -80,7 +81,8 @@ def exclusion_list(faults: list[FileFault], before: Iterable[str]) -> bytes:
     return "".join(f"{path}\n" for path in paths).encode(errors="surrogateescape")
 
 
-def _relative(name: str, folder: Path) -> str:
+def relative_name(name: str, folder: Path) -> str:
+    """Return the path of a file in the folder of the images."""
     return Path(os.path.relpath(name, folder.resolve())).as_posix()
 
 

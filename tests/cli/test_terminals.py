@@ -33,6 +33,7 @@ ARGUMENTS = {
     "schema": "",
     "compare": "a.json b.json --out compared",
     "combine": "a.json b.json --out combined",
+    "match": "m.json --dataset ward.toml --out matched",
     "datasets": "",
     "card": "table.csv",
     "descriptors": "",
@@ -139,6 +140,13 @@ def test_every_command_works_on_a_terminal(
     if name == "history":
         monday = load_release(Path("nightly.toml"), run_key="monday")
         release_once(monday, open_ledger("ledger.sqlite"), None)
+    if name == "match":
+        account = open_ledger("ledger.sqlite")
+        account.set_budget("ward-8", GDP(20.0))
+        text = Path("nightly.toml").read_text().replace("ward-7", "ward-8").replace("0.5", "20.0")
+        Path("once.toml").write_text(text)
+        once = load_release(Path("once.toml"), run_key="monday")
+        Path("m.json").write_bytes(release_once(once, account, None))
     monkeypatch.setattr(releases, "nights", lambda *_: iter(()))  # it would go on for ever
     found = on_terminal(monkeypatch, *tokens, *ARGUMENTS[name].split())
     assert found.code == 0, found.text

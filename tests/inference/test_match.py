@@ -26,7 +26,7 @@ from pipeline.privacy import GDP
 from pipeline.publish.release import observed_moments
 from pipeline.schema import ReleasedEntry, as_json
 
-SIZE = 32
+SIZE = 28
 DOMAIN = domain("oct5", height=SIZE, width=SIZE)
 FLAT = MANIFOLDS["spd-log-euclidean"](k=5)
 

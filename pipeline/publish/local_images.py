@@ -1,0 +1,311 @@
+"""Local images, in the clear, described and clipped as a release had its own, class by class.
+
+All of it is as private as the images: names of files, percentiles, p-values. It costs no budget,
+and nothing is written but by `write_percentiles`, where it is told. What cannot be read is listed,
+and the other images are matched without it.
+"""
+
+import csv
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import repeat
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.datasets import ImageSource, collect_faults, fetch, find_card, may_be_empty
+from pipeline.datasets.readers import FilesReader, StacksReader
+from pipeline.datasets.source import SPLITS, opaque
+from pipeline.descriptors import DESCRIPTORS, describe, domain_of, require_descriptor_for
+from pipeline.errors import ConfigError, DatasetError
+from pipeline.files import atomic_path
+from pipeline.geometry import Point, to_chart
+from pipeline.inference import ALPHA, Match, bonferroni, match, match_refusal
+from pipeline.mean import person_records
+from pipeline.publish.document import check_sides, computed, read_foreign
+from pipeline.publish.several import Given
+from pipeline.schema import ClassPart, NightDocument, SettingsPart
+from pipeline.store import FileFault, check, listing_faults, relative_name
+
+AS_PRIVATE = "This output is as private as the images: it is about single ones of them."
+"""What is said first, wherever it is shown."""
+CHUNK = 256
+"""Images that are described at a time."""
+
+
+class LocalImages(NamedTuple):
+    """The local images of a class.
+
+    Attributes
+    ----------
+    files : tuple of str
+        Where each lies: its path in the folder, or its split and number in one file.
+    units : array, shape (m,)
+        Which record each is of: an image's own, or a person's.
+    places : array, shape (n, *space.point_shape)
+        The records, in the chart of a flat manifold.
+    """
+
+    files: tuple[str, ...]
+    units: NDArray[np.int64]
+    places: Point
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMatch:
+    """A class that both have, and what was found; None where the release says too little."""
+
+    row: ClassPart
+    local: LocalImages
+    result: Match | None
+    refusal: str = ""
+
+    @property
+    def untested(self) -> str:
+        """Why the means were not tested; "" where they were."""
+        return self.refusal if self.result is None else self.result.untested
+
+    @property
+    def images(self) -> Iterator[tuple[str, float]]:
+        """File and percentile of each image; a person's images have that of the person."""
+        if self.result is not None:
+            yield from zip(
+                self.local.files, self.result.percentile[self.local.units].tolist(), strict=True
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedImages:
+    """Local images against a release.
+
+    Attributes
+    ----------
+    given : Given
+        The document.
+    dataset : str
+        The name of the local images.
+    classes : mapping of str to ClassMatch
+        Of the classes that both have, in the order of the release.
+    faults : tuple of FileFault
+        Local files that cannot be used, and why.
+    """
+
+    given: Given
+    dataset: str
+    classes: Mapping[str, ClassMatch]
+    faults: tuple[FileFault, ...]
+
+    @property
+    def p_values(self) -> dict[str, float]:
+        """Those of the classes that were tested."""
+        return {
+            name: one.result.p_value
+            for name, one in self.classes.items()
+            if one.result is not None and not one.untested
+        }
+
+    @property
+    def p_value(self) -> float:
+        """That of all tested classes together (Bonferroni); NaN without any."""
+        return bonferroni(list(self.p_values.values()))
+
+    @property
+    def differs(self) -> bool:
+        """Whether the local images are of another population, at a level of 5 %."""
+        return self.p_value < ALPHA
+
+    @property
+    def untested(self) -> dict[str, str]:
+        """Why classes were not tested."""
+        return {name: one.untested for name, one in self.classes.items() if one.untested}
+
+    @property
+    def images(self) -> list[tuple[str, str, float]]:
+        """Class, file and percentile of each image, the farthest of all first."""
+        rows = [(name, *image) for name, one in self.classes.items() for image in one.images]
+        return sorted(rows, key=lambda row: -row[2])
+
+
+def match_images(document: Path, dataset: str, root: Path | None = None) -> MatchedImages:
+    """Match the local images of a dataset with a release, class by class.
+
+    Parameters
+    ----------
+    document : Path
+        The committed document, `OUT/release/*.json`.
+    dataset : str
+        A known dataset, or the path of a card; its classes are found by their names.
+    root : Path, optional
+        The data root.
+
+    Raises
+    ------
+    ConfigError
+        When the document is none of a release, says too little in every class, or is of other
+        images than these.
+    DatasetError
+        When no image can be read.
+    """
+    given = _read_release(document)
+    settings = given.settings
+    released = [row for row in given.document.classes if isinstance(row, ClassPart)]
+    with computed([document]):
+        refusals = {row.class_name: match_refusal(row) for row in released}
+    if all(refusals.values()):
+        name, reason = next(iter(refusals.items()))
+        raise ConfigError(f"{document} cannot be matched, class {name!r}: {reason}")
+    card = may_be_empty(find_card(dataset))
+    require_descriptor_for(settings.descriptor, channels=card.channels, volumes=card.volumes)
+    rows = {row.class_name: row for row in released if row.class_name in card.classes}
+    if not rows:
+        raise ConfigError(
+            f"no class stands in both: {', '.join(map(repr, refusals))} in {document}, "
+            f"{', '.join(map(repr, card.classes))} in {dataset}; name the classes of the card as "
+            "the release does"
+        )
+    path = fetch(card, root, size=settings.size if settings.size in card.sizes else None)
+    folder = path if path.is_dir() else path.parent
+    opened = collect_faults(card, path)
+    if opened.source is None:
+        raise opened.error or DatasetError(f"{dataset} has no image")
+    source, faults = opened.source, listing_faults(opened.faults, folder)
+    if source.people is not None:
+        source = replace(source, people=opaque(source.people, secrets.token_bytes(32)))
+    _check_same(document, settings, dataset, source)
+    labelled = {card.classes.index(name): row for name, row in rows.items()}
+    local, broken = _read(source, folder, labelled, settings)
+    with computed([document]):
+        classes = {
+            name: ClassMatch(row, images, None, refusals[name])
+            if refusals[name]
+            else ClassMatch(row, images, match(row, images.places))
+            for (name, row), images in zip(rows.items(), local, strict=True)
+        }
+    return MatchedImages(given, card.title, classes, (*faults, *broken))
+
+
+def _read_release(path: Path) -> Given:
+    """Return the document of a release whose descriptor is known here."""
+    content, document = read_foreign(path)
+    if isinstance(document, NightDocument):
+        raise ConfigError(
+            f"{path} is a night of a stream, whose units were clipped in several ways; match "
+            "images with a release"
+        )
+    name = document.settings.descriptor
+    if name not in DESCRIPTORS:
+        raise ConfigError(
+            f"{path} has descriptor = {name!r}, this version has {', '.join(DESCRIPTORS)}; match "
+            "images with a program that describes them so"
+        )
+    check_sides(path, document, DESCRIPTORS[name].k)
+    return Given(path, content, document)
+
+
+def _check_same(document: Path, settings: SettingsPart, dataset: str, source: ImageSource) -> None:
+    """Raise `ConfigError` unless local images are such as the release was made of."""
+    here = domain_of(
+        settings.descriptor,
+        source.shape,
+        eta=settings.eta,
+        manifold=settings.manifold,
+        masked=source.masks is not None,
+    )
+    ours = {
+        "image_height": here.height,
+        "image_width": here.width,
+        "image_depth": here.depth or 0,
+        "masked": here.masked,
+        "unit": source.unit,
+    }
+    for name, value in ours.items():
+        if value != (theirs := getattr(settings, name)):
+            raise ConfigError(
+                f"{document} has {name} = {theirs!r}, {dataset} has {value!r}; match images that "
+                "are prepared as those of the release"
+            )
+
+
+def _read(
+    source: ImageSource, folder: Path, rows: Mapping[int, ClassPart], settings: SettingsPart
+) -> tuple[list[LocalImages], list[FileFault]]:
+    """Return the images of some classes, and files that cannot be read, without which they are."""
+
+    def described(source: ImageSource) -> list[LocalImages]:
+        return [_described(source, label, folder, row, settings) for label, row in rows.items()]
+
+    try:
+        return described(source), []
+    except DatasetError:
+        broken, files_of = check(source, folder), getattr(source.read, "files_of", None)
+        bad = {fault.file for fault in broken}
+        usable = [
+            row
+            for row in range(len(source.label_of))
+            if files_of and not any(relative_name(name, folder) in bad for name in files_of(row))
+        ]
+        if not bad or not usable:
+            raise
+    return described(source.only(np.array(usable))), broken
+
+
+def _described(
+    source: ImageSource, label: int, folder: Path, row: ClassPart, settings: SettingsPart
+) -> LocalImages:
+    """Return the images of a class as the records that a release makes of them."""
+    chosen, manifold = source.select(None, label), row.manifold
+    masks = repeat(None) if source.masks is None else source.masks(chosen.rows, CHUNK)
+    chunks = [
+        to_chart(manifold, describe(images, settings.descriptor, settings.eta, mask))
+        for images, mask in zip(source.read(chosen.rows, CHUNK), masks, strict=False)
+    ]
+    places = np.concatenate([row.place[np.newaxis][:0], *chunks])
+    units = chosen.units.astype(np.int64)
+    if source.people is not None and len(places):
+        places = person_records(places, units, row.space)
+    return LocalImages(tuple(_names(source, chosen.rows, folder)), units, places)
+
+
+def _names(source: ImageSource, rows: NDArray[Any], folder: Path) -> Iterator[str]:
+    """Yield what each image is called: its file, and which of several there; or split and number.
+
+    Of a volume of several files it is the first.
+    """
+    read = source.read
+    if isinstance(read, StacksReader):
+        for row in read.starts[rows].tolist():
+            yield relative_name(read.slices.names[int(read.slices.file[row])], folder)
+    elif isinstance(read, FilesReader):
+        several = np.bincount(read.file) > 1
+        for row in rows.tolist():
+            index = int(read.file[row])
+            frame = f"#{read.frame[row]}" if several[index] else ""
+            yield relative_name(read.names[index], folder) + frame
+    else:
+        codes = source.split_of
+        numbers = np.empty(len(codes), np.int64)
+        for code in range(len(SPLITS)):
+            numbers[codes == code] = np.arange(np.count_nonzero(codes == code))
+        yield from (f"{SPLITS[codes[row]]}/{numbers[row]}" for row in rows.tolist())
+
+
+def write_percentiles(matched: MatchedImages, path: Path) -> Path:
+    """Write a line an image, the farthest first: file, percentile, class; for its owner alone."""
+    rows = (
+        (_inert(file), f"{percentile:.4f}", _inert(name))
+        for name, file, percentile in matched.images
+    )
+    with (
+        atomic_path(path, mode=0o600) as temporary,
+        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as stream,
+    ):
+        csv.writer(stream).writerows([("file", "percentile", "class"), *rows])
+    return path
+
+
+def _inert(text: str) -> str:
+    """Return a text that no table program takes for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

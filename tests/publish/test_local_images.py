@@ -1,0 +1,300 @@
+"""Local images against a release, by `covdp match`: verdicts, files for one's own eyes, refusals.
+
+Random tests are seeded and state how often any seed would raise a false alarm.
+"""
+
+import csv
+import json
+import stat
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from sample_documents import ACCOUNT, COST, SETTINGS, night_class_of
+
+from pipeline import open_dataset
+from pipeline.arrays import ImageArray
+from pipeline.cli import main
+from pipeline.descriptors import describe, domain
+from pipeline.experiments.images import gain
+from pipeline.geometry import MANIFOLDS
+from pipeline.mean import AdaptivePlan, mean, person_records
+from pipeline.mechanisms import FloatNoise
+from pipeline.privacy import GDP
+from pipeline.publish.local_images import AS_PRIVATE
+from pipeline.publish.release import observed_moments
+from pipeline.schema import ReleasedEntry, as_json
+from tests.publish.test_several import NIGHT
+
+SIZE, N, LOCAL = 28, 400, 120
+NAMES = ("tissue", "cells")
+CARD = f'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = {json.dumps(NAMES)}\n'
+SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
+
+
+@cache
+def images(label: int) -> ImageArray:
+    """Return the tiles of a class, in one order."""
+    tiles = np.concatenate(list(open_dataset("tiles").chunks(label=label)))
+    return np.random.default_rng(6).permutation(tiles)
+
+
+@cache
+def row(label: int, mu: float, images_per_person: int = 1) -> dict[str, Any]:
+    """Return a class of a document: the private mean of its first images."""
+    points = describe(images(label)[:N], descriptor="oct5")
+    if images_per_person > 1:
+        points = person_records(points, np.arange(N) // images_per_person, SPACE)
+    limit, noise = domain("oct5", height=SIZE, width=SIZE), FloatNoise(np.random.default_rng(label))
+    release = mean(points, GDP(mu), domain=limit, manifold=SPACE, plan=AdaptivePlan(), noise=noise)
+    moments = observed_moments(release)
+    part = ReleasedEntry.model_construct(observed=moments, coordinates=release.coordinates)
+    told = {"name": NAMES[label], "n": len(points), "manifold": SPACE.name, "label": label}
+    return {
+        **COST,
+        **told,
+        "point": release.point.tolist(),
+        **json.loads(json.dumps(as_json(part))),
+    }
+
+
+def document(path: Path, mu: float = 2.0, *, per_person: int = 1, **settings: Any) -> Path:
+    """Write the document of a release of both classes, n·μ of 800 where nothing else is said."""
+    rows = [row(label, mu, per_person) for label in range(2)]
+    known = {**SETTINGS, "descriptor": "oct5", "manifold": SPACE.name, "budget": mu}
+    known |= {"image_height": SIZE, "image_width": SIZE, "name": path.stem, **settings}
+    known["classes"] = [[label, name, rows[label]["n"]] for label, name in enumerate(NAMES)]
+    values = {"title": "Ward", "settings": known, "classes": rows, "account": ACCOUNT}
+    path.write_text(json.dumps(values | {"statement": [["Unit", "one image"]]}))
+    return path
+
+
+def put(folder: Path, change: Callable[[ImageArray], ImageArray] = lambda tiles: tiles) -> None:
+    """Write a card and the local images of both classes, which the release does not hold."""
+    (folder / "ward.toml").write_text(CARD)
+    for label, name in enumerate(NAMES):
+        (folder / "ward" / name).mkdir(parents=True)
+        for number, tile in enumerate(change(images(label)[N : N + LOCAL])):
+            Image.fromarray(tile).save(folder / "ward" / name / f"{number:03d}.png")
+
+
+@pytest.fixture
+def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to a folder with a release, and local images of its population."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COVDP_DATA", str(tmp_path))
+    document(tmp_path / "partner.json")
+    put(tmp_path)
+    return tmp_path
+
+
+def matched(*more: str, code: int = 0, release: str = "partner.json") -> None:
+    """Match the local images, which ends with this exit code."""
+    found = 0
+    try:
+        found = main(["match", release, "--dataset", "ward.toml", *more])
+    except SystemExit as end:
+        found = int(str(end.code))
+    assert found == code
+
+
+def inside(folder: Path) -> set[Path]:
+    """Return all that lies in a folder."""
+    return set(folder.rglob("*"))
+
+
+def test_images_of_one_population_match(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 0, no file, and the same numbers in the table and for programs, all images once."""
+    before = inside(ward)
+    matched("--json")
+    told = json.loads(capsys.readouterr().out)
+    assert inside(ward) == before
+    assert next(iter(told)) == "note"
+    assert told["note"] == AS_PRIVATE
+    assert not told["differs"]
+    assert [one["name"] for one in told["classes"]] == list(NAMES)
+    for one in told["classes"]:
+        assert 0.0 < one["p_value"] <= 1.0
+        assert one["expected"] == 0.01
+        percentiles = [i["percentile"] for i in told["images"] if i["class"] == one["name"]]
+        assert len(percentiles) == one["n"] == LOCAL
+        assert one["outside"] == np.mean(np.array(percentiles) > 99.0)
+    files = {f"{name}/{number:03d}.png" for name in NAMES for number in range(LOCAL)}
+    assert {image["file"] for image in told["images"]} == files
+    matched()
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == AS_PRIVATE
+    assert said[1].startswith("No difference is found (p = ")
+
+
+def test_what_differs_ends_with_3(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A gain of 1.3, which is found in all of a million seeds; files are for their owner alone."""
+    for path in (ward / "ward").rglob("*.png"):
+        image = np.asarray(Image.open(path))[np.newaxis]
+        Image.fromarray(gain(image, 1.3, np.random.default_rng(0))[0]).save(path)
+    matched("--out", "out", code=3)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "The local images differ from those of the release (p < 0.0001" in said
+    written = sorted(path.relative_to(ward).as_posix() for path in inside(ward / "out"))
+    names = ["match.csv", "match.html", "release", "release/partner-monday.json"]
+    assert written == [f"out/{name}" for name in names]
+    for path in inside(ward / "out"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+    assert (ward / "out" / names[-1]).read_bytes() == (ward / "partner.json").read_bytes()
+    page = (ward / "out" / "match.html").read_text(encoding="utf-8")
+    assert page.index(AS_PRIVATE) < page.index("<h1")
+    assert "The local images differ from those of the release" in page
+    with (ward / "out" / "match.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    assert len(lines) == 2 * LOCAL
+    percentiles = [float(line["percentile"]) for line in lines]
+    assert percentiles == sorted(percentiles, reverse=True)
+
+
+def test_images_that_fail_are_listed_and_strange_ones_found(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is no image, with a name like markup; empty images, each outside."""
+    odd, formula = "tissue/<i>no image.png", "=1+1.png"
+    (ward / "ward" / odd).write_bytes(b"\x89PNG none")
+    empty = np.zeros((SIZE, SIZE), dtype=np.uint8)
+    for name in ("empty-1.png", "empty-2.png", formula):
+        Image.fromarray(empty).save(ward / "ward" / "cells" / name)
+    matched("--json")
+    told = json.loads(capsys.readouterr().out)
+    assert [fault["file"] for fault in told["faults"]] == [odd]
+    assert len(told["images"]) == 2 * LOCAL + 3
+    percentiles = {image["file"]: image["percentile"] for image in told["images"]}
+    for name in ("empty-1.png", "empty-2.png", formula):
+        assert percentiles[f"cells/{name}"] > 99.0
+    matched("--out", "out")
+    assert f"{odd} cannot be used: " in " ".join(capsys.readouterr().out.split())
+    page = (ward / "out" / "match.html").read_text(encoding="utf-8")
+    assert "<i>no image" not in page
+    assert "&lt;i&gt;no image" in page
+
+
+def test_persons_are_matched_with_persons(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One record a person, whose images have one percentile; a release of images is refused."""
+    (ward / "ward.toml").write_text(CARD + 'pattern = "{class}/{person}-*"\nunit = "person"\n')
+    for path in (ward / "ward").rglob("*.png"):
+        path.rename(path.with_name(f"{path.parent.name}{int(path.stem) // 2}-{path.name}"))
+    matched(code=2)
+    assert "has unit = 'image', ward.toml has 'person'" in capsys.readouterr().err
+    document(ward / "people.json", 4.0, per_person=2, unit="person", classes_per_person=1)
+    matched("--json", release="people.json")
+    told = json.loads(capsys.readouterr().out)
+    assert [one["n"] for one in told["classes"]] == [LOCAL // 2] * 2
+    persons: dict[str, set[float]] = {}
+    for image in told["images"]:
+        persons.setdefault(image["file"].split("-")[0], set()).add(image["percentile"])
+    assert len(persons) == LOCAL
+    assert all(len(percentiles) == 1 for percentiles in persons.values())
+
+
+def test_few_images_have_percentiles_but_no_verdict(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of three images of one class, none of the other: exit code 2, and why, after the table."""
+    for path in (ward / "ward").rglob("*.png"):
+        if path.parent.name == NAMES[1] or int(path.stem) > 2:
+            path.unlink()
+    matched("--json", code=2)
+    told = capsys.readouterr()
+    found = json.loads(told.out)
+    assert len(found["images"]) == 3
+    assert found["p_value"] is None
+    assert [one["untested"] for one in found["classes"]] == [
+        f"there are {count} of them, and 10 are needed" for count in (3, 0)
+    ]
+    (line,) = told.err.splitlines()
+    assert "The local images cannot be tested, because for tissue: there are 3 of them" in line
+
+
+def forged(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    """Return what writes a document that was changed."""
+
+    def write(folder: Path) -> None:
+        values = json.loads((folder / "partner.json").read_text())
+        change(values)
+        (folder / "partner.json").write_text(json.dumps(values))
+
+    return write
+
+
+def set_moments(**fields: Any) -> Callable[[Path], None]:
+    """Return what changes what was observed of all classes."""
+    return forged(lambda values: [x["observed"].update(fields) for x in values["classes"]])
+
+
+def set_settings(**fields: Any) -> Callable[[Path], None]:
+    """Return what changes the settings of a document."""
+    return forged(lambda values: values["settings"].update(fields))
+
+
+def as_night(values: dict[str, Any]) -> None:
+    """Make a document that of a night."""
+    values |= NIGHT | {"classes": [as_json(night_class_of({"point": None}))]}
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda folder: document(folder / "partner.json", 0.5), "n·μ = 200, and 500 is needed"),
+        (lambda folder: (folder / "partner.json").write_text("[]"), "is no document of a release"),
+        (lambda folder: (folder / "partner.json").unlink(), "cannot read partner.json"),
+        (forged(as_night), "is a night of a stream"),
+        (set_settings(image_height=27), "has image_height = 27, ward.toml has 28"),
+        (set_settings(masked=True), "has masked = True, ward.toml has False"),
+        (set_settings(descriptor="grid11"), "are not 11 × 11"),
+        (set_settings(descriptor="vol8"), "has descriptor = 'vol8', this version has oct5"),
+        (set_settings(manifold="sphere"), "partner.json"),
+        (set_moments(sigma=float("nan")), "is no document of a release"),
+        (set_moments(base=[1e300] * 15), "partner.json"),
+        (set_moments(middle=[1e11] * 15), "partner.json"),
+        (set_moments(vector=[1e11] * 15), "not larger than its noise"),
+        (
+            forged(lambda values: [x.update(name="x" + x["name"]) for x in values["classes"]]),
+            "no class stands in both: 'xtissue', 'xcells' in partner.json, 'tissue', 'cells' in",
+        ),
+        (lambda folder: (folder / "ward.toml").write_text(CARD.replace("= 1", "= 3")), "channel"),
+    ],
+)
+def test_what_cannot_be_matched_is_one_line(
+    write: Callable[[Path], Any], words: str, ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 with both values, or what is needed; nothing is printed or written."""
+    write(ward)
+    before = inside(ward)
+    matched("--out", "out", code=2)
+    told = capsys.readouterr()
+    assert not told.out
+    assert words in told.err
+    assert len(told.err.splitlines()) == 1
+    assert len(told.err) < 600
+    assert inside(ward) == before
+
+
+def test_images_in_one_file_are_named_by_split_and_number(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbers count from 0 in each split, as the arrays do; with some of one class alone."""
+    pictures = images(0)[N : N + 20]
+    np.savez(
+        "one.npz",
+        train_images=pictures[:12],
+        train_labels=np.zeros(12, np.int64),
+        test_images=pictures[12:],
+        test_labels=np.zeros(8, np.int64),
+    )
+    card = CARD.replace('"folder"\npath = "ward"', '"npz"\npath = "one.npz"\nlocal = true')
+    (ward / "ward.toml").write_text(card)
+    matched("--json")
+    told = json.loads(capsys.readouterr().out)
+    names = {f"train/{number}" for number in range(12)} | {f"test/{number}" for number in range(8)}
+    assert {image["file"] for image in told["images"]} == names
+    assert told["classes"][1]["untested"] == "there are 0 of them, and 10 are needed"

@@ -1,15 +1,18 @@
 """Factories and places that several tests share; no data."""
 
 import asyncio
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 from remembered import FOLLOWS, remembered
 
+from pipeline.figures import style
 from pipeline.mean import rounds
 from tests.tools.components import NO_OFFICIAL, NO_SAMPLES, NO_VOLUMES, SAMPLES, VOLUMES, images
 from tests.tools.once import pytest_collection  # noqa: F401  (a hook)
@@ -47,6 +50,28 @@ def worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work out once what a private mean makes of the same released values."""
     for name in FOLLOWS:
         monkeypatch.setattr(rounds, name, remembered(getattr(rounds, name)))
+
+
+PICTURES: dict[tuple[str, ...], Any] = {}
+"""Pictures of charts, by all that Vega is given."""
+
+
+@pytest.fixture
+def pictures_once(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], Any]:
+    """Have Vega draw equal charts once in a process; whoever clears what it gets has it draw anew.
+
+    Half of the time of a page is Vega's, and many tests make the page of the same sample.
+    """
+    convert = style._convert
+
+    def recall(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:
+        given = json.dumps(spec), kind, json.dumps(options, sort_keys=True)
+        if given not in PICTURES:
+            PICTURES[given] = convert(spec, kind, **options)
+        return PICTURES[given]
+
+    monkeypatch.setattr(style, "_convert", recall)
+    return PICTURES
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -30,6 +30,8 @@ from pipeline.results import (
     write_rows,
 )
 from pipeline.schema import Document
+
+pytestmark = pytest.mark.usefixtures("pictures_once")
 
 FOLDER = "runs/main-pneumoniamnist"
 ALL = ["summary", "facts", "samples", "bound", "error", "numbers", "steps", "reproduction"]
@@ -511,7 +513,7 @@ def test_plan_of_the_page_is_checked(tmp_path: Path) -> None:
         load_pages(path)
 
 
-def test_target_and_nothing_else_is_written(tmp_path: Path) -> None:
+def test_target_and_nothing_else_is_written(tmp_path: Path, pictures_once: dict[Any, Any]) -> None:
     """The page is the only new file, at the place asked for, and the same every time."""
     write_sample(tmp_path / "out")
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
@@ -520,6 +522,7 @@ def test_target_and_nothing_else_is_written(tmp_path: Path) -> None:
     after = {path for path in tmp_path.rglob("*") if path.is_file()}
     assert after - before == {target}
     first = target.read_bytes()
+    pictures_once.clear()
     assert build_report(tmp_path / "out", target=target).read_bytes() == first
 
 

@@ -6,10 +6,9 @@ fault.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy.special import ndtr
@@ -18,7 +17,6 @@ from pipeline.arrays import FloatArray
 from pipeline.audit.attacks import (
     NEAR_ENDS,
     RECORDS,
-    ReadyStream,
     StreamTranscripts,
     Transcript,
     replays,
@@ -35,6 +33,7 @@ from pipeline.audit.cases import (
     STREAM_CASES,
     Case,
 )
+from pipeline.audit.replay import Steps
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Labels
 from pipeline.mean.labels import COUNT_UNIT
@@ -227,45 +226,32 @@ def unit_again_attack(mechanism: Mechanism) -> Neighbours:
     return transcripts(replace(cast(Any, mechanism), again=True))
 
 
-NightsScore: TypeAlias = Callable[[Transcript, tuple[ReadyStream, ReadyStream], Any], float]
-"""Transcript, both data sets, and the transcript replayed on them → score."""
-
-
-def _scored(mechanism: Any, score: NightsScore) -> Neighbours:
-    """Return both data sets of a stream, and another score of transcripts."""
-    pair = transcripts(mechanism)
-    replay = replays(mechanism, pair.left, pair.right)
-    sides = mechanism.ready(pair.left), mechanism.ready(pair.right)
-    return pair._replace(
-        score=lambda drawn: np.array(
-            [score(row, sides, steps) for row, steps in zip(drawn, replay(drawn), strict=True)]
-        )
-    )
-
-
 def last_difference(mechanism: Mechanism) -> Neighbours:
     """Score the last night less the one before, which has no noise where both have the same."""
+    pair = transcripts(mechanism)
+    replay = replays(mechanism, pair.left, pair.right)
 
-    def score(transcript: Transcript, sides: Any, steps: Any) -> float:
+    def score(steps: Steps) -> float:
         y, a, b = (part[-1] - part[-4] for part in steps[:3])
         return float(np.sum((2.0 * y - a - b) * (a - b)))
 
-    return _scored(mechanism, score)
+    return pair._replace(score=lambda drawn: np.array(list(map(score, replay(drawn)))))
 
 
-def last_centre(mechanism: Mechanism) -> Neighbours:
+def last_centre(mechanism: Any) -> Neighbours:
     """Score the published centre of the last epoch: how far it is from what released values say."""
+    pair = transcripts(mechanism)
+    sides = mechanism.ready(pair.left), mechanism.ready(pair.right)
 
-    def score(transcript: Transcript, sides: Any, steps: Any) -> float:
-        history = transcript.history
-        at = max(place for place, night in enumerate(history) if night.epoch)
-        epoch = history[at].epoch
-        assert epoch is not None
-        moved = epoch.centre - begin_epoch(sides[0].stream, history[:at]).centre
-        a, b = (vector_sum(side.sums(history)[at], len(moved)) for side in sides)
+    def score(transcript: Transcript) -> float:
+        epochs = [(i, night.epoch) for i, night in enumerate(transcript.history) if night.epoch]
+        at, epoch = epochs[-1]
+        before = transcript.history[:at]
+        moved = epoch.centre - begin_epoch(sides[0].stream, before).centre
+        a, b = (vector_sum(side.sums(before)[at], len(moved)) for side in sides)
         return float(np.sum((2.0 * moved - a - b) * (a - b)))
 
-    return _scored(mechanism, score)
+    return pair._replace(score=lambda drawn: np.array(list(map(score, drawn))))
 
 
 def _case(name: str, space: str, kind: str) -> Case:

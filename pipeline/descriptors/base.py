@@ -42,6 +42,8 @@ class Descriptor:
     ----------
     name : str
         Key in `DESCRIPTORS`.
+    in_words : str
+        What a paper says of its features.
     features : tuple of str
         The k features φ_j in order. The first `grid` of them are the pixel coordinates.
     meanings : tuple of str
@@ -86,6 +88,7 @@ class Descriptor:
     """
 
     name: str
+    in_words: str
     features: tuple[str, ...]
     meanings: tuple[str, ...]
     channels: int

@@ -53,6 +53,10 @@ def gauss6_features(image: ImageArray) -> FloatArray:
 
 GAUSS6 = Descriptor(
     name="gauss6",
+    in_words=(
+        "the mean and the covariance, together, of five features of its pixels (gray level, and "
+        "absolute first and second derivatives along both axes, from 0 to 255)"
+    ),
     features=("1", *OCT5.features),
     meanings=("means", *OCT5.meanings),
     channels=OCT5.channels,

@@ -80,6 +80,10 @@ def _colour_grid_units(height: int, width: int) -> tuple[float, ...]:
 
 OCT5 = Descriptor(
     name="oct5",
+    in_words=(
+        "five features of its pixels (gray level, and absolute first and second derivatives along "
+        "both axes, from 0 to 255)"
+    ),
     features=("I", *DERIVATIVES),
     meanings=("gray level", *EDGES),
     channels=1,
@@ -93,6 +97,10 @@ OCT5 = Descriptor(
 )
 GRID9 = Descriptor(
     name="grid9",
+    in_words=(
+        "nine features of its pixels (position, gray level, absolute first and second derivatives "
+        "along both axes, magnitude and angle of the gradient)"
+    ),
     features=("x", "y", "I", *DERIVATIVES, "magnitude", "angle"),
     meanings=("place in the image",) * 2 + ("gray level", *EDGES, *STEEPEST),
     channels=1,
@@ -108,6 +116,11 @@ GRID9 = Descriptor(
 )
 GRID11 = Descriptor(
     name="grid11",
+    in_words=(
+        "eleven features of its pixels (position, red, green and blue, and of the luminance "
+        "absolute first and second derivatives along both axes, magnitude and angle of the "
+        "gradient)"
+    ),
     features=("x", "y", "R", "G", "B", *DERIVATIVES, "magnitude", "angle"),
     meanings=("place in the image",) * 2 + ("red, green, blue",) * 3 + EDGES + STEEPEST,
     channels=3,

@@ -149,6 +149,8 @@ class ExperimentKind:
 
     Attributes
     ----------
+    in_words : str
+        What a paper says was done.
     cells : callable, optional
         Takes what was read, what is public, the cells that are pending, and their writer.
     parallel : bool
@@ -166,6 +168,7 @@ class ExperimentKind:
         In place of all that: the name of the only step, which makes the table of a run.
     """
 
+    in_words: str
     cells: Callable[[Any, Setting, Sequence["Cell"], Callable[..., Any]], None] | None = None
     parallel: bool = True
     read: Callable[[Any, int], tuple[Any, Setting]] | None = None

@@ -91,6 +91,7 @@ class Hyperbolic(SpaceForm):
 
     letter: ClassVar[str] = "H"
     name: ClassVar[str] = "hyperbolic"
+    in_words: ClassVar[str] = "hyperbolic space"
     metric: ClassVar[str] = "hyperbolic"
     log_reach: ClassVar[float] = 10.0
     hadamard: ClassVar[bool] = True

@@ -138,6 +138,7 @@ class Kendall:
 
     landmarks: int
     name: ClassVar[str] = "kendall"
+    in_words: ClassVar[str] = "the space of planar shapes [@kendall1984]"
     metric: ClassVar[str] = "shape space"
     flat: ClassVar[bool] = False
     hadamard: ClassVar[bool] = False

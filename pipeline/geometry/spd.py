@@ -147,6 +147,9 @@ class LogEuclidean(Spd):
     """
 
     name: ClassVar[str] = "spd-log-euclidean"
+    in_words: ClassVar[str] = (
+        "the log-Euclidean metric on symmetric positive definite matrices [@arsigny2007]"
+    )
     metric: ClassVar[str] = "log-Euclidean"
     covariances: ClassVar[Covariances] = SPECTRAL
     flat: ClassVar[bool] = True
@@ -294,6 +297,9 @@ class LogCholesky(Spd):
     """
 
     name: ClassVar[str] = "spd-log-cholesky"
+    in_words: ClassVar[str] = (
+        "the log-Cholesky metric on symmetric positive definite matrices [@lin2019]"
+    )
     metric: ClassVar[str] = "log-Cholesky"
     covariances: ClassVar[Covariances] = CholeskyCovariances()
     flat: ClassVar[bool] = True
@@ -414,6 +420,9 @@ class AffineInvariant(Spd):
     """
 
     name: ClassVar[str] = "spd-affine-invariant"
+    in_words: ClassVar[str] = (
+        "the affine-invariant metric on symmetric positive definite matrices [@pennec2006]"
+    )
     metric: ClassVar[str] = "affine-invariant"
     covariances: ClassVar[Covariances] = SPECTRAL
     log_reach: ClassVar[float] = math.inf  # the condition number sets the bound instead

@@ -57,6 +57,7 @@ class Sphere(SpaceForm):
 
     letter: ClassVar[str] = "S"
     name: ClassVar[str] = "sphere"
+    in_words: ClassVar[str] = "the unit sphere"
     metric: ClassVar[str] = "great circle"
     hadamard: ClassVar[bool] = False
     curvature: ClassVar[tuple[float, float]] = (1.0, 1.0)

@@ -149,8 +149,8 @@ class Family:
 
     Attributes
     ----------
-    name, title : str
-        Key of the registry; name in full.
+    name, title, in_words : str
+        Key of the registry; name in full; what a paper says, with its reference.
     make : callable
         ``make(budget, *, sensitivity, manifold, ...) -> Mechanism``, for what `refusal` lets in.
     definitions : tuple of str
@@ -186,6 +186,7 @@ class Family:
 
     name: str
     title: str
+    in_words: str
     make: Callable[..., Mechanism]
     definitions: tuple[str, ...]
     proven: Callable[[Manifold], bool]

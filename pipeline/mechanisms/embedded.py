@@ -157,6 +157,7 @@ def _projects(manifold: Manifold) -> bool:
 
 EXTRINSIC_GAUSSIAN = Family(
     name="extrinsic-gaussian",
+    in_words="Gaussian noise on the matrix as it is stored [@utpala2023]",
     title="Extrinsic Gaussian",
     make=partial(with_noise, EmbeddedMechanism, GaussianNoise),
     definitions=GAUSSIAN_DEFINITIONS,
@@ -170,6 +171,7 @@ EXTRINSIC_GAUSSIAN = Family(
 )
 EUCLIDEAN_LAPLACE = Family(
     name="euclidean-laplace",
+    in_words="Laplace noise on the vector as it is stored [@soto2022]",
     title="Euclidean Laplace",
     make=partial(with_noise, EmbeddedMechanism, LaplaceNoise),
     definitions=LAPLACE_DEFINITIONS,
@@ -183,6 +185,7 @@ EUCLIDEAN_LAPLACE = Family(
 PROJECTED_LAPLACE = replace(
     EUCLIDEAN_LAPLACE,
     name="projected-euclidean-laplace",
+    in_words="Laplace noise on the vector as it is stored, put back onto the manifold [@soto2022]",
     title="Projected Euclidean Laplace",
     make=partial(with_noise, partial(EmbeddedMechanism, projected=True), LaplaceNoise),
     proven=_projects,
@@ -264,6 +267,7 @@ def landmark_neighbours(mechanism: Mechanism) -> Neighbours:
 
 LANDMARK_LAPLACE = Family(
     name="landmark-laplace",
+    in_words="Laplace noise on each landmark by itself [@soto2022]",
     title="Point-wise Laplace on landmarks",
     make=landmark_laplace,
     definitions=LAPLACE_DEFINITIONS,

@@ -236,6 +236,7 @@ def neighbours(mechanism: Mechanism) -> Neighbours:
 
 KNG = Family(
     name="kng",
+    in_words="the K-norm gradient mechanism [@soto2022]",
     title="K-norm gradient",
     make=k_norm_gradient,
     definitions=tuple(name for name in LAPLACE_DEFINITIONS if name != "rao"),

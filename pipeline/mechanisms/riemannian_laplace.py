@@ -181,6 +181,7 @@ def neighbours(mechanism: Mechanism) -> Neighbours:
 
 RL = Family(
     name="rl",
+    in_words="the Riemannian Laplace mechanism [@reimherr2021]",
     title="Riemannian Laplace",
     make=riemannian_laplace,
     definitions=LAPLACE_DEFINITIONS,

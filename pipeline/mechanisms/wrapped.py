@@ -273,6 +273,7 @@ def generalized_gaussian_price(
 
 EWL = Family(
     name="ewl",
+    in_words="the exponential-wrapped Laplace mechanism [@expwrapped2026]",
     title="Exponential-wrapped Laplace",
     make=partial(with_noise, WrappedMechanism, LaplaceNoise),
     definitions=LAPLACE_DEFINITIONS,
@@ -284,6 +285,7 @@ EWL = Family(
 )
 EWG = Family(
     name="ewg",
+    in_words="the exponential-wrapped Gaussian mechanism [@expwrapped2026]",
     title="Exponential-wrapped Gaussian",
     make=partial(with_noise, WrappedMechanism, GaussianNoise),
     definitions=GAUSSIAN_DEFINITIONS,
@@ -298,12 +300,14 @@ EWG = Family(
 TANGENT_GAUSSIAN = replace(
     EWG,
     name="tangent-gaussian",
+    in_words="the tangent Gaussian mechanism [@utpala2023]",
     title="Tangent Gaussian",
     proven=_log_euclidean,
     note="the wrapped Gaussian of the log-Euclidean metric at the identity",
 )
 GENERALIZED_GAUSSIAN = Family(
     name="generalized-gaussian",
+    in_words="wrapped noise of independent generalized Gaussian coordinates [@soto2025]",
     title="Wrapped generalized Gaussian",
     make=partial(with_noise, WrappedMechanism, GeneralizedGaussianNoise),
     definitions=("rao",),

@@ -7,6 +7,7 @@ experiment, so it is true for every run that has them. What it says stands in
 depends on is in a sentence: a test changes each and sees the text change.
 """
 
+import pkgutil
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -124,9 +125,23 @@ def words() -> Mapping[str, Mapping[str, str]]:
     return tables
 
 
+MEMBERS: Mapping[str, str] = {
+    "descriptor": "pipeline.descriptors:DESCRIPTORS",
+    "manifold": "pipeline.geometry:MANIFOLDS",
+    "mechanism": "pipeline.mechanisms:MECHANISMS",
+    "kind": "pipeline.experiments:EXPERIMENT_KINDS",
+}
+"""Settings whose names are members of a registry, which say themselves what a paper says of them;
+registries are read when they are asked for, as that of experiments takes long to import."""
+
+
 def word(table: str, name: str) -> str:
     """Return the words for a name; one that is not known stands for itself."""
-    return words()[table].get(name, f"“{name}”")
+    known = words().get(table, {}).get(name)
+    if known is None and table in MEMBERS:
+        members = pkgutil.resolve_name(MEMBERS[table])
+        known = members[name].in_words if name in members else None
+    return known or f"“{name}”"
 
 
 def methods(

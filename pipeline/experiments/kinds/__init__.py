@@ -12,7 +12,14 @@ from pipeline.experiments.kinds.timing import TIMING
 from pipeline.experiments.run import Run
 
 EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
-    "error": ExperimentKind(run_cells, useful=True),
+    "error": ExperimentKind(
+        in_words=(
+            "Each series released the mean of every class again and again, and the distance of "
+            "each release from the mean without noise was measured"
+        ),
+        cells=run_cells,
+        useful=True,
+    ),
     "timing": TIMING,
     "nights": STREAMING,
     "regions": COVERING,

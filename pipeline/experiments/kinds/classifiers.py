@@ -249,4 +249,13 @@ def area(scores: FloatArray, positive: NDArray[np.bool_]) -> float:
     return (ranks - many * (many + 1) / 2) / (many * (len(scores) - many))
 
 
-CLASSIFYING = ExperimentKind(run_classifiers, read=read_classes, on_images=True, together=True)
+CLASSIFYING = ExperimentKind(
+    in_words=(
+        "Each repetition released the mean of every class, and told new images apart by the "
+        "releases alone"
+    ),
+    cells=run_classifiers,
+    read=read_classes,
+    on_images=True,
+    together=True,
+)

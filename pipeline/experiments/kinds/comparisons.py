@@ -137,4 +137,12 @@ def columns(
     }
 
 
-COMPARING = ExperimentKind(run_comparisons, read=read_populations, on_images=True)
+COMPARING = ExperimentKind(
+    in_words=(
+        "Each repetition drew two samples, released the mean of each, and tested whether both "
+        "releases are of one population"
+    ),
+    cells=run_comparisons,
+    read=read_populations,
+    on_images=True,
+)

@@ -130,4 +130,9 @@ def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
     }
 
 
-COMPOSING = ExperimentKind(table=("table", fill_table))
+COMPOSING = ExperimentKind(
+    in_words=(
+        "Total budgets follow from the rules of composition of each definition; nothing was drawn"
+    ),
+    table=("table", fill_table),
+)

@@ -189,4 +189,10 @@ def arrivals(
     return tuple(placed[rows] for rows in np.split(order, np.cumsum(sizes)[:-1]))
 
 
-STREAMING = ExperimentKind(run_nights)
+STREAMING = ExperimentKind(
+    in_words=(
+        "Units came night by night, and each series released the mean of all that had come so "
+        "far; its distance from their mean without noise was measured"
+    ),
+    cells=run_nights,
+)

@@ -87,4 +87,12 @@ def columns(data: ClassData, drawn: Population, cell: Cell, setting: Setting) ->
     }
 
 
-COVERING = ExperimentKind(run_regions, read=read_populations, on_images=True)
+COVERING = ExperimentKind(
+    in_words=(
+        "Each repetition drew records from a class, with replacement, released their mean, and "
+        "asked whether the region of 95 % around it holds the mean without noise"
+    ),
+    cells=run_regions,
+    read=read_populations,
+    on_images=True,
+)

@@ -191,4 +191,10 @@ def columns(
     }
 
 
-SCALING = ExperimentKind(table=("passes", measure_passes))
+SCALING = ExperimentKind(
+    in_words=(
+        "Sets of images were made and each was described into a store, some times over, while "
+        "time and memory were measured"
+    ),
+    table=("passes", measure_passes),
+)

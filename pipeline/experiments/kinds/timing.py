@@ -71,5 +71,12 @@ def _timed(ready: Calibrated, size: int, rng: np.random.Generator) -> tuple[floa
     return (time.perf_counter() - started) / size, points
 
 
-TIMING = ExperimentKind(time_cells, parallel=False)
+TIMING = ExperimentKind(
+    in_words=(
+        "Each series drew the noise of a mean again and again, one call after another in one "
+        "process, and every call was timed"
+    ),
+    cells=time_cells,
+    parallel=False,
+)
 """A clock that is read while another class draws would say nothing."""

@@ -27,6 +27,7 @@ def edge2_features(image: ImageArray) -> FloatArray:
 
 EDGE2 = Descriptor(
     name="edge2",
+    in_words="two features of its pixels (gray level and its change to the right)",
     features=("I", "|step|"),
     meanings=("gray level", "change to the next column"),
     channels=1,

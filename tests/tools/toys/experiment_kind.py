@@ -33,4 +33,6 @@ def run_halves(
         write(cell, known | {"status": "ok", "error": half, "acceptance": 1.0, "seconds": 0.0})
 
 
-HALVES = ExperimentKind(run_halves)
+HALVES = ExperimentKind(
+    in_words="Each series released the means of halves of a class", cells=run_halves
+)

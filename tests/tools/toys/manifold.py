@@ -53,6 +53,7 @@ class Decibel(Spd):
     """SPD(k) with the log-Euclidean metric in decibels: φ(X) = vecd(10·log₁₀ X)."""
 
     name: ClassVar[str] = "spd-decibel"
+    in_words: ClassVar[str] = "the decibel metric on symmetric positive definite matrices"
     metric: ClassVar[str] = "decibel"
     covariances: ClassVar[Covariances] = DecibelCovariances()
     flat: ClassVar[bool] = True
@@ -84,6 +85,7 @@ class Cylinder(SpaceForm):
     """
 
     name: ClassVar[str] = "cylinder"
+    in_words: ClassVar[str] = "a cylinder"
     metric: ClassVar[str] = "product"
     hadamard: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (-1.0, 0.0)

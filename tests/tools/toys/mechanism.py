@@ -93,6 +93,7 @@ def neighbours(mechanism: Mechanism) -> Neighbours:
 
 HUBER = Family(
     name="huber",
+    in_words="the exponential-wrapped Huber mechanism",
     title="Exponential-wrapped Huber",
     make=huber,
     definitions=("pure", "approx", "gdp", "rdp", "zcdp"),

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipeline.datasets import KINDS
+from pipeline.datasets.registry import DatasetKind
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.experiments import EXPERIMENT_KINDS
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
-from tests.tools.toys.dataset_kind import RAW
+from tests.tools.toys.dataset_kind import RawCard, open_raw
 from tests.tools.toys.descriptor import EDGE2
 from tests.tools.toys.experiment_kind import HALVES
 from tests.tools.toys.manifold import Cylinder, Decibel
@@ -25,7 +26,7 @@ TOYS: tuple[tuple[dict[str, Any], str, Any], ...] = (
     (MANIFOLDS, "cylinder", Cylinder),
     (DESCRIPTORS, "edge2", EDGE2),
     (MECHANISMS, "huber", HUBER),
-    (KINDS, "raw", RAW),
+    (KINDS, "raw", DatasetKind(RawCard, open_raw)),
     (EXPERIMENT_KINDS, "halves", HALVES),
 )
 """Registry, name and member."""

@@ -9,11 +9,10 @@ import numpy as np
 from pydantic import PositiveInt
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets import Card, ImageSource
+from pipeline.datasets.cards import Card
 from pipeline.datasets.listing import Faults, open_regular
 from pipeline.datasets.readers import Rows, StreamReader
-from pipeline.datasets.registry import DatasetKind
-from pipeline.datasets.source import split_codes
+from pipeline.datasets.source import ImageSource, split_codes
 from pipeline.errors import DatasetError
 
 
@@ -54,6 +53,3 @@ def read(card: RawCard, path: Path, rows: Rows, size: int) -> Iterator[ImageArra
     images = np.concatenate(parts)
     for start in range(0, len(rows), size):
         yield images[rows[start : start + size]]
-
-
-RAW = DatasetKind(RawCard, open_raw)

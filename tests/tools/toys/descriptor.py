@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, ImageArray
-from pipeline.descriptors import Descriptor
+from pipeline.descriptors.base import Descriptor
 
 
 def edge2_moments(images: ImageArray, masks: ImageArray, moments: NDArray[Any]) -> None:

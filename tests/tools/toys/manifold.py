@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry import sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.covariances import SPECTRAL, Covariances, DescriptorSet, Facts
 from pipeline.geometry.hyperbolic import Hyperbolic
+from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import SpaceForm, check_size, check_vectors, superscript
 from pipeline.geometry.spd import Spd
 
@@ -42,6 +42,10 @@ class DecibelCovariances:
         return DescriptorSet(
             lambda u: DB * region.inside(u / DB), DB * region.slack, region.condition
         )
+
+    def floor(self, facts: Facts) -> float:
+        """Return the log-Euclidean floor, which is an eigenvalue."""
+        return SPECTRAL.floor(facts)
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
         """Return the log-Euclidean scales, which are relative."""

@@ -13,8 +13,16 @@ from scipy import special
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
-from pipeline.mechanisms import Draws, Family, Mechanism
-from pipeline.mechanisms.base import Neighbours, Points, check_size, hadamard, opposite
+from pipeline.mechanisms.base import (
+    Draws,
+    Family,
+    Mechanism,
+    Neighbours,
+    Points,
+    check_size,
+    hadamard,
+    opposite,
+)
 from pipeline.mechanisms.radial import directions
 from pipeline.mechanisms.wrapped import wrap
 from pipeline.privacy import Budget, laplace_cost, laplace_sigma

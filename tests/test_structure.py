@@ -29,7 +29,7 @@ MOST = {
     "rooms of a walk: budget": 4,
     "returns of a walk: budget": 0,
     "rooms of a walk: release": 2,
-    "returns of a walk: release": 3,
+    "returns of a walk: release": 5,
     "rooms of a walk: night": 4,
     "returns of a walk: night": 8,
     "record types from noise to region": 5,

@@ -41,8 +41,8 @@ class Overrides:
         Repetitions, in place of the experiment's; a series with a number of its own keeps it where
         it is smaller.
     runner
-        Where classes are worked on side by side: processes, threads, dask, or the address of a Dask
-        scheduler.
+        Where classes are worked on side by side: threads, as `run` does it, processes, as
+        `reproduce` does, dask, or the address of a Dask scheduler.
     """
 
     dataset: str | None = None
@@ -51,7 +51,7 @@ class Overrides:
     repetitions: int | None = None
     data_root: DataRoot = None
     out: Out = None
-    runner: str = "processes"
+    runner: str | None = None
 
 
 NO_OVERRIDES = Overrides()
@@ -147,7 +147,8 @@ def _start(
 
     from pipeline.parallel import check_runner, workers
 
-    check_runner(overrides.runner)  # before imports that take seconds on a busy machine
+    runner = overrides.runner or ("threads" if needs_data else "processes")
+    check_runner(runner)  # before imports that take seconds on a busy machine
     from pipeline.experiments.registry import MAIN, load_experiments
     from pipeline.jobs import default_out, perform, run_experiments
 
@@ -160,7 +161,7 @@ def _start(
         quick=quick,
         chains=chains,
     )
-    with workers(overrides.runner) as unordered:
+    with workers(runner) as unordered:
         return run_experiments(
             configs,
             partial(perform, workers=unordered, shown=len(configs) == 1),

@@ -1,10 +1,12 @@
 """Signals are answered with one line, also while a release lets nothing reach standard error."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 WORK = """
@@ -47,6 +49,30 @@ def test_ctrl_c_is_answered_while_commands_are_imported() -> None:
     found = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, timeout=60)
     assert (found.returncode, found.stdout) == (130, b"")
     assert found.stderr.splitlines() == [b"covdp: interrupted; the same command starts it again"]
+
+
+PARENT = """
+import os, time
+from pipeline.parallel import workers
+if __name__ == "__main__":
+    with workers("processes") as unordered:
+        print(*unordered(os.getpid, [()]), flush=True)
+        time.sleep(60)
+"""
+
+
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    """Kill -9 leaves nothing: a process of ours waits for work no longer than who gives it."""
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    env = {**os.environ, "NUMBA_NUM_THREADS": "2"}
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, env=env) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        assert child.pid != parent.pid
+        parent.kill()
+    psutil.wait_procs([child], timeout=20)
+    assert not child.is_running()
 
 
 @pytest.fixture(scope="module")

@@ -227,9 +227,13 @@ ADAPTIVE_CASES = tuple(
     Case("adaptive", MANIFOLDS[space](k=5), BUDGETS[kind], AdaptiveTranscripts.sensitivity)
     for space, kind in ADAPTIVE
 )
-LABEL_CASES = tuple(
-    Case("labels", MANIFOLDS[space](k=5), BUDGETS[kind], LabelTranscripts.sensitivity)
-    for space, kind in ADAPTIVE
+LABEL_CASES = (
+    Case(
+        "labels",
+        MANIFOLDS["spd-log-euclidean"](k=5),
+        BUDGETS["gdp"],
+        LabelTranscripts.sensitivity,
+    ),
 )
 PERSON_CASES = (
     Case(

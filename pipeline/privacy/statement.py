@@ -290,19 +290,15 @@ def privacy_statement(
         (name, n if so_far and n == 0 else check_count(n, f"{record}s of {name}"))
         for name, n in n_by_class.items()
     )
-    if total is not None:
-        check_count(total, f"{record}s of all classes")
-    elif not counts:
+    if not counts and total is None:
         raise PrivacyError("a statement needs the size of every class, found none; give n_by_class")
     if classes_per_person is None:
         words = _about_records(record, budget, group, hardened)
     else:
         words = _about_persons(check_count(classes_per_person, "classes_per_person"))
-    if total is not None:
-        words = _secret_labels(words, record, classes_per_person)
-    uncovered = (_TIMING, *words.not_covered, *not_covered, _ACCESS)
-    if not hardened:
-        uncovered = (_FLOATS, *uncovered)
+    words = words if total is None else _secret_labels(words, record, classes_per_person)
+    floats = () if hardened else (_FLOATS,)
+    uncovered = (*floats, _TIMING, *words.not_covered, *not_covered, _ACCESS)
     return PrivacyStatement(
         budget=budget,
         record=record,

@@ -179,3 +179,32 @@ def test_series_of_other_sizes_share_a_panel() -> None:
     assert list(class_titles(table)) == ["well", "well", "ill"]
     table["n"] = np.array([50, 50, 30])
     assert list(class_titles(table)) == ["well, n = 50", "well, n = 50", "ill, n = 30"]
+
+
+def test_the_experiment_on_local_images_says_how_often_they_differ(tmp_path: Path) -> None:
+    """Of 6 releases of one class: few differ from local images of it, all from those of the next.
+
+    At a level of exactly 5 % four of six would come about for one seed in 10⁴.
+    """
+    text = EXPERIMENTS["ours-match"].read_text(encoding="utf-8")
+    chosen = ("Same class, 200 local images", "Next class, 50 local images")
+    head, rest = text.split("[[datasets]]", 1)
+    series = rest[: rest.index("[[claims]]")].split("[[mechanisms]]")
+    kept = "".join("[[mechanisms]]" + x for x in series if any(f'"{name}"' in x for name in chosen))
+    head = head.replace('"ours-match"', '"short"').replace("[0.5, 2.0]", "[2.0]")
+    tiles = '[[datasets]]\nname = "tiles"\nclasses = [0, 2]\n\n'
+    path = tmp_path / "short.toml"
+    path.write_text(head + tiles + kept + text[text.index("[[claims]]") :], encoding="utf-8")
+    (config,) = load_experiments(path, repetitions=6)
+    rows = read_rows(run_experiment(Run(config, None, tmp_path / "out")))
+    assert len(rows["n"]) == 2 * 2 * 6
+    for label in (0, 2):
+        same, other = (
+            rows["rejected"][(rows["series"] == name) & (rows["label"] == label)].sum()
+            for name in chosen
+        )
+        assert same < 4
+        assert other == 6
+    (done,) = load_runs(tmp_path / "out")
+    found = {verdict.says: verdict.word for verdict in verdicts(done)}
+    assert found["another class is found nine times out of ten in 50 local images"] == "Agrees"

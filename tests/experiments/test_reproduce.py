@@ -44,6 +44,7 @@ NAMES = [
 OURS = [
     "ours-classify",
     "ours-combine",
+    "ours-match",
     "ours-persons",
     "ours-regions",
     "ours-stream",

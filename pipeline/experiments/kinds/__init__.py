@@ -2,7 +2,7 @@
 
 from pipeline.experiments.driver import ExperimentKind, run_cells
 from pipeline.experiments.kinds.classifiers import CLASSIFYING
-from pipeline.experiments.kinds.comparisons import COMPARING
+from pipeline.experiments.kinds.comparisons import COMPARING, MATCHING
 from pipeline.experiments.kinds.composition import COMPOSING
 from pipeline.experiments.kinds.hospitals import COMBINING
 from pipeline.experiments.kinds.nights import STREAMING
@@ -24,6 +24,7 @@ EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
     "nights": STREAMING,
     "regions": COVERING,
     "tests": COMPARING,
+    "matches": MATCHING,
     "hospitals": COMBINING,
     "classifiers": CLASSIFYING,
     "composition": COMPOSING,

@@ -1,12 +1,13 @@
-"""Tests of two releases, measured: how often one population looks like two, and two like two.
+"""Tests of two releases, or of one and local records: how often one population looks like two.
 
 In each repetition n records are drawn from a class and others from what it is compared with: the
 same class, the same with all its images changed, or the next class. Both are drawn with
-replacement, so the classes are the populations, and released; the test sees the releases alone.
+replacement, so the classes are the populations, and released; the test sees the releases alone. Of
+kind matches the second are not released: they are local records, in the clear (`match`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -30,7 +31,8 @@ from pipeline.experiments.driver import (
 from pipeline.experiments.images import CHANGES, described, image_setting, rare_images
 from pipeline.experiments.run import Run
 from pipeline.geometry import Point
-from pipeline.inference import two_sample
+from pipeline.inference import match, match_refusal, two_sample
+from pipeline.mean import Release
 
 LEVEL = 0.05
 """Level of the tests whose outcome is written down."""
@@ -92,6 +94,8 @@ def run_comparisons(
     setting: Setting,
     pending: Sequence[Cell],
     write: Callable[[Cell, dict[str, Any]], Any],
+    *,
+    is_local: bool = False,
 ) -> None:
     """Compute the `pending` cells of one class and hand each one's columns to `write`."""
 
@@ -103,11 +107,24 @@ def run_comparisons(
     for cell in pending:
         series = cell.series
         pair = of((SAME, 0.0), series.rare), of(changed(series), series.rare)
-        write(cell, columns(populations.data, pair, cell, setting))
+        write(cell, columns(populations.data, pair, cell, setting, is_local=is_local))
+
+
+class PairTest(NamedTuple):
+    """A test of a repetition: how far means lie apart, its p-value, and whether it is sound."""
+
+    distance: float
+    p_value: float
+    offered: bool
 
 
 def columns(
-    data: ClassData, pair: tuple[Population, Population], cell: Cell, setting: Setting
+    data: ClassData,
+    pair: tuple[Population, Population],
+    cell: Cell,
+    setting: Setting,
+    *,
+    is_local: bool,
 ) -> dict[str, Any]:
     """Return the rows of one cell: a test a repetition."""
     series, (one, other) = cell.series, pair
@@ -116,15 +133,21 @@ def columns(
     rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
     second = budget if series.budget_other is None else setting.config.budget(series.budget_other)
     sides = (one, n, budget), (other, many, second)
-    found, times = [], setting.repetitions(series)
+    found, times = list[PairTest](), setting.repetitions(series)
     started = perf_counter()
     for batch in batches(times, n + many):
         pairs = [[own.draw(size, rng, series.rare_share) for own, size, _ in sides] for _ in batch]
+        samples = list(zip(*pairs, strict=True))
         released = [
-            own.release_each(samples, cost, series.plan, rng)
-            for (own, _, cost), samples in zip(sides, zip(*pairs, strict=True), strict=True)
+            own.release_each(rows, cost, series.plan, rng)
+            for (own, _, cost), rows in zip(sides[: 2 - is_local], samples, strict=False)
         ]
-        found += [two_sample(*pair) for pair in zip(*released, strict=True)]
+        if is_local:
+            local = (other.records.placed[rows] for rows in samples[1])
+            found += [_match(*both) for both in zip(released[0], local, strict=True)]
+        else:
+            tests = (two_sample(*both) for both in zip(*released, strict=True))
+            found += [PairTest(test.distance, test.p_value, test.offered) for test in tests]
     p = np.array([test.p_value for test in found])
     return known | {
         "status": "ok",
@@ -137,12 +160,29 @@ def columns(
     }
 
 
+def _match(release: Release, points: Point) -> PairTest:
+    """Return the test of a release and local records; nothing is found where it says too little."""
+    distance = float(np.linalg.norm(release.space.log(release.place, points).mean(axis=0)))
+    if match_refusal(release):
+        return PairTest(distance, 1.0, False)
+    return PairTest(distance, match(release, points).p_value, True)
+
+
 COMPARING = ExperimentKind(
     in_words=(
         "Each repetition drew two samples, released the mean of each, and tested whether both "
         "releases are of one population"
     ),
     cells=run_comparisons,
+    read=read_populations,
+    on_images=True,
+)
+MATCHING = ExperimentKind(
+    in_words=(
+        "Each repetition drew two samples, released the mean of the first, and tested whether it "
+        "and the second, in the clear, are of one population"
+    ),
+    cells=partial(run_comparisons, is_local=True),
     read=read_populations,
     on_images=True,
 )

@@ -1,14 +1,15 @@
 """Are local images, in the clear, of the population of a released class? It costs no privacy.
 
 **Mean.** Local records are clipped exactly as the last round of the release clipped its own
-(`clipped_vectors`), so both means, v of the release with noise, v' of the m local records without,
+(`clip_vectors`), so both means, v of the release with noise, v' of the m local records without,
 estimate one value under "one population", whatever clipping does to it: no bound is needed. Their
 difference has the covariance V = σ²·Id + (1/n + 1/m)·S, S that of the local vectors. Two tests are
 made, of all directions and of the line alone, along which a change of contrast moves log R, and
 the smaller p-value counts twice (Bonferroni); of descriptors with means brightness is a third, as
-in ``tests.py``. As S is estimated, by m − 1 degrees of freedom, and
-σ² is known, the quantiles are those of Hotelling's law with the degrees of freedom of
-Krishnamoorthy and Yu ("Modified Nel and Van der Merwe test", 2004), one covariance being known.
+in ``tests.py``. As S is estimated, by m − 1 degrees of freedom, and σ² is known, the quantiles are
+those of Hotelling's law with the degrees of freedom of Krishnamoorthy and Yu ("Modified Nel and
+Van der Merwe test", 2004), one covariance being known. Few local records may hold none of a rare
+sort that makes their class wide: so S is never less wide than the histograms of the release say.
 
 **Images.** How far a record lies from the released mean is d² = Σ w_i·(v_i − c_i)², v its vector
 unclipped, c the mean, 1/w_i = T_i + 2τ: T what the histograms say, one variance along the line and
@@ -87,7 +88,8 @@ class Match:
         How likely two samples of one population have means so far apart; NaN where `untested`
         says why there is none.
     statistic : float
-        δᵀV⁻¹δ of the means; NaN where nothing was tested.
+        δᵀV⁻¹δ of the means; NaN of fewer records than twice their dimension, where only single
+        directions are tested.
     line : float
         Their difference along the line in its standard deviations, NaN without a line.
     percentile : array, shape (n,)
@@ -234,7 +236,7 @@ def clip_vectors(moments: NoisyMoments, free: FloatArray) -> FloatArray:
 
 def _too_few(moments: NoisyMoments, many: int) -> str:
     """Return why the mean of so few local records is not tested; "" where it is."""
-    least = TESTED if moments.lines else max(TESTED, len(moments.vector) + 2)
+    least = TESTED if moments.lines else 2 * len(moments.vector) + 1
     return "" if many >= least else f"there are {many} of them, and {least} are needed"
 
 
@@ -251,7 +253,7 @@ def _mean_tests(
     many, known = len(vectors), moments.sigma**2 * np.eye(len(moments.vector))
     known += (moments.n_sd / moments.n) ** 2 * np.outer(moments.vector, moments.vector)
     delta = vectors.mean(axis=0) - moments.vector
-    scatter = np.cov(vectors, rowvar=False) * (1.0 / moments.n + 1.0 / many)
+    scatter = _scatter(moments, vectors) * (1.0 / moments.n + 1.0 / many)
     statistic, p = _hotelling(delta, known, scatter, many - 1)
     p_values = [p]
     for along in directions:
@@ -261,14 +263,29 @@ def _mean_tests(
     return statistic, float(line), bonferroni(p_values)
 
 
+def _scatter(moments: NoisyMoments, vectors: FloatArray) -> FloatArray:
+    """Return the covariance of local vectors, as wide as the release's histograms say or wider.
+
+    Few local records may hold none of a rare sort that makes their class as wide as it is.
+    """
+    found, rough = np.cov(vectors, rowvar=False), _rough(moments)
+    missing, lines = rough - np.diagonal(found), moments.lines
+    missing[lines:] = np.mean(missing[lines:])
+    return np.asarray(found + np.diag(np.maximum(missing, 0.0)))
+
+
 def _hotelling(
     delta: FloatArray, known: FloatArray, scatter: FloatArray, freedom: int
 ) -> tuple[float, float]:
-    """Return δᵀV⁻¹δ, V = known + scatter, and its p-value, 1 with too few degrees of freedom.
+    """Return δᵀV⁻¹δ, V = known + scatter, and its p-value; NaN and 1 with too little `freedom`.
 
-    The scatter is estimated with `freedom`; its share in V, R = V⁻¹·scatter, says how many V has.
+    The scatter is estimated with that many degrees of freedom; its share in V, R = V⁻¹·scatter,
+    says how many V has. Below 2·d the approximation is none: a scatter without full rank leaves
+    directions to the noise alone.
     """
     d, whole = len(delta), known + scatter
+    if freedom < 2 * d and d > 1:
+        return math.nan, 1.0
     statistic, share = float(delta @ np.linalg.solve(whole, delta)), np.linalg.solve(whole, scatter)
     parts = float(np.trace(share @ share) + np.trace(share) ** 2)
     many = freedom * d * (d + 1) / max(parts, 1e-300)

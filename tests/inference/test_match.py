@@ -212,3 +212,12 @@ def test_numbers_of_no_release_are_refused(name: str) -> None:
         pytest.raises(ConfigError, match=r"none of a release|not larger than its noise"),
     ):
         match(release._replace(moments=(huge,)), described()[900:1000])
+
+
+def test_images_that_are_all_alike_are_tested() -> None:
+    """Twelve black ones, which scatter by nothing at all: a verdict, and each is outside."""
+    black = describe(np.zeros((12, SIZE, SIZE), dtype=np.uint8), descriptor="oct5")
+    found = match(released(described()[:900], 1.0, 5), black)
+    assert found.p_value < 0.01
+    assert found.is_outside.all()
+    assert math.isnan(found.statistic)  # too few for all directions

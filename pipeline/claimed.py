@@ -37,7 +37,8 @@ class ClaimConfig(Record):
     that p-values of `factor` or less are no more frequent than that, ``alarms`` that those of 0.05
     or less are, ``power`` that p-values of 0.05 or less are at
     least so frequent. Of classifiers, ``auc`` is at least `factor`, ``behind`` at most that much
-    below the one of the series `right`, by the same releases. `left` then is the series it is said
+    below the one of the series `right`, by the same releases; of sites ``told`` says that at most
+    `factor` of the images are. `left` then is the series it is said
     of, with all that continue its name after a comma; all series if empty.
     """
 
@@ -67,6 +68,7 @@ class ClaimConfig(Record):
         "power",
         "auc",
         "behind",
+        "told",
     ] = "error"
     above: float = Field(0.0, description="least budget it is said of")
     below: float = Field(1e9, description="largest budget it is said of")

@@ -73,6 +73,11 @@ class SeriesConfig(Record):
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
         None, description="of lda, in place of the usual one; kind classifiers only"
     )
+    scaling: str = Field(
+        "as they are",
+        description="means of what put sites on one scale: as they are (none), all images, or each "
+        "class; kind harmonising only",
+    )
     batch: int = Field(1, ge=1, description="draws of one timed call; timing only")
     mechanism: str = Field(description="a name of `covdp mechanisms`")
     sampler: Literal["exact", "chain"] = "exact"

@@ -44,9 +44,13 @@ class AffineMap:
         Each by itself, to the last bit: whatever comes with it, and how many.
         """
         space = chart_of(self.manifold)
-        away = space.log(self.base, to_chart(self.manifold, points)) - self.centre
-        moved = self.target + (away[..., np.newaxis, :] @ self.matrix.T)[..., 0, :]
+        moved = self.move(space.log(self.base, to_chart(self.manifold, points)))
         return from_chart(self.manifold, space.exp(self.base, moved))
+
+    def move(self, coordinates: FloatArray) -> FloatArray:
+        """Return coordinates at the base where they are mapped to, (..., d)."""
+        away = (coordinates - self.centre)[..., np.newaxis, :]
+        return np.asarray(self.target + (away @ self.matrix.T)[..., 0, :])
 
     @property
     def digest(self) -> str:

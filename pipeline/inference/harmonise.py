@@ -15,9 +15,9 @@ site s its posterior mean,
 
     δ_s = β·W·(β·W + V_s)⁻¹·d_s,    of error P_s = β·W − β·W·(β·W + V_s)⁻¹·β·W.
 
-By hand, PneumoniaMNIST in five sites of 1,000, simulated scanners: linear discriminants tell the
-site of 0.43 of the images as they are, of 0.25 with δ_s of μ = 0.5 and of 0.26 with d_s; at μ = 0.1
-of 0.57 with d_s, worse than nothing, and of 0.41 with δ_s; of 0.18 with means without noise.
+``covdp reproduce ours-harmonise`` measures it: of PneumoniaMNIST in five sites of 1,000 linear
+discriminants tell the site of 0.43 of the images as they are, of 0.24 with δ_s of μ = 0.5, of 0.18
+with means without noise. By hand, at μ = 0.1, of 0.57 with d_s, worse than nothing, and of 0.38.
 
 **Refused.** Where ‖δ_s‖² is no larger than tr P_s the map would be noise: that site stays as it is,
 and says so. If that is so of all sites there is nothing to harmonise.

@@ -364,6 +364,12 @@ def _is_near(most: float, cell: Table) -> CellVerdict | None:
     return CellVerdict(gap <= most, number(gap), gap)
 
 
+def _tells(most: float, cell: Table) -> CellVerdict:
+    """Say whether the site of an image is told in no more than a share of them."""
+    mean = float(np.mean(cell["balanced"]))
+    return CellVerdict(mean <= most, number(mean), mean)
+
+
 JUDGED: Mapping[str, Callable[[float, Table], CellVerdict | None]] = {
     "coverage": _covers,
     "held": _covers_at_least,
@@ -375,6 +381,7 @@ JUDGED: Mapping[str, Callable[[float, Table], CellVerdict | None]] = {
     "power": _finds,
     "auc": _ranks,
     "behind": _is_near,
+    "told": _tells,
 }
 """Column of a claim → what it says of a cell; None where too little was offered."""
 NEEDED = {
@@ -383,6 +390,7 @@ NEEDED = {
     "power": "p_value",
     "auc": "auc",
     "behind": "auc",
+    "told": "balanced",
 }
 """Column of a claim → the column of the rows that it rests on, where that is not ``offered``."""
 

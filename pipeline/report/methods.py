@@ -35,7 +35,7 @@ CITED = re.compile(r"\[(@\w+(?:; @\w+)*)\]")
 """What a text cites."""
 OWN = "covdp"
 """Key of the entry of this project, in the version that was used."""
-WITH_MOMENT = ("regions", "tests", "matches", "hospitals", "classifiers")
+WITH_MOMENT = ("regions", "tests", "matches", "hospitals", "classifiers", "harmonising")
 """Kinds of experiments that look at what a release says besides its mean."""
 SOURCE_SETTINGS = {
     "freedom": "wishart",

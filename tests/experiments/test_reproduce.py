@@ -44,6 +44,7 @@ NAMES = [
 OURS = [
     "ours-classify",
     "ours-combine",
+    "ours-harmonise",
     "ours-match",
     "ours-persons",
     "ours-regions",

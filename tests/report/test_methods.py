@@ -189,6 +189,7 @@ OTHER_SERIES: Mapping[str, Any] = {
     "change": "gain",
     "amount": 1.1,
     "classifier": "lda",
+    "scaling": "each class",
     "ridge": 0.2,
     "shares": [0.3, 0.1, 0.6],
 }

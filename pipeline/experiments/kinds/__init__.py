@@ -4,6 +4,7 @@ from pipeline.experiments.driver import ExperimentKind, run_cells
 from pipeline.experiments.kinds.classifiers import CLASSIFYING
 from pipeline.experiments.kinds.comparisons import COMPARING, MATCHING
 from pipeline.experiments.kinds.composition import COMPOSING
+from pipeline.experiments.kinds.harmonising import HARMONISING
 from pipeline.experiments.kinds.hospitals import COMBINING
 from pipeline.experiments.kinds.nights import STREAMING
 from pipeline.experiments.kinds.regions import COVERING
@@ -27,6 +28,7 @@ EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
     "matches": MATCHING,
     "hospitals": COMBINING,
     "classifiers": CLASSIFYING,
+    "harmonising": HARMONISING,
     "composition": COMPOSING,
     "scale": SCALING,
 }

@@ -1,0 +1,250 @@
+"""Sites put on one scale, measured: how often the site of an image is told, and how well its class.
+
+In each repetition the images are divided at random between as many sites as there are scanners,
+none twice, and seen by the scanner of their site (`SCANNERS`, simulated). What each site releases
+of its images makes the maps, which are then applied to all of them. Linear discriminants of single
+images, made without noise, tell the site of one half by the other half, and the class of the images
+of each site by those of all others. Nothing of this is private but the releases.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray, ImageArray
+from pipeline.config import SeriesConfig
+from pipeline.errors import ConfigError
+from pipeline.experiments.driver import (
+    Cell,
+    ClassData,
+    ExperimentKind,
+    Population,
+    Setting,
+    describe_cell,
+    place,
+    population,
+    records_of,
+    stream_seed,
+)
+from pipeline.experiments.images import CHANGES, described, image_setting
+from pipeline.experiments.kinds.classifiers import area
+from pipeline.experiments.run import Run
+from pipeline.inference import harmonise
+
+SCANNERS: tuple[tuple[str, float], ...] = (
+    ("none", 0.0),
+    ("gain", 0.85),
+    ("gamma", 0.8),
+    ("grain", 5.0),
+    ("blur", 0.33),
+)
+"""What the scanner of each site does to images, one of `CHANGES`, and how much."""
+
+
+class Sites(NamedTuple):
+    """All images as each of the scanners sees them.
+
+    Attributes
+    ----------
+    name : str
+        Of all classes together.
+    label : int
+        Of the first.
+    seen : tuple of Population
+        By scanner, the images in one order.
+    truth : array, shape (n,)
+        Class of each.
+    """
+
+    name: str
+    label: int
+    seen: tuple[Population, ...]
+    truth: NDArray[np.int64]
+
+
+def read_sites(run: Run, label: int) -> tuple[Sites, Setting]:
+    """Return the images of all classes of a run; `label` is that of the first."""
+    setting, splits, seen = image_setting(run), run.config.splits, []
+    for number, (name, amount) in enumerate(SCANNERS):
+        rng = np.random.default_rng(stream_seed(run.config, f"scanner {number}"))
+        change = _scanner(name, amount, rng) if name in CHANGES else None
+        parts = [described(run, mine, splits, change) for mine in run.labels]
+        data = [ClassData(label, "", *part) for part in parts]
+        places = [place(records_of(one, "persons", setting.manifold), setting) for one in data]
+        seen.append(population(np.concatenate(places), setting))
+    truth = np.repeat(np.arange(len(places)), [len(part) for part in places])
+    return Sites("all classes", label, tuple(seen), truth), setting
+
+
+def _scanner(
+    name: str, amount: float, rng: np.random.Generator
+) -> Callable[[ImageArray], ImageArray]:
+    return lambda images: CHANGES[name](images, amount, rng)
+
+
+class Division(NamedTuple):
+    """One repetition: which images are at each site, (s, n), and the noise of its releases."""
+
+    sites: Sites
+    setting: Setting
+    rows: NDArray[np.int64]
+    budget: float
+    rng: np.random.Generator
+
+    @property
+    def coordinates(self) -> FloatArray:
+        """The images of all sites in coordinates at the origin, (s, n, d)."""
+        space = self.sites.seen[0].records.space
+        every = zip(self.sites.seen, self.rows, strict=True)
+        return np.stack([space.log(space.origin, one.records.placed[rows]) for one, rows in every])
+
+    def released(self, series: SeriesConfig, parts: Sequence[Sequence[NDArray[np.int64]]]) -> Any:
+        """Return the releases of each site, one of each part of its images."""
+        budget = self.setting.config.budget(self.budget)
+        return {
+            str(site): [one.release_each([part], budget, series.plan, self.rng)[0] for part in own]
+            for site, (one, own) in enumerate(zip(self.sites.seen, parts, strict=True))
+        }
+
+
+def _released(
+    division: Division, series: SeriesConfig, parts: list[list[NDArray[np.int64]]]
+) -> FloatArray:
+    """Return the images on the scale of the maps that releases of parts of each site make."""
+    places = division.coordinates
+    try:
+        found = harmonise(division.released(series, parts))
+    except ConfigError:  # all maps would be noise: they stay as they are
+        return places
+    space = division.sites.seen[0].records.space
+    origin = space.log(space.origin, found.base)
+    maps = [found.map_of(str(site)) for site in range(len(places))]
+    return np.stack(
+        [origin + one.move(own - origin) for one, own in zip(maps, places, strict=True)]
+    )
+
+
+def _as_they_are(division: Division, series: SeriesConfig) -> FloatArray:
+    return division.coordinates
+
+
+def _of_all(division: Division, series: SeriesConfig) -> FloatArray:
+    return _released(division, series, [[rows] for rows in division.rows])
+
+
+def _of_classes(division: Division, series: SeriesConfig) -> FloatArray:
+    truth = division.sites.truth
+    classes = range(int(truth.max()) + 1)
+    parts = [[rows[truth[rows] == one] for one in classes] for rows in division.rows]
+    return _released(division, series, parts)
+
+
+def without_noise(division: Division) -> FloatArray:
+    """Return the images of all sites with their true means on one another, classes as often."""
+    places, truth = division.coordinates, division.sites.truth[division.rows]
+    classes = range(int(truth.max()) + 1)
+    weights = np.bincount(truth.ravel()) / truth.size
+    means = [
+        sum(weights[one] * own[mine == one].mean(axis=0) for one in classes)
+        for own, mine in zip(places, truth, strict=True)
+    ]
+    return np.asarray(places - np.array(means)[:, np.newaxis])
+
+
+SCALINGS: Mapping[str, Callable[[Division, SeriesConfig], FloatArray]] = {
+    "as they are": _as_they_are,
+    "all images": _of_all,
+    "each class": _of_classes,
+}
+"""What `scaling` of a series may be: images of all sites on one scale, (s, n, d)."""
+
+
+def run_harmonising(
+    sites: Sites,
+    setting: Setting,
+    pending: Sequence[Cell],
+    write: Callable[[Cell, dict[str, Any]], Any],
+) -> None:
+    """Compute the `pending` cells and hand each one's columns to `write`."""
+    for cell in pending:
+        write(cell, columns(sites, cell, setting))
+
+
+def columns(sites: Sites, cell: Cell, setting: Setting) -> dict[str, Any]:
+    """Return the rows of one cell: a division between sites a repetition, the same in all cells."""
+    many, whole = len(sites.seen), len(sites.truth)
+    n = min(cell.series.n or whole // many, whole // many)
+    data = ClassData(sites.label, sites.name, sites.seen[0].records.placed)
+    known, found = describe_cell(data, n, cell, setting), []
+    noise, started = np.random.default_rng(known["seed"]), perf_counter()
+    times = setting.repetitions(cell.series)
+    for repetition in range(times):
+        rng = np.random.default_rng([stream_seed(setting.config, "sites"), repetition])
+        rows = rng.permutation(whole)[: many * n].reshape(many, n)
+        division = Division(sites, setting, rows, cell.value, noise)
+        order, truth = rng.permutation(many * n), sites.truth[rows]
+        both = SCALINGS[cell.series.scaling](division, cell.series), without_noise(division)
+        found.append([number for places in both for number in score(places, truth, order)])
+    told, auc, error, told_plain, auc_plain, _ = np.array(found).T
+    return known | {
+        "status": "ok",
+        "balanced": told,
+        "auc": auc,
+        "balanced_plain": told_plain,
+        "auc_plain": auc_plain,
+        "error": error,
+        "acceptance": 1.0,
+        "seconds": (perf_counter() - started) / times,
+    }
+
+
+def score(
+    places: FloatArray, truth: NDArray[np.int64], order: NDArray[np.int64]
+) -> tuple[float, float, float]:
+    """Return how often the site is told, the area by which classes are, how far sites are apart.
+
+    The first is that of a half of the images, by discriminants of the others; the second the mean
+    over sites, of classes told by those of all other sites; the third the root mean square distance
+    of the mean of a site from that of all.
+    """
+    many, n, d = places.shape
+    flat, label = places.reshape(-1, d), truth.ravel()
+    site, (first, second) = np.repeat(np.arange(many), n), np.array_split(order, 2)
+    told = discriminants(flat[first], site[first], flat[second]).argmax(axis=1) == site[second]
+    areas = []
+    for one in range(many):
+        here = site == one
+        found = discriminants(flat[~here], label[~here], flat[here])
+        classes = range(found.shape[1])
+        odds = [found[:, c] - np.delete(found, c, axis=1).max(axis=1) for c in classes]
+        chosen = classes[1:] if len(classes) == 2 else classes
+        areas += [area(odds[c], label[here] == c) for c in chosen]
+    away = places.mean(axis=1) - flat.mean(axis=0)
+    apart = float(np.sqrt(np.mean(np.sum(away**2, axis=1))))
+    return float(np.mean(told)), float(np.mean(areas)), apart
+
+
+def discriminants(points: FloatArray, labels: NDArray[np.int64], others: FloatArray) -> FloatArray:
+    """Return the linear discriminants of points for other points, (m, classes)."""
+    vary = np.ptp(points, axis=0) > 0.0  # a constant says nothing
+    points, others = points[:, vary], others[:, vary]
+    means = np.array([points[labels == one].mean(axis=0) for one in range(labels.max() + 1)])
+    away = points - means[labels]
+    weights = np.linalg.solve(away.T @ away / len(away), means.T)
+    return np.asarray(others @ weights - 0.5 * np.sum(means.T * weights, axis=0))
+
+
+HARMONISING = ExperimentKind(
+    in_words=(
+        "Each repetition divided the images at random between sites with simulated scanners, none "
+        "twice, released the means of each site, and put the images on one scale by the releases "
+        "alone; linear discriminants of single images then told their site and their class"
+    ),
+    cells=run_harmonising,
+    read=read_sites,
+    on_images=True,
+    together=True,
+)

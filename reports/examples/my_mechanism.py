@@ -84,6 +84,7 @@ def neighbours(mechanism):
 
 covdp.MECHANISMS["sech"] = Family(
     name="sech",
+    in_words="the exponential-wrapped hyperbolic secant mechanism",
     title="Exponential-wrapped hyperbolic secant",
     make=make,
     definitions=("pure", "approx", "gdp", "rdp", "zcdp"),

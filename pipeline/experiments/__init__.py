@@ -9,20 +9,6 @@ is said of it: ``guarantees.py``, ``usefulness.py``, ``record.py``. ``passes.py`
 the kind scale.
 """
 
-from pipeline.experiments.driver import all_cells
-from pipeline.experiments.kinds import EXPERIMENT_KINDS
-from pipeline.experiments.registry import EXPERIMENTS, MAIN, load_experiments
-from pipeline.experiments.run import Run
-from pipeline.experiments.steps import ExperimentStep, calls_by_mechanism, run_experiment
+import lazy_loader
 
-__all__ = [
-    "EXPERIMENTS",
-    "EXPERIMENT_KINDS",
-    "MAIN",
-    "ExperimentStep",
-    "Run",
-    "all_cells",
-    "calls_by_mechanism",
-    "load_experiments",
-    "run_experiment",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

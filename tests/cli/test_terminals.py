@@ -33,6 +33,7 @@ ARGUMENTS = {
     "schema": "",
     "compare": "a.json b.json --out compared",
     "combine": "a.json b.json --out combined",
+    "harmonise": "a.json b.json --out maps.json",
     "match": "m.json --dataset ward.toml --out matched",
     "datasets": "",
     "card": "table.csv",

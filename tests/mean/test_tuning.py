@@ -26,9 +26,10 @@ from tests.tools.tuning.flatness import Effect, Paired, Tried, relative
 from tests.tools.tuning.images import ImageClass, images_of, records_of, some
 from tests.tools.tuning.numbers import NUMBERS, Number, changed, trying
 
-NO_TRIAL = {"FARTHEST_RATIO", "LARGEST_LOG_SCALE", "OVERSHOOT_SD", "RADIAL_FLOOR"}
-"""Numbers that no mean depends on: how far rare images lie, a scale beyond all that noise asks for,
-how sure of an overshoot regions are, and the least that is taken to lie off the line in them."""
+NO_TRIAL = {"COUNT_DOUBT", "FARTHEST_RATIO", "LARGEST_LOG_SCALE", "OVERSHOOT_SD", "RADIAL_FLOOR"}
+"""Numbers that no mean of public labels depends on: the doubt of a count, how far rare images lie,
+a scale beyond all that noise asks for, how sure of an overshoot regions are, and the least that is
+taken to lie off the line in them."""
 
 
 @cache

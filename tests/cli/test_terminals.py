@@ -1,5 +1,6 @@
 """Every command on a terminal: bars turn there, and no other test would see what they break."""
 
+import json
 import os
 import pty
 import re
@@ -19,6 +20,7 @@ from pipeline.privacy import GDP
 from pipeline.progress import Level, say
 from pipeline.publish import load_release, release_once
 from tests.cli.test_printing import LEAVES
+from tests.inference.test_inference import entry, observed
 from tests.publish.test_several import document
 
 ARGUMENTS = {
@@ -141,6 +143,11 @@ def test_every_command_works_on_a_terminal(
     if name == "history":
         monday = load_release(Path("nightly.toml"), run_key="monday")
         release_once(monday, open_ledger("ledger.sqlite"), None)
+    if name == "harmonise":
+        other = json.loads(Path("b.json").read_text())
+        for row in other["classes"]:
+            row |= entry(observed(base=observed().base + 0.5))
+        Path("b.json").write_text(json.dumps(other))
     if name == "match":
         account = open_ledger("ledger.sqlite")
         account.set_budget("ward-8", GDP(20.0))

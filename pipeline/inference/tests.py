@@ -117,10 +117,11 @@ def two_sample(a: Released, b: Released) -> Comparison:
     manifold, _, both = common_coordinates([a, b], least=2)
     delta = both[1].unshrunk - both[0].unshrunk
     distance = float(np.linalg.norm(delta))
+    if any(one.single is None for one in both):
+        return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
     whole, apart = _clipping(manifold, *both), np.zeros((manifold.dim, manifold.dim))
     for one in both:
-        if one.single is None:
-            return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
+        assert one.single is not None
         sampling = one.single / one.n
         whole += one.noise + sampling
         apart += one.noise + one.bias + sampling

@@ -232,7 +232,7 @@ class Records:
 
     def sample(self, rows: NDArray[np.int64]) -> "Records":
         """Return some of them, held in memory; a row may come several times."""
-        return Records(self.manifold, self.domain, InMemory(len(rows), self.placed[rows]))
+        return replace(self, parts=InMemory(len(rows), self.placed[rows]))
 
     def on_manifold(self, points: Point) -> Point:
         """Return points of `space` as points of the manifold."""

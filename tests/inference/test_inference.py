@@ -400,6 +400,17 @@ def test_differences_are_found() -> None:
         assert found.distance == pytest.approx(9.0 * np.sqrt(step @ both @ step))
 
 
+def test_a_release_that_covers_its_region_is_not_tested() -> None:
+    """It has no line and no second moment; nothing is found, in whatever order."""
+    true = observed()
+    none = {"lines": 0, "interval": np.empty(0), "moment": None, "overshoots": None, "reach": None}
+    wide = true._replace(**none)
+    for pair in ((true, wide), (wide, true), (wide, wide)):
+        found = two_sample(*map(entry, pair))
+        assert (found.p_value, found.offered) == (1.0, False)
+        assert np.isnan([found.statistic, found.line, found.radius, found.least]).all()
+
+
 def test_what_is_clipped_of_both_hides_no_difference() -> None:
     """What one clip cuts up to the other counts, and how far the clipped go with their centre."""
     true = observed(**cutting(2.5, 0.75, 0.5), cut=0.5)

@@ -165,6 +165,15 @@ def test_nothing_that_is_public_depends_on_the_size_of_a_class(
     assert all(one == asked[0] for one in asked)
 
 
+def test_a_sample_of_records_has_their_labels() -> None:
+    """What is drawn of a class with secret labels does not become one with public ones."""
+    manifold, facts, candidates = setting(SPD[0])
+    records = admit(candidates[:3], domain=facts, manifold=manifold, labels=Labels(9))
+    some = records.sample(np.array([0, 0, 2]))
+    assert (some.labels, some.n) == (Labels(9), 3)
+    np.testing.assert_array_equal(some.placed[2], records.placed[2])
+
+
 def test_means_of_unlike_sizes_are_drawn_together() -> None:
     """What is drawn of several classes at once is what each gives alone; labels are all alike."""
     _, _, candidates = setting(SPD[0])

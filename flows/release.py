@@ -154,11 +154,11 @@ def in_markdown(released: Document, page: Path) -> str:
             f"Paid: {paid}, once, when the stream was opened; left then: {left}.",
         ]
         heads = ["class", "tonight", "so far", "error, predicted"]
-        rows = [_row(row, row.n_tonight, row.n_so_far) for row in released.classes]
+        rows = [_row(row, *row.counts) for row in released.classes]
     else:
         lines = [f"Paid: {paid}. Left: {left}, {account.releases_left} more like this."]
         heads = ["class", "n", "error, predicted"]
-        rows = [_row(row, row.n) for row in released.classes]
+        rows = [_row(row, f"{row.n:,}") for row in released.classes]
     table = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
     return "\n".join(
         [
@@ -175,12 +175,12 @@ def in_markdown(released: Document, page: Path) -> str:
     )
 
 
-def _row(row: ClassEntry, *counts: int) -> list[str]:
+def _row(row: ClassEntry, *counts: str) -> list[str]:
     error = row.predicted_error
     unknown = "no mean yet" if row.point is None else "not known"
     return [
         _plain(row.class_name),
-        *(f"{count:,}" for count in counts),
+        *counts,
         unknown if error is None else f"{error:.3g}",
     ]
 

@@ -38,6 +38,7 @@ from pipeline.arrays import (
     FLAG,
     LABEL,
     MATRIX,
+    NUMBER,
     NUMBERS,
     SIZE,
     TRIANGLE,
@@ -126,7 +127,9 @@ class SettingsPart(BaseModel):
         description="label, name and number of units; null where labels are secret"
     )
     total: Count | None = Field(
-        None, description="number of units of all classes together, where labels are secret"
+        None,
+        description="number of units of all classes together, where labels are secret; of a night "
+        "so far",
     )
     version: Name
 
@@ -302,6 +305,7 @@ class WindowPart(BaseModel):
     first: Count
     last: Count
     n: Label
+    n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
     point: Matrix
     coordinates: Coordinates
     variances: Numbers
@@ -310,7 +314,8 @@ class WindowPart(BaseModel):
 class StreamEntry(BaseModel):
     """What regions and tests read of a class of a night."""
 
-    n: Label
+    n: Label = Field(description="number of units so far; the released count if labels are secret")
+    n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
     coordinates: Coordinates | None
     certainty: CertaintyPart | None
 
@@ -357,10 +362,13 @@ class StreamEntry(BaseModel):
 class NightClassPart(StreamEntry, NamedPart):
     """A class of a night: what was released tonight, and what follows from all nights so far."""
 
-    n_tonight: Label
-    n_so_far: Label
+    n_tonight: Label | None = Field(description="null where labels are secret, as n_so_far is")
+    n_so_far: Label | None
     sigma: Size = Field(description="of the noise of each w, the same every night")
     w: Numbers | None = Field(description="weighted sums of clipped vectors, noised")
+    count: Annotated[float, NUMBER] | None = Field(
+        None, description="where labels are secret, the same of how many units came"
+    )
     moment: Numbers | None
     survey: Numbers | None
     shells: Numbers | None
@@ -372,6 +380,13 @@ class NightClassPart(StreamEntry, NamedPart):
     before: EstimatePart | None = Field(None, description="the mean of the streams before")
     joined: EstimatePart | None = Field(None, description="the mean of all streams together")
 
+    @property
+    def counts(self) -> tuple[str, str]:
+        """How many units came tonight and so far, in words: what is secret with its noise."""
+        if self.n_tonight is not None and self.n_so_far is not None:
+            return f"{self.n_tonight:,}", f"{self.n_so_far:,}"
+        return "secret", f"{self.n:,} ± {self.n_sd:.2g}"
+
 
 class NightDocument(DocumentPart):
     """The document of one night of a stream."""
@@ -381,7 +396,24 @@ class NightDocument(DocumentPart):
     coefficient_norm: Size
     axes: Basis
     centre: Coordinates
+    n_tonight: Label | None = Field(
+        None, description="number of units of all classes together tonight, where labels are secret"
+    )
     classes: list[NightClassPart]
+
+    @property
+    def units_tonight(self) -> int:
+        """Units of all classes that entered tonight; a person counts in each of their classes."""
+        if self.n_tonight is not None:
+            return self.n_tonight
+        return sum(row.n_tonight or 0 for row in self.classes)
+
+    @property
+    def units_so_far(self) -> int:
+        """Units of all classes up to tonight."""
+        if self.settings.secret:
+            return self.settings.total or 0
+        return sum(row.n_so_far or 0 for row in self.classes)
 
 
 Document: TypeAlias = ReleaseDocument | NightDocument

@@ -503,14 +503,13 @@ class ReadyStream(NamedTuple):
         states = {len(self.known): self.private}
         for place in range(len(self.known), len(self.placed)):
             past, units = histories[0][: self.rests[place]], len(self.placed[place])
-            if split_epochs(past).opened is not None:
+            if split_epochs(self.stream, past).opened is not None:
                 break
             held = add_placed(self.stream, past, states[self.rests[place]], self.placed[place])
             states[place + 1] = held
             if self.stream.plan.opens(len(held.held)):
-                nights = draw_openings(
-                    self.stream, len(past) + 1, held, units, noise=noise, size=size
-                )
+                tonight = Night(len(past) + 1, units, len(held.held))
+                nights = draw_openings(self.stream, tonight, held, noise=noise, size=size)
             else:
                 nights = [draw_night(self.stream, past, held, units, noise=noise)] * size
             for history, night in zip(histories, nights, strict=True):
@@ -617,7 +616,7 @@ class StreamTranscripts:
             states = [dict(private) for _, private in opened]
             for place in range(begun, len(sides[0].placed)):
                 past = history[: rests[place]]
-                key = place, *_clip_key(past)
+                key = place, *_clip_key(sides[0].stream, past)
                 for side, noise, state, known in zip(sides, noises, states, sums, strict=True):
                     private, units = state[rests[place]], side.placed[place]
                     if key not in known:
@@ -681,12 +680,12 @@ def vector_sum(private: PrivateSums, dim: int) -> FloatArray:
     return total
 
 
-def _clip_key(history: Sequence[Night]) -> tuple[Any, ...]:
+def _clip_key(stream: StreamMechanism, history: Sequence[Night]) -> tuple[Any, ...]:
     """Return what decides where the units of the next night are clipped, and so the sums then."""
-    past = split_epochs(history)
+    past = split_epochs(stream, history)
     released = [past.opened.offset] if past.opened else []
     released += [part.epoch.centre for part in past.segments]
-    if epoch_due(history, past):
+    if epoch_due(past):
         released += [night.w for night in history if night.w is not None]
     return (len(history), *map(np.ndarray.tobytes, released))
 

@@ -92,7 +92,7 @@ from pipeline.inference.released import (
     is_offered,
     read_released,
 )
-from pipeline.mean import NoisyMoments, step_costs
+from pipeline.mean import NoisyMoments
 from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.mean.pooling import pool
 from pipeline.schema import CertaintyPart, MomentsPart, StreamEntry
@@ -400,7 +400,7 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
     Covariances are in coordinates of the manifold, the same at every base. A region is offered
     where the opening alone would have one.
     """
-    past = split_epochs(nights)
+    past = split_epochs(stream, nights)
     found = stream_error(stream, past, pooled_clipping)
     if found is None:
         return None
@@ -427,11 +427,11 @@ def least_opening(plan: StreamPlan, dim: int) -> float:
     """Return the N·μ from which on the mean of an opening has a region: its σ is at most `NOISY`.
 
     Of images, whose descriptors have a line; `dim` is the dimension of the mean. N·μ·σ is the same
-    for all N, but for the rounding that σ makes room for.
+    for all N, but for the rounding that σ makes room for; with secret labels σ is that of a sum.
     """
     units = math.ceil(plan.opening / plan.mu)
-    sigma = step_costs(plan.budget, units, OPENING_SHARES, dim=dim)[-1].sigma
-    return units * plan.mu * sigma / NOISY
+    sigma = plan.opening_steps(units, dim, OPENING_SHARES)[-1].sigma
+    return (1 if plan.secret else units) * plan.mu * sigma / NOISY
 
 
 def check_opening(plan: StreamPlan, dim: int) -> None:

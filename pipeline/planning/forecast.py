@@ -447,6 +447,6 @@ def meaning(
     said.append(MEASURED[spec.dimensions])
     if config.unit == "person":
         said.append(PERSONS)
-    if config.labels == "secret":
+    if config.secret:
         said.append(SECRET)
     return (*said, RADIUS)

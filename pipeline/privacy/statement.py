@@ -302,7 +302,7 @@ def privacy_statement(
     return PrivacyStatement(
         budget=budget,
         record=record,
-        exact=_exact(record, so_far) if total is None else _exact_total(record),
+        exact=_exact(record, so_far) if total is None else _exact_total(record, so_far),
         unit=words.unit,
         adjacency=words.adjacency,
         plainly=plainly(
@@ -347,10 +347,12 @@ def _exact(record: str, so_far: bool) -> str:
     )
 
 
-def _exact_total(record: str) -> str:
+def _exact_total(record: str, so_far: bool) -> str:
     """Return what stands without noise where labels are secret, and whom that may give away."""
+    nights = ", how many of them came on each night" if so_far else ""
     return (
-        f"how many {record}s all classes have together, and what the classes are called; whoever "
+        f"how many {record}s all classes have together{nights}, and what the classes are called; "
+        "whoever "
         f"knows of all {record}s but one sees by that number that there is one more, and no more "
         "of it than the guarantee says"
     )

@@ -28,7 +28,10 @@ that is ever said of them (`read_histories`):
 ``statement``        pairs of title and text; ``account`` as of a release
 ``classes``          for each class what follows
 
-``n_tonight``, ``n_so_far``     units that entered this night, and up to it; ``n`` is the latter
+``n_tonight``, ``n_so_far``     units that entered this night, and up to it; ``n`` is the latter.
+                                Null where labels are secret: then ``n`` is counted with noise of
+                                ``n_sd``, ``count`` is what was released for it, ``n_tonight`` of
+                                the document and ``settings.total`` are of all classes together
 ``sigma``                       σ of the noise of each ``w``, the same every night
 ``w``, ``survey``, ``shells``   weighted sums of all nights of their series, noised; null until the
                                 night after the opening

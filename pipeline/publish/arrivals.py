@@ -17,7 +17,7 @@ import hmac
 import itertools
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -85,6 +85,18 @@ class Arrivals:
         while few := [own for own in self.owners if 0 < np.count_nonzero(kept[own]) < fewest]:
             kept[np.concatenate(few)] = False
         return self.only(kept.tolist())
+
+    def together(self, fewest: int) -> "Arrivals":
+        """Return the units, or none where there are fewer than `fewest` of all classes."""
+        return self.only([len(self.units) >= fewest] * len(self.units))
+
+    def sealed(self, ledger: Ledger) -> "Arrivals":
+        """Return the same with labels that only the ledger's key tells apart."""
+        labels = (
+            hmac.digest(ledger.key, b"label\0" + unit + b"\0" + label.encode(), "sha256").hex()
+            for unit, label in zip(self.units, self.labels, strict=True)
+        )
+        return replace(self, labels=tuple(labels))
 
     def images_of(self, units: Set[bytes]) -> NDArray[np.bool_]:
         """Tell of each image that was read whether it is of one of some units."""

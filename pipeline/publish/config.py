@@ -98,11 +98,17 @@ class ReleaseConfig(Record):
     )
     smallest_class: Count = Field(
         2,
-        description="fewest images or persons of a class, of a stream on one night; 1 accepts one",
+        description="fewest images or persons of a class, of a stream on one night, where labels "
+        "are secret of all classes together; 1 accepts one",
     )
     classes_per_person: Count | None = Field(
         None, description="the card's, where its unit is the person; never in the release's file"
     )
+
+    @property
+    def secret(self) -> bool:
+        """Whether it is protected in which class an image or person is."""
+        return self.labels == "secret"
 
     @property
     def unit(self) -> str:
@@ -212,7 +218,9 @@ class ReleaseConfig(Record):
     def nights(self) -> StreamPlan | None:
         """How it is spread over nights, of a stream."""
         told = self.stream
-        return None if told is None else StreamPlan(self.cost, told.horizon, told.opening)
+        if told is None:
+            return None
+        return StreamPlan(self.cost, told.horizon, told.opening, secret=self.secret)
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -221,7 +229,7 @@ class ReleaseConfig(Record):
         require_known("manifold", self.manifold, spd, "the README lists them")
         way = "`covdp mechanisms` lists them"
         require_known("mechanism", self.mechanism, [*RELEASE_PLANS, *MECHANISMS], way)
-        if self.labels == "secret":
+        if self.secret:
             self._check_secret()
         for name in self.plan.mechanisms:
             self._check_mechanism(name)
@@ -231,17 +239,11 @@ class ReleaseConfig(Record):
 
     def _check_secret(self) -> None:
         """Refuse what needs to know how many images a class has."""
-        public = 'say that labels and class sizes are public with labels = "public"'
-        if self.stream is not None:
-            raise ConfigError(
-                "a stream states how many images of each class come on each night, exactly, so "
-                f"they must be public: {public}, or leave [stream] out: releases keep them secret"
-            )
         if self.mechanism not in RELEASE_PLANS:
             raise ConfigError(
                 f"{self.mechanism} draws its noise once around a mean, for which the size of the "
                 f'class must be known, and labels = "secret" protects it; leave mechanism out, or '
-                f"{public}"
+                'say that labels and class sizes are public with labels = "public"'
             )
 
     def _check_stream(self, stream: StreamConfig) -> None:
@@ -294,7 +296,7 @@ class ReleaseConfig(Record):
         release is private and says nothing, and its page tells the world of a class of one. Where
         labels are secret nothing tells of such a class, so nothing may be refused for it.
         """
-        if self.labels == "secret":
+        if self.secret:
             return
         for name, n in counts.items():
             if 0 < n < self.smallest_class:  # an empty class is refused where images are read

@@ -30,7 +30,7 @@ import numpy as np
 from pipeline.errors import ConfigError, OutputError
 from pipeline.files import IrregularFileError, atomic_path, make_folder, open_regular, read_regular
 from pipeline.geometry import MANIFOLDS, FlatChart
-from pipeline.mean import Step, step_costs
+from pipeline.mean import Step
 from pipeline.privacy import budget_from
 from pipeline.results import write_release
 from pipeline.schema import (
@@ -156,7 +156,8 @@ def read_histories(documents: Iterable[NightDocument]) -> tuple[ClassHistory, ..
         would draw: then other values than those released would follow.
     """
     stream: StreamMechanism | None = None
-    rows: list[list[NightClassPart]] = []
+    first: list[NightClassPart] = []
+    nights: list[list[Night]] = []
     for number, document in enumerate(documents, 1):
         if getattr(document, "night", None) != number:
             raise OutputError(
@@ -166,26 +167,31 @@ def read_histories(documents: Iterable[NightDocument]) -> tuple[ClassHistory, ..
             )
         if stream is None:
             stream = read_stream(document.settings)
-            rows = [[] for _ in document.classes]
+            first = document.classes
+            nights = [[] for _ in first]
         check_drawn(document, stream)
-        for row, so_far in zip(document.classes, rows, strict=True):
-            so_far.append(row)
+        for row, so_far in zip(document.classes, nights, strict=True):
+            so_far.append(read_night(document, row))
     if stream is None:
         return ()
-    return tuple(_history(stream, nights) for nights in rows)
-
-
-def _history(stream: StreamMechanism, rows: Sequence[NightClassPart]) -> ClassHistory:
-    first, nights = rows[0], tuple(read_night(number, row) for number, row in enumerate(rows, 1))
-    before = None if first.before is None else read_estimate(first.before, stream)
-    return ClassHistory(first.label, first.class_name, stream, nights, before)
+    return tuple(
+        ClassHistory(
+            row.label,
+            row.class_name,
+            stream,
+            tuple(so_far),
+            None if row.before is None else read_estimate(row.before, stream),
+        )
+        for row, so_far in zip(first, nights, strict=True)
+    )
 
 
 def read_stream(settings: SettingsPart) -> StreamMechanism:
     """Return the stream of a class that the settings of a document say."""
     assert settings.stream is not None
     budget, known = budget_from(settings.definition, settings.budget), settings.domain
-    plan = StreamPlan(budget, settings.stream.horizon, settings.stream.opening)
+    told = settings.stream
+    plan = StreamPlan(budget, told.horizon, told.opening, secret=settings.secret)
     return StreamMechanism(plan, known, MANIFOLDS[settings.manifold](k=known.k))
 
 
@@ -223,17 +229,20 @@ def stands_on(stream: StreamMechanism) -> dict[str, Any]:
 
 
 def costs_of(stream: StreamMechanism, night: Night) -> list[CostPart]:
-    """Return what each draw of a night is for, its Δ, σ and ρ; nothing before the opening.
+    """Return what each draw of a night is for, its Δ, σ and ρ; none before the opening.
 
-    Those of the opening are spent once; those of later nights are of all nights together, what a
-    unit pays in them for life.
+    Where labels are secret there is the count before it.
+    Those of the opening are spent once; those of later nights, and of the count until the opening,
+    are of all nights together, what a unit pays in them for life.
     """
-    if night.opened is not None:
-        shares = stream.opening.shares
-        assert shares is not None
-        steps = step_costs(stream.plan.budget, night.n_so_far, shares, dim=stream.manifold.dim)
-        return cost_rows(steps, night.rhos)
-    return cost_rows(stream.steps, night.rhos) if night.w is not None else []
+    if night.w is not None:
+        return cost_rows(stream.steps, night.rhos)
+    if night.opened is None:
+        return cost_rows(stream.count_steps, night.rhos)
+    shares, dim = stream.opening.shares, stream.manifold.dim
+    assert shares is not None
+    opening = stream.plan.opening_steps(night.n_so_far, dim, shares)
+    return cost_rows([*stream.count_steps, *opening], night.rhos)
 
 
 def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[CostPart]:
@@ -251,20 +260,23 @@ def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[CostPart]:
 
 def night_row(stream: StreamMechanism, night: Night) -> dict[str, Any]:
     """Return what a night released of a class, as fields of `NightClassPart`; see `read_night`."""
-    same = ("n_so_far", "w", "moment", "survey", "shells", "opened", "epoch")
+    same = ("w", "moment", "survey", "shells", "opened", "epoch")
+    secret = stream.plan.secret
     return {name: getattr(night, name) for name in same} | {
         "sigma": stream.steps[2].sigma,
-        "n_tonight": night.units,
+        "n_tonight": None if secret else night.units,
+        "n_so_far": None if secret else night.n_so_far,
         "costs": costs_of(stream, night),
+        **({"count": night.count} if secret else {}),
     }
 
 
-def read_night(number: int, row: NightClassPart) -> Night:
+def read_night(document: NightDocument, row: NightClassPart) -> Night:
     """Return what `night_row` wrote of a night."""
     return Night(
-        night=number,
-        units=row.n_tonight,
-        n_so_far=row.n_so_far,
+        night=document.night,
+        units=document.units_tonight if row.n_tonight is None else row.n_tonight,
+        n_so_far=document.units_so_far if row.n_so_far is None else row.n_so_far,
         opened=row.opened,
         epoch=row.epoch,
         survey=row.survey,
@@ -272,6 +284,7 @@ def read_night(number: int, row: NightClassPart) -> Night:
         w=row.w,
         moment=row.moment,
         rhos=tuple(math.nan if cost.rho is None else cost.rho for cost in row.costs),
+        count=row.count,
     )
 
 

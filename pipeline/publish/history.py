@@ -330,7 +330,7 @@ def night_means(
     """
     with suppress(OutputError):
         histories = read_histories(documents)
-        pasts = [split_epochs(found.nights) for found in histories]
+        pasts = [split_epochs(found.stream, found.nights) for found in histories]
         known = {
             night: tuple(
                 class_mean(found, past, night, row)
@@ -419,9 +419,11 @@ def _until(found: ClassHistory, past: EpochHistory, night: int) -> EpochHistory:
     """Return a history as it was after a night."""
     opening = next((one.night for one in found.nights if one.opened), None)
     if past.opened is None or opening is None or night < opening:
-        held = found.nights[night - 1].n_so_far
-        return EpochHistory(None, held, past.survey[:0], ())
+        return split_epochs(found.stream, found.nights[:night])
     segments = tuple(
-        part.until(many) for part in past.segments if (many := night - part.epoch.first + 1) > 0
+        part.until(found.stream, many)
+        for part in past.segments
+        if (many := night - part.epoch.first + 1) > 0
     )
-    return EpochHistory(past.opened, past.held, past.survey[: night - opening], segments)
+    survey = past.survey[: night - opening]
+    return EpochHistory(past.opened, past.held, survey, segments, past.held_sd)

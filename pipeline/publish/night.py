@@ -11,6 +11,9 @@ it is a night without units, which is released like any other.
 
 A class of which fewer than `smallest_class` new units lie there waits for the next night, as how
 many entered is published: who saw one person come would know the class. What waits is not claimed.
+Where labels are secret only how many came of all classes together is published: if they are fewer
+than that, all of them wait. What a class has is used nowhere (``stream/plan.py``), and the ledger
+keeps labels under its key.
 
 **Killed at any moment.** The sums of the night are in a file before its units are claimed, the
 units are claimed before noise is drawn, and only stored bytes are returned. So a night that was
@@ -32,6 +35,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +95,7 @@ from pipeline.stream import (
     draw_night,
     empty_state,
     join_streams,
+    split_epochs,
     window_mean,
 )
 
@@ -202,10 +207,12 @@ def _rehearse(public: Public) -> None:
     colour = (3,) if find_card(config.dataset).channels == 3 else ()
     black = np.zeros((1, *depth, domain.height, domain.width, *colour), dtype=np.uint8)
     point = describe(black, config.descriptor, config.eta)
-    history, private = list[Night](), empty_state(mechanism.space.dim)
-    for units in (int(np.ceil(mechanism.plan.opening / mechanism.plan.mu)) + 1, 1):
+    history, private, secret = list[Night](), empty_state(mechanism.space.dim), config.secret
+    enough = int(np.ceil(mechanism.plan.opening / mechanism.plan.mu)) + 1
+    for units in (2 * enough if secret else enough, 1):
         points = np.repeat(point, units, axis=0)
-        private = add_units(mechanism, history, private, points)
+        total = units if secret else None
+        private = add_units(mechanism, history, private, points, total=total)
         history.append(draw_night(mechanism, history, private, units, noise=config.source))
         if mechanism.plan.horizon == 1:
             return
@@ -262,10 +269,12 @@ def _reserve(
     lying = redact_images(
         config.dataset, partial(_read_arrivals, night.public, unread.source, place)
     )
+    lying = lying.sealed(ledger) if config.secret else lying
     entered = entered_on(ledger, account, lying.units)
     new = lying.only([number == begun for number in entered])
     if begun is None:
-        new = new.enough(config.smallest_class)
+        enough = new.together if config.secret else new.enough
+        new = enough(config.smallest_class)
     sums = redact_images(config.dataset, partial(_add_tonight, night, before, lying, entered, new))
     held = reserve_night(
         ledger,
@@ -300,11 +309,13 @@ def _add_tonight(
     histories, private = read_past(
         night.ledger, night.status, night.mechanism, before, lying, entered
     )
+    total = len(new.units) if night.public.config.secret else None
     after = tuple(
-        add_units(night.mechanism, history.nights, sums, points)
+        add_units(night.mechanism, history.nights, sums, points, total=total)
         for history, sums, points in zip(histories, private, new.points, strict=True)
     )
-    return Sums(histories, after, new.counts, before.rows if before else None)
+    units = new.counts if total is None else (total,) * len(after)
+    return Sums(histories, after, units, before.rows if before else None)
 
 
 def _finish(night: NightContext, held: NightReservation, sums: Sums) -> bytes:
@@ -321,11 +332,15 @@ def _draw(night: NightContext, held: NightReservation, sums: Sums) -> NightDocum
     for history, after, units in zip(sums.histories, sums.after, sums.units, strict=True):
         drawn = draw_night(night.mechanism, history.nights, after, units, noise=noise)
         histories.append(replace(history, nights=(*history.nights, drawn)))
-    classes = tuple(
-        (label, name, units)
-        for (label, name, _), units in zip(night.public.classes, sums.units, strict=True)
-    )
-    public = replace(night.public, classes=classes)
+    public = night.public
+    if public.config.secret:
+        classes = tuple((label, name, None) for label, name, _ in public.classes)
+        public = replace(public, classes=classes, total=histories[0].nights[-1].n_so_far or None)
+    else:
+        pairs = zip(public.classes, sums.units, strict=True)
+        public = replace(
+            public, classes=tuple((label, name, units) for (label, name, _), units in pairs)
+        )
     return make_night(public, night.account, held, histories)
 
 
@@ -347,14 +362,16 @@ def make_night(
 ) -> NightDocument:
     """Return the document of the last night of some histories."""
     stream = classes[0].stream
-    plan = stream.plan
+    plan, stated = stream.plan, stands_on(stream)
+    if plan.secret:
+        stated["n_tonight"] = classes[0].nights[-1].units
     return NightDocument.model_construct(
         title=public.config.title,
         settings=public.settings(),
         night=held.night,
         horizon=plan.horizon,
         coefficient_norm=column_norm(plan.horizon),
-        **stands_on(stream),
+        **stated,
         classes=[_class_part(public, history) for history in classes],
         statement=_statement(public, account, held, classes),
         account=account_part(account.account, account.cost),
@@ -364,8 +381,11 @@ def make_night(
 def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
     """Return what is said of a class."""
     stream, night, budget = history.stream, history.nights[-1], public.config.cost
+    past = split_epochs(stream, history.nights)
     estimate = cumulative_mean(stream, history.nights)
     row = night_row(stream, night)
+    if stream.plan.secret:
+        row["n_sd"] = past.n_sd
     rhos = [cost.rho for cost in row["costs"]]
     if history.before is not None:
         if night.night == 1:
@@ -375,7 +395,7 @@ def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
     return NightClassPart.model_construct(
         label=history.label,
         class_name=history.name,
-        n=night.n_so_far,
+        n=past.n if past.opened else past.held,
         mu=budget.mu if isinstance(budget, GDP) else None,
         rho=math.fsum(rhos) if rhos and None not in rhos else None,
         point=None if estimate is None else estimate.point,
@@ -390,9 +410,10 @@ def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
 
 def _why_not(found: ClassHistory) -> str:
     """Say why there is no mean yet, and when there will be one."""
-    plan = found.stream.plan
+    plan, past = found.stream.plan, split_epochs(found.stream, found.nights)
+    noise = f", give or take {past.n_sd:.2g}," if plan.secret else ""
     return (
-        f"no mean yet: the {found.nights[-1].n_so_far} so far are held back until there are "
+        f"no mean yet: the {past.held}{noise} so far are held back until there are "
         f"{math.ceil(plan.opening / plan.mu)}, as a mean of fewer would be noise, and what they "
         "pay for it they could not pay again"
     )
@@ -407,11 +428,13 @@ def _window(found: ClassHistory, nights: int) -> WindowPart | None:
     if seen is None:
         return None
     into = found.stream.frame.to_axes
+    noise: dict[str, Any] = {"n_sd": seen.n_sd} if found.stream.plan.secret else {}
     return WindowPart.model_construct(
         nights=nights,
         first=seen.first,
         last=seen.last,
         n=seen.n,
+        **noise,
         point=seen.point,
         coordinates=seen.offset,
         variances=(into.T @ seen.covariance @ into).diagonal(),
@@ -428,7 +451,8 @@ def _statement(
     follows = None if config.stream is None else config.stream.follows
     told = privacy_statement(
         config.promise,
-        n_by_class={name: night.n_so_far for name, night in last.items()},
+        n_by_class={} if config.secret else {name: night.n_so_far for name, night in last.items()},
+        total=classes[0].nights[-1].n_so_far if config.secret else None,
         classes_per_person=config.classes_per_person,
         group=config.images_per_person,
         composition=f"each {unit} enters on one night and pays there once, for that night and all "
@@ -436,6 +460,7 @@ def _statement(
         f"{unit}s add up",
         public=(
             f"on which night each {unit} entered",
+            *(("the list of classes",) if config.secret else ()),
             "horizon, opening, descriptor, domain and plan",
         ),
         hardened=config.hardened,
@@ -444,6 +469,8 @@ def _statement(
         so_far=True,
     )
     entered = ", ".join(f"{name}: {night.units}" for name, night in last.items())
+    if config.secret:
+        entered = f"{classes[0].nights[-1].units}, of all classes together"
     return [
         *told.items(),
         (f"{unit.capitalize()}s of this night (exact)", entered),

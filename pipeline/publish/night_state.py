@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.datasets import ImageSource, find_card, rendering_settings
 from pipeline.descriptors import domain_of, require_descriptor_for
@@ -24,6 +25,7 @@ from pipeline.ledger import (
     stored_nights,
     stream_named,
     stream_status,
+    total_of,
 )
 from pipeline.publish.arrivals import Arrivals
 from pipeline.publish.config import ReleaseConfig
@@ -206,24 +208,36 @@ def read_past(
         document = _document(status.last.result)
         check_drawn(document, mechanism)
         histories = tuple(
-            replace(found, nights=(*found.nights, read_night(nights, row)))
+            replace(found, nights=(*found.nights, read_night(document, row)))
             for found, row in zip(sums.histories, document.classes, strict=True)
         )
         return histories, sums.after
     histories = read_histories(_documents(ledger, status.stream))
-    again = tuple(
-        _made_again(found, points, [entered[i] for i in owner])
-        for found, points, owner in zip(histories, lying.points, lying.owners, strict=True)
-    )
-    private = tuple(one for one in again if one is not None)
-    if len(private) != len(histories):
+    if not _all_lie_there(ledger, status, lying, entered):
         raise LedgerError(
             f"the private sums of the stream {status.stream.name!r} are not in "
             f"{sums_folder(ledger, status.stream)}, and images of earlier nights are not there to "
             "make them again; put that folder or the images back, or open a stream of another "
             "name, which is charged"
         )
-    return histories, private
+    return histories, tuple(
+        _made_again(found, points, np.array([entered[i] or 0 for i in owner]))
+        for found, points, owner in zip(histories, lying.points, lying.owners, strict=True)
+    )
+
+
+def _all_lie_there(
+    ledger: Ledger, status: StreamStatus, lying: Arrivals, entered: Sequence[int | None]
+) -> bool:
+    """Tell whether the units of all nights settled lie there, in the classes they entered in.
+
+    One that is in another class now would be paid for once more, as of that.
+    """
+    return all(
+        total_of(ledger, status.stream, of_night.units, of_night.labels) == total
+        for number, total in enumerate(status.totals, 1)
+        for of_night in [lying.only([night == number for night in entered])]
+    )
 
 
 def last_sums(ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism) -> Sums | None:
@@ -233,16 +247,14 @@ def last_sums(ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism) 
     return read_sums(ledger, status, mechanism, len(status.totals), status.totals[-1])
 
 
-def _made_again(
-    found: ClassHistory, points: Any, entered: Sequence[int | None]
-) -> PrivateSums | None:
-    """Return the private sums of a class, None unless the units of all nights are there."""
-    private, on = empty_state(found.stream.space.dim), np.array([one or 0 for one in entered])
+def _made_again(found: ClassHistory, points: Any, entered: NDArray[np.int64]) -> PrivateSums:
+    """Return the private sums of a class, of units that entered on these nights."""
+    stream, private = found.stream, empty_state(found.stream.space.dim)
     for night in found.nights:
-        units = points[on == night.night]
-        if len(units) != night.units:
-            return None
-        private = add_units(found.stream, found.nights[: night.night - 1], private, units)
+        units = points[entered == night.night]
+        total = night.units if stream.plan.secret else None
+        before = found.nights[: night.night - 1]
+        private = add_units(stream, before, private, units, total=total)
     return private
 
 

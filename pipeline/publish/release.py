@@ -323,7 +323,7 @@ def _read(
 ) -> tuple[StoredImages, Public, dict[str, str]]:
     """Return what is stored of the images, what is public of them, and the digest of each class."""
     card, key = find_card(config.dataset), ledger.person_key()
-    card = may_be_empty(card) if config.labels == "secret" else card
+    card = may_be_empty(card) if config.secret else card
     source = redact_images(config.dataset, partial(open_fetched, card, path, key))
     config.check_unit(source)
     source.labels(config.splits)  # raises where a class is empty and class sizes are public
@@ -385,7 +385,7 @@ def _public(config: ReleaseConfig, source: ImageSource) -> Public:
     card, counts = source.card, source.units(config.splits)
     require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
     config.check_sizes(dict(zip(source.classes, counts, strict=True)))
-    secret, excluded = config.labels == "secret", source.excluded(config.splits)
+    secret, excluded = config.secret, source.excluded(config.splits)
     total = sum(counts)
     if secret and (people := source.persons(config.splits)) is not None:
         total = len(np.unique(people))

@@ -26,6 +26,7 @@ import hmac
 import io
 import itertools
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from hashlib import _Hash
 
 
-FORMAT = 4
+FORMAT = 5
 """Raised when what is in a file changes."""
 SEAL = 32
 """Bytes of the seal that a file begins with."""
@@ -66,7 +67,7 @@ class StoredClass(BaseModel):
     before: EstimatePart | None
     opened: dict[int, OpeningRelease]
     epochs: dict[int, Epoch]
-    series: tuple[int, int, int]
+    series: tuple[int, ...]
 
 
 class StoredRows(NamedTuple):
@@ -87,7 +88,8 @@ class Sums:
     after : tuple of PrivateSums
         Of each class.
     units : tuple of int
-        How many units of each class came in the last night.
+        How many units of each class came in the last night; where labels are secret of all
+        classes, for each.
     rows : StoredRows or None
         The rows that lie in a file already.
     """
@@ -192,7 +194,7 @@ def _packed(owner: dict[str, Any], sums: Sums, stored: StoredRows, tonight: NDAr
             before=None if history.before is None else estimate_part(history.before),
             opened={t: night.opened for t, night in enumerate(history.nights) if night.opened},
             epochs={t: night.epoch for t, night in enumerate(history.nights) if night.epoch},
-            series=(len(after.survey), len(after.shells), len(after.means)),
+            series=tuple(len(getattr(after, name)) for name in SUMS),
         )
         classes.append(stored_class)
         arrays[f"{i} held"] = after.held
@@ -222,18 +224,19 @@ def _read_class(
 
 ROWS_FILE = "nights.rows"
 RELEASED = ("survey", "shells", "w", "moment")
-SUMS = ("counts", "sizes", "means")
+SUMS = ("survey", "shells", "means", "counts")
 
 
 def row_type(stream: StreamMechanism, classes: int) -> np.dtype[Any]:
     """Return what the row of a night is: the same for all nights of a stream."""
     (bins, shells), dim = stream.lengths, stream.space.dim
     products = stream.products
+    counted = int(stream.plan.secret)
     sizes = zip(RELEASED, (bins, shells, dim, products), strict=True)
-    sums = zip(SUMS, (bins, shells, dim + products), strict=True)
-    own: list[tuple[Any, ...]] = [("units", "<i8")]
+    sums = zip(SUMS, (bins, shells, dim + products, counted), strict=True)
+    own: list[tuple[Any, ...]] = [("units", "<i8"), ("count", "<f8")]
     own += [(name, "<f8", (n,)) for name, n in sizes]
-    own += [(name, "<u2", (n, LIMBS)) for name, n in sums]
+    own += [(f"sum of {name}", "<u2", (n, LIMBS)) for name, n in sums]
     return np.dtype([(str(label), own) for label in range(classes)])
 
 
@@ -252,16 +255,16 @@ def rows_of(
     for label, (history, private) in enumerate(zip(histories, after, strict=True)):
         own = rows[str(label)]
         own["units"] = [*(night.units for night in history.nights[first:]), units[label]]
-        for name in RELEASED:
+        for name in ("count", *RELEASED):
             own[name] = np.nan
         for place, night in enumerate(history.nights[first:]):
-            for name in RELEASED:
+            for name in ("count", *RELEASED):
                 if (values := getattr(night, name)) is not None:
                     own[name][place] = values
-        series = zip(SUMS, (private.survey, private.shells, private.means), strict=True)
-        for name, sums in series:
+        for name in SUMS:
+            sums = getattr(private, name)
             if len(sums):
-                own[name][-len(sums) :] = sums[-len(rows) :]
+                own[f"sum of {name}"][-len(sums) :] = sums[-len(rows) :]
     return rows
 
 
@@ -317,9 +320,18 @@ def nights_of(
 ) -> tuple[Night, ...]:
     """Return the nights of a class, from its rows and what few of them released besides."""
     units = rows["units"].tolist()
+    names = [*RELEASED, "count"]
     series = [_released(rows[name]) for name in RELEASED]
+    series.append([None if math.isnan(count) else count for count in rows["count"].tolist()])
     return tuple(
-        Night(t + 1, many, so_far, opened.get(t), epochs.get(t), *released)
+        Night(
+            t + 1,
+            many,
+            so_far,
+            opened.get(t),
+            epochs.get(t),
+            **dict(zip(names, released, strict=True)),
+        )
         for t, many, so_far, *released in zip(
             itertools.count(), units, np.cumsum(units).tolist(), *series, strict=False
         )
@@ -329,7 +341,7 @@ def nights_of(
 def private_of(rows: NDArray[Any], held: NDArray[np.float64], last: Sequence[int]) -> PrivateSums:
     """Return the private sums of a class; `last` is how many rows each series has."""
     series = zip(SUMS, last, strict=True)
-    return PrivateSums(held, *(rows[name][len(rows) - many :] for name, many in series))
+    return PrivateSums(held, *(rows[f"sum of {name}"][len(rows) - many :] for name, many in series))
 
 
 def _released(values: NDArray[np.float64]) -> list[Any]:

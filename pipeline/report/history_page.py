@@ -333,8 +333,8 @@ def _run_cells(run: PublishedRun, series: Series) -> dict[str, str]:
         return {
             "Night of": run.key,
             "Number": f"{document.night:,}",
-            f"{units} that night": f"{sum(row.n_tonight for row in document.classes):,}",
-            "So far": f"{sum(row.n_so_far for row in document.classes):,}",
+            f"{units} that night": f"{document.units_tonight:,}",
+            "So far": f"{document.units_so_far:,}",
             "Then left": f"{document.horizon - document.night:,} nights",
         }
     account, symbol = document.account, letter(document.settings.definition)

@@ -275,7 +275,11 @@ def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sente
         classes=settings.classes_per_person,
         group=group,
         sizes=sizes,
-        tonight={row.class_name: row.n_tonight for row in rows if isinstance(row, NightClassPart)},
+        tonight={
+            row.class_name: row.n_tonight
+            for row in rows
+            if isinstance(row, NightClassPart) and row.n_tonight is not None
+        },
         waiting=waiting,
         drawn=not waiting or len(waiting) < len(rows),
         adaptive=settings.mechanism in RELEASE_PLANS,

@@ -336,13 +336,13 @@ def rounded(value: float | None, count: int, absent: str = "") -> str:
 
 def night_numbers(document: NightDocument) -> list[tuple[str, str]]:
     """Return the numbers at the head of a night."""
-    settings, rows, unit = document.settings, document.classes, document.settings.unit
+    settings, unit = document.settings, document.settings.unit
     left = document.horizon - document.night
     return [
         (f"{document.night:,}", f"nights so far, this one of {settings.run_key}"),
         (f"{left:,}", f"night{'s' * (left != 1)} left, at no further cost"),
-        (f"{sum(row.n_tonight for row in rows):,}", f"{unit}s tonight"),
-        (f"{sum(row.n_so_far for row in rows):,}", f"{unit}s so far"),
+        (f"{document.units_tonight:,}", f"{unit}s tonight"),
+        (f"{document.units_so_far:,}", f"{unit}s so far"),
         (promise_of(settings), f"for one {unit}, for ever"),
     ]
 
@@ -366,8 +366,7 @@ def tonight(document: NightDocument) -> dict[str, Any] | None:
     lines = [
         [
             row.class_name,
-            f"{row.n_tonight:,}",
-            f"{row.n_so_far:,}",
+            *row.counts,
             rounded(row.predicted_error, 3, "no mean yet"),
         ]
         for row in document.classes

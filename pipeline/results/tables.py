@@ -482,8 +482,12 @@ NIGHT_SCHEMA: Mapping[str, Field] = {
     ),
     "coordinates": RELEASE_SCHEMA["coordinates"]._replace(optional=True),
     "n_sd": RELEASE_SCHEMA["n_sd"]._replace(optional=True),
-    "n_tonight": Field("int64", "records", "images or persons that entered this night; public"),
-    "n_so_far": Field("int64", "records", "images or persons up to this night; public"),
+    "n_tonight": Field(
+        "int64", "records", "images or persons that entered this night; none if secret", True
+    ),
+    "n_so_far": Field(
+        "int64", "records", "images or persons up to this night; none if secret", True
+    ),
     "sigma": Field("float64", "", "standard deviation of the noise of w; public"),
     "w": Field("list<float64>", "", "weighted sum of the clipped vectors of all nights", True),
 }

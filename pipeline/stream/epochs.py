@@ -12,6 +12,7 @@ from pipeline.errors import ConfigError
 from pipeline.mean import NoisyMoments
 from pipeline.mean.clip import choose_clip, choose_interval, reaches, spread
 from pipeline.mean.histogram import merge, read_survey
+from pipeline.mean.labels import COUNT_UNIT
 from pipeline.mean.noisy_moments import clip_moments
 from pipeline.mean.rounds import SQRT2
 from pipeline.mean.tuning import FIRST_RADIUS
@@ -28,12 +29,11 @@ from pipeline.stream.mechanism import StreamMechanism
 from pipeline.stream.plan import GROWTH
 
 
-def epoch_due(history: Sequence[Night], past: EpochHistory) -> bool:
+def epoch_due(past: EpochHistory) -> bool:
     """Tell whether an epoch begins tonight: after the opening, and when N has grown tenfold."""
     if not past.segments:
         return past.opened is not None
-    before = history[past.segments[-1].epoch.first - 2].n_so_far
-    return history[-1].n_so_far >= GROWTH * before
+    return past.n >= GROWTH * (past.n - past.segments[-1].n)
 
 
 def begin_epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch:
@@ -53,29 +53,37 @@ def begin_epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch:
 
 @lru_cache(maxsize=32)  # a night asks twice: what its units are mapped to, and what it releases
 def _begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
-    past = split_epochs(history)
+    past = split_epochs(stream, history)
     found = _cumulative_mean(stream, past)
     if found is None or past.opened is None:
         raise ConfigError("an epoch begins after the opening; hold the units back until then")
     (shares, spread), (shells, own) = _survey(stream, past), _shells(stream, past)
-    survey = read_survey(shares, spread, stream.bins)
+    slack = (past.n_sd / past.n) ** 2
+    survey = read_survey(shares, spread, stream.bins, slack)
     last = past.segments[-1] if past.segments and past.segments[-1].n else None
     around = past.opened.offset if last is None else last.epoch.centre
     more, left = (GROWTH / 2.0 - 1.0) * found.n, stream.plan.horizon - len(history)
     nights = max(1, min(left, round(more / found.n * len(history))))
     sigma, radius = stream.noise_of_sum(stream.steps[2].sigma, nights) / more, _radius(stream, past)
-    interval = choose_interval(survey, stream.bins, stream.frame, sigma=sigma, radius=radius)
+    secret = stream.plan.secret
+    count_error = sigma / COUNT_UNIT if secret else 0.0
+    interval = choose_interval(
+        survey, stream.bins, stream.frame, sigma=sigma, radius=radius, count_error=count_error
+    )
     clip = choose_clip(
         interval,
         survey,
-        merge(shells, survey.far, own / SQRT2, spread / SQRT2, _stable_shells(stream, around)),
+        merge(
+            shells, survey.far, own / SQRT2, spread / SQRT2, _stable_shells(stream, around), slack
+        ),
         stream.bins,
         stream.frame,
         sigma=sigma,
         diameter=stream.feasible_set.diameter,
-        cover=stream.feasible_set.cover,
+        cover=math.inf if secret else stream.feasible_set.cover,
         curvature=0.0,
         doubt=0.0,  # what curvature makes of it is nothing here
+        count_error=count_error,
     )
     return Epoch(len(history) + 1, found.offset, clip)
 
@@ -85,7 +93,7 @@ def latest_moments(stream: StreamMechanism, history: Sequence[Night]) -> NoisyMo
 
     Before an epoch has units it is what the opening said of those held back; None before that.
     """
-    past = split_epochs(history)
+    past = split_epochs(stream, history)
     if not past.segments or not past.segments[-1].n:
         return past.opened.observed if past.opened else None
     return epoch_moments(stream, past, past.segments[-1])
@@ -107,9 +115,10 @@ def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights
     clip = last.epoch.clip
     shares, noise = _survey(stream, past)
     shells, own = _shares(stream, last.shells, last.n, stream.steps[1].sigma)
-    survey = read_survey(shares, noise, stream.bins)
+    slack = (past.n_sd / past.n) ** 2
+    survey = read_survey(shares, noise, stream.bins, slack)
     steady = _stable_shells(stream, last.epoch.centre)
-    filled = merge(shells, survey.far, own / SQRT2, noise / SQRT2, steady)
+    filled = merge(shells, survey.far, own / SQRT2, noise / SQRT2, steady, last.relative**2)
     rows = np.hstack([last.w, last.moments])
     bins, frame = stream.bins, stream.frame
     return clip_moments(
@@ -123,6 +132,7 @@ def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights
         sigma=stream.noise_of_sum(stream.steps[2].sigma, len(rows)) / last.n,
         noises=(own, noise),
         reach=reaches(clip, frame, stream.prior),
+        n_sd=last.n_sd,
     )
 
 

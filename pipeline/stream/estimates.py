@@ -3,6 +3,7 @@
 Everything here is post-processing: it reads what nights released, and public numbers.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,15 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
 from pipeline.mean.clip import mean_units
+from pipeline.mean.labels import COUNT_UNIT
 from pipeline.mean.pooling import Part, pool
 from pipeline.mean.rounds import observe
 from pipeline.stream.factorisation import sum_row
 from pipeline.stream.history import EpochHistory, EpochNights, Night, split_epochs
 from pipeline.stream.mechanism import StreamMechanism
 
+SURE = 3.0
+"""Of how many of its deviations a released count is, at least, to divide the sum of a window."""
 WINDOWS = (1, 7, 30, 90)
 """Nights of the windows that are usual: the last night, a week, a month, a quarter."""
 
@@ -69,9 +73,13 @@ class WindowMean:
     offset : array, shape (d,)
         The mean of their clipped coordinates, with noise.
     covariance : array, shape (d, d)
-        Of that noise, exactly; what clipping did is not in it.
+        Of that noise, exactly where labels are public; what clipping did is not in it.
     rows : tuple of array
         For each epoch, by how much each night's noise counts in each unit of w.
+    ways : tuple of array, shape (d,)
+        Where labels are secret, for each epoch, by how much one unit too many in it moves the sum.
+    n_sd : float
+        Standard deviation of the noise of `n`.
     """
 
     space: Manifold
@@ -81,6 +89,8 @@ class WindowMean:
     offset: FloatArray
     covariance: FloatArray
     rows: tuple[FloatArray, ...]
+    ways: tuple[FloatArray, ...] = ()
+    n_sd: float = 0.0
 
     @property
     def point(self) -> NDArray[np.float64]:
@@ -98,7 +108,7 @@ def cumulative_mean(stream: StreamMechanism, history: Sequence[Night]) -> Cumula
 
     Opening and epochs are parts with errors of their own, put together by precision; see `pool`.
     """
-    return _cumulative_mean(stream, split_epochs(history))
+    return _cumulative_mean(stream, split_epochs(stream, history))
 
 
 def _cumulative_mean(stream: StreamMechanism, past: EpochHistory) -> CumulativeMean | None:
@@ -142,7 +152,8 @@ def window_mean(
     """Return the mean of the units of the last `nights` nights, None where none of them came.
 
     A window reaches back to the opening at most: what was released there is one mean, which no
-    night can be taken out of. ``first`` says where it begins.
+    night can be taken out of. ``first`` says where it begins. Where labels are secret it has none
+    either if a count of `SURE` of its deviations or fewer is all that was released.
     """
     return window_between(stream, history, len(history) - nights + 1, len(history))
 
@@ -162,12 +173,12 @@ def window_between(
             f"a window ends with one of the {len(history)} nights so far, and begins no later, "
             f"found {first} to {last}"
         )
-    segments = split_epochs(history).segments
+    segments = split_epochs(stream, history).segments
     if not segments:
         return None
     first = max(first, segments[0].epoch.first)
     frame, total, n, rows = stream.frame, np.zeros(stream.space.dim), 0.0, list[FloatArray]()
-    covariance = np.zeros((stream.space.dim, stream.space.dim))
+    covariance, variance = np.zeros((stream.space.dim, stream.space.dim)), 0.0
     for segment in segments:
         begin, t = segment.epoch.first, len(segment.w)
         start, end = max(first - begin, 0), min(max(last - begin + 1, 0), t)
@@ -176,14 +187,23 @@ def window_between(
             row[:end] = sum_row(start + 1, end, stream.plan.horizon)
         scale = mean_units(segment.epoch.clip, frame)
         many = float(segment.units[start:end].sum())
+        if segment.counts is not None:
+            many = float(row @ segment.counts)
+            variance += float(row @ row) * (stream.steps[2].sigma / COUNT_UNIT) ** 2
         total += (row @ segment.w * scale) @ frame.from_axes + many * _middle(stream, segment)
         covariance += float(row @ row) * _noise(stream, segment)
         n += many
         rows.append(row)
-    if not n:
+    rows, n_sd = [row / n for row in rows] if n else [], math.sqrt(variance)
+    if not n or n < SURE * n_sd:
         return None
-    rows = [row / n for row in rows]
-    return WindowMean(stream.space, first, last, int(n), total / n, covariance / n**2, tuple(rows))
+    offset, covariance, ways = total / n, covariance / n**2, tuple[FloatArray, ...]()
+    if stream.plan.secret:
+        ways = tuple(_middle(stream, segment) - offset for segment in segments)
+        for row, way in zip(rows, ways, strict=True):
+            covariance += float(row @ row) * _count_noise(stream, way, way)
+    n = max(round(n), 1)
+    return WindowMean(stream.space, first, last, n, offset, covariance, tuple(rows), ways, n_sd)
 
 
 def covariance_of(
@@ -194,12 +214,20 @@ def covariance_of(
     They share the noise of the nights before them: neighbouring windows are correlated.
     """
     found = np.zeros((stream.space.dim, stream.space.dim))
-    for segment, row, column in zip(
-        split_epochs(history).segments, one.rows, other.rows, strict=False
+    for place, (segment, row, column) in enumerate(
+        zip(split_epochs(stream, history).segments, one.rows, other.rows, strict=False)
     ):
         few = min(len(row), len(column))
-        found += float(row[:few] @ column[:few]) * _noise(stream, segment)
+        noise = _noise(stream, segment)
+        if stream.plan.secret:
+            noise = noise + _count_noise(stream, one.ways[place], other.ways[place])
+        found += float(row[:few] @ column[:few]) * noise
     return found
+
+
+def _count_noise(stream: StreamMechanism, one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return what the noise of one night's count adds to the covariance of two sums, (d, d)."""
+    return (stream.steps[2].sigma / COUNT_UNIT) ** 2 * np.outer(one, other)
 
 
 def sum_of(stream: StreamMechanism, released: FloatArray) -> FloatArray:
@@ -229,7 +257,13 @@ def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
     spot = stream.spot(epoch.centre)
     frame = stream.frame
     found, covariance = observe(
-        vector, epoch.clip, frame, line_coordinate=spot, shift=0.0, sigma=sigma
+        vector,
+        epoch.clip,
+        frame,
+        line_coordinate=spot,
+        shift=0.0,
+        sigma=sigma,
+        relative=segment.relative,
     )
     return Part(segment.n, epoch.centre + found, covariance)
 

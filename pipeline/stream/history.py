@@ -1,5 +1,6 @@
 """What a stream remembers of a class: what was released, which is public, and what was not."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -11,9 +12,18 @@ import numpy as np
 from pipeline.arrays import COORDINATES, COUNT, SIZE, FloatArray
 from pipeline.mean import NoisyMoments
 from pipeline.mean.clip import Clip
+from pipeline.mean.labels import COUNT_STEPS, COUNT_UNIT, ReleasedCount
 from pipeline.mean.rounds import SQRT2
-from pipeline.mean.sums import pairs
-from pipeline.stream.factorisation import LIMBS, WEIGHT_UNIT, Limbs, weighted, weighted_sums
+from pipeline.mean.sums import PER_UNIT, pairs
+from pipeline.stream.factorisation import (
+    LIMBS,
+    WEIGHT_UNIT,
+    Limbs,
+    sum_row,
+    weighted,
+    weighted_sums,
+)
+from pipeline.stream.mechanism import StreamMechanism
 
 
 class NoisyShares(NamedTuple):
@@ -90,7 +100,8 @@ class Night:
     night : int
         Its number, from 1.
     units, n_so_far : int
-        Units that came this night and up to it (public).
+        Units that came this night and up to it (public): of the class, or, where labels are
+        secret, of all classes together.
     opened : OpeningRelease or None
         On the night of the opening.
     epoch : Epoch or None
@@ -101,6 +112,9 @@ class Night:
     rhos : tuple of float
         ρ-zCDP that the source of noise certifies for the steps of the opening; on a later night,
         for each series, for all that a unit pays in it; NaN where it does not.
+    count : float or None
+        Where labels are secret, the weighted sum of how many units of the class came each night,
+        noised: of all nights until the opening, then of those of the epoch. None on others.
     """
 
     night: int
@@ -113,6 +127,7 @@ class Night:
     w: FloatArray | None = None
     moment: FloatArray | None = None
     rhos: tuple[float, ...] = ()
+    count: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,19 +142,33 @@ class PrivateSums:
         Counts, and 2⁴⁰ times sums of clipped vectors and overshoots, then 2⁸⁰ times those of their
         products, of each night of the series: since the opening for the survey, since the epoch
         began for the others.
+    counts : array of uint16, shape (t, 1, `LIMBS`)
+        Where labels are secret, how many units came each night: of all nights until the opening,
+        then of those of the epoch.
     """
 
     held: FloatArray
     survey: Limbs
     shells: Limbs
     means: Limbs
+    counts: Limbs
 
     @cached_property
     def vectors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What the last night's noise is added to: weighted survey, shells, and means as pairs."""
+        """What the last night's noise is added to: weighted survey, shells, and means as pairs.
+
+        Where labels are secret the latter end with the sum of a for each unit.
+        """
         d, sums = self.held.shape[1], weighted_sums(self.means)
         both = pairs(sums[:d], sums[d:], WEIGHT_UNIT)
+        for total in weighted_sums(self.counts) if len(self.counts) else ():
+            both = np.append(both, total * COUNT_STEPS / (WEIGHT_UNIT * PER_UNIT))
         return weighted(self.survey, SQRT2), weighted(self.shells, SQRT2), both
+
+    @property
+    def count(self) -> FloatArray:
+        """What the noise of the count before the opening is added to, (1,)."""
+        return weighted(self.counts, SQRT2)
 
     def __repr__(self) -> str:
         """Show no value."""
@@ -148,8 +177,7 @@ class PrivateSums:
 
 def empty_state(dim: int) -> PrivateSums:
     """Return what a stream starts with."""
-    none = np.empty((0, 0, LIMBS), np.uint16)
-    return PrivateSums(np.empty((0, dim)), none, none, none)
+    return PrivateSums(np.empty((0, dim)), *[np.empty((0, 0, LIMBS), np.uint16)] * 4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,11 +188,17 @@ class EpochNights:
     ----------
     epoch : Epoch
     units : array, shape (t,)
-        Units of each night.
+        Units of each night, of all classes where labels are secret.
     shells, w : array, shapes (t, b), (t, d)
         What they released.
     moments : array, shape (t, e + d(d + 1)/2)
         The same of overshoots and products.
+    counts : array, shape (t,), or None
+        Where labels are secret, the same of how many units came.
+    n : int
+        Units in the epoch, where that is public; else what the counts say, at least 1.
+    n_sd : float
+        Standard deviation of the noise of `n`.
     """
 
     epoch: Epoch
@@ -172,16 +206,20 @@ class EpochNights:
     shells: FloatArray
     w: FloatArray
     moments: FloatArray
+    counts: FloatArray | None
+    n: int
+    n_sd: float = 0.0
 
     @property
-    def n(self) -> int:
-        """Units in the epoch."""
-        return int(self.units.sum())
+    def relative(self) -> float:
+        """By what share of itself `n` is off."""
+        return self.n_sd / max(self.n, 1)
 
-    def until(self, nights: int) -> "EpochNights":
+    def until(self, stream: StreamMechanism, nights: int) -> "EpochNights":
         """Return its first nights."""
-        series = (self.units, self.shells, self.w, self.moments)
-        return EpochNights(self.epoch, *(values[:nights] for values in series))
+        series = self.units, self.shells, self.w, self.moments
+        counts = None if self.counts is None else self.counts[:nights]
+        return _epoch_nights(stream, self.epoch, [values[:nights] for values in series], counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +230,9 @@ class EpochHistory:
     ----------
     opened : OpeningRelease or None
     held : int
-        Units of the opening, or those that wait for it.
+        Units of the opening, or those that wait for it; as far as is known where that is secret.
+    held_sd : float
+        Standard deviation of the noise of `held`.
     survey : array, shape (t, b)
         All nights since the opening.
     segments : tuple of EpochNights
@@ -202,37 +242,76 @@ class EpochHistory:
     held: int
     survey: FloatArray
     segments: tuple[EpochNights, ...]
+    held_sd: float = 0.0
 
     @property
     def n(self) -> int:
         """Units released so far."""
         return self.held + sum(part.n for part in self.segments) if self.opened else 0
 
+    @property
+    def n_sd(self) -> float:
+        """Standard deviation of the noise of `n`; before the opening of that of those that wait."""
+        return math.hypot(self.held_sd, *(part.n_sd for part in self.segments))
 
-def split_epochs(history: Sequence[Night]) -> EpochHistory:
+
+def split_epochs(stream: StreamMechanism, history: Sequence[Night]) -> EpochHistory:
     """Return the opening and the epochs of a history, in one pass over its nights."""
-    return _parts_of(tuple(history))
+    return _parts_of(stream, tuple(history))
 
 
 @lru_cache(maxsize=32)  # of released values only: a night asks for the same history many times
-def _parts_of(history: tuple[Night, ...]) -> EpochHistory:
+def _parts_of(stream: StreamMechanism, history: tuple[Night, ...]) -> EpochHistory:
     at = next((i for i, night in enumerate(history) if night.opened), len(history))
-    held = sum(night.units for night in history[: at + 1])
+    held, held_sd = sum(night.units for night in history[: at + 1]), 0.0
     later = history[at + 1 :]
     starts = [i for i, night in enumerate(later) if night.epoch]
     bounds = pairwise([*starts, len(later)])
-    segments = tuple(_segment(later[start:end]) for start, end in bounds)
+    segments = tuple(_segment(stream, later[start:end]) for start, end in bounds)
     opened = history[at].opened if at < len(history) else None
-    return EpochHistory(opened, held, np.array([night.survey for night in later]), segments)
+    if opened is not None and stream.plan.secret:
+        held, held_sd = opened.observed.n, float(opened.observed.n_sd)
+    elif stream.plan.secret and history:
+        waiting = waiting_count(stream, history)
+        held, held_sd = int(waiting.shown[0]), float(waiting.sd[0])
+    survey = np.array([night.survey for night in later])
+    return EpochHistory(opened, held, survey, segments, held_sd)
 
 
-def _segment(nights: Sequence[Night]) -> EpochNights:
+def _segment(stream: StreamMechanism, nights: Sequence[Night]) -> EpochNights:
     epoch = nights[0].epoch
     assert epoch is not None
-    return EpochNights(
-        epoch,
-        np.array([night.units for night in nights], dtype=np.float64),
-        np.array([night.shells for night in nights]),
-        np.array([night.w for night in nights]),
-        np.array([night.moment for night in nights]),
-    )
+    names = ("units", "shells", "w", "moment", "count")[: 5 if stream.plan.secret else 4]
+    series = [np.array([getattr(night, name) for night in nights], np.float64) for name in names]
+    return _epoch_nights(stream, epoch, series[:4], series[4] if stream.plan.secret else None)
+
+
+def _epoch_nights(
+    stream: StreamMechanism, epoch: Epoch, series: Sequence[FloatArray], counts: FloatArray | None
+) -> EpochNights:
+    """Return the nights of an epoch, and how many units they say came."""
+    units, shells, w, moments = series
+    n, n_sd = int(units.sum()), 0.0
+    if counts is not None:
+        sigma = stream.noise_of_sum(stream.steps[2].sigma, len(counts)) / COUNT_UNIT
+        total = float(sum_row(1, len(counts), stream.plan.horizon) @ counts)
+        found = released_count(total, sigma, n)
+        n, n_sd = int(found.divisor[0]), float(found.sd[0])
+    return EpochNights(epoch, units, shells, w, moments, counts, n, n_sd)
+
+
+def waiting_count(stream: StreamMechanism, history: Sequence[Night]) -> ReleasedCount:
+    """Return how many units of a class came on nights of which none is after its opening.
+
+    Labels are secret: it is what the counts say.
+    """
+    (step,) = stream.count_steps
+    row = sum_row(1, len(history), stream.plan.horizon)
+    sigma = stream.noise_of_sum(step.sigma, len(history)) * SQRT2
+    total = float(row @ np.array([night.count for night in history]))
+    return released_count(total, sigma, history[-1].n_so_far)
+
+
+def released_count(total: float, sigma: float, most: int) -> ReleasedCount:
+    """Return a count with noise of σ, of which it is public that it is at most `most`."""
+    return ReleasedCount(np.array([total]), np.array([sigma**2]), max(most, 1))

@@ -53,6 +53,11 @@ class StreamMechanism:
         return self.plan.steps(self.manifold.dim)
 
     @cached_property
+    def count_steps(self) -> tuple[Step, ...]:
+        """The count of a class until it opens, where labels are secret."""
+        return self.plan.count_steps(self.manifold.dim)
+
+    @cached_property
     def opening(self) -> AdaptivePlan:
         """How the opening spends the budget; its shells are those of all later nights."""
         return AdaptivePlan(
@@ -106,9 +111,11 @@ class StreamMechanism:
             return np.empty((0, self.space.dim))
         return admit(points, domain=self.domain, manifold=self.manifold).placed
 
-    def records(self, placed: FloatArray) -> Records:
-        """Return what `placed` gave as records of a mean."""
-        return Records(self.manifold, self.domain, InMemory(len(placed), placed))
+    def records(self, placed: FloatArray, units: int) -> Records:
+        """Return what `placed` gave as records of a mean; `units` came up to that night."""
+        return Records(
+            self.manifold, self.domain, InMemory(len(placed), placed), self.plan.labels(units)
+        )
 
     def seen(self, placed: FloatArray) -> FloatArray:
         """Return coordinates in the axes, (m, d), along the line from the origin."""

@@ -1,7 +1,9 @@
 """One night of one class: units go in, one release and what the next night needs come out.
 
     before the opening   units are held back, nothing is released
-    the opening          one adaptive mean of all that were held back, at the whole budget
+                         (with secret labels but for a count, which tells when to open)
+    the opening          one adaptive mean of all that were held back, at the whole budget, or
+                         what the counts have left of it
     every later night    survey, shells and clipped vectors of all nights since, weighted, noised;
                          the vectors with their products, the second moment, which costs nothing
 
@@ -20,6 +22,7 @@ from pipeline.geometry import Point
 from pipeline.mean import draw, prepare
 from pipeline.mean.clip import clipping, sizes_within
 from pipeline.mean.histogram import shell_counts, survey_counts
+from pipeline.mean.labels import COUNT_UNIT
 from pipeline.mean.rounds import SQRT2
 from pipeline.mean.sums import clipped_totals, sizes
 from pipeline.mechanisms.noise import Noise
@@ -32,6 +35,7 @@ from pipeline.stream.history import (
     OpeningRelease,
     PrivateSums,
     split_epochs,
+    waiting_count,
 )
 from pipeline.stream.mechanism import StreamMechanism
 from pipeline.stream.plan import MOST_UNITS
@@ -44,6 +48,7 @@ def release_night(
     points: Point,
     *,
     noise: Noise,
+    total: int | None = None,
 ) -> tuple[Night, PrivateSums]:
     """Return what the next night of a stream releases, and the private sums up to it.
 
@@ -62,6 +67,8 @@ def release_night(
         This night's units; there may be none. Those outside the domain are moved to its region.
     noise : Noise
         `LATTICE`, or `FloatNoise` of a generator.
+    total : int, optional
+        Where labels are secret, how many units of all classes came.
 
     Raises
     ------
@@ -70,18 +77,40 @@ def release_night(
     ConfigError
         When `private` is not of this history, or there are more than `MOST_UNITS` units.
     """
-    after = add_units(stream, history, private, points)
-    return draw_night(stream, history, after, len(points), noise=noise), after
+    after = add_units(stream, history, private, points, total=total)
+    units = public_units(stream, points, total)
+    return draw_night(stream, history, after, units, noise=noise), after
+
+
+def public_units(stream: StreamMechanism, points: Point, total: int | None) -> int:
+    """Return how many units of a night it is public that came: of a class, or of all classes.
+
+    Raises
+    ------
+    ConfigError
+        When that of all classes is not given where labels are secret, or is where they are public.
+    """
+    if stream.plan.secret == (total is None):
+        raise ConfigError(
+            "where labels are secret a night is told how many units of all classes came, and "
+            f"nothing where they are public; found total {total}"
+        )
+    return len(points) if total is None else total
 
 
 def add_units(
-    stream: StreamMechanism, history: Sequence[Night], private: PrivateSums, points: Point
+    stream: StreamMechanism,
+    history: Sequence[Night],
+    private: PrivateSums,
+    points: Point,
+    *,
+    total: int | None = None,
 ) -> PrivateSums:
     """Return the private sums with one night more; nothing is drawn.
 
     Parameters and errors are those of `release_night`.
     """
-    _check_going(stream, history, len(points))
+    _check_going(stream, history, public_units(stream, points, total))
     return add_placed(stream, history, private, stream.placed(points))
 
 
@@ -89,12 +118,13 @@ def add_placed(
     stream: StreamMechanism, history: Sequence[Night], private: PrivateSums, placed: FloatArray
 ) -> PrivateSums:
     """Return the same of units that `Stream.placed` gave."""
-    past = split_epochs(history)
+    past = split_epochs(stream, history)
     if past.opened is not None and not past.segments:
         private = replace(private, held=private.held[:0])  # the opening has them
-    _check(past, private)
+    _check(stream, past, private)
     if past.opened is None:
-        return replace(private, held=np.concatenate([private.held, placed]))
+        counts = _with(private.counts, [len(placed)]) if stream.plan.secret else private.counts
+        return replace(private, held=np.concatenate([private.held, placed]), counts=counts)
     fresh = _fresh(stream, history, past)
     return _add_row(stream, fresh, fresh or past.segments[-1].epoch, private, placed)
 
@@ -116,23 +146,26 @@ def draw_night(
     after : PrivateSums
         What `add_units` returned of the night.
     units : int
-        How many came.
+        How many came; of all classes, where labels are secret.
     """
-    past, plan = split_epochs(history), stream.plan
+    past, plan = split_epochs(stream, history), stream.plan
     n = _check_going(stream, history, units)
     number = len(history) + 1
     if past.opened is None:
-        if len(after.held) != n:
-            raise _foreign_sums(past, after)
-        if not plan.opens(n):
-            return Night(number, units, n)
-        return draw_openings(stream, number, after, units, noise=noise, size=1)[0]
+        if plan.secret:
+            waits, opens = _draw_count(stream, history, after, Night(number, units, n), noise)
+        else:
+            waits, opens = Night(number, units, n), plan.opens(n)
+            if len(after.held) != n:
+                raise _foreign_sums(past, after)
+        return draw_openings(stream, waits, after, noise=noise, size=1)[0] if opens else waits
     fresh = _fresh(stream, history, past)
     nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].w) + 1
     if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
         raise _foreign_sums(past, after)
-    d, told = (
+    d, last, told = (
         stream.space.dim,
+        -1 if plan.secret else None,
         [
             noise(vector, step.sigma, step.sensitivity)
             for vector, step in zip(after.vectors, stream.steps, strict=True)
@@ -140,12 +173,29 @@ def draw_night(
     )
     survey, shells, both = (found.vector for found in told)
     rhos = tuple(found.rho for found in told)
-    return Night(number, units, n, None, fresh, survey, shells, both[:d], both[d:], rhos)
+    count = float(both[-1]) / COUNT_UNIT if plan.secret else None
+    return Night(number, units, n, None, fresh, survey, shells, both[:d], both[d:last], rhos, count)
+
+
+def _draw_count(
+    stream: StreamMechanism,
+    history: Sequence[Night],
+    after: PrivateSums,
+    night: Night,
+    noise: Noise,
+) -> tuple[Night, bool]:
+    """Return a night before the opening with its count, and whether that is enough to open."""
+    if len(after.counts) != night.night:
+        raise _foreign_sums(split_epochs(stream, history), after)
+    (step,) = stream.count_steps
+    found = noise(after.count, step.sigma, step.sensitivity)
+    counted = replace(night, count=float(found.vector[0]) * SQRT2, rhos=(found.rho,))
+    return counted, stream.plan.opens(waiting_count(stream, [*history, counted]).value[0])
 
 
 def _fresh(stream: StreamMechanism, history: Sequence[Night], past: EpochHistory) -> Epoch | None:
     """Return the epoch that begins tonight, if one does."""
-    return begin_epoch(stream, history) if epoch_due(history, past) else None
+    return begin_epoch(stream, history) if epoch_due(past) else None
 
 
 def _check_going(stream: StreamMechanism, history: Sequence[Night], units: int) -> int:
@@ -164,50 +214,57 @@ def _check_going(stream: StreamMechanism, history: Sequence[Night], units: int) 
     return n
 
 
-def _check(past: EpochHistory, private: PrivateSums) -> None:
-    """Raise `ConfigError` unless the private sums have as many nights and units as the history."""
-    waiting = 0 if past.opened else past.held
+def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums) -> None:
+    """Raise `ConfigError` unless private sums are of as many nights, and units, as the history."""
     epoch = len(past.segments[-1].w) if past.segments else 0
-    found = len(private.held), len(private.survey), len(private.shells), len(private.means)
-    if found != (waiting, len(past.survey), epoch, epoch):
+    nights = len(private.survey), len(private.shells), len(private.means)
+    waiting = (
+        len(private.held) if stream.plan.secret else 0 if past.opened else past.held
+    )  # a secret number is not compared
+    if (len(private.held), *nights) != (waiting, len(past.survey), epoch, epoch):
         raise _foreign_sums(past, private)
 
 
 def _foreign_sums(past: EpochHistory, private: PrivateSums) -> ConfigError:
-    waiting = 0 if past.opened else past.held
     return ConfigError(
-        f"the private sums of {len(private.survey)} nights, with {len(private.held)} units that "
-        f"wait, do not belong to a history of {len(past.survey)} nights since its opening and "
-        f"{waiting} units that wait; make them again from the images"
+        f"the private sums of {len(private.survey)} nights do not belong to a history of "
+        f"{len(past.survey)} nights since its opening, or other units wait; make them again from "
+        "the images"
     )
 
 
 def draw_openings(
     stream: StreamMechanism,
-    number: int,
+    night: Night,
     after: PrivateSums,
-    units: int,
     *,
     noise: Noise,
     size: int,
 ) -> list[Night]:
-    """Return `size` openings of a stream on its night `number`, each of which costs the budget.
+    """Return `size` openings of a stream, each of which costs the budget.
 
-    The order of the units held back is not in them. See `draw_night` for `after` and `units`.
+    The order of the units held back is not in them.
+
+    Parameters
+    ----------
+    night : Night
+        That of the opening, with all that is known of it before.
+    after : PrivateSums
+        As in `draw_night`.
     """
-    prepared = prepare(stream.records(after.held), stream.opening, rng=None)
-    release = draw(prepared, stream.plan.budget, noise=noise, size=size)[0]
+    plan, records = stream.plan, stream.records(after.held, night.n_so_far)
+    budget = plan.opening_budget(stream.manifold.dim)
+    release = draw(prepare(records, stream.opening, rng=None), budget, noise=noise, size=size)[0]
     survey, shells = (release.steps[step].sigma * SQRT2 for step in (0, -2))
+    each = (float(moments.n) if plan.secret else 1.0 for moments in release.moments)
     return [
-        Night(
-            number,
-            units,
-            len(after.held),
-            opened=OpeningRelease(output, moments, survey, shells),
-            rhos=tuple(rhos.tolist()),
+        replace(
+            night,
+            opened=OpeningRelease(output, moments, survey / n, shells / n),
+            rhos=(*night.rhos, *rhos.tolist()),
         )
-        for output, moments, rhos in zip(
-            release.outputs, release.moments, release.rhos, strict=True
+        for output, moments, rhos, n in zip(
+            release.outputs, release.moments, release.rhos, each, strict=True
         )
     ]
 
@@ -233,6 +290,9 @@ def _add_row(
         survey=_with(private.survey, bins.tolist()),
         shells=_with(private.shells[:went], shell_counts(within, shells).tolist()),
         means=_with(private.means[:went], [*first, *second]),
+        counts=_with(private.counts[:went], [len(placed)])
+        if stream.plan.secret
+        else private.counts,
     )
 
 

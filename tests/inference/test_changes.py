@@ -46,7 +46,7 @@ def run(batches: list[np.ndarray], rng: np.random.Generator) -> list[Night]:
 
 def differing(nights: list[Night], last: int) -> WindowTest:
     """Return the test of the last nights."""
-    return window_test(STREAM, nights, split_epochs(nights), last)
+    return window_test(STREAM, nights, split_epochs(STREAM, nights), last)
 
 
 def test_one_population_is_seldom_told_apart_and_two_are(records: list[np.ndarray]) -> None:
@@ -80,7 +80,7 @@ def test_what_cannot_be_tested_says_why(records: list[np.ndarray]) -> None:
     """Before the opening, where clipping was another, and where nobody came."""
     batches = [records[0][:100], records[0][100:200], records[0][200:230], records[0][:0]]
     nights = run(batches, np.random.default_rng(0))
-    first = split_epochs(nights).segments[0].epoch.first
+    first = split_epochs(STREAM, nights).segments[0].epoch.first
     assert differing(nights[: first - 1], 1).reason == "no night since its first mean"
     assert f"since night {first}" in differing(nights, len(nights)).reason
     assert differing(nights, 1).reason == "nobody came in these nights, or before"

@@ -149,7 +149,6 @@ def test_labels_are_secret_unless_declared_public(tmp_path: Path) -> None:
         assert load_release(write_ward(tmp_path, [0, 1], more)).labels == "public"
     for more, words in (
         ('mechanism = "ewg"\n', 'labels = "public"'),
-        ("[stream]\nhorizon = 9\n", "a stream states how many images"),
         (declared + 'labels = "secret"\n', "contradict each other"),
         ('labels_and_class_sizes_are_public = "yes"\n', "true or false"),
         ('labels = "hidden"\n', "labels"),

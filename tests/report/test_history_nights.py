@@ -88,7 +88,7 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
                 assert one.n == expected.n == 3 * number
                 np.testing.assert_array_equal(one.mean.point, expected.offset)
                 error = stream_error(
-                    found.stream, split_epochs(found.nights[:number]), stated_biases
+                    found.stream, split_epochs(found.stream, found.nights[:number]), stated_biases
                 )
                 assert error is not None
                 if any(part.clipped > CLIPPED for part in error.seen):
@@ -222,7 +222,7 @@ def test_a_stream_that_follows_shows_both_together(results: list[bytes]) -> None
     alone = cumulative_mean(known.stream, known.nights)
     assert alone is not None
     both = join_streams(known.stream, alone, replace(alone, n=100))
-    past = split_epochs(known.nights)
+    past = split_epochs(known.stream, known.nights)
     found = class_mean(known, past, 8, row.model_copy(update={"joined": estimate_part(both)}))
     assert found.n == 124
     assert found.mean.point is not None
@@ -270,7 +270,7 @@ def test_bands_hold_the_mean_of_all_so_far(label: int, name: str, manifold: str,
             nights.append(released)
         found = class_mean(
             ClassHistory(0, "tissue", stream, tuple(nights)),
-            split_epochs(nights),
+            split_epochs(stream, nights),
             len(nights),
             night_class_of({"n": count}),
         )

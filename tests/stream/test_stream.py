@@ -386,9 +386,9 @@ def test_an_epoch_expects_the_radius_of_the_clip_before(monkeypatch: pytest.Monk
     history, _ = run(of, nights((60, 3, 700)), Recorded())
     assert history[0].opened
     assert history[0].opened.observed.moment is not None
-    assert radius_before(of, split_epochs(history[:1])) == pytest.approx(chosen[-1], rel=1e-9)
+    assert radius_before(of, split_epochs(of, history[:1])) == pytest.approx(chosen[-1], rel=1e-9)
     assert history[1].epoch
-    assert radius_before(of, split_epochs(history[:2])) == history[1].epoch.clip.radius
+    assert radius_before(of, split_epochs(of, history[:2])) == history[1].epoch.clip.radius
 
 
 def test_without_noise_the_sums_are_those_of_all_nights() -> None:
@@ -575,6 +575,7 @@ def test_a_night_costs_no_more_after_ten_years() -> None:
             np.repeat(kept, rows + 1, axis=0)
             for kept in (private.survey, private.shells, private.means)
         ),
+        private.counts,
     )
     points, seconds = units(200, 3), []
     for _ in range(3):

@@ -143,7 +143,7 @@ def test_on_its_first_night_it_is_that_of_the_opening(
 def test_what_parts_leave_is_counted(stream: StreamMechanism, tissue: np.ndarray) -> None:
     """Against the population each part errs by itself: the same sum, written the other way."""
     history = nights_of(stream, [tissue[:200], tissue[200:300], tissue[300:600]], 2)
-    past = split_epochs(history)
+    past = split_epochs(stream, history)
     pooled, seen = mean_parts(stream, past), part_moments(stream, past)
     assert pooled is not None
     parts = [one for one in seen if one is not None]

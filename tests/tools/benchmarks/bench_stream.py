@@ -136,7 +136,11 @@ def aged(sums: Sums, nights: int) -> Sums:
         rows = (private.survey, private.shells, private.means)
         again = ([1] * (len(row) - 1) + [more] * (len(row) > 0) for row in rows)
         after.append(
-            PrivateSums(private.held, *map(partial(np.repeat, axis=0), rows, map(list, again)))
+            PrivateSums(
+                private.held,
+                *map(partial(np.repeat, axis=0), rows, map(list, again)),
+                private.counts,
+            )
         )
     return Sums(tuple(histories), tuple(after), sums.units)
 

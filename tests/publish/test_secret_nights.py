@@ -1,0 +1,240 @@
+"""Nights with secret labels: nothing that leaves, or lies in the ledger, tells a class or its size.
+
+A source of noise stands in for the lattice that gives the same numbers whatever it is asked to
+hide: all that differs between two folders without it is noise.
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sample_nights import CONFIG, PERSONS, STREAM, Ward
+
+from pipeline.arrays import FloatArray
+from pipeline.cli import main
+from pipeline.errors import LedgerError
+from pipeline.inference import region
+from pipeline.ledger import entered_on, stored_nights
+from pipeline.mechanisms import noise
+from pipeline.mechanisms.noise import Noised
+from pipeline.publish import read_histories
+from pipeline.publish.sums import sums_folder
+from pipeline.schema import check
+from pipeline.stream import cumulative_mean
+from tests.publish.test_nights import documents_of
+
+SECRET = CONFIG.replace("labels_and_class_sizes_are_public = true\n", "")
+HORIZON = STREAM.replace("80.0", "300.0")
+
+
+COUNTS = np.array([40.0, 40.0, *[0.0] * 20])
+"""Of black images before anything is charged, of the first class on the first night, of others."""
+
+
+def fixed_noise(monkeypatch: pytest.MonkeyPatch, counts: FloatArray) -> list[tuple[Any, ...]]:
+    """Have the lattice give numbers of its own; those of a single number are counts / √2, in turn.
+
+    Return what is asked of it.
+    """
+    asked: list[tuple[Any, ...]] = []
+
+    def fixed(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        told = sigma * np.random.default_rng(len(asked)).standard_normal(len(vector))
+        if len(vector) == 1:
+            told = told + counts[sum(length == 1 for length, *_ in asked)] / np.sqrt(2.0)
+        asked.append((len(vector), sigma, sensitivity))
+        return Noised(told, 0.01)
+
+    monkeypatch.setattr(noise, "hardened_gaussian", fixed)
+    return asked
+
+
+def move(ward: Ward, path: Path) -> None:
+    """Give an image the other label."""
+    other = {"well": "ill", "ill": "well"}[path.parent.name]
+    shutil.move(path, ward.folder / "ward" / other / path.name)
+
+
+def told(ward: Ward) -> list[Any]:
+    """Return everything of a ward but its images and private sums: names, bytes, claims."""
+    found = sorted(path.name for path in ward.folder.rglob("*") if path.suffix == ".sums")
+    nights = [night.result for night in stored_nights(ward.ledger, ward.stream)]
+    return [len(found), nights]
+
+
+@pytest.mark.parametrize("card", ["", PERSONS])
+def test_folders_that_differ_in_labels_differ_in_noise_alone(
+    card: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One image of another class, or all of them: the same bytes, the same asked of the noise.
+
+    The first class opens on the first night, whatever lies there, and the other never does.
+    """
+    outcomes = []
+    for moved in ((), (0,), (0, 3, 8, 9, 12), tuple(range(18))):
+        ward = Ward(tmp_path / "ward")
+        ward.write(card, config=SECRET, stream=HORIZON)
+        ward.pay()
+        asked = fixed_noise(monkeypatch, COUNTS)
+        for day in range(1, 6):
+            paths = ward.put(well=2, ill=2) if day != 3 else ward.put(well=1)
+            for path in paths:
+                if int(path.stem.partition("-")[2]) in moved:
+                    move(ward, path)
+            ward.settle(day)
+        outcomes.append((told(ward), list(asked)))
+        shutil.rmtree(tmp_path / "ward")
+    assert all(one == outcomes[0] for one in outcomes)
+    last = json.loads(outcomes[0][0][1][-1])
+    assert [row["opened"] is None for row in json.loads(outcomes[0][0][1][0])["classes"]] == [
+        False,
+        True,
+    ]
+    assert [row["point"] is None for row in last["classes"]] == [False, True]
+
+
+def test_what_is_printed_and_written_tells_no_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both streams, exit codes, names and bytes of all files of a release are the same."""
+    outcomes = []
+    for moved in (False, True):
+        ward = Ward(tmp_path / "ward")
+        ward.write(config=SECRET, stream=HORIZON)
+        ward.pay()
+        fixed_noise(monkeypatch, COUNTS)
+        monkeypatch.chdir(ward.folder)
+        for day in (1, 2):
+            (first, *_) = ward.put(well=3, ill=1)
+            if moved:
+                move(ward, first)
+            asked = ["release", "--config", "night.toml", "--ledger", "ledger.sqlite"]
+            asked += ["--out", "out", "--data-root", ".", "--run-key", f"2026-03-{day:02d}"]
+            code = main(asked)
+            printed = capsys.readouterr()
+            out = sorted(path for path in (ward.folder / "out").rglob("*") if path.is_file())
+            files = {str(path.relative_to(ward.folder)): path.read_bytes() for path in out}
+            assert any(name.endswith(".parquet") for name in files)
+            outcomes.append((code, printed.out, printed.err, files))
+        monkeypatch.chdir(tmp_path)
+        shutil.rmtree(ward.folder)
+    assert outcomes[0][0] == outcomes[1][0] == 0
+    assert outcomes[:2] == outcomes[2:]
+
+
+def nights(ward: Ward, days: Sequence[int], well: int = 12, ill: int = 6) -> dict[str, Any]:
+    """Settle nights with so many images of each class, and return the last."""
+    document: dict[str, Any] = {}
+    for day in days:
+        ward.put(well=well, ill=ill)
+        document = ward.night(day)
+    return document
+
+
+@pytest.fixture
+def ward(tmp_path: Path) -> Ward:
+    """Return a ward whose stream keeps labels secret."""
+    found = Ward(tmp_path / "ward")
+    found.write(config=SECRET, stream=HORIZON)
+    found.pay()
+    return found
+
+
+def test_counts_and_means_lie_near_the_truth(ward: Ward) -> None:
+    """Released counts within six deviations, also of windows; documents alone give the history."""
+    last = nights(ward, range(1, 6))
+    assert (last["n_tonight"], last["settings"]["total"]) == (18, 90)
+    assert last["settings"]["classes"] == [[0, "well", None], [1, "ill", None]]
+    for row, many in zip(last["classes"], (60, 30), strict=True):
+        assert row["n_tonight"] is row["n_so_far"] is None
+        assert abs(row["n"] - many) <= 6.0 * row["n_sd"]
+        assert row["n_sd"] < 2.0
+        assert region(row).offered
+        for window in row["windows"]:
+            nights_of = window["last"] - window["first"] + 1
+            assert abs(window["n"] - nights_of * many / 5) <= 6.0 * window["n_sd"]
+        assert 180.0 < row["rho"] <= 200.0
+    said = dict(last["statement"])
+    assert "of any other class" in said["Neighbouring data sets"]
+    assert "how many of them came on each night" in said["Exact, not protected"]
+    assert "diagnosis" not in json.dumps(said)
+    assert said["Images of all classes together (exact)"] == "90"
+    assert said["Images of this night (exact)"] == "18, of all classes together"
+    content = [night.result for night in stored_nights(ward.ledger, ward.stream)]
+    found = read_histories(documents_of(content))
+    for history, row in zip(found, last["classes"], strict=True):
+        estimate = cumulative_mean(history.stream, history.nights)
+        assert estimate is not None
+        assert estimate.offset.tolist() == row["coordinates"]
+        assert estimate.n == row["n"]
+    check(Path("night.json"), last)
+
+
+def test_too_few_of_all_classes_wait_together(ward: Ward) -> None:
+    """What decides is how many come of all classes, as that is what is published."""
+    ward.write(config=SECRET.replace("smallest_class = 1", "smallest_class = 3"), stream=HORIZON)
+    ward.put(well=1, ill=1)
+    assert ward.night(1)["n_tonight"] == 0
+    ward.put(well=1)
+    assert ward.night(2)["n_tonight"] == 3
+
+
+def test_the_ledger_does_not_know_labels(ward: Ward) -> None:
+    """Nor does a night that is finished later, and an image whose label changed is not new."""
+    ward.put(well=5, ill=5)
+    ward.night(1)
+    (path, *_) = ward.put(well=2, ill=2)
+    ward.night(2)
+    assert b"well" not in (ward.folder / "ledger.sqlite").read_bytes().partition(b'"classes"')[0]
+    move(ward, path)
+    assert ward.night(3)["n_tonight"] == 0
+
+
+def test_lost_sums_are_made_again_of_the_same_labels_alone(ward: Ward) -> None:
+    """Where an image is in another class now, it would be paid for once more, and is refused."""
+    (path, *_) = ward.put(well=5, ill=5)
+    ward.night(1)
+    ward.put(well=2, ill=2)
+    ward.night(2)
+    folder = sums_folder(ward.ledger, ward.stream)
+    shutil.rmtree(folder)
+    move(ward, path)
+    ward.put(well=1, ill=1)
+    with pytest.raises(LedgerError, match="images of earlier nights are not there"):
+        ward.settle(3)
+    move(ward, ward.folder / "ward" / "ill" / path.name)
+    assert ward.night(3)["n_tonight"] == 2
+
+
+def test_streams_are_read_and_compared(
+    tmp_path: Path, ward: Ward, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`history` and `compare` take nights of secret labels as they take others."""
+    other = Ward(tmp_path / "other", made=1000)
+    other.write(config=SECRET.replace("nightly", "evening"), stream=HORIZON)
+    other.pay()
+    paths = []
+    for place, name in ((ward, "nightly"), (other, "evening")):
+        nights(place, range(1, 5))
+        out = str(place.folder / "out")
+        asked = ["release", "--config", str(place.folder / "night.toml"), "--out", out]
+        asked += ["--ledger", str(place.folder / "ledger.sqlite"), "--run-key", "2026-03-04"]
+        assert main([*asked, "--data-root", str(place.folder)]) == 0
+        paths.append(str(place.folder / "out" / "release" / f"{name}-2026-03-04.json"))
+        shown = [
+            "history",
+            "--population",
+            "ward-7",
+            "--ledger",
+            str(place.folder / "ledger.sqlite"),
+        ]
+        assert main([*shown, "--out", str(place.folder / "history")]) == 0
+    capsys.readouterr()
+    assert main(["compare", *paths, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found
+    assert entered_on(ward.ledger, ward.stream, [b"nobody"]) == (None,)

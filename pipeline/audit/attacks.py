@@ -90,6 +90,9 @@ IMAGES = 5
 """Images of a person; the one who takes the place of another has three more."""
 OPENING = 2
 """Units of the first night, which a stream opens with."""
+COUNTED = 60
+"""Units of the first night of a class that opens on it, where labels are secret: at μ = 2, half of
+them lie seven deviations of the noise of their count away."""
 
 
 class ReplayedSteps(NamedTuple):
@@ -666,6 +669,108 @@ class StreamTranscripts:
     ) -> list[ReplayedSteps]:
         """Return what the nights of one transcript give on each of several sides."""
         return [self.replay([side], [transcript])[0][0] for side in sides]
+
+    def expected_error(self) -> float | None:
+        """Return None: not needed here."""
+        return None
+
+
+@dataclass(frozen=True)
+class LabelStreamTranscripts:
+    """Streams of two classes whose labels are secret, over all nights of their horizon.
+
+    The very same unit is of the first class on one data set and of the second on the other. The
+    budget is paid once, for both classes. Steps are those of the first class, then of the second.
+
+    Attributes
+    ----------
+    budget, manifold, noise
+        As of `StreamTranscripts`.
+    sizes : tuple of tuple of int
+        Units of each night, but for the one that moves, of each class.
+    place : int
+        Index of the night on which that one comes.
+    again : bool
+        Broken on purpose: it comes again on every later night.
+    """
+
+    budget: Budget
+    manifold: Manifold
+    sizes: tuple[tuple[int, ...], tuple[int, ...]]
+    place: int
+    noise: Callable[[np.random.Generator], Noise] = FloatNoise
+    again: bool = False
+    together: ClassVar[int] = 1
+    ends: ClassVar[tuple[End, End]] = ENDS[0], ENDS[0]
+    sensitivity: ClassVar[float] = 1.0
+    law: ClassVar[str] = "for each class as of a stream, its count beside its sums"
+
+    @cached_property
+    def stream(self) -> StreamMechanism:
+        """What is released of either class, which opens at `COUNTED` units for certain."""
+        known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
+        plan = StreamPlan(self.budget, len(self.sizes[0]), opening=1.0, secret=True)
+        return StreamMechanism(replace(plan, opening=COUNTED / 2.0 * plan.mu), known, self.manifold)
+
+    @property
+    def sigma(self) -> float:
+        """Noise of the clipped vectors of every night."""
+        return self.stream.steps[2].sigma
+
+    def data_set(self, end: End, *, more: bool = False) -> list[list[Points]]:
+        """Return the records of every night of both classes; one at `end` is in the second."""
+        one, other = (
+            to_chart(self.manifold, np.diag(np.exp(np.asarray(log, float)))[None])
+            for log in (end, OTHERS)
+        )
+        classes = [[np.repeat(other, size, axis=0) for size in sizes] for sizes in self.sizes]
+        nights = classes[int(more)]
+        for night in range(self.place, len(nights) if self.again else self.place + 1):
+            nights[night] = np.concatenate([one, nights[night]])
+        return classes
+
+    def ready(self, data: list[list[Points]]) -> list[list[FloatArray]]:
+        """Return the units of every night of both classes in the chart."""
+        return [[self.stream.placed(points) for points in nights] for nights in data]
+
+    def _draw(self, ready: list[list[FloatArray]], noise: Noise) -> None:
+        """Draw all nights of the first class, then of the second."""
+        totals = [sum(map(len, night)) for night in zip(*ready, strict=True)]
+        for nights in ready:
+            history, private = list[Night](), empty_state(self.manifold.dim)
+            for placed, total in zip(nights, totals, strict=True):
+                private = add_placed(self.stream, history, private, placed)
+                history.append(draw_night(self.stream, history, private, total, noise=noise))
+
+    def sample(
+        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
+    ) -> Draws:
+        """Return `size` transcripts of a data set, as objects."""
+        ready = self.ready(cast(list[list[Points]], center))
+        drawn = np.empty(size, dtype=object)
+        for row in range(size):
+            noise = RecordedNoise([self.noise(rng)])
+            self._draw(ready, noise)
+            drawn[row] = noise.transcripts()[0]
+        return Draws(drawn, Diagnostics())
+
+    def replay(
+        self, sides: Sequence[list[list[FloatArray]]], transcripts: Sequence[Transcript]
+    ) -> list[list[ReplayedSteps]]:
+        """Return what nights give on each side, each after those of a transcript."""
+        replayed = [list[ReplayedSteps]() for _ in sides]
+        for ready, steps in zip(sides, replayed, strict=True):
+            for one in transcripts:
+                noise = ReplayedNoise([one.vectors])
+                self._draw(ready, noise)
+                steps += noise.replayed
+        return replayed
+
+    def replay_each(
+        self, sides: Sequence[list[list[FloatArray]]], transcript: Transcript
+    ) -> list[ReplayedSteps]:
+        """Return what the nights of one transcript give on each of several sides."""
+        return [steps for (steps,) in self.replay(sides, [transcript])]
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""

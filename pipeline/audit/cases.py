@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pipeline.audit.attacks import (
+    COUNTED,
     OPENING,
     AdaptiveTranscripts,
+    LabelStreamTranscripts,
     LabelTranscripts,
     PersonTranscripts,
     StreamTranscripts,
@@ -174,6 +176,23 @@ def _stream(sizes: tuple[int, ...], place: int, person: bool, share: float) -> A
     return AuditPlan(calibrate, share)
 
 
+LABEL_STREAMS = {
+    "stream, labels": (((COUNTED, 0, 0), (COUNTED, 0, 0)), 1, 0.003),
+    "stream, labels at the opening": (((COUNTED, 0), (COUNTED, 0)), 0, 0.002),
+    "stream, labels of a class not opened": (((0, 0, 0), (COUNTED, 0, 0)), 0, 0.002),
+}
+"""Units of the nights of either class, the night of the one that moves, and the share of draws."""
+
+
+def _label_stream(
+    sizes: tuple[tuple[int, ...], tuple[int, ...]], place: int, share: float
+) -> AuditPlan:
+    """Return streams of two classes as a plan that is audited."""
+    return AuditPlan(
+        lambda case: LabelStreamTranscripts(case.budget, case.manifold, sizes, place), share
+    )
+
+
 PLANS = {
     "adaptive": AuditPlan(
         lambda case: AdaptiveTranscripts(case.budget, case.manifold), ADAPTIVE_SHARE
@@ -184,6 +203,7 @@ PLANS = {
         lambda case: PersonTranscripts(case.budget, case.manifold, classes_per_person=2)
     ),
     **{name: _stream(*stream) for name, stream in STREAMS.items()},
+    **{name: _label_stream(*stream) for name, stream in LABEL_STREAMS.items()},
 }
 """Plans that are audited by their transcripts, beside the mechanisms."""
 
@@ -257,5 +277,13 @@ STREAM_CASES = {
         StreamTranscripts.sensitivity,
     )
     for name in STREAMS
+} | {
+    name: Case(
+        name,
+        MANIFOLDS["spd-log-euclidean"](k=5),
+        GDP(2.0),
+        LabelStreamTranscripts.sensitivity,
+    )
+    for name in LABEL_STREAMS
 }
 """The first night's budget is large because its fault is small: 1.36 times the claim."""

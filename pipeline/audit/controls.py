@@ -320,6 +320,12 @@ CONTROLS: tuple[Case, ...] = (
         attack=opened_again_attack,
     ),
     replace(
+        STREAM_CASES["stream, labels"],
+        fault="a unit that comes again",
+        broken=partial(broken, again=True),
+        attack=unit_again_attack,
+    ),
+    replace(
         STREAM_CASES["stream, two epochs"],
         fault="a unit in two epochs",
         broken=partial(broken, again=True),

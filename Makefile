@@ -81,7 +81,7 @@ constraints: $(VENV)/.dev  ## Write constraints.txt from the environment that pa
 	@$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | grep -E '^[A-Za-z0-9_.-]+==' > constraints.txt
 
 clean:  ## Remove the environment and all outputs
-	rm -rf $(VENV) $(OLDEST) reports/output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) reports/output covdp-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 $(VENV)/pyvenv.cfg:
 	@echo "Making the environment in $(VENV) (once; a minute, for the tests some more)"

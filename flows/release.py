@@ -29,7 +29,7 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import State
 from prefect.client.schemas.sorting import FlowRunSort
-from prefect.runtime import flow_run
+from prefect.runtime import deployment, flow_run
 from prefect.states import Completed
 
 from pipeline import jobs
@@ -87,7 +87,8 @@ def _load(config: Path, out: Path, run_key: str | None) -> jobs.ReleaseJob:
     except CovdpError:
         pass
     if settings is not None:
-        return jobs.ReleaseJob(settings, open_ledger(ledger_address()), out)
+        planned = deployment.id is not None  # and then each of its times is a release of its own
+        return jobs.ReleaseJob(settings, open_ledger(ledger_address()), out, again=planned)
     raise ConfigError(
         f"{config} cannot be released from; Prefect keeps these words, so why is withheld, and "
         f"`covdp release --config {config}` says it on the machine where the file is"

@@ -203,6 +203,9 @@ class ExperimentConfig(Record):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     title: str
     paper: str = Field("", description="paper, figure or table that is reproduced")
+    minutes: Positive | None = Field(
+        None, exclude=True, description="what a whole run took, on two cores"
+    )
     open: tuple[str, ...] = Field((), description="what the paper leaves open, and our choice")
     kind: str = Field("error", description="a row of pipeline.experiments.kinds")
     nights: NightsConfig | None = None

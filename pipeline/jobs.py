@@ -21,7 +21,7 @@ from rich.markup import escape
 
 from pipeline import progress
 from pipeline.errors import BudgetError, CovdpError, one_line
-from pipeline.files import atomic_path, make_folder, owner_only, project_root
+from pipeline.files import atomic_path, make_folder, owner_only
 from pipeline.ledger import Ledger, open_ledger
 from pipeline.parallel import UnorderedMap
 from pipeline.publish import (
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 
 def default_out(name: str) -> Path:
-    """Return where results go when nobody says: ``reports/output/NAME``."""
-    return (project_root() or Path.cwd()) / "reports" / "output" / name
+    """Return where results go when nobody says: ``covdp-output/NAME`` in the current folder."""
+    return Path.cwd() / "covdp-output" / name
 
 
 def run_experiments(
@@ -139,6 +139,8 @@ class ReleaseJob:
         The data root.
     store : Place or None
         Where descriptors are kept; a private folder that goes with the release when None.
+    again : bool
+        Whether a run that was paid with other images is paid once more; see `release_once`.
     """
 
     settings: ReleaseConfig
@@ -146,6 +148,7 @@ class ReleaseJob:
     out: Path
     root: Path | None = None
     store: Place | None = None
+    again: bool = False
 
 
 def prepare_release(
@@ -157,6 +160,7 @@ def prepare_release(
     run_key: str | None = None,
     at: datetime | None = None,
     store: str | None = None,
+    again: bool = False,
 ) -> ReleaseJob:
     """Check all that can be checked before images are read.
 
@@ -166,6 +170,8 @@ def prepare_release(
         Its address; what COVDP_LEDGER says, else the user's own, when None.
     at : datetime, optional
         The time that the release is planned for, which may lie ahead; now when left out.
+    again : bool
+        See `ReleaseJob`.
 
     Raises
     ------
@@ -184,7 +190,7 @@ def prepare_release(
     place = find_place(store, out=folder) if store else None  # refused before there is a folder
     folder = make_folder(folder).resolve()
     check_folder(folder)
-    return ReleaseJob(settings, account, folder, root, place)
+    return ReleaseJob(settings, account, folder, root, place, again)
 
 
 def release(job: ReleaseJob) -> Path:
@@ -209,8 +215,10 @@ def settle_release(job: ReleaseJob) -> Path:
     It draws noise: it is never done again by itself. A folder of no use is refused unpaid.
     """
     check_folder(job.out)
-    draw = release_once if job.settings.stream is None else release_night
-    return write_document(draw(job.settings, job.ledger, job.root, job.store), job.out)
+    asked = (job.settings, job.ledger, job.root, job.store)
+    if job.settings.stream is None:
+        return write_document(release_once(*asked, again=job.again), job.out)
+    return write_document(release_night(*asked), job.out)
 
 
 def publish(document: Path, out: Path) -> Path:

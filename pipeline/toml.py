@@ -28,6 +28,20 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+MARKS = {
+    "experiment": {"mechanisms"},
+    "config": {"population"},
+    "card": {"kind", "classes"},
+}
+"""Keys that a file of each kind has, and one of the kinds after it has not."""
+WAYS = {
+    "experiment": "`covdp run --config` and `covdp reproduce` take it",
+    "config": "`covdp plan`, `release` and `serve` take it after --config",
+    "card": "`covdp start` makes the config of a release from it",
+}
+"""Where each kind of file belongs."""
+
+
 def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
     """Return the keys of a TOML file, or raise `fault`; `what` says what the file should be."""
     try:
@@ -43,7 +57,7 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
         raise fault(f"{path} has more than {LARGEST} bytes, so it is no {what}; check its path")
     place = ""
     try:
-        return tomllib.loads(content.decode("utf-8"))
+        fields = tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
         place = "it is not UTF-8"
     except tomllib.TOMLDecodeError as error:
@@ -51,7 +65,19 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
         place = f"at {found[1]}" if found else "see https://toml.io"
     except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets
         place = "no settings are as long or as deep"
+    else:
+        _check_kind(path, fields, fault, what)
+        return fields
     raise fault(f"the {what} {path} is not valid TOML: {place}")  # outside: no cause to quote
+
+
+def _check_kind(path: Path, fields: Mapping[str, Any], fault: type[CovdpError], what: str) -> None:
+    """Raise `fault` where a file is plainly of another kind than it should be."""
+    other = next((kind for kind, keys in MARKS.items() if keys <= fields.keys()), what)
+    if other != what and not MARKS[what] & fields.keys():
+        names = {"card": "the card of a dataset", "config": "the config of a release"}
+        is_a, asked = (names.get(kind, f"an {kind}") for kind in (other, what))
+        raise fault(f"{path} is {is_a}, and not {asked}: {WAYS[other]}")
 
 
 def parse(

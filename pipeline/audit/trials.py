@@ -33,7 +33,7 @@ from pipeline.audit.cases import Case, all_cases
 from pipeline.audit.controls import CONTROLS
 from pipeline.audit.replay import cost, log_ratio, squared_mu
 from pipeline.errors import ConfigError
-from pipeline.files import make_folder, project_root
+from pipeline.files import make_folder
 from pipeline.parallel import workers
 from pipeline.privacy import main_parameter
 from pipeline.progress import counted
@@ -198,7 +198,7 @@ def run_audit(
 ) -> AuditRun:
     """Audit all mechanisms, or one, and write ``OUT/audit/audit.parquet``.
 
-    Results go to ``reports/output`` when `out` is left out; with `controls`, mechanisms broken on
+    Results go to ``covdp-output`` when `out` is left out; with `controls`, mechanisms broken on
     purpose are audited too. ``good`` is False when a claim is violated, or one of those was not
     caught. Cases are audited side by side, see `pipeline.parallel.workers`.
 
@@ -211,7 +211,7 @@ def run_audit(
     """
     cases = [*all_cases(mechanism), *(CONTROLS if controls else ())]
     calls = _calls(cases, trials, seed)[::-1]  # the dearest first
-    root = (project_root() or Path.cwd()) / "reports" / "output"
+    root = Path.cwd() / "covdp-output"
     path = make_folder((out or root) / "audit") / "audit.parquet"
     found = dict[str, tuple[AuditFinding, ...]]()
     with counted("auditing", len(cases), "cases") as tick, workers(runner) as unordered:

@@ -1,6 +1,8 @@
 """Commands on what there is: datasets, cards, descriptors, mechanisms, and the audit of claims."""
 
+import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +27,7 @@ from pipeline.errors import one_line, printable
 
 if TYPE_CHECKING:
     from pipeline.datasets import ImageSource
+    from pipeline.datasets.draft import Draft
     from pipeline.geometry import AffineMap
     from pipeline.store import PassReport, Place
 
@@ -64,11 +67,13 @@ def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
 def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     """Draft a card for a folder of images: PNG, JPEG, TIFF, DICOM, NIfTI, or a table of them.
 
-    The card goes to standard output, what is a guess or could not be decided to standard error.
+    The card goes to standard output. Standard error has the images and persons of each class, whom
+    the card protects, what is a guess or is left for you to decide, and the next command. These
+    numbers are as private as the images.
 
     ```
-    covdp card ~/images/ward > ward.toml
-    covdp describe --dataset ward.toml --data-root ~/images --store ~/stores/ward
+    covdp card ~/images/ward > ward-card.toml
+    covdp start ward-card.toml --data-root ~/images
     ```
 
     Parameters
@@ -86,8 +91,28 @@ def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAI
         print_json(draft)
         return
     print(draft.card, end="")
-    for doubt in draft.open:
-        print(f"covdp: {one_line(doubt)}", file=sys.stderr)
+    root = (data_root or folder.resolve().parent).resolve()
+    for line in (*draft.open, *(() if output.quiet else _counted(draft))):
+        print(f"covdp: {one_line(line)}", file=sys.stderr)
+    if not output.quiet:
+        name = printable(f"{folder.resolve().stem}-card.toml", lines=False)
+        command = shlex.join(["covdp", "start", name, "--data-root", str(root)])
+        print(f"covdp: next: read the card, save it as {name}, and run", file=sys.stderr)
+        print(f"    {one_line(command)}", file=sys.stderr)
+
+
+def _counted(draft: "Draft") -> Iterator[str]:
+    """Yield what each class has, and whom the card protects."""
+    for name, images, persons in draft.counts:
+        line = f"class {printable(name, lines=False)}: {images:,} image{'s' * (images != 1)}"
+        if persons is not None:
+            least = "at least " * draft.sampled
+            line += f" of {least}{persons:,} person{'s' * (persons != 1)}"
+        yield line
+    if draft.unit == "person":
+        yield "protected: one person, with all images in a class"
+    else:
+        yield "protected: one image, and not one person (data/README.md: persons)"
 
 
 def _dataset(row: Any, card: Any) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""What `covdp` can do: its commands, grouped as the help shows them.
+"""What `covdp` can do: its commands, grouped and in the order of their use, as the help shows them.
 
-experiments   run, reproduce, report: on public images
-catalogue     datasets, descriptors, mechanisms: what there is; audit: if it keeps its word; card,
-              describe
+catalogue     card, describe: images; datasets, descriptors, mechanisms: what there is; audit
+start         from a card to a first release
 releases      plan, release, serve: on private images
-ledger        the account that pays
 documents     history, compare, combine, match, harmonise, schema: on what was released
+ledger        the account that pays
+experiments   run, reproduce, report: on public images
 version       which covdp this is
 completion    what a shell needs to complete all of these
 """
@@ -18,7 +18,7 @@ from typing import Literal
 from cyclopts import App, Group
 
 from pipeline import __version__
-from pipeline.cli import catalogue, documents, experiments, releases
+from pipeline.cli import catalogue, documents, experiments, releases, start
 from pipeline.files import project_root
 
 
@@ -67,7 +67,8 @@ app = App(
     help="Differentially private mean covariance descriptors of medical images.",
     version=version,
     help_format="plaintext",  # of markdown the import alone takes 0.1 s
-    help_epilogue="Start with `covdp run`, which needs no network.",
+    help_epilogue="Start with `covdp card FOLDER` on images of your own, or with `covdp run`, which "
+    "brings its images with it.",
 )
 
 
@@ -91,13 +92,16 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
 LEDGER = "The account of privacy budgets: what was spent, what is left, for how long it lasts."
 """Help of the commands on the ledger."""
 HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
-    "On public images": (experiments.run, experiments.reproduce, experiments.report),
-    "On private images": (
-        catalogue.describe,
+    "Private images": (
+        catalogue.card,
         releases.plan,
+        start.start,
         releases.release,
-        "pipeline.cli.ledger:book",  # imported when it is asked for: it knows SQLAlchemy
         releases.serve,
+        "pipeline.cli.ledger:book",  # imported when it is asked for: it knows SQLAlchemy
+        catalogue.describe,
+    ),
+    "Releases": (
         documents.history,
         documents.compare,
         documents.combine,
@@ -105,23 +109,25 @@ HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
         documents.harmonise,
         documents.schema,
     ),
-    "What there is": (
-        catalogue.datasets,
-        catalogue.card,
-        catalogue.descriptors,
-        catalogue.mechanisms,
+    "Research on public images": (
+        experiments.run,
+        experiments.reproduce,
+        experiments.report,
         catalogue.audit,
     ),
+    "What there is": (catalogue.datasets, catalogue.descriptors, catalogue.mechanisms),
     "The program itself": (completion, app["--help"], app["--version"]),
 }
-"""What stands under which heading of the help."""
+"""What stands under which heading of the help, in order."""
 
 for number, (title, commands) in enumerate(HELP.items()):
     group = Group(title, sort_key=number)
-    for command in commands:
+    for place, command in enumerate(commands):
         if isinstance(command, App):
-            command.group = group
+            command.group, command.sort_key = group, place
         elif isinstance(command, str):
-            app.command(command, name="ledger", group=group, help=LEDGER)
+            app.command(command, name="ledger", group=group, sort_key=place, help=LEDGER)
         else:
-            app.command(command, group=group, help_epilogue="", help_format="markdown")
+            app.command(
+                command, group=group, sort_key=place, help_epilogue="", help_format="markdown"
+            )

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from rich.table import Column
 
 from pipeline.cli.options import (
     PLAIN,
@@ -13,12 +14,15 @@ from pipeline.cli.options import (
     Out,
     Printing,
     configure_output,
+    new_table,
     print_json,
     print_line,
     print_paths,
+    show,
 )
 
 if TYPE_CHECKING:
+    from pipeline.config import ExperimentConfig
     from pipeline.experiments.run import Run
 
 
@@ -86,6 +90,7 @@ def run(
 
 def reproduce(
     *experiments: str,
+    listing: Annotated[bool, Parameter("--list", negative="", show_default=False)] = False,
     quick: bool = False,
     chains: bool = True,
     overrides: Overrides = NO_OVERRIDES,
@@ -100,6 +105,7 @@ def reproduce(
     after `all`, missing data alone is never an error. Images of your own must say public = true.
 
     ```
+    covdp reproduce --list
     covdp reproduce ew-simulation tg-timing
     covdp reproduce all --quick
     covdp reproduce my-experiment.toml --seed 7 --repetitions 20
@@ -109,13 +115,18 @@ def reproduce(
     Parameters
     ----------
     experiments
-        Names of experiments (the README lists them), files of your own (TOML), or `all`.
+        Names of experiments (`--list` has them), files of your own (TOML), or `all`.
+    listing
+        List the experiments and run none: title, datasets at hand, minutes of a whole run.
     quick
         At most 10 repetitions, and of sets that are timed the smallest; all else stays as it is.
     chains
         Run the published Markov chains too, which take most of the time.
     """
     configure_output(output)
+    if listing:
+        _list(experiments or ("all",), overrides.data_root, output)
+        return
     runs, page = _start(experiments, overrides, quick=quick, chains=chains)
     from pipeline.errors import DatasetError
     from pipeline.experiments.record import outcome
@@ -132,6 +143,47 @@ def reproduce(
         if output.json or output.quiet:
             where = "the report has the commands that get them"
         raise DatasetError(f"no data at all for {', '.join(found.without)}; {where}")
+
+
+def _list(experiments: Sequence[str], root: Path | None, output: Printing) -> None:
+    """Print a line an experiment: what it is, which of its datasets are here, how long it takes."""
+    from pipeline.datasets import find_card, is_on_disk
+    from pipeline.experiments.registry import load_experiments
+
+    groups: dict[str, list[ExperimentConfig]] = {}
+    for config in load_experiments(*experiments):
+        groups.setdefault(config.name, []).append(config)
+    table = new_table(Column("name", no_wrap=True), "title", "data at hand", "missing")
+    table.add_column("minutes", justify="right")
+    rows = []
+    for name, configs in groups.items():
+        first, on_images = configs[0], [config for config in configs if config.on_images]
+        here = {
+            config.dataset_name: is_on_disk(find_card(config.dataset), root, config.size)
+            for config in on_images
+        }
+        found, missing = ([key for key, there in here.items() if there is x] for x in (True, False))
+        rows.append(
+            {
+                "name": name,
+                "title": first.title,
+                "paper": first.paper,
+                "at_hand": found,
+                "missing": missing,
+                "minutes": first.minutes,
+            }
+        )
+        table.add_row(
+            name,
+            first.title,
+            ", ".join(found) if on_images else "none needed",
+            ", ".join(missing),
+            "" if first.minutes is None else f"{first.minutes:.2g}",
+        )
+    if output.json:
+        print_json(rows)
+    else:
+        show(table, output)
 
 
 def _start(
@@ -175,7 +227,7 @@ def report(folder: Path, *, out: Path | None = None, output: Printing = PLAIN) -
     """Build the report of a results folder again.
 
     ```
-    covdp report reports/output/main-tiles
+    covdp report covdp-output/main-tiles
     ```
 
     Parameters

@@ -31,7 +31,9 @@ LedgerAddress = Annotated[
     str | None,
     Parameter("--ledger", help="Path or database URL of the ledger [COVDP_LEDGER, else your own]."),
 ]
-Out = Annotated[Path | None, Parameter("--out", help="Folder of the results.")]
+Out = Annotated[
+    Path | None, Parameter("--out", help="Folder of the results [covdp-output/NAME, here].")
+]
 
 _PRINTING = Group("Printing", sort_key=9)
 NARROW = 100

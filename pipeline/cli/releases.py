@@ -274,6 +274,7 @@ def release(
     out: Out = None,
     run_key: str | None = None,
     store: str | None = None,
+    again: Annotated[bool, Parameter(negative="")] = False,
     output: Printing = PLAIN,
 ) -> None:
     """Release one private mean descriptor per class, and pay for it from the ledger.
@@ -300,6 +301,9 @@ def release(
     store
         Where descriptors are kept and found again, as `covdp describe` leaves them; a private
         folder that goes with the release when left out.
+    again
+        Release, and pay, once more where the images or the settings of a run have changed since it
+        was paid. Without it that is refused, and nothing is charged.
     """
     from pipeline import jobs
     from pipeline.cli.ledger import (
@@ -315,7 +319,13 @@ def release(
 
     configure_output(output)
     job = jobs.prepare_release(
-        config, ledger=ledger, out=out, root=data_root, run_key=run_key, store=store
+        config,
+        ledger=ledger,
+        out=out,
+        root=data_root,
+        run_key=run_key,
+        store=store,
+        again=again,
     )
     book, settings = job.ledger, job.settings
     before = rows_written(book)
@@ -340,6 +350,23 @@ def release(
         show_accounts(read_accounts(book, settings.population), output)
     else:
         show_night(read_streams(book, settings.population, settings.name), output)
+        if not charge.settled and not output.quiet:
+            _show_waiting(job, output)
+
+
+def _show_waiting(job: "ReleaseJob", output: Printing) -> None:
+    """Say how many units wait for the next night, where one is asked for again."""
+    from pipeline.publish import count_waiting
+
+    settings = job.settings
+    waiting = count_waiting(settings, job.ledger, job.root)
+    what = f"{'file' if settings.unit == 'image' else 'person'}{'s' * (waiting != 1)}"
+    if waiting:
+        show(
+            f" {waiting:,} new {what} in the folder, not in this night: the next night, of another "
+            "day, takes them up",
+            output,
+        )
 
 
 def serve(
@@ -413,7 +440,9 @@ def serve_nights(
     command = notify_command(notify)
 
     def prepare(planned: datetime) -> "ReleaseJob":
-        return jobs.prepare_release(config, ledger=ledger, out=out, root=root, at=planned)
+        return jobs.prepare_release(
+            config, ledger=ledger, out=out, root=root, at=planned, again=True
+        )
 
     settings = prepare(first).settings
     if settings.run_key != f"{first:%Y-%m-%d}":

@@ -9,8 +9,9 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,21 +52,24 @@ class FileSummary:
         Whether it has three channels, and they differ.
     deep : bool
         Whether its values need a window.
-    named : bool
-        Whether it says itself whose it is, where such files do.
+    person : str
+        Whose it says it is, where such files do; as private as the file.
     image, series : str
         SOPInstanceUID of a DICOM file, and its folder and SeriesInstanceUID.
     slices : int
         Frames of a DICOM file.
+    name : str
+        Its path in the folder.
     """
 
     sides: tuple[int, ...]
     colour: bool
     deep: bool
-    named: bool = True
+    person: str = ""
     image: str = ""
     series: str = ""
     slices: int = 1
+    name: str = ""
 
 
 def scan(folder: Path) -> dict[str, list[str]]:
@@ -119,7 +123,7 @@ def summarise_files(
     step = max(1, len(names) // SAMPLE)
     for name in names[::step]:
         try:
-            looks.append(SUMMARIES[kind](folder / name))
+            looks.append(replace(SUMMARIES[kind](folder / name), name=name))
         except ImageError as error:
             faults.append(str(error))
     return looks, faults
@@ -152,7 +156,7 @@ def _dicom(file: Path) -> FileSummary:
             (header.rows, header.columns),
             header.samples == 3,
             deep,
-            bool(header.person),
+            header.person,
             text(header.elements, "SOPInstanceUID"),
             f"{file.parent}/{text(header.elements, 'SeriesInstanceUID')}",
             header.frames,
@@ -183,8 +187,10 @@ class PathLayout:
         Their names, sorted.
     pattern : str
         Where images lie, with ``{class}``.
-    person : bool
-        Whether the pattern names ``{person}``.
+    labels : list of str
+        The class of each image.
+    persons : list of str or None
+        Whose each image is; None where the pattern does not name ``{person}``.
     open : list of str
         What is a guess, or could not be decided.
     from_above : bool
@@ -193,7 +199,8 @@ class PathLayout:
 
     classes: list[str]
     pattern: str
-    person: bool
+    labels: list[str]
+    persons: list[str] | None
     open: list[str]
     from_above: bool = False
 
@@ -221,27 +228,36 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
         )
     names = {part[0] for part in parts}
     if all(len(part) > 1 for part in parts) and _are_classes(names):
-        person, rest = _below([part[1:] for part in parts], [part[0] for part in parts], persons)
-        if person:
+        labels = [part[0] for part in parts]
+        owners, rest = _below([part[1:] for part in parts], labels, persons)
+        if owners:
             doubts.append(
                 "persons are a guess from the paths; correct pattern, or take unit and {person} "
                 "out if every image is of another person"
             )
-        return PathLayout(sorted(names), "/".join([*before, "{class}", *rest]), person, doubts)
+        pattern = "/".join([*before, "{class}", *rest])
+        return PathLayout(sorted(names), pattern, labels, owners, doubts)
     if (reading := _by_beginning([part[-1] for part in parts], parts)) is not None:
-        names, pattern = reading
+        labels, pattern = reading
+        names = set(labels)
         doubts.append(
             f"classes are the beginnings of file names, {', '.join(sorted(names))}: correct "
             "classes and pattern if they are not"
         )
-        return PathLayout(sorted(names), "/".join([*before, pattern]), False, doubts)
+        pattern = "/".join([*before, pattern])
+        return PathLayout(sorted(names), pattern, labels, None, doubts)
     doubts.append(
         "no folders or names that look like classes: all images are one class; correct classes and "
         "pattern if they are not"
     )
     deeper = ["**"] if any(len(part) > 1 for part in parts) else []
-    pattern = "/".join(["{class}", *before, *deeper, "*"])
-    return PathLayout([folder], pattern, False, doubts, from_above=True)
+    return _one_class(folder, [*before, *deeper], len(paths), doubts)
+
+
+def _one_class(folder: str, between: Sequence[str], n: int, doubts: list[str]) -> PathLayout:
+    """Return the layout in which a folder is the only class."""
+    pattern = "/".join(["{class}", *between, "*"])
+    return PathLayout([folder], pattern, [folder] * n, None, doubts, from_above=True)
 
 
 def _escaped(name: str) -> str:
@@ -255,21 +271,25 @@ def _are_classes(names: set[str]) -> bool:
     )
 
 
-def _below(parts: list[list[str]], labels: list[str], persons: bool) -> tuple[bool, list[str]]:
-    """Return whether the paths below classes name persons, and the pattern of them."""
+def _below(
+    parts: list[list[str]], labels: list[str], persons: bool
+) -> tuple[list[str] | None, list[str]]:
+    """Return whose each path below a class is, if they say so, and the pattern of them."""
     depths = {len(part) for part in parts}
-    if persons and depths == {2} and _repeats([part[0] for part in parts], labels):
-        return True, ["{person}", "*"]
+    folders = [part[0] for part in parts]
+    if persons and depths == {2} and _repeats(folders, labels):
+        return folders, ["{person}", "*"]
     if depths != {1}:
-        return False, ["**", "*"]
+        return None, ["**", "*"]
     for between in "-_" if persons else "":
-        fields = [part[0].rpartition(".")[0].split(between) for part in parts]
+        fields = [name.rpartition(".")[0].split(between) for name in folders]
         plain = all(
             len(field) == 2 and field[0].strip() and field[1].isdecimal() for field in fields
         )
-        if plain and _repeats([field[0] for field in fields], labels):
-            return True, ["{person}" + between + "*"]
-    return False, ["*"]
+        owners = [field[0] for field in fields]
+        if plain and _repeats(owners, labels):
+            return owners, ["{person}" + between + "*"]
+    return None, ["*"]
 
 
 def _repeats(persons: list[str], labels: list[str]) -> bool:
@@ -283,8 +303,8 @@ def _repeats(persons: list[str], labels: list[str]) -> bool:
     )
 
 
-def _by_beginning(names: list[str], parts: list[list[str]]) -> tuple[set[str], str] | None:
-    """Return classes that names of files in one folder begin with, and the pattern of them."""
+def _by_beginning(names: list[str], parts: list[list[str]]) -> tuple[list[str], str] | None:
+    """Return the class that each file name begins with, in one folder, and the pattern of them."""
     if any(len(part) > 1 for part in parts):
         return None
     for between in "-_":
@@ -296,7 +316,7 @@ def _by_beginning(names: list[str], parts: list[list[str]]) -> tuple[set[str], s
             and min(counts.values()) > 1
             and counts.total() == len(names)
         ):
-            return set(counts), "{class}" + between + "*"
+            return [name.partition(between)[0] for name in names], "{class}" + between + "*"
     return None
 
 
@@ -446,6 +466,14 @@ ORDER = (
 """In which keys are written."""
 
 
+class ClassCount(NamedTuple):
+    """How many images a class has, and how many persons; None where nothing tells them apart."""
+
+    name: str
+    images: int
+    persons: int | None
+
+
 @dataclass(frozen=True)
 class Draft:
     """A card that could be.
@@ -456,10 +484,45 @@ class Draft:
         TOML.
     open : tuple of str
         What is a guess, or could not be decided; empty when the card can be used as it is.
+    unit : str
+        Whom it protects: "person" or "image".
+    counts : tuple of ClassCount
+        As private as the images.
+    sampled : bool
+        Whether persons were counted in some of the files only.
     """
 
     card: str
     open: tuple[str, ...]
+    unit: str
+    counts: tuple[ClassCount, ...]
+    sampled: bool
+
+
+def count_classes(
+    labels: Mapping[str, str],
+    persons: Mapping[str, str] | None,
+    looks: Sequence[FileSummary],
+) -> tuple[ClassCount, ...]:
+    """Return what each class has, from the class and the person of each file.
+
+    Parameters
+    ----------
+    labels : mapping of str to str
+        Path to class.
+    persons : mapping of str to str, optional
+        Path to person; what the files that were looked at say themselves where it is None.
+    looks : sequence of FileSummary
+    """
+    images, people = Counter(labels.values()), defaultdict[str, set[str]](set)
+    if persons is None:
+        persons = {look.name: look.person for look in looks if look.person}
+    for name in persons.keys() & labels.keys():
+        people[labels[name]].add(persons[name])
+    return tuple(
+        ClassCount(name, n, len(people[name]) if people else None)
+        for name, n in sorted(images.items())
+    )
 
 
 def write_draft(
@@ -468,14 +531,19 @@ def write_draft(
     sketch: Sketch,
     looks: Sequence[FileSummary],
     faults: Sequence[str],
+    labels: Mapping[str, str],
+    persons: Mapping[str, str] | None,
     *,
     own: bool,
 ) -> Draft:
-    """Return a draft with what images of a `kind` themselves say; their `own` persons are used."""
+    """Return a draft with what images of a `kind` themselves say; their `own` persons are used.
+
+    `labels` and `persons` are those of `count_classes`.
+    """
     if not looks:
         raise DatasetError(f"none of the images can be read; the first: {faults[0]}")
     keys, lines, doubts = sketch.keys, sketch.lines, sketch.open
-    if own and not all(look.named for look in looks):
+    if own and not all(look.person for look in looks):
         keys["unit"] = None
         doubts.append(
             'some files have no PatientID; unit = "person" needs {person} in pattern, or a column'
@@ -503,7 +571,27 @@ def write_draft(
     if any(look.deep for look in looks):
         written.append('# window = [low, high]  # or "image", for values of more than 8 bits')
         doubts.append("values have more than 8 bits: which of them become 0 and 255, say by window")
-    return Draft("\n".join([*written, *lines]) + "\n", tuple(doubts))
+    counts = count_classes(labels, persons, looks)
+    doubts += _named_by_patients(sorted({*labels.values()} & {look.person for look in looks}))
+    return Draft(
+        "\n".join([*written, *lines]) + "\n",
+        tuple(doubts),
+        str(keys["unit"] or "image"),
+        counts,
+        sampled=persons is None and len(looks) + len(faults) < len(labels),
+    )
+
+
+def _named_by_patients(classes: Sequence[str]) -> list[str]:
+    """Return the warning that classes have the names of patients."""
+    if not classes:
+        return []
+    shown = ", ".join(printable(name, lines=False) for name in classes[:3])
+    more = f" and {len(classes) - 3} more" * (len(classes) > 3)
+    return [
+        f"class names that are PatientIDs: {shown}{more}; a release publishes the names of its "
+        "classes: rename them in the folder or the table, or correct classes and pattern"
+    ]
 
 
 def _by(sides: tuple[int, ...]) -> str:
@@ -586,6 +674,14 @@ def _of_folder(
     images, masks = sort_masks(kind, path, scanned[kind])
     # of what says whose it is a guess from paths would take a patient of two series for two
     layout = read_layout(images, path.name, persons=kind != "dicom")
+    looks, faults = summarise_files(kind, path, images)
+    patients = {look.person for look in looks} - {""}
+    if len(layout.classes) > 1 and patients.issuperset(layout.classes):
+        doubt = (
+            f"the {len(layout.classes)} folders have the names of PatientIDs, which are no "
+            "classes: all images are one class; for more, name folders by what was found"
+        )
+        layout = _one_class(path.name, ["**"], len(images), [doubt])
     base = path.parent if layout.from_above else path
     require_inside(base, root, str(base))
     keys: dict[str, object] = {
@@ -593,7 +689,7 @@ def _of_folder(
         "path": base.relative_to(root).as_posix(),
         "classes": layout.classes,
         "pattern": layout.pattern,
-        "unit": "person" if kind != "folder" or layout.person else None,
+        "unit": "person" if kind != "folder" or layout.persons else None,
         "formats": _formats(images) if kind == "folder" else None,
     }
     sketch = Sketch(keys, [], [])
@@ -610,13 +706,15 @@ def _of_folder(
         )
     sketch.open.extend(layout.open)
     if kind == "nifti":
-        sketch.open.extend([SLICES] if layout.person else [SLICES, ALONE])
-    looks, faults = summarise_files(kind, path, images)
+        sketch.open.extend([SLICES] if layout.persons else [SLICES, ALONE])
     if kind == "dicom" and masks and looks:
         add_segmentations(sketch, path, masks, looks)
     if kind != "folder" and looks:
         add_depths(sketch, kind, images, looks)
-    return write_draft(path, kind, sketch, looks, faults, own=kind == "dicom")
+    owners = layout.persons or (images if kind == "nifti" else None)
+    labels = dict(zip(images, layout.labels, strict=True))
+    persons = dict(zip(images, owners, strict=True)) if owners else None
+    return write_draft(path, kind, sketch, looks, faults, labels, persons, own=kind == "dicom")
 
 
 def _of_table(path: Path, root: Path) -> Draft:
@@ -638,8 +736,10 @@ def _of_table(path: Path, root: Path) -> Draft:
     if split and not {row[names.index(split)] for row in rows} <= set(SPLITS):
         doubts.append(f"column {split} may be the split; a card knows {', '.join(SPLITS)}")
         columns["split"] = None
-    label = columns["class"]
-    classes = _classes_in(path, label) if label else []
+    label, person = columns["class"], columns["person"]
+    labels = _column(path, files[0], label) if label else {}
+    persons = _column(path, files[0], person) if person else None
+    classes = sorted({*labels.values()})
     if not label or len(classes) > FEW:
         doubts.append(f"which column is the class, out of {', '.join(names)}; name it in columns")
     images = [row[names.index(files[0])] for row in rows]
@@ -659,7 +759,8 @@ def _of_table(path: Path, root: Path) -> Draft:
         "formats": _formats(images) if kind == "folder" else [FORMAT[kind]],
     }
     looks, faults = summarise_files(kind, path.parent, images)
-    return write_draft(path, kind, Sketch(keys, [], doubts), looks, faults, own=own)
+    sketch = Sketch(keys, [], doubts)
+    return write_draft(path, kind, sketch, looks, faults, labels, persons, own=own)
 
 
 def _kind_of_most(folder: Path, images: Sequence[str], doubts: list[str]) -> str:
@@ -670,13 +771,11 @@ def _kind_of_most(folder: Path, images: Sequence[str], doubts: list[str]) -> str
     return kinds.most_common(1)[0][0]
 
 
-def _classes_in(table: Path, column: str) -> list[str]:
-    """Return the classes that a column of a table names, sorted."""
-    faults: Faults = []
-    classes = {row["class"] for _, row in read_columns(table, {"class": column}, faults)}
-    for fault in faults:
-        raise fault.error
-    return sorted(classes)
+def _column(table: Path, file: str, column: str) -> dict[str, str]:
+    """Return what a column of a table says of each file, which the column `file` names."""
+    faults: Faults = []  # said when the card is read
+    rows = read_columns(table, {"file": file, "value": column}, faults)
+    return {row["file"]: row["value"] for _, row in rows}
 
 
 def _called(names: Sequence[str], calls: Sequence[str]) -> str | None:

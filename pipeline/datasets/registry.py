@@ -272,8 +272,13 @@ def _size(card: Card, size: int | None) -> int | None:
     raise DatasetError(f"{card.name} is not offered in size {size}; {way}")
 
 
+def is_on_disk(card: Card, root: Path | str | None = None, size: int | None = None) -> bool:
+    """Return whether nothing is to be downloaded; `root` and `size` as of `fetch`."""
+    return card.on_disk(data_root(root), _size(card, size))
+
+
 def _on_disk(card: Card, root: Path) -> str:
     """Return "yes" or "no", or which of several sizes are on disk."""
     if len(card.sizes) > 1:
         return ", ".join(str(size) for size in card.sizes if card.on_disk(root, size)) or "no"
-    return "yes" if card.on_disk(root, _size(card, None)) else "no"
+    return "yes" if is_on_disk(card, root) else "no"

@@ -5,7 +5,7 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -147,6 +147,7 @@ class Ledger:
         cost: Budget,
         group: int | None = 1,
         classes: int = 1,
+        replaces: Callable[[str], bool] = lambda query: False,
     ) -> Reservation | Stored:
         """Charge a release before its noise is drawn, once; or return it when it is there already.
 
@@ -175,6 +176,9 @@ class Ledger:
         classes : int
             In how many classes a person may be, each with a record: what these cost together is
             charged.
+        replaces : callable
+            Tells of the query of another release with this run key, which was paid, whether this
+            one would be charged in its place: that is refused. Nothing is, when left out.
 
         Raises
         ------
@@ -197,6 +201,7 @@ class Ledger:
                 return again
             account = tx.account(population)
             check_owner(tx.state, population, contents)
+            _check_not_paid(tx.state, population, run_key, charged, replaces)
             check_affordable(account, charged)
             event: Event = {"kind": "charge", "at": now(), "population": population, "query": query}
             event |= {"run_key": run_key, "contents": dict(contents), "identity": identity}
@@ -491,6 +496,19 @@ def check_contents(contents: Mapping[str, str]) -> None:
                 "disjoint; leave one out"
             )
         owners[digest] = label
+
+
+def _check_not_paid(
+    state: State, population: str, run_key: str, cost: Budget, replaces: Callable[[str], bool]
+) -> None:
+    """Raise `LedgerError` when a release that this one would replace was paid under its run key."""
+    paid = (one for one in state.releases.values() if one.run_key == run_key)
+    if any(one.population == population and replaces(one.query) for one in paid):
+        raise LedgerError(
+            f"run {run_key} of {population} was paid before, with other images or settings, and "
+            f"nothing was charged now; --again pays {cost} once more for a second release, and the "
+            "next day has a release of its own"
+        )
 
 
 def check_text(what: str, value: str) -> None:

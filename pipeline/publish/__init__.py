@@ -62,7 +62,7 @@ from pipeline.publish.document import (
     write_document,
     write_parquet,
 )
-from pipeline.publish.night import release_night
+from pipeline.publish.night import count_waiting, release_night
 from pipeline.publish.night_state import check_account, unfinished_night
 from pipeline.publish.readings import read_terms
 from pipeline.publish.release import release_once, released_since
@@ -73,6 +73,7 @@ __all__ = [
     "ReleaseConfig",
     "check_account",
     "check_folder",
+    "count_waiting",
     "ledger_address",
     "load_release",
     "read_document",

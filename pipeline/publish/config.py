@@ -68,6 +68,9 @@ class ReleaseConfig(Record):
     title: str = "Private mean covariance descriptors"
     population: str = Field(min_length=1, description="whose budget in the ledger pays")
     dataset: str
+    data_root: Path | None = Field(
+        None, exclude=True, description="folder of the images, beside the config or absolute"
+    )
     size: Count | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     labels: Literal["secret", "public"] = Field(
@@ -324,9 +327,13 @@ class ReleaseConfig(Record):
             )
 
     def fetch_images(self, root: Path | None) -> Path:
-        """Return where the images lie; what may be wrong so far is of the card and the settings."""
+        """Return where the images lie, in `root` or the config's own.
+
+        What may be wrong so far is of the card and the settings.
+        """
         with suppress(ImageError):  # the digest of a file that is there
-            return fetch(find_card(self.dataset), root, size=self.size, progress=False)
+            card, folder = find_card(self.dataset), root or self.data_root
+            return fetch(card, folder, size=self.size, progress=False)
         raise images_error(self.dataset)
 
     def store_key(self, images: Path) -> str:
@@ -369,7 +376,8 @@ def load_release(
     config = parse(ReleaseConfig, fields, path)
     if not opened:
         config.check_new_stream()
-    config = config.model_copy(update={"dataset": beside(config.dataset, path)})
+    root = config.data_root and path.parent / config.data_root.expanduser()
+    config = config.model_copy(update={"dataset": beside(config.dataset, path), "data_root": root})
     return config.of_card(find_card(config.dataset))
 
 

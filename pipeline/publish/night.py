@@ -153,6 +153,24 @@ def release_night(
             status = _read_status(config, ledger)
 
 
+def count_waiting(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> int:
+    """Return how many units lie there that no night has taken up, as their files say.
+
+    They are persons, or files that changed or are new: what the next night may take up, whose total
+    it publishes. 0 where images lie in one stream, which is not read for it.
+    """
+    status = check_stream(config, ledger)
+    source = _open_images(config, ledger, config.fetch_images(root))
+    if status is None or source is None or source.read.sequential:
+        return 0
+    if source.people is None:
+        unread = find_unread(source, config.splits, ledger, status.stream, everything=False)
+        return len(unread.stamps)
+    rows = source.select(config.splits).rows
+    persons = {bytes(person) for person in source.people[rows]}
+    return entered_on(ledger, status.stream, tuple(persons)).count(None)
+
+
 def _context(
     config: ReleaseConfig, ledger: Ledger, source: ImageSource | None, status: StreamStatus | None
 ) -> NightContext:

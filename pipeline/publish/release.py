@@ -248,7 +248,12 @@ def private_part(points: Batches, public: Public, label: int, name: str) -> Clas
 
 
 def release_once(
-    config: ReleaseConfig, ledger: Ledger, root: Path | None, store: Place | None = None
+    config: ReleaseConfig,
+    ledger: Ledger,
+    root: Path | None,
+    store: Place | None = None,
+    *,
+    again: bool = False,
 ) -> bytes:
     """Pay for a release, draw it and commit it, or return it if that has been done before.
 
@@ -262,6 +267,8 @@ def release_once(
         The data root.
     store : Place, optional
         Where descriptors are kept and found again; a private one that goes when left out.
+    again : bool
+        Whether to pay once more where the run of this name was paid with other images or settings.
 
     Returns
     -------
@@ -271,7 +278,8 @@ def release_once(
     Raises
     ------
     LedgerError
-        Out of budget, or no such ledger or population: nothing was drawn.
+        Out of budget, no such ledger or population, or paid before, unless `again`: nothing was
+        drawn.
     DatasetError, ConfigError
         The images cannot be read, or do not fit the settings: nothing was charged.
     PrivacyError
@@ -288,6 +296,7 @@ def release_once(
             cost=config.cost,
             group=config.group,
             classes=config.classes_per_person or 1,
+            replaces=lambda query: not again and _name(query) == config.name,
         )
         if isinstance(held, Stored):
             return held.result

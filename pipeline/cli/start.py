@@ -1,0 +1,182 @@
+"""The command from a card to a first release: the ledger, the account and the config.
+
+What it needs are options. On a terminal it asks for those that are not given; without one it says
+which are missing, so it never waits for an answer that cannot come.
+"""
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from cyclopts import Parameter
+from rich.markup import escape
+
+from pipeline.cli.options import (
+    PLAIN,
+    DataRoot,
+    LedgerAddress,
+    Printing,
+    configure_output,
+    print_json,
+    print_line,
+    show,
+)
+from pipeline.errors import ConfigError, CovdpError, LedgerError
+
+if TYPE_CHECKING:
+    from pipeline.ledger import Account
+
+Value = TypeVar("Value")
+
+TOTAL, BUDGET = 2.0, 0.5
+"""μ that is proposed for an account and for a release: sixteen releases."""
+
+
+def start(
+    card: Path,
+    /,
+    *,
+    population: str | None = None,
+    total: float | None = None,
+    budget: float | None = None,
+    nights: int | None = None,
+    out: Annotated[Path | None, Parameter("--out", help="The config [POPULATION.toml].")] = None,
+    data_root: DataRoot = None,
+    ledger: LedgerAddress = None,
+    output: Printing = PLAIN,
+) -> None:
+    """Make what a first release needs from a card: the ledger, the account, the config.
+
+    What is not given is asked for on a terminal. A ledger or an account that is there stays as it
+    is, and a config that is there is not overwritten.
+
+    ```
+    covdp start ward-card.toml --data-root /srv/images
+    covdp start ward-card.toml --population ward-7 --total 2 --budget 0.5
+    covdp start ward-card.toml --population ward-7 --total 2 --budget 0.5 --nights 3650
+    ```
+
+    Parameters
+    ----------
+    card
+        The card of the images, as `covdp card` drafts it.
+    population
+        A name for the people whose images they are; its account pays.
+    total
+        All that may ever be spent on them, as μ.
+    budget
+        What the release costs, as μ, for all classes together.
+    nights
+        For a stream: most nights that it lasts, each image paid for once. Without it each release
+        is paid for.
+    """
+    from pipeline.datasets import data_root as root_of
+    from pipeline.datasets import fetch, find_card
+    from pipeline.ledger import clean_name, init_ledger
+    from pipeline.privacy import budget_from
+    from pipeline.publish import ledger_address, load_release
+
+    configure_output(output)
+    found, address = find_card(card), ledger_address(ledger)
+    if data_root is None and found.path and (card.parent / found.path).exists():
+        data_root = card.parent  # the images lie beside their card
+    fetch(found, data_root)  # says where they should be
+    missing = {"population": population, "budget": budget}
+    if population is None or _account(address, population) is None:
+        missing["total"] = total
+    _check_answers(card, data_root, [key for key, value in missing.items() if value is None])
+    plain = _as_file(card.stem.removesuffix("-card"))
+    name = population or _ask("name of the population whose account pays", plain, str)
+    name = clean_name("population", name)
+    row = _account(address, name)
+    if row is None and total is None:
+        total = _ask("μ that may ever be spent on it", TOTAL, float)
+    if budget is None:
+        budget = _ask("μ that a release costs", BUDGET, float)
+    config = out or Path(f"{_as_file(name)}.toml")
+    beside = card.resolve().parent == config.resolve().parent
+    values = {
+        "population": name,
+        "dataset": card.name if beside else str(card.resolve()),
+        "data_root": str(root_of(data_root).resolve()),
+        "budget": budget,
+    }
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+    lines += [] if nights is None else ["", "[stream]", f"horizon = {nights}"]
+    try:
+        with config.open("x", encoding="utf-8") as stream:
+            stream.write("\n".join(lines) + "\n")
+    except FileExistsError:
+        raise ConfigError(
+            f"{config} is there already, and nothing was made; name another file with --out, or go "
+            f"on with `covdp plan --config {config}`"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"cannot write {config} ({error.strerror}); name it by --out") from error
+    try:
+        load_release(config)
+        book = init_ledger(address)
+        if row is None and total is not None:
+            book.set_budget(name, budget_from("gdp", total))
+    except CovdpError:
+        config.unlink()
+        raise
+    (row,) = book.show(name)
+    place = book.database.place.removeprefix("ledger ")
+    if output.json:
+        print_json({"config": config, "ledger": place, "account": row})
+        return
+    print_line(config if output.quiet else f"config   {config}")
+    more = ["--ledger", ledger] if ledger else []
+    release = shlex.join(["covdp", "release", "--config", str(config), *more])
+    for line in (
+        f"ledger   {place}",
+        f"account  {name}: {row.left or 'nothing'} left of {row.budget}",
+        f"next     {release.replace('release', 'plan', 1)}",
+        f"then     {release}",
+    ):
+        show(escape(line), output)
+
+
+def _account(address: str | Path, population: str) -> "Account | None":
+    """Return an account, None where there is none, or no ledger."""
+    from pipeline.ledger import open_ledger
+
+    try:
+        return next(iter(open_ledger(address).show(population)))
+    except LedgerError:  # of a damaged ledger making it says more
+        return None
+
+
+def _as_file(name: str) -> str:
+    """Return a name in plain letters, as files have it."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "release"
+
+
+def _check_answers(card: Path, root: Path | None, missing: list[str]) -> None:
+    """Raise `ConfigError` where options are missing and there is no terminal to ask on."""
+    if not missing or (sys.stdin and sys.stdin.isatty()):
+        return
+    values = {"population": "NAME", "total": f"{TOTAL:g}", "budget": f"{BUDGET:g}"}
+    given = ["covdp", "start", str(card), *(["--data-root", str(root)] if root else [])]
+    way = " ".join(f"--{key} {values[key]}" for key in missing)
+    raise ConfigError(
+        f"there is no terminal to ask on; give {', '.join(f'--{key}' for key in missing)}, as in "
+        f"`{shlex.join(given)} {way}`"
+    )
+
+
+def _ask(what: str, proposed: Value, kind: Callable[[str], Value]) -> Value:
+    """Return what somebody at the terminal answers; Enter takes what is proposed."""
+    print(f"{what} [{proposed}]: ", end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline()
+    if not answer:
+        raise ConfigError(f"{what}: there was no answer; give it with an option")
+    try:
+        return kind(answer.strip()) if answer.strip() else proposed
+    except ValueError:
+        raise ConfigError(f"{what}: must be a number, found {answer.strip()[:60]!r}") from None

@@ -1,8 +1,8 @@
 """The `covdp` command: every door a person or a scheduler comes in by.
 
     __main__      the program: a command line, signals, faults
-    commands      what it can do, and the modules with each: experiments, catalogue, releases,
-                  ledger, documents
+    commands      what it can do, and the modules with each: catalogue, start, releases, ledger,
+                  documents, experiments
     options       what several commands share
 
 Exit code 0 means done, 1 that an audit found a claim violated, 2 that something given was wrong

@@ -67,8 +67,7 @@ app = App(
     help="Differentially private mean covariance descriptors of medical images.",
     version=version,
     help_format="plaintext",  # of markdown the import alone takes 0.1 s
-    help_epilogue="Start with `covdp card FOLDER` on images of your own, or with `covdp run`, which "
-    "brings its images with it.",
+    help_epilogue="Start with `covdp card FOLDER`, or with `covdp run`, which brings images.",
 )
 
 
@@ -92,7 +91,7 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
 LEDGER = "The account of privacy budgets: what was spent, what is left, for how long it lasts."
 """Help of the commands on the ledger."""
 HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
-    "Private images": (
+    "On private images": (
         catalogue.card,
         releases.plan,
         start.start,
@@ -101,7 +100,7 @@ HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
         "pipeline.cli.ledger:book",  # imported when it is asked for: it knows SQLAlchemy
         catalogue.describe,
     ),
-    "Releases": (
+    "On releases": (
         documents.history,
         documents.compare,
         documents.combine,
@@ -109,7 +108,7 @@ HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
         documents.harmonise,
         documents.schema,
     ),
-    "Research on public images": (
+    "On public images": (
         experiments.run,
         experiments.reproduce,
         experiments.report,

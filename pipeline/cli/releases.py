@@ -51,6 +51,7 @@ from pipeline.errors import (
 
 if TYPE_CHECKING:
     from pipeline.jobs import ReleaseJob
+    from pipeline.ledger import Charge
     from pipeline.planning import ClassForecast, Expected, Forecast
     from pipeline.privacy import Budget
 
@@ -306,15 +307,6 @@ def release(
         was paid. Without it that is refused, and nothing is charged.
     """
     from pipeline import jobs
-    from pipeline.cli.ledger import (
-        charge_json,
-        charge_line,
-        read_accounts,
-        read_streams,
-        show_accounts,
-        show_night,
-        stream_json,
-    )
     from pipeline.ledger import charge_of, rows_written
 
     configure_output(output)
@@ -327,10 +319,24 @@ def release(
         store=store,
         again=again,
     )
-    book, settings = job.ledger, job.settings
-    before = rows_written(book)
+    before = rows_written(job.ledger)
     document = jobs.release(job)
-    charge = charge_of(book, document.read_bytes(), before)
+    _show_release(job, document, charge_of(job.ledger, document.read_bytes(), before), output)
+
+
+def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: Printing) -> None:
+    """Print where a release is, what it cost, and how long account or stream last."""
+    from pipeline.cli.ledger import (
+        charge_json,
+        charge_line,
+        read_accounts,
+        read_streams,
+        show_accounts,
+        show_night,
+        stream_json,
+    )
+
+    book, settings = job.ledger, job.settings
     paths = {
         "release": document.with_suffix(".parquet"),
         "report": document.with_suffix(".html"),

@@ -8,7 +8,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -28,12 +28,14 @@ from pipeline.cli.options import (
 from pipeline.errors import ConfigError, CovdpError, LedgerError
 
 if TYPE_CHECKING:
-    from pipeline.ledger import Account
+    from pipeline.ledger import Account, Ledger
 
 Value = TypeVar("Value")
 
 TOTAL, BUDGET = 2.0, 0.5
 """μ that is proposed for an account and for a release: sixteen releases."""
+NEXT = ("plan", "release")
+"""Commands that take the config that was made."""
 
 
 def start(
@@ -98,14 +100,30 @@ def start(
     if budget is None:
         budget = _ask("μ that a release costs", BUDGET, float)
     config = out or Path(f"{_as_file(name)}.toml")
+    root = root_of(data_root).resolve()
+    _write_config(config, card, {"population": name, "root": root, "budget": budget}, nights)
+    try:
+        load_release(config)
+        book = init_ledger(address)
+        if row is None and total is not None:
+            book.set_budget(name, budget_from("gdp", total))
+    except CovdpError:
+        config.unlink()
+        raise
+    _say_made(config, book, name, ledger, output)
+
+
+def _write_config(
+    config: Path, card: Path, values: Mapping[str, object], nights: int | None
+) -> None:
+    """Write the config of a release, where there is none."""
     beside = card.resolve().parent == config.resolve().parent
-    values = {
-        "population": name,
-        "dataset": card.name if beside else str(card.resolve()),
-        "data_root": str(root_of(data_root).resolve()),
-        "budget": budget,
-    }
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+    lines = [
+        f"population = {json.dumps(values['population'], ensure_ascii=False)}  # who pays",
+        f"dataset = {json.dumps(card.name if beside else str(card.resolve()), ensure_ascii=False)}",
+        f"data_root = {json.dumps(str(values['root']), ensure_ascii=False)}",
+        f"budget = {json.dumps(values['budget'])}  # μ, for all classes together",
+    ]
     lines += [] if nights is None else ["", "[stream]", f"horizon = {nights}"]
     try:
         with config.open("x", encoding="utf-8") as stream:
@@ -117,27 +135,24 @@ def start(
         ) from None
     except OSError as error:
         raise ConfigError(f"cannot write {config} ({error.strerror}); name it by --out") from error
-    try:
-        load_release(config)
-        book = init_ledger(address)
-        if row is None and total is not None:
-            book.set_budget(name, budget_from("gdp", total))
-    except CovdpError:
-        config.unlink()
-        raise
-    (row,) = book.show(name)
+
+
+def _say_made(
+    config: Path, book: "Ledger", population: str, ledger: str | None, output: Printing
+) -> None:
+    """Print what was made, and the next commands."""
+    (row,) = book.show(population)
     place = book.database.place.removeprefix("ledger ")
     if output.json:
         print_json({"config": config, "ledger": place, "account": row})
         return
     print_line(config if output.quiet else f"config   {config}")
     more = ["--ledger", ledger] if ledger else []
-    release = shlex.join(["covdp", "release", "--config", str(config), *more])
+    commands = [shlex.join(["covdp", x, "--config", str(config), *more]) for x in NEXT]
     for line in (
         f"ledger   {place}",
-        f"account  {name}: {row.left or 'nothing'} left of {row.budget}",
-        f"next     {release.replace('release', 'plan', 1)}",
-        f"then     {release}",
+        f"account  {population}: {row.left or 'nothing'} left of {row.budget}",
+        *(f"next     {command}" for command in commands),
     ):
         show(escape(line), output)
 

@@ -466,7 +466,7 @@ ORDER = (
 """In which keys are written."""
 
 
-class ClassCount(NamedTuple):
+class DraftedClass(NamedTuple):
     """How many images a class has, and how many persons; None where nothing tells them apart."""
 
     name: str
@@ -486,7 +486,7 @@ class Draft:
         What is a guess, or could not be decided; empty when the card can be used as it is.
     unit : str
         Whom it protects: "person" or "image".
-    counts : tuple of ClassCount
+    counts : tuple of DraftedClass
         As private as the images.
     sampled : bool
         Whether persons were counted in some of the files only.
@@ -495,7 +495,7 @@ class Draft:
     card: str
     open: tuple[str, ...]
     unit: str
-    counts: tuple[ClassCount, ...]
+    counts: tuple[DraftedClass, ...]
     sampled: bool
 
 
@@ -503,7 +503,7 @@ def count_classes(
     labels: Mapping[str, str],
     persons: Mapping[str, str] | None,
     looks: Sequence[FileSummary],
-) -> tuple[ClassCount, ...]:
+) -> tuple[DraftedClass, ...]:
     """Return what each class has, from the class and the person of each file.
 
     Parameters
@@ -520,7 +520,7 @@ def count_classes(
     for name in persons.keys() & labels.keys():
         people[labels[name]].add(persons[name])
     return tuple(
-        ClassCount(name, n, len(people[name]) if people else None)
+        DraftedClass(name, n, len(people[name]) if people else None)
         for name, n in sorted(images.items())
     )
 
@@ -675,13 +675,7 @@ def _of_folder(
     # of what says whose it is a guess from paths would take a patient of two series for two
     layout = read_layout(images, path.name, persons=kind != "dicom")
     looks, faults = summarise_files(kind, path, images)
-    patients = {look.person for look in looks} - {""}
-    if len(layout.classes) > 1 and patients.issuperset(layout.classes):
-        doubt = (
-            f"the {len(layout.classes)} folders have the names of PatientIDs, which are no "
-            "classes: all images are one class; for more, name folders by what was found"
-        )
-        layout = _one_class(path.name, ["**"], len(images), [doubt])
+    layout = _without_patients(layout, path.name, looks)
     base = path.parent if layout.from_above else path
     require_inside(base, root, str(base))
     keys: dict[str, object] = {
@@ -717,6 +711,17 @@ def _of_folder(
     return write_draft(path, kind, sketch, looks, faults, labels, persons, own=kind == "dicom")
 
 
+def _without_patients(layout: PathLayout, folder: str, looks: Sequence[FileSummary]) -> PathLayout:
+    """Return a layout; that of one class where all classes have the names of patients."""
+    if len(layout.classes) < 2 or not {look.person for look in looks}.issuperset(layout.classes):
+        return layout
+    doubt = (
+        f"the {len(layout.classes)} folders have the names of PatientIDs, which are no "
+        "classes: all images are one class; for more, name folders by what was found"
+    )
+    return _one_class(folder, ["**"], len(layout.labels), [doubt])
+
+
 def _of_table(path: Path, root: Path) -> Draft:
     """Draft a card of a table."""
     names, rows = read_head(path, SAMPLE)
@@ -736,17 +741,14 @@ def _of_table(path: Path, root: Path) -> Draft:
     if split and not {row[names.index(split)] for row in rows} <= set(SPLITS):
         doubts.append(f"column {split} may be the split; a card knows {', '.join(SPLITS)}")
         columns["split"] = None
-    label, person = columns["class"], columns["person"]
-    labels = _column(path, files[0], label) if label else {}
-    persons = _column(path, files[0], person) if person else None
+    label, labels = columns["class"], _column(path, files[0], columns["class"]) or {}
     classes = sorted({*labels.values()})
     if not label or len(classes) > FEW:
         doubts.append(f"which column is the class, out of {', '.join(names)}; name it in columns")
     images = [row[names.index(files[0])] for row in rows]
     kind = _kind_of_most(path.parent, images, doubts)
     doubts += [SLICES] if kind == "nifti" else []
-    if kind == "dicom":
-        columns["mask"] = None
+    columns["mask"] = None if kind == "dicom" else columns["mask"]
     roles = {"path": files[0], "class": label or "?"}
     roles |= {role: name for role, name in columns.items() if name and role != "class"}
     own = kind == "dicom" and not columns["person"]
@@ -759,8 +761,9 @@ def _of_table(path: Path, root: Path) -> Draft:
         "formats": _formats(images) if kind == "folder" else [FORMAT[kind]],
     }
     looks, faults = summarise_files(kind, path.parent, images)
-    sketch = Sketch(keys, [], doubts)
-    return write_draft(path, kind, sketch, looks, faults, labels, persons, own=own)
+    people = _column(path, files[0], columns["person"])
+    drafted = Sketch(keys, [], doubts)
+    return write_draft(path, kind, drafted, looks, faults, labels, people, own=own)
 
 
 def _kind_of_most(folder: Path, images: Sequence[str], doubts: list[str]) -> str:
@@ -771,8 +774,10 @@ def _kind_of_most(folder: Path, images: Sequence[str], doubts: list[str]) -> str
     return kinds.most_common(1)[0][0]
 
 
-def _column(table: Path, file: str, column: str) -> dict[str, str]:
+def _column(table: Path, file: str, column: str | None) -> dict[str, str] | None:
     """Return what a column of a table says of each file, which the column `file` names."""
+    if column is None:
+        return None
     faults: Faults = []  # said when the card is read
     rows = read_columns(table, {"file": file, "value": column}, faults)
     return {row["file"]: row["value"] for _, row in rows}

@@ -253,7 +253,7 @@ def release_once(
     root: Path | None,
     store: Place | None = None,
     *,
-    again: bool = False,
+    again: bool = True,
 ) -> bytes:
     """Pay for a release, draw it and commit it, or return it if that has been done before.
 
@@ -278,7 +278,7 @@ def release_once(
     Raises
     ------
     LedgerError
-        Out of budget, no such ledger or population, or paid before, unless `again`: nothing was
+        Out of budget, no such ledger or population, or paid before and not `again`: nothing was
         drawn.
     DatasetError, ConfigError
         The images cannot be read, or do not fit the settings: nothing was charged.
@@ -296,7 +296,7 @@ def release_once(
             cost=config.cost,
             group=config.group,
             classes=config.classes_per_person or 1,
-            replaces=lambda query: not again and _name(query) == config.name,
+            replaces=partial(_is_named, None if again else config.name),
         )
         if isinstance(held, Stored):
             return held.result
@@ -317,14 +317,14 @@ def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> 
         status = stream_status(ledger, config.population, config.name, str(config.run_key))
         return status is not None and status.state == "stored"
     queries = ledger.stored_since(config.population, str(config.run_key), planned)
-    return any(_name(query) == config.name for query in queries)
+    return any(_is_named(config.name, query) for query in queries)
 
 
-def _name(query: str) -> str | None:
-    """Return the name in a query of ours; queries of other programs may be any text."""
+def _is_named(name: str | None, query: str) -> bool:
+    """Return whether a query is ours and has this name; those of other programs are any text."""
     with suppress(ValueError, TypeError, KeyError):
-        return str(json.loads(query)["name"])
-    return None
+        return bool(json.loads(query)["name"] == name)
+    return False
 
 
 def _read(

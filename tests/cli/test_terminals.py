@@ -29,6 +29,7 @@ ARGUMENTS = {
     "report": "ran",
     "describe": "--dataset ward.toml --store described",
     "plan": "--config nightly.toml --n a=40 --n b=40",
+    "start": "ward.toml --population ward-9 --total 2 --budget 0.5",
     "release": "--config nightly.toml --run-key tonight --out released",
     "serve": "--config nightly.toml --out served",
     "history": "--out history",

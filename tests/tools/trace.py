@@ -66,8 +66,11 @@ def walk(work: Work, kind: type) -> Walk:
     def see(frame: FrameType, event: str, argument: object) -> None:
         if event != "call" or frame.f_code.co_name.startswith("<"):
             return
-        file, given = _relative(frame.f_code.co_filename), frame.f_locals
-        if not file or isinstance(given.get("self"), kind):  # it stays where it is
+        file = _relative(frame.f_code.co_filename)
+        if not file:
+            return
+        given = frame.f_locals  # a copy, of functions of ours alone
+        if isinstance(given.get("self"), kind):  # it stays where it is
             return
         if any(_holds(value, kind, DEPTH) for value in given.values()):
             entered.append(file)
@@ -135,11 +138,10 @@ def records_made(work: Callable[[Callable[[], None]], object]) -> list[str]:
     def see(frame: FrameType, event: str, argument: object) -> None:
         if not counting or event != "return":
             return
-        code, names = frame.f_code, frame.f_locals
-        record = None
+        code, record = frame.f_code, None
         if code.co_name == "__init__" and code.co_filename == "<string>":  # of a dataclass
-            record = names.get("self")
-        elif "_cls" in names:  # of a named tuple
+            record = frame.f_locals.get("self")
+        elif "_cls" in code.co_varnames:  # of a named tuple
             record = argument
         if record is not None and type(record).__module__.startswith("pipeline."):
             made.append(record)

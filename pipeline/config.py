@@ -43,10 +43,15 @@ class SeriesConfig(Record):
     of: Literal["sample", "population"] = Field(
         "sample", description="whose mean is estimated; kinds regions and hospitals only"
     )
-    n: Count | None = Field(
+    n: Annotated[int, Field(ge=0)] | None = Field(
         None,
         description="records drawn from the class, all of it by default; of regions, and of others "
-        "that judge released values",
+        "that judge released values; 0 where labels are secret only",
+    )
+    total: Count | None = Field(
+        None,
+        description="labels are secret, and this is the public number of records of all classes; "
+        "kind regions only",
     )
     n_other: Count | None = Field(
         None, description="records of the second release; kind tests only"
@@ -108,6 +113,10 @@ class SeriesConfig(Record):
     @model_validator(mode="after")
     def _plan_is_possible(self) -> Self:
         _ = self.plan  # its own checks
+        if self.n == 0 and self.total is None:
+            raise ValueError("n = 0 needs total: nothing is released of no image by public labels")
+        if self.total is not None and self.total < (self.n or 0):
+            raise ValueError(f"total is below n, found {self.total} and {self.n}")
         return self
 
 

@@ -24,8 +24,10 @@ from pipeline.errors import DomainError, UndefinedError
 from pipeline.geometry import Manifold, Point, flat_chart
 from pipeline.geometry.manifold import Embedded
 from pipeline.mean import (
+    PUBLIC_LABELS,
     AdaptivePlan,
     Domain,
+    Labels,
     Plan,
     Prepared,
     Records,
@@ -293,7 +295,7 @@ def describe_cell(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict
         "alpha": second.get("alpha", np.nan),
         "sensitivity": frechet_sensitivity(
             setting.domain,
-            n,
+            max(1, n),
             series.plan if isinstance(series.plan, SinglePlan) else SinglePlan(),
             MECHANISMS[series.mechanism],
             setting.manifold,
@@ -401,10 +403,15 @@ class Population:
         return [own for one in prepared for own in draw(one, budget, noise=noise)[0].each]
 
 
-def population(placed: Point, setting: Setting, rare: Point | None = None) -> Population:
+def population(
+    placed: Point,
+    setting: Setting,
+    rare: Point | None = None,
+    labels: Labels = PUBLIC_LABELS,
+) -> Population:
     """Return records that are placed already as a population, rare ones after those of a class."""
     points = placed if rare is None else np.concatenate([placed, rare])
-    records = admit(points, domain=setting.domain, manifold=space_of(setting))
+    records = admit(points, domain=setting.domain, manifold=space_of(setting), labels=labels)
     return Population(records, len(placed))
 
 
@@ -414,5 +421,5 @@ HELD = 200_000
 
 def batches(times: int, n: int) -> Iterator[range]:
     """Yield the repetitions whose samples of n records are held, and released, together."""
-    size = max(1, HELD // n)
+    size = max(1, HELD // max(1, n))
     return (range(start, min(start + size, times)) for start in range(0, times, size))

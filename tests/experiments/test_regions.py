@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from scipy.special import ndtr
 from scipy.stats import chi2
 
 from pipeline.claimed import ClaimConfig
+from pipeline.errors import ConfigError
 from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from pipeline.report import judge, load_runs, verdicts
 from pipeline.report.run_tables import coverage_of
@@ -54,6 +56,38 @@ def test_the_experiment_says_how_often_regions_are_right(tmp_path: Path) -> None
     assert found["no region is offered"] == "Agrees"
     assert list(found.values()).count("Price") == 1
     assert "Not checked" not in found.values()
+
+
+def test_secret_labels_are_measured_beside_public_ones(tmp_path: Path) -> None:
+    """Of a class of no image to one of 120: counts lie near, and nothing is offered of few.
+
+    Of 60 counts one lies more than 5 standard deviations off for one seed in 30,000.
+    """
+    text = EXPERIMENTS["ours-labels"].read_text(encoding="utf-8")
+    head, rest = text.split("[[datasets]]", 1)
+    series = rest.split("[[mechanisms]]")
+    chosen = [one for one in series if '= 0"' in one[:40] or '= 120"' in one[:40]]
+    assert len(chosen) == 3
+    text = head.replace('"ours-labels"', '"short"').replace("[0.5, 2.0]", "[2.0]")
+    text += '[[datasets]]\nname = "tiles"\nclasses = [2]\n\n'
+    text += "".join("[[mechanisms]]" + one.split("[[claims]]")[0] for one in chosen)
+    path = tmp_path / "short.toml"
+    path.write_text(text + rest[rest.index("[[claims]]") :], encoding="utf-8")
+    (config,) = load_experiments(path, repetitions=20)
+    rows = read_rows(run_experiment(Run(config, None, tmp_path / "out")))
+    secret = np.char.startswith(rows["series"].astype(str), "Secret")
+    assert np.isnan(rows["p_value"][~secret]).all()
+    assert (rows["p_value"][secret] > 2.0 * ndtr(-5.0)).all()
+    assert rows["p_value"][secret & (rows["n"] == 120)].min() < 0.9
+    assert not rows["offered"][rows["n"] == 0].any()
+    assert rows["offered"][rows["n"] == 120].mean() > 0.9
+    (run,) = load_runs(tmp_path / "out")
+    words = {verdict.says: verdict.word for verdict in verdicts(run)}
+    assert words["no region is offered of a class of few images"] == "Agrees"
+    for total, message in (("", "n = 0 needs total"), ("total = 100\n", "total is below n")):
+        path.write_text(text.replace("total = 10000\n", total), encoding="utf-8")
+        with pytest.raises(ConfigError, match=message):
+            load_experiments(path)
 
 
 def rows_of(reach: Any, **columns: Any) -> Table:

@@ -45,6 +45,7 @@ OURS = [
     "ours-classify",
     "ours-combine",
     "ours-harmonise",
+    "ours-labels",
     "ours-match",
     "ours-persons",
     "ours-regions",

@@ -2,7 +2,9 @@
 
 n records are drawn from a class, with replacement, and released with their second moment. The
 class is the population: its mean is known, as is that of the records drawn. Some of the records may
-be of rare images unlike the class: then it is the mean of those drawn alone.
+be of rare images unlike the class: then it is the mean of those drawn alone. Where labels are
+secret n may be 0, and errors are those against the mean of the class; and how likely the noise of a
+count is to be as large as it was is written down.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +13,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from pipeline.experiments.driver import (
     Cell,
@@ -24,7 +27,7 @@ from pipeline.experiments.driver import (
 )
 from pipeline.experiments.kinds.comparisons import Populations, read_populations
 from pipeline.inference import region
-from pipeline.mean import draw_each
+from pipeline.mean import PUBLIC_LABELS, Labels, Release, draw_each
 from pipeline.mechanisms.noise import FloatNoise
 
 LEVEL = 0.95
@@ -48,19 +51,21 @@ def run_regions(
     data = populations.data
 
     @cache
-    def of(rare: str) -> Population:
-        return population(data.points, setting, populations.rare.get(rare))
+    def of(rare: str, total: int | None) -> Population:
+        labels = PUBLIC_LABELS if total is None else Labels(total)
+        return population(data.points, setting, populations.rare.get(rare), labels)
 
     for cell in pending:
-        write(cell, columns(data, of(cell.series.rare), cell, setting))
+        write(cell, columns(data, of(cell.series.rare, cell.series.total), cell, setting))
 
 
 def columns(data: ClassData, drawn: Population, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Return the rows of one cell: a region a repetition, offered or not."""
-    series, n = cell.series, cell.series.n or drawn.own
+    series = cell.series
+    n = drawn.own if series.n is None else series.n
     known = describe_cell(data, n, cell, setting)
     rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
-    rows, space = list[tuple[float, float, float, bool]](), drawn.records.space
+    rows, space = list[tuple[float, float, float, bool, float]](), drawn.records.space
     started, times = perf_counter(), setting.repetitions(series)
     most = DRAWS if series.of == "sample" else 1
     for batch in batches(times, n):
@@ -71,20 +76,33 @@ def columns(data: ClassData, drawn: Population, cell: Cell, setting: Setting) ->
         each = [one for one in samples for _ in range(most)][: len(batch)]
         released = draw_each(each, budget, noise=FloatNoise(rng)).each
         for one, sample in zip(released, each, strict=True):
-            true = (sample if series.of == "sample" else drawn).records.frechet.point
+            true = (sample if series.of == "sample" and n else drawn).records.frechet.point
             where = region(one, LEVEL, of=series.of)
             error = float(np.linalg.norm(space.log(where.centre, true)))
-            rows.append((error, where.radius, float(where.reach(true)), where.offered))
-    errors, radius, reached, offered = zip(*rows, strict=True)
+            reach = float(where.reach(true))
+            rows.append((error, where.radius, reach, where.offered, _of_count(one, n)))
+    errors, radius, reached, offered, of_count = zip(*rows, strict=True)
     return known | {
         "status": "ok",
         "error": errors,
         "radius": radius,
         "reach": reached,
         "offered": np.array(offered, dtype=np.float64),
+        "p_value": of_count,
         "acceptance": 1.0,
         "seconds": (perf_counter() - started) / times,
     }
+
+
+def _of_count(release: Release, n: int) -> float:
+    """Return how likely a released count is to lie as far from n as it does; NaN where n is public.
+
+    A count is shown as a whole number, between 0 and N: that makes large deviations no likelier.
+    """
+    if release.class_size is None:
+        return np.nan
+    deviations = (release.class_size.shown - n) / release.class_size.sd
+    return float(2.0 * ndtr(-abs(deviations[0])))
 
 
 COVERING = ExperimentKind(

@@ -30,6 +30,9 @@ three classes of `tiles`, crops of photographs some of which are blank, 0.9 to 4
 expected is 1 % with a range: what the laws make of the same threshold that fit the 75th and the
 95th percentile in place of the 90th, and two standard errors.
 
+A night of a stream holds records that were clipped in several ways: local ones are matched with its
+opening or the epoch of most records, as with a release of these alone.
+
 It holds for releases of other people than the local ones, each record drawn by itself.
 """
 
@@ -126,7 +129,8 @@ def match(released: Released, points: Point) -> Match:
     Parameters
     ----------
     released : Release or mapping
-        What `private_mean` returned first, or an entry of ``classes`` in a release's document.
+        What `private_mean` returned first, or an entry of ``classes`` in the document of a release
+        or of a night.
     points : array, shape (m, *point_shape), or (m, d) in the chart of a flat manifold
         Records in the clear, described as those of the release were; of a release that protects
         persons one a person.
@@ -136,7 +140,7 @@ def match(released: Released, points: Point) -> Match:
     ConfigError
         When the release says too little (`match_refusal`), or has no adaptive mean.
     """
-    entry = _release_of(released)
+    entry = read_released(released)
     if reason := match_refusal(entry):
         raise ConfigError(reason)
     moments, space = entry.noisy_moments, entry.space
@@ -178,7 +182,10 @@ def match(released: Released, points: Point) -> Match:
 
 def match_refusal(released: Released) -> str:
     """Return why local records are not matched with a released class; "" where they are."""
-    moments = _release_of(released).noisy_moments
+    entry = read_released(released)
+    if isinstance(entry, StreamEntry) and entry.certainty is None:
+        return "it has not opened: nothing was released of it but how many images wait"
+    moments = entry.noisy_moments
     n_mu = N_MU_SIGMA / moments.sigma
     if n_mu < 0.99 * LEAST_N_MU:  # other shares, and rounding
         return (
@@ -191,17 +198,6 @@ def match_refusal(released: Released) -> str:
     if not _mean_square(moments, _weights(moments)) > 0.0:
         return "its second moment is not larger than its noise; ask for a larger budget"
     return ""
-
-
-def _release_of(released: Released) -> Release | ReleasedEntry:
-    """Return a class of a release, read; a night's is refused, whose parts are clipped unlike."""
-    entry = read_released(released)
-    if isinstance(entry, StreamEntry):
-        raise ConfigError(
-            "a night of a stream holds units that were clipped in several ways; match local "
-            "records with a release"
-        )
-    return entry
 
 
 def _vectors(moments: NoisyMoments, coordinates: FloatArray) -> FloatArray:
@@ -295,7 +291,7 @@ def _hotelling(
     return statistic, float(fdtrc(d, rest, statistic * rest / (many * d)))
 
 
-def _directions(released: Release | ReleasedEntry) -> list[FloatArray]:
+def _directions(released: Release | ReleasedEntry | StreamEntry) -> list[FloatArray]:
     """Return along which directions of the vectors means are tested by themselves, (d,) each."""
     moments = released.noisy_moments
     found = [np.eye(len(moments.vector))[0]] if moments.lines else []

@@ -27,7 +27,7 @@ from pipeline.inference import ALPHA, Match, bonferroni, match, match_refusal
 from pipeline.mean import person_records
 from pipeline.publish.document import check_sides, computed, read_foreign
 from pipeline.publish.several import Given
-from pipeline.schema import ClassPart, NightDocument, SettingsPart
+from pipeline.schema import ClassEntry, SettingsPart
 from pipeline.store import FileFault, check, listing_faults, relative_name
 
 AS_PRIVATE = "This output is as private as the images: it is about single ones of them."
@@ -58,7 +58,7 @@ class LocalImages(NamedTuple):
 class ClassMatch:
     """A class that both have, and what was found; None where the release says too little."""
 
-    row: ClassPart
+    row: ClassEntry
     local: LocalImages
     result: Match | None
     refusal: str = ""
@@ -151,7 +151,7 @@ def match_images(document: Path, dataset: str, root: Path | None = None) -> Matc
     """
     given = _read_release(document)
     settings = given.settings
-    released = [row for row in given.document.classes if isinstance(row, ClassPart)]
+    released = given.document.classes
     with computed([document]):
         refusals = {row.class_name: match_refusal(row) for row in released}
     if all(refusals.values()):
@@ -190,11 +190,6 @@ def match_images(document: Path, dataset: str, root: Path | None = None) -> Matc
 def _read_release(path: Path) -> Given:
     """Return the document of a release whose descriptor is known here."""
     content, document = read_foreign(path)
-    if isinstance(document, NightDocument):
-        raise ConfigError(
-            f"{path} is a night of a stream, whose units were clipped in several ways; match "
-            "images with a release"
-        )
     name = document.settings.descriptor
     if name not in DESCRIPTORS:
         raise ConfigError(
@@ -230,7 +225,7 @@ def _check_same(document: Path, settings: SettingsPart, dataset: str, source: Im
 
 
 def _read(
-    source: ImageSource, folder: Path, rows: Mapping[int, ClassPart], settings: SettingsPart
+    source: ImageSource, folder: Path, rows: Mapping[int, ClassEntry], settings: SettingsPart
 ) -> tuple[list[LocalImages], list[FileFault]]:
     """Return the images of some classes, and files that cannot be read, without which they are."""
 
@@ -253,7 +248,7 @@ def _read(
 
 
 def _described(
-    source: ImageSource, label: int, folder: Path, row: ClassPart, settings: SettingsPart
+    source: ImageSource, label: int, folder: Path, row: ClassEntry, settings: SettingsPart
 ) -> LocalImages:
     """Return the images of a class as the records that a release makes of them."""
     chosen, manifold = source.select(None, label), row.manifold

@@ -247,7 +247,7 @@ def as_night(values: dict[str, Any]) -> None:
         (lambda folder: document(folder / "partner.json", 0.5), "n·μ = 200, and 500 is needed"),
         (lambda folder: (folder / "partner.json").write_text("[]"), "is no document of a release"),
         (lambda folder: (folder / "partner.json").unlink(), "cannot read partner.json"),
-        (forged(as_night), "is a night of a stream"),
+        (forged(as_night), "it has not opened"),
         (set_settings(image_height=27), "has image_height = 27, ward.toml has 28"),
         (set_settings(masked=True), "has masked = True, ward.toml has False"),
         (set_settings(descriptor="grid11"), "are not 11 × 11"),

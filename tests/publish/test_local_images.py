@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from sample_documents import ACCOUNT, COST, SETTINGS, night_class_of
+from sample_nights import Ward as Nights
 
 from pipeline import open_dataset
 from pipeline.arrays import ImageArray
@@ -298,3 +299,28 @@ def test_images_in_one_file_are_named_by_split_and_number(
     names = {f"train/{number}" for number in range(12)} | {f"test/{number}" for number in range(8)}
     assert {image["file"] for image in told["images"]} == names
     assert told["classes"][1]["untested"] == "there are 0 of them, and 10 are needed"
+
+
+def test_a_night_is_matched_by_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Images like those of a stream match its last night; black ones among them lie outside."""
+    monkeypatch.chdir(tmp_path)
+    ward, local = Nights(tmp_path / "stream"), Nights(tmp_path / "local")
+    ward.pay()
+    for day, many in ((1, 60), (2, 40), (3, 80)):
+        ward.put(well=many, ill=many, seed=day)
+        (tmp_path / "night.json").write_bytes(ward.settle(day)[-1])
+    local.put(well=60, ill=60, seed=9)
+    for number in range(2):
+        black = tmp_path / "local" / "ward" / "ill" / f"black-{number}.png"
+        Image.fromarray(np.zeros((8, 8), np.uint8)).save(black)
+    tokens = ["match", "night.json", "--dataset", "local/ward.toml", "--data-root", "local"]
+    assert main([*tokens, "--out", "out", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in told["classes"]] == ["well", "ill"]
+    outside = [image["file"] for image in told["images"] if image["percentile"] > 99.0]
+    assert {"ill/black-0.png", "ill/black-1.png"} <= set(outside)
+    assert len(outside) <= 10
+    page = (tmp_path / "out" / "match.html").read_text("utf-8")
+    assert "night" in page

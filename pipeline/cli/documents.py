@@ -120,6 +120,7 @@ def compare(
         Compare the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
     from pipeline.inference import bonferroni, two_sample
+    from pipeline.report import probability
 
     together, page = _together(
         (first, second), lambda rows: two_sample(*rows), out, output, window=window
@@ -139,7 +140,9 @@ def compare(
         table.add_row(escape(name), _p(one.p_value, reasons[name]), *cells, _yes(one.offered))
     show(table, output)
     if math.isfinite(whole):
-        show(f" all classes together: p = {whole:.3g}", output)
+        printed = probability(whole)
+        sign = "" if printed[0] in "<>" else "= "
+        show(f" all classes together: p {sign}{printed}", output)
     _say_untested(reasons, output)
     _print_page(page, output)
 
@@ -395,7 +398,9 @@ def _tested(p_value: float, reason: str) -> dict[str, Any]:
 
 
 def _p(p_value: float, reason: str) -> str:
-    return "not tested" if reason else f"{p_value:.3g}"
+    from pipeline.report import probability
+
+    return "too noisy" if reason else probability(p_value)
 
 
 def _known(value: float) -> str:
@@ -406,7 +411,7 @@ def _say_untested(reasons: Mapping[str, str], output: Printing) -> None:
     """Say of each class that could not be tested why."""
     for name, reason in reasons.items():
         if reason:
-            show(f" {escape(name)}: nothing could be tested, because {escape(reason)}", output)
+            show(f" {escape(name)}: cannot be tested: too noisy, because {escape(reason)}", output)
 
 
 def _yes(offered: bool) -> str:

@@ -108,6 +108,7 @@ def plan(
     if output.json:
         print_json({"account": why, "forecast": found})
         return
+    show(f"\n [bold]{escape(' '.join(found.verdict))}[/]", output)
     show_forecast(found, output)
     show(f" {escape(' '.join(found.meaning))}\n {escape(why)}", output)
 
@@ -348,9 +349,10 @@ def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: P
             if streams
             else {"account": read_accounts(book, settings.population)[0].as_json()}
         )
-        print_json({**paths, **charge_json(charge), **lasts})
+        print_json({**paths, **charge_json(charge), **lasts, "verdict": _usable_for(document)})
         return
     print_paths(paths, output)
+    show(f" [bold]{escape(_usable_for(document))}[/]", output)
     show(f" {charge_line(charge, output)}", output)
     if settings.stream is None:
         show_accounts(read_accounts(book, settings.population), output)
@@ -373,6 +375,14 @@ def _show_waiting(job: "ReleaseJob", output: Printing) -> None:
             "day, takes them up",
             output,
         )
+
+
+def _usable_for(document: Path) -> str:
+    """Return what the means of a release, or of a night, are usable for."""
+    from pipeline.publish import read_document
+    from pipeline.report import verdict
+
+    return verdict(read_document(document)).text
 
 
 def serve(

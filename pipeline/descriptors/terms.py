@@ -7,6 +7,7 @@ inverse of what is upright, all exactly. A Gaussian embedding has the terms of i
 of its means besides. Next on the path: `describe`, which makes R.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,6 +46,8 @@ class Term:
         From that scale to the value.
     middle : float or None
         The value between `low` and `high`, if there is one.
+    limits : (float, float)
+        Between which no image has another value: of 8 bits the contrast is 127.5 at most.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Term:
     scaled: Callable[[FloatArray], FloatArray]
     unscaled: Callable[[FloatArray], FloatArray]
     middle: float | None = None
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     def value(self, descriptors: FloatArray) -> FloatArray:
         """Return the term of descriptors, (..., k, k) ↦ (...)."""
@@ -89,6 +93,7 @@ def _means(kind: Descriptor) -> tuple[Term, ...]:
             *(name, title, *ends, "gray levels", formula),
             partial(_mean, weights=_of(kind, parts) / (kind.means * GRAYS_A_UNIT)),
             partial(np.multiply, GRAYS_A_UNIT),
+            limits=(0.0, GRAYS),
         )
         for name, title, ends, parts, formula in wanted
         if _has(kind, *parts)
@@ -109,6 +114,7 @@ def _contrast(kind: Descriptor) -> Term | None:
         f"{levels}sd({symbol})",
         [(vector * grays, 1.0)],
         unit="gray levels",
+        limits=(0.0, GRAYS / 2.0),
     )
 
 
@@ -204,11 +210,12 @@ def _size(
     *,
     unit: str = "",
     middle: float | None = None,
+    limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> Term:
     """Return the term Π sd(a·φ)^w over `parts` (a, w)."""
     vectors, powers = np.array([a for a, _ in parts]), np.array([w for _, w in parts])
     scaled = partial(_log_size, vectors=vectors, powers=powers)
-    return Term(name, title, *ends, unit, formula, scaled, np.exp, middle)
+    return Term(name, title, *ends, unit, formula, scaled, np.exp, middle, limits)
 
 
 def _correlation(

@@ -5,12 +5,14 @@
                  └► covariance ──────┼► lda            which class is a new image of?
                                      ├► combine        what several hospitals say together
                                      ├► harmonise      maps that put scanners on one scale
+                                     ├► verdict        what are the means usable for?
                                      ├► match          are local images like those of a release?
                                      └► principal_geodesics   along which images differ most
 
 Everything here is post-processing of noised values: it costs no privacy, and needs no images. A
 released class is what `private_mean` returned first, or an entry of ``classes`` in a document of
 `covdp release`. Read in this order: ``released.py``, ``confidence.py``, ``tests.py``,
+``verdict.py``,
 ``match.py``, ``classify.py``, ``combine.py``, ``harmonise.py``, ``geodesics.py``.
 """
 
@@ -45,11 +47,24 @@ from pipeline.inference.tests import (
     two_sample,
     window_test,
 )
+from pipeline.inference.verdict import (
+    NOTHING,
+    USUAL_GAIN,
+    Verdict,
+    in_words,
+    is_usable,
+    size_in_words,
+    usual_difference,
+    verdict_of,
+    verdicts,
+)
 
 __all__ = [
     "ALPHA",
     "FLAGGED",
     "NOISY",
+    "NOTHING",
+    "USUAL_GAIN",
     "CombinedMean",
     "Comparison",
     "ConfidenceRegion",
@@ -58,6 +73,7 @@ __all__ = [
     "HarmonisedSite",
     "Match",
     "PrincipalGeodesics",
+    "Verdict",
     "WindowTest",
     "bonferroni",
     "check_opening",
@@ -68,6 +84,8 @@ __all__ = [
     "discriminants_of_means",
     "harmonise",
     "holm",
+    "in_words",
+    "is_usable",
     "lda",
     "least_opening",
     "match",
@@ -79,7 +97,11 @@ __all__ = [
     "read_released",
     "region",
     "region_refusal",
+    "size_in_words",
     "stream_error",
     "two_sample",
+    "usual_difference",
+    "verdict_of",
+    "verdicts",
     "window_test",
 ]

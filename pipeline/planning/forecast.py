@@ -4,7 +4,7 @@ No image is looked for, no account is charged. Read by: the command line.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.datasets import Card, find_card
@@ -17,6 +17,9 @@ from pipeline.descriptors import (
 )
 from pipeline.errors import ConfigError, require_known
 from pipeline.geometry import MANIFOLDS
+from pipeline.inference import NOISY, Verdict, in_words, usual_difference, verdict_of
+from pipeline.mean import AdaptivePlan, default_prior
+from pipeline.mean.rounds import default_shares
 from pipeline.mechanisms import MECHANISMS
 from pipeline.planning.curves import SIDE, Curve, Ends, curve_of
 from pipeline.planning.nights import (
@@ -166,6 +169,8 @@ class Forecast:
     error : float or None
         What was asked for, and ``needed`` the least budget with which no class has more.
     classes : tuple of ClassForecast
+    verdict : tuple of str
+        What the means are likely usable for at the config's budget, sentence by sentence.
     meaning : tuple of str
         What the numbers mean and where that was measured.
     """
@@ -186,6 +191,7 @@ class Forecast:
     error: float | None
     needed: float | None
     classes: tuple[ClassForecast, ...]
+    verdict: tuple[str, ...]
     meaning: tuple[str, ...]
 
 
@@ -253,7 +259,6 @@ def forecast(
     )
     known = units.values() if request.sizes or request.per_night else ()
     delta = min(1e-5, 1 / (10 * max(1, sum(found.until(last) for found in known))))
-    needed = [one.needed for one in classes if one.needed is not None]
     return Forecast(
         name=config.name,
         population=config.population,
@@ -269,10 +274,17 @@ def forecast(
         nights=nights,
         totals=tuple(_total(config, night) for night in nights),
         error=request.error,
-        needed=max(needed) if len(needed) == len(classes) else None,
+        needed=most([one.needed for one in classes]),
         classes=classes,
+        verdict=ends.verdict(units, last),
         meaning=meaning(config, DESCRIPTORS[config.descriptor], ends.curve.widened),
     )
+
+
+def most(needed: Sequence[float | None]) -> float | None:
+    """Return the largest of several budgets; None where one of them is."""
+    enough = [budget for budget in needed if budget is not None]
+    return max(enough) if len(enough) == len(needed) else None
 
 
 @dataclass(frozen=True)
@@ -294,6 +306,33 @@ class _Ends:
         if found is None:
             return Expected(n, None, None, None)
         return Expected(n, *found, found.radius(self.curve.domain.dimension))
+
+    def verdict(self, units: Mapping[str, ClassArrivals], night: int) -> tuple[str, ...]:
+        """Return what all means are likely usable for, in words."""
+        config = self.config
+        return in_words(
+            [self._verdict(name, found, night) for name, found in units.items()],
+            unit=config.unit,
+            definition=config.definition,
+            budget=config.budget,
+            likely=True,
+        )
+
+    def _verdict(self, name: str, units: ClassArrivals, night: int) -> Verdict:
+        """Return what a mean is likely usable for: its error is taken amid the range."""
+        found, n = self.at(self.config.budget, units, night), units.until(night)
+        spec, plan = DESCRIPTORS[self.config.descriptor], self.curve.plan
+        manifold, sigma = MANIFOLDS[self.config.manifold](k=spec.k), None
+        if isinstance(plan, AdaptivePlan):
+            shares = plan.shares or default_shares(default_prior(self.curve.domain, manifold))
+            sigma = gaussian_sigma(self.config.cost, 1.0 / n) / math.sqrt(shares.means[-1])
+        share = None
+        if found is not None:
+            usual = usual_difference(manifold, spec.k)
+            share = math.sqrt(found.low * found.high) / usual
+        opened = self.streamed is not None and found is not None
+        offered = sigma is not None and (opened or sigma <= NOISY)
+        return verdict_of(name, n, share, sigma, offered=offered)
 
     def needed(self, error: float | None, units: ClassArrivals, night: int) -> float | None:
         if error is None:

@@ -23,7 +23,7 @@ from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS, Term, terms_of
 from pipeline.errors import LedgerError, OutputError
 from pipeline.geometry import MANIFOLDS, Manifold, from_chart
-from pipeline.inference import WindowTest, stream_error, window_test
+from pipeline.inference import WindowTest, is_usable, stream_error, window_test
 from pipeline.mean import NoisyMoments
 from pipeline.mean.axes import Frame
 from pipeline.publish.document import ClassHistory, read_estimate, read_histories
@@ -55,6 +55,8 @@ ALIKE = ("name", "unit", "stream", *SAME_MEANS)
 """Settings that runs of one series share, besides classes."""
 NARROWER = math.log(2.0)
 """`readings.WIDEST` of windows: those of few nights are mostly noise, and would hide the rest."""
+NONE = Mean(None, None)
+"""What terms are read of where a mean is not usable."""
 SHOWN = 400
 """Nights of a stream that are read: of more, every second, every third …, and the last."""
 
@@ -77,6 +79,10 @@ class ClassRun:
         Of the class.
     n : int
         Images or persons behind the mean; of a stream all up to this night.
+    n_sd : float
+        Standard deviation of the noise of `n`; 0 where it is public.
+    usable : bool
+        Whether the mean is: see `pipeline.inference.verdict`. Of others terms say nothing.
     mean : Mean or None
         None where this version does not know the descriptor or the manifold, and on nights between
         those that are shown.
@@ -90,6 +96,8 @@ class ClassRun:
 
     name: str
     n: int
+    n_sd: float = 0.0
+    usable: bool = False
     mean: Mean | None = None
     readings: tuple[Reading, ...] = ()
     windows: tuple[WindowReadings, ...] = ()
@@ -124,8 +132,8 @@ class PublishedRun:
 
     @property
     def n(self) -> int:
-        """Images or persons of all classes."""
-        return sum(one.n for one in self.classes)
+        """Images or persons of all classes: where labels are secret their public number."""
+        return self.document.settings.total or sum(one.n for one in self.classes)
 
     @property
     def digest(self) -> str:
@@ -205,12 +213,12 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
 
 
 def latest_points(series: Series) -> dict[str, FloatArray]:
-    """Return the latest mean of each class that has one as a matrix, by the name of the class."""
+    """Return the latest mean of each class that has a usable one as a matrix, by its name."""
     kind, space = series.settings.descriptor, series.settings.manifold
     return {
         one.name: from_chart(MANIFOLDS[space](k=DESCRIPTORS[kind].k), one.mean.point)
         for one in series.runs[-1].classes
-        if one.mean and one.mean.point is not None
+        if one.usable and one.mean and one.mean.point is not None
     }
 
 
@@ -250,7 +258,7 @@ def _with_classes(
 
 def _unread(row: ClassEntry) -> ClassRun:
     """Return a class of which nothing is said but its size."""
-    return ClassRun(row.class_name, row.n)
+    return ClassRun(row.class_name, row.n, row.n_sd)
 
 
 def _releases(
@@ -261,8 +269,12 @@ def _releases(
 ) -> Iterator[list[ClassRun]]:
     """Yield what each release says of its classes."""
     for one in found:
-        means = [(row, mean_of(row, axes, manifold)) for row in one.document.classes]
-        yield [ClassRun(row.class_name, row.n, mean, read(mean)) for row, mean in means]
+        classes = []
+        for row in one.document.classes:
+            mean, usable = mean_of(row, axes, manifold), is_usable(row)
+            terms = read(mean if usable else NONE)
+            classes.append(ClassRun(row.class_name, row.n, row.n_sd, usable, mean, terms))
+        yield classes
 
 
 def _nights(
@@ -284,15 +296,19 @@ def _nights(
             ClassRun(
                 row.class_name,
                 n,
+                row.n_sd,
+                usable,
                 mean,
-                read(mean),
+                read(mean if usable else NONE),
                 tuple(
                     WindowReadings(part.nights, part.n, read(recent, widest=NARROWER))
                     for part, recent in window_means(document, row, bias, mean.point)
+                    if usable
                 ),
                 changes,
             )
             for row, (n, mean, bias, changes) in zip(rows, means[night], strict=True)
+            for usable in [is_usable(row) or row.joined is not None]
         ]
 
 

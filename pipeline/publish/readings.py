@@ -1,6 +1,6 @@
 """Terms of a released mean with bands, from what its document says of its noise.
 
-A band is where a term of the mean lies that noise was put on, in about 9 of 10 releases. The
+A band is where a term of the mean lies that noise was put on, in about 19 of 20 releases. The
 error of the mean is Gaussian of covariance V in the manifold's coordinates; on a term's own scale
 it is gᵀVg to first order, g the gradient there.
 
@@ -29,8 +29,10 @@ from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.schema import ClassEntry, NightClassPart, SettingsPart, point_at
 
-WIDE = 1.6448536269514722
-"""Standard deviations on each side of a band that holds 9 of 10."""
+LEVEL = 0.95
+"""Confidence of the bands, each for itself."""
+WIDE = float(ndtri((1.0 + LEVEL) / 2.0))
+"""Standard deviations on each side of them."""
 BIAS, CLIPPED = 2.0, 0.5
 """How often a predicted bias along the line counts, and the share of records clipped off it up to
 which biases are believed. By hand: at n·μ from 50 to 240 bands of `oct5` held in 96 to 100 of 100
@@ -45,6 +47,8 @@ By hand: of `oct5` and `grid9` on PneumoniaMNIST and BreastMNIST it is 0.01 to 0
 WIDEST = math.log(10.0)
 """Half of a band, on a term's own scale, from which on the mean says nothing of the term: a factor
 of 10 to both sides, or a correlation of −0.98 to 0.98."""
+NO_LIMITS = (-math.inf, math.inf)
+"""Of differences: of sizes they are ratios."""
 STEP = 1e-4
 """Of the differences that stand for a gradient."""
 
@@ -87,11 +91,10 @@ def read_terms(
     manifold: Manifold,
     *,
     widest: float = WIDEST,
-    wide: float = WIDE,
 ) -> tuple[Reading, ...]:
     """Return what a mean says in each of some terms, nothing where half a band is `widest`.
 
-    A band reaches `wide` standard deviations to each side.
+    A band reaches `WIDE` standard deviations to each side, and ends where values cannot be.
     """
     if mean.point is None:
         return tuple(Reading(term, None, None, None) for term in terms)
@@ -106,11 +109,11 @@ def read_terms(
         DomainError
     ):  # noise of any size: positive definite but for rounding, without a logarithm
         return tuple(Reading(term, None, None, None) for term in terms)
-    return tuple(_reading(term, *seen, widest, wide) for term, seen in found)
+    return tuple(_reading(term, *seen, widest, term.limits) for term, seen in found)
 
 
 def read_differences(
-    terms: Sequence[Term], first: Mean, second: Mean, manifold: Manifold, *, wide: float
+    terms: Sequence[Term], first: Mean, second: Mean, manifold: Manifold
 ) -> tuple[Reading, ...]:
     """Return by what the second of two means that err by themselves differs from the first.
 
@@ -123,7 +126,7 @@ def read_differences(
             return tuple(Reading(term, None, None, None) for term in terms)
         scales.append(_on_scales(terms, one.point, one.covariance, one.base, manifold))
     return tuple(
-        _reading(term, after[0] - before[0], math.hypot(before[1], after[1]), WIDEST, wide)
+        _reading(term, after[0] - before[0], math.hypot(before[1], after[1]), WIDEST, NO_LIMITS)
         for (term, before), (_, after) in zip(*scales, strict=True)
     )
 
@@ -150,12 +153,15 @@ def _on_scales(
     return found
 
 
-def _reading(term: Term, centre: float, deviation: float, widest: float, wide: float) -> Reading:
-    """Return a value on a term's own scale as a reading."""
-    half = wide * deviation
+def _reading(
+    term: Term, centre: float, deviation: float, widest: float, limits: tuple[float, float]
+) -> Reading:
+    """Return a value on a term's own scale as a reading, within `limits`."""
+    half = WIDE * deviation
     if not half < widest:
         return Reading(term, None, None, None)
-    low, value, high = term.unscaled(centre + half * np.array([-1.0, 0.0, 1.0]))
+    ends = term.unscaled(centre + half * np.array([-1.0, 0.0, 1.0]))
+    low, value, high = np.clip(ends, *limits)
     return Reading(term, float(value), float(low), float(high))
 
 
@@ -231,12 +237,6 @@ def axes_of(settings: SettingsPart, manifold: Manifold) -> Frame:
     return build_frame(prior.line, prior.shape)
 
 
-LEVEL = 0.95
-"""Confidence of the bands, each for itself."""
-FOREST_WIDE = float(ndtri((1.0 + LEVEL) / 2.0))
-"""Standard deviations on each side of them."""
-
-
 def forest(
     descriptor: str,
     names: Sequence[str],
@@ -247,16 +247,14 @@ def forest(
     means = {name: population_mean(one) for name, one in zip(names, released, strict=True)}
     means |= {name: Mean(where.place, where.covariance) for name, where in regions.items()}
     terms, manifold = terms_of(DESCRIPTORS[descriptor]), released[0].manifold
-    return {
-        name: read_terms(terms, mean, manifold, wide=FOREST_WIDE) for name, mean in means.items()
-    }
+    return {name: read_terms(terms, mean, manifold) for name, mean in means.items()}
 
 
 def differences(descriptor: str, first: ClassEntry, second: ClassEntry) -> tuple[Reading, ...]:
     """Return by what the population of a second release differs from that of the first."""
     both = population_mean(first), population_mean(second)
     terms = terms_of(DESCRIPTORS[descriptor])
-    return read_differences(terms, *both, first.manifold, wide=FOREST_WIDE)
+    return read_differences(terms, *both, first.manifold)
 
 
 def population_mean(released: ClassEntry) -> Mean:

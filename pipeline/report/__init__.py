@@ -30,9 +30,9 @@ from pipeline.report.match_page import (
     outside_cells,
 )
 from pipeline.report.page import build_page
-from pipeline.report.release_page import build_release_report
+from pipeline.report.release_page import build_release_report, verdict
 from pipeline.report.runs import FinishedRun, load_run, load_runs
-from pipeline.report.several_page import Together, build_together
+from pipeline.report.several_page import Together, build_together, probability
 from pipeline.report.site import build_report
 
 __all__ = [
@@ -53,5 +53,7 @@ __all__ = [
     "load_runs",
     "match_verdict",
     "outside_cells",
+    "probability",
+    "verdict",
     "verdicts",
 ]

@@ -28,7 +28,7 @@ from pipeline.report.page import (
     write_page,
 )
 from pipeline.report.readings import numbers_of, radius_line, readings
-from pipeline.report.release_page import page_name, promise_of
+from pipeline.report.release_page import page_name, promise_of, verdict
 from pipeline.schema import Document, NightDocument
 
 ALL = "all nights so far"
@@ -146,13 +146,12 @@ def _section(
             for block in blocks_of(latest, page["block"])
             if block.name in texts["latest"] and (first or block.name not in texts["paid"])
         }
-    unsafe = Finding(texts["unsafe_lead"], warning=True)
     return Section(
         id=name,
         title=document.title,
         subtitle=series.settings.name,
         key_numbers=_key_numbers(series),
-        headline=unsafe if _is_float(series) else Finding(texts["lead"]),
+        headline=verdict(document),
         subject=series,
         classes=series.classes,
         spans=spans(series),

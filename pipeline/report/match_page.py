@@ -22,7 +22,6 @@ from pipeline.publish.local_images import (
     write_percentiles,
 )
 from pipeline.publish.readings import (
-    FOREST_WIDE,
     Mean,
     population_mean,
     read_differences,
@@ -198,7 +197,7 @@ def forest_figure(subject: _Subject, *, marks: str) -> Figure | None:
     known, sides = terms_of(DESCRIPTORS[subject.descriptor]), (subject.name, LOCAL)
     forests = {
         name: {
-            side: read_terms(known, mean, one.row.manifold, wide=FOREST_WIDE)
+            side: read_terms(known, mean, one.row.manifold)
             for side, mean in zip(sides, _means(one), strict=True)
         }
         for name, one in subject.readable.items()
@@ -218,7 +217,7 @@ def difference_figure(subject: _Subject, *, marks: str) -> Figure | None:
     """Return by what local images differ from the release, in each term and class."""
     known = terms_of(DESCRIPTORS[subject.descriptor])
     readings = {
-        name: read_differences(known, *_means(one), one.row.manifold, wide=FOREST_WIDE)
+        name: read_differences(known, *_means(one), one.row.manifold)
         for name, one in subject.readable.items()
     }
     return comparison(

@@ -4,9 +4,18 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from pipeline.figures import digits, number
-from pipeline.geometry import Manifold, Point
-from pipeline.inference import ConfidenceRegion, region, region_refusal
+from pipeline.geometry import Manifold, Point, chart_of
+from pipeline.inference import (
+    ConfidenceRegion,
+    Verdict,
+    is_usable,
+    region,
+    region_refusal,
+    size_in_words,
+)
 from pipeline.publish.history import ClassRun, Series
 from pipeline.publish.readings import Reading
 from pipeline.report.page import table
@@ -23,7 +32,7 @@ def readings(series: Series, *, formulas: bool = False) -> dict[str, Any] | None
     run = series.runs[-1]
     return {
         "unit": run.key,
-        "heads": [(row.name, row.n) for row in run.classes],
+        "heads": [(row.name, size_in_words(row.n, row.n_sd)) for row in run.classes],
         "lines": [
             {
                 "title": term.title,
@@ -45,6 +54,8 @@ def _cell(row: ClassRun, place: int) -> dict[str, str]:
     term, value, low, high = row.readings[place]
     if row.mean is None or row.mean.point is None:
         return cell("", "no mean yet")
+    if not row.usable:
+        return cell("", "not usable: noise")
     if value is None:
         return cell("", "lost in the noise")
     if low is None or high is None:
@@ -83,6 +94,48 @@ def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:
     return table(heads, lines, text=2, long=1)
 
 
+ERRORS = ("Error, predicted", "As a gain", "Of a usual difference", "Of the nearest class")
+"""Heads of the columns of `errors_in_words`."""
+
+
+def errors_in_words(row: ClassEntry, found: Verdict, rows: Sequence[ClassEntry]) -> list[str]:
+    """Return how far the true mean may be: as a distance, a gain, and shares of distances.
+
+    The distance to the nearest of the other classes, among `rows`, is rid of what noise adds to
+    its square; where that is all of it, noise hides by how much they differ.
+    """
+    error, share = row.predicted_error, found.share
+    if error is None or share is None or row.point is None:
+        return ["no mean yet" if row.point is None else "not known", "–", "–", "–"]
+    gain = as_gain(row.manifold, np.eye(len(row.point)), error)
+    nearest = "–"
+    if found.use and len(rows) > 1:
+        nearest = _of_nearest(row, error, [other for other in rows if other is not row])
+    return [f"{error:.3g}", larger(gain), percent(share), nearest]
+
+
+def _of_nearest(row: ClassEntry, error: float, others: Sequence[ClassEntry]) -> str:
+    """Return an error as a share of the distance to the nearest of other classes."""
+    squares = {}
+    for other in others:
+        if other.point is not None and other.predicted_error is not None and is_usable(other):
+            square = float(chart_of(row.manifold).dist(row.place, other.place)) ** 2
+            squares[other.class_name] = square - error**2 - other.predicted_error**2
+    if not squares:
+        return "–"
+    name = min(squares, key=squares.__getitem__)
+    if squares[name] <= error**2:
+        return f"{name}: nearer than the noise"
+    return f"{name}: {percent(error / math.sqrt(squares[name]))}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, from twice on as a factor."""
+    if share >= 2.0:
+        return f"{share:.2g} times"
+    return f"{100.0 * share:.{0 if share >= 0.1 else 1}f}\u00a0%"
+
+
 def says_region(row: ClassEntry) -> bool:
     """Tell whether a class says what its region is made of."""
     return (row.certainty if isinstance(row, NightClassPart) else row.observed) is not None
@@ -100,8 +153,7 @@ def _radii(
     if row.class_name in nearest:
         name, distance = nearest[row.class_name]
         share = here.radius / distance
-        times = f"{100 * share:.2g}\u00a0%" if share < 1 else f"{share:.2g} times"
-        words += f"; {times} of the distance to {name}, the nearest class"
+        words += f"; {percent(share)} of the distance to {name}, the nearest class"
     beyond = region(row, LEVEL, of="population")
     return [f"{words}.", *map(number, (here.radius, beyond.radius, here.clipping))]
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import Figure, letter, matrices
+from pipeline.inference import NOTHING, in_words, is_usable, size_in_words, verdicts
 from pipeline.privacy import (
     GDP,
     ZCDP,
@@ -37,7 +38,7 @@ from pipeline.report.page import (
     table,
     write_page,
 )
-from pipeline.report.readings import readings, regions_of
+from pipeline.report.readings import ERRORS, errors_in_words, readings, regions_of
 from pipeline.schema import (
     AccountPart,
     ClassEntry,
@@ -73,8 +74,6 @@ def page_name(document: Document) -> str:
 def release_page(document: Document, texts: Declaration) -> PageFrame:
     """Return the frame of the page of a release, or of a night: one section."""
     settings = document.settings
-    lead = Finding(texts["secret_lead" if settings.secret else "lead"])
-    unsafe = Finding(texts["unsafe_lead"], warning=True)
     section = Section(
         id=settings.name,
         title=document.title,
@@ -82,16 +81,26 @@ def release_page(document: Document, texts: Declaration) -> PageFrame:
         key_numbers=night_numbers(document)
         if isinstance(document, NightDocument)
         else release_numbers(document),
-        headline=lead if settings.is_safe else unsafe,
+        headline=verdict(document),
         subject=document,
     )
     return PageFrame(
-        title=document.title,
+        title=f"{settings.population}, {settings.run_key}",
         sections=[section],
         privacy=statement_of([("", document.statement)]),
         methods=methods_of_release(document),
         texts={} if settings.is_safe else {"warning": texts["unsafe"]},
     )
+
+
+def verdict(document: Document) -> Finding:
+    """Return what the means of a release, or of a night, are usable for."""
+    settings, found = document.settings, verdicts(document.classes)
+    lines = in_words(
+        found, unit=settings.unit, definition=settings.definition, budget=settings.budget
+    )
+    bad = not settings.is_safe or any(row.use == NOTHING for row in found)
+    return Finding(" ".join(lines), warning=bad)
 
 
 def methods_of_release(document: Document) -> Methods:
@@ -268,8 +277,8 @@ def facts(document: Document, *, words: Mapping[str, str]) -> dict[str, Any]:
 
 
 def means(document: Document) -> Figure | None:
-    """Return the mean of each class that has one, a square a class."""
-    points = [(row.class_name, row.point) for row in _released(document)]
+    """Return the mean of each class that has a usable one, a square a class."""
+    points = [(row.class_name, row.point) for row in _released(document) if is_usable(row)]
     return _squares(points, document.settings)
 
 
@@ -288,27 +297,28 @@ def _squares(points: Sequence[tuple[str, Any]], settings: SettingsPart) -> Figur
 
 def terms(document: Document) -> dict[str, Any] | None:
     """Return what the means say in words, and how each term follows from them."""
+    if not any(map(is_usable, document.classes)):
+        return None
     return readings(read_alone(document), formulas=True)
 
 
 def errors(document: Document) -> dict[str, Any] | None:
     """Return a line a class: how many images or persons, and how far the true mean may be."""
+    rows: Sequence[ClassEntry] = document.classes
     lines = [
-        [row.class_name, size_of(row), rounded(row.predicted_error, 3, "not known")]
-        for row in document.classes
+        [found.name, size_of(row), *errors_in_words(row, found, rows)]
+        for row, found in zip(rows, verdicts(rows), strict=True)
     ]
     unit, settings = document.settings.unit.capitalize(), document.settings
-    how = "counted with noise" if settings.secret else "exact"
-    return table(["Class", f"{unit}s n, {how}", "Error, predicted"], lines)
+    how = "with noise" if settings.secret else "exact"
+    return table(["Class", f"{unit}s, {how}", *ERRORS], lines)
 
 
 def size_of(row: ClassEntry) -> str:
-    """Return how many units a class has: exactly, or as the noise tells, with its deviation."""
-    off = row.n_sd if isinstance(row, ClassPart) else 0.0
-    if not off:
-        return f"{row.n:,}"
-    few = f"; fewer than the noise can tell, at most about {row.n + 2.0 * off:,.0f}"
-    return f"{row.n:,} ± {rounded(off, 2)}{few if row.n < 2.0 * off else ''}"
+    """Return how many units a class has: exactly, or as the noise says, with its deviation."""
+    deviation = row.n_sd
+    few = f"; too few to count, at most about {row.n + 2.0 * deviation:,.0f}"
+    return size_in_words(row.n, deviation) + (few if row.n < 2.0 * deviation else "")
 
 
 def regions(document: Document) -> dict[str, Any] | None:
@@ -363,16 +373,13 @@ def night_meaning(document: NightDocument) -> list[str]:
 
 def tonight(document: NightDocument) -> dict[str, Any] | None:
     """Return a line a class: who came, how many so far, and how far the true mean may be."""
+    rows = document.classes
     lines = [
-        [
-            row.class_name,
-            *row.counts,
-            rounded(row.predicted_error, 3, "no mean yet"),
-        ]
-        for row in document.classes
+        [row.class_name, *row.counts, *errors_in_words(row, found, rows)]
+        for row, found in zip(rows, verdicts(rows), strict=True)
     ]
     unit = document.settings.unit.capitalize()
-    return table(["Class", f"{unit}s tonight", "So far", "Error, predicted"], lines)
+    return table(["Class", f"{unit}s tonight", "So far", *ERRORS], lines)
 
 
 def waiting(document: NightDocument) -> list[str]:
@@ -389,7 +396,8 @@ def joined(document: NightDocument) -> Figure | None:
 
 def lately(document: NightDocument) -> Figure | None:
     """Return the means of windows, of the longest alone where there are many."""
-    windows = _windows(document)
+    names = {row.class_name for row in document.classes if is_usable(row)}
+    windows = [(name, window) for name, window in _windows(document) if name in names]
     if len(windows) > MOST_WINDOWS:
         longest = max(window.nights for _, window in windows)
         windows = [pair for pair in windows if pair[1].nights == longest][:MOST_WINDOWS]

@@ -315,6 +315,6 @@ def in_words(run: FinishedRun) -> Mapping[str, Any] | None:
     symbol = letter(run.record.config["definition"])
     return {
         "unit": f"{use['series']}, {symbol} = {number(use['budget'])}",
-        "heads": [(name, sizes.get(name, 0)) for name in use["classes"]],
+        "heads": [(name, f"{sizes.get(name, 0):,}") for name in use["classes"]],
         "lines": lines,
     }

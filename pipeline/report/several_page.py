@@ -18,10 +18,11 @@ from pipeline.inference import (
     CombinedMean,
     bonferroni,
     comparison_refusal,
+    size_in_words,
 )
 from pipeline.publish.document import write_document
 from pipeline.publish.readings import Reading, differences, forest
-from pipeline.publish.several import Several
+from pipeline.publish.several import Given, Several
 from pipeline.report.methods import methods, of_release, word
 from pipeline.report.page import (
     Declaration,
@@ -36,7 +37,7 @@ from pipeline.report.readings import as_gain, certainty_refusal, numbers_of
 from pipeline.schema import ClassEntry
 
 ALL, COMMON = "mean of all", "common mean"
-NOT_TESTED = "not tested"
+NOT_TESTED = "too noisy"
 ORDER = "second to first"
 """What a difference is of."""
 
@@ -78,6 +79,12 @@ class Together:
         }
 
     @property
+    def tested(self) -> dict[str, tuple[ClassEntry, ...]]:
+        """The classes that were tested: no other is drawn."""
+        rows = self.several.classes.items()
+        return {name: tuple(both) for name, both in rows if not self.refusals[name]}
+
+    @property
     def p_values(self) -> dict[str, float]:
         """Those of the classes that were tested."""
         return {
@@ -114,7 +121,7 @@ def several_page(together: Together, texts: Declaration) -> PageFrame:
     """Return the frame of both pages: one section."""
     several = together.several
     names, unit = listing(several.names), together.unit
-    total = sum(row.n for rows in several.classes.values() for row in rows)
+    total = sum(map(units_of, several.given))
     count, p_values = len(several.classes), together.p_values
     first = [(probability(bonferroni(list(p_values.values()))), _of_classes(p_values))]
     if together.combined:
@@ -157,10 +164,11 @@ def verdict(together: Together) -> Finding:
     missing = {name: reason for name, reason in together.refusals.items() if reason}
     if not p_values:
         alike = set(missing.values())
-        reason = alike.pop() if len(alike) == 1 else f"noise is too wide {_reasons(missing)}"
-        return Finding(f"Nothing could be tested, because {reason}.", warning=True)
+        reason = alike.pop() if len(alike) == 1 else _reasons(missing)
+        return Finding(f"Cannot be tested: too noisy. The reason: {reason}.", warning=True)
     p, sound = bonferroni(list(p_values.values())), together.sound
-    found = f"(p {probability(p)}" if p < 1e-4 else f"(p = {probability(p)}"
+    printed = probability(p)
+    found = f"(p {printed}" if printed[0] in "<>" else f"(p = {printed}"
     found += f", {_of_classes(p_values)})"
     if together.combined and p < ALPHA:
         text = f"The releases are not of one population {found}: read the mean of all; a common "
@@ -172,12 +180,30 @@ def verdict(together: Together) -> Finding:
         text = f"The two releases differ {found}, most surely in {least}: two samples of one "
         text += "population would seldom differ so much."
     else:
-        text = f"No difference is found {found}. That is no proof that there is none: the bands "
-        text += "say what would not have been noticed."
+        text = f"No difference is found {found}. That is no proof that there is none. "
+        text += _power(together)
     text += "" if sound else " Not every test is sound: see what it rests on."
-    text += f" Not tested: {_reasons(missing)}." if missing else ""
+    text += f" Cannot be tested, too noisy: {_reasons(missing)}." if missing else ""
     bad = together.combined and p < ALPHA
     return Finding(text, warning=bad or not sound or bool(missing))
+
+
+def _power(together: Together) -> str:
+    """Say which differences a comparison would mostly have found, of the classes it tested."""
+    shares = []
+    for name in together.p_values:
+        least = getattr(together.results[name], "least", math.nan)
+        if math.isfinite(least):
+            rows = together.several.classes[name]
+            shares.append(f"{_least_contrast(rows, least)} in {name}")
+    if not shares:
+        return "The bands say what goes unnoticed."
+    return f"Mostly found are contrasts that differ by {listing(shares)}; smaller ones are not."
+
+
+def units_of(given: Given) -> int:
+    """Return how many images or persons a release has: where labels are secret, as it states."""
+    return given.settings.total or sum(row.n for row in given.document.classes)
 
 
 def _reasons(refusals: Mapping[str, str]) -> str:
@@ -197,14 +223,14 @@ def compared(together: Together) -> dict[str, Any] | None:
     lines = []
     for name, result in together.results.items():
         rows = together.several.classes[name]
-        test = [probability(result.p_value), finite(result.statistic), finite(result.line)]
+        test = [probability(result.p_value)]
+        numbers = (result.statistic, result.line, result.distance, result.radius)
+        test += [finite(value) for value in numbers]
         lines.append(
             [
                 name,
-                listing([f"{row.n:,}" for row in rows]),
-                *([NOT_TESTED, "–", "–"] if together.refusals[name] else test),
-                finite(result.distance),
-                finite(result.radius),
+                listing([size_in_words(row.n, row.n_sd) for row in rows]),
+                *([NOT_TESTED, *"––––"] if together.refusals[name] else test),
                 _least_contrast(rows, result.least),
                 "yes" if result.offered else "no",
             ]
@@ -226,11 +252,12 @@ def combined(together: Together) -> dict[str, Any] | None:
     """Return a line a class: size, regions, and Cochran's Q with its degrees of freedom."""
     lines = []
     for name, result in together.results.items():
+        rows = together.several.classes[name]
         test = [finite(result.statistic), str(result.freedom), probability(result.p_value)]
         lines.append(
             [
                 name,
-                f"{result.n:,}",
+                size_in_words(result.n, math.hypot(*(row.n_sd for row in rows))),
                 finite(result.all.radius),
                 finite(result.common.radius),
                 *(["–", "–", NOT_TESTED] if together.refusals[name] else test),
@@ -272,8 +299,12 @@ def documents(together: Together) -> dict[str, Any]:
     lines = []
     several = together.several
     for name, given, path in zip(several.names, several.given, together.files, strict=True):
-        size = sum(row.n for row in given.document.classes)
-        cells = [name, given.settings.population, f"{size:,}", str(given.settings.promise)]
+        cells = [
+            name,
+            given.settings.population,
+            f"{units_of(given):,}",
+            str(given.settings.promise),
+        ]
         line = {"cells": cells, "href": path.as_posix(), "file": path.name, "digest": given.digest}
         lines.append({**line, "statement": ""})
     heads = ["Release", "Population", f"{together.unit.capitalize()}s", "Promise"]
@@ -281,27 +312,27 @@ def documents(together: Together) -> dict[str, Any]:
 
 
 def means(together: Together) -> Figure | None:
-    """Return the released means as squares, those of a class one beside the other."""
+    """Return the released means as squares, those of a tested class one beside the other."""
     spec, several = DESCRIPTORS.get(together.descriptor), together.several
-    if spec is None:
+    if spec is None or not together.tested:
         return None
     squares: dict[str, Any] = {}
-    for name, rows in several.classes.items():
+    for name, rows in together.tested.items():
         points = dict(zip(several.names, (row.point for row in rows), strict=True))
         if together.combined:
             points[ALL] = together.results[name].all.centre
         squares |= {f"{name}: {title}": point for title, point in points.items()}
-    across = len(squares) // len(several.classes)
+    across = len(squares) // len(together.tested)
     return matrices(list(squares), np.array(list(squares.values())), spec.features, across=across)
 
 
 def forest_figure(together: Together, *, marks: str) -> Figure | None:
     """Return what each mean says in each term, classes side by side; None without terms."""
     several = together.several
-    if together.descriptor not in DESCRIPTORS:
+    if together.descriptor not in DESCRIPTORS or not together.tested:
         return None
     forests = {}
-    for name, rows in several.classes.items():
+    for name, rows in together.tested.items():
         result = together.results[name]
         regions = {ALL: result.all, COMMON: result.common} if together.combined else {}
         forests[name] = forest(together.descriptor, several.names, rows, regions)
@@ -318,11 +349,10 @@ def forest_figure(together: Together, *, marks: str) -> Figure | None:
 
 def difference_figure(together: Together, *, marks: str) -> Figure | None:
     """Return by what the second release differs from the first, in each term and class."""
-    if together.descriptor not in DESCRIPTORS:
+    if together.descriptor not in DESCRIPTORS or not together.tested:
         return None
     readings = {
-        name: differences(together.descriptor, *rows)
-        for name, rows in together.several.classes.items()
+        name: differences(together.descriptor, *rows) for name, rows in together.tested.items()
     }
     return comparison(
         difference_records(readings, ORDER),
@@ -330,7 +360,7 @@ def difference_figure(together: Together, *, marks: str) -> Figure | None:
         title="Differences",
         along="of",
         lines=[ORDER],
-        classes=list(together.several.classes),
+        classes=list(readings),
         caption=marks,
     )
 
@@ -372,7 +402,9 @@ def difference_records(
 
 
 def probability(p: float) -> str:
-    """Return a p-value as a paper prints it."""
+    """Return a p-value as a paper prints it: one that many tests together raise to 1 as > 0.99."""
+    if p > 0.99:
+        return "> 0.99"
     return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
 
 

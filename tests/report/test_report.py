@@ -558,7 +558,7 @@ def test_release_in_floats_is_marked_unsafe_at_the_top(tmp_path: Path) -> None:
 
     Nothing claims that all is private. With hardened noise it is the other way round.
     """
-    claim, warning = "The matrices below carry noise that was paid for", "Not safe to publish"
+    claim, warning = "exact Gaussian on a lattice", "Not safe to publish"
     pages = {
         noise: build_release_report(released(noise), tmp_path / f"{noise}.html").read_text("utf-8")
         for noise in ("float", "hardened")

@@ -28,7 +28,7 @@ from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.readings import LEVEL, differences, population_mean
 from pipeline.publish.release import observed_moments
-from pipeline.report.several_page import finite
+from pipeline.report.several_page import finite, probability
 from pipeline.schema import ReleasedEntry, as_json
 from tests.inference.test_inference import cells, tissue
 from tests.report.test_browser import (  # noqa: F401  (fixtures)
@@ -119,15 +119,17 @@ def test_the_page_of_a_comparison_says_what_the_test_says(
     told = json.loads(capsys.readouterr().out)
     page = Path(told["page"])
     assert page == out / "compare.html"
-    text = text_of(page)
+    text, together = text_of(page), probability(told["p_value"])
     for row in told["classes"]:
         found = two_sample(*(releases(name)[place] for place, name in ROWS[row["class"]]))
         assert row["radius"] == found.radius
-        assert f"{found.p_value:.2g} {finite(found.statistic)} {finite(found.line)}" in text
+        assert (
+            f"{probability(found.p_value)} {finite(found.statistic)} {finite(found.line)}" in text
+        )
         gain = math.exp(found.least / (2.0 * math.sqrt(5.0)))  # of the log-Euclidean metric
         told_apart = f"± {100 * (gain - 1):.2g} % yes"
         assert f"{number(found.distance)} {number(found.radius)} {told_apart}" in text
-    assert f"p = {told['p_value']:.2g}" in text
+    assert f"p {together}" in text or f"p = {together}" in text
     assert "together at most" not in text
     assert "compose, to 2.82843-GDP for one image" in text
     for path in hospitals[:2]:
@@ -166,13 +168,13 @@ def test_what_could_not_be_tested_says_so_and_why(
             assert (second["p_value"] is None) == (second["untested"] is not None) == (not known)
             assert told.get("p_value", second["p_value"]) == second["p_value"]  # alone, it is all
             text = text_of(Path(told["page"]))
-            assert ("Nothing could be tested, because " + reason in text) == (not known)
-            assert (f"Not tested: for {CLASSES[0]}, as {reason}" in text) == known
-            assert text.count("not tested") == 2 - known
+            assert (f"Cannot be tested: too noisy. The reason: {reason}" in text) == (not known)
+            assert (f"Cannot be tested, too noisy: for {CLASSES[0]}, as {reason}" in text) == known
+            assert text.count("too noisy – –") + text.count("– – too noisy") == 2 - known
             assert known or "p = 1" not in text
             assert main([command, *map(str, paths)]) == 0
             printed = " ".join(capsys.readouterr().out.split())
-            assert f"{CLASSES[0]}: nothing could be tested, because noise in a and b" in printed
+            assert f"{CLASSES[0]}: cannot be tested: too noisy, because noise in a and b" in printed
             assert ("all classes together" in printed) == (known and command == "compare")
 
 

@@ -18,6 +18,7 @@ from pipeline.privacy import (
     GDP,
     ZCDP,
     Budget,
+    best_test,
     budget_from,
     certified,
     for_group,
@@ -131,16 +132,74 @@ def release_numbers(document: Document) -> list[tuple[str, str]]:
         (settings.run_key, "run"),
         (f"{settings.total or sum(row.n for row in rows):,}", f"{unit}s"),
         (str(len(rows)), f"class{'es' * (len(rows) != 1)}"),
+        *attack_numbers(document),
         (promise_of(settings), f"for one {unit}"),
         (f"{count:,}", f"more release{'s' * (count != 1)} like this"),
     ]
+
+
+def attack_numbers(document: Document) -> list[tuple[str, str]]:
+    """Return how often the best attack succeeds at most: on this document, and on the account."""
+    settings, account = document.settings, document.account
+    spent = budget_from(account.definition, account.spent)
+    here, together = (best_test(cost, settings.is_safe) for cost in (settings.promise, spent))
+    on_paper = "" if settings.is_safe else ", on paper only"
+    return [
+        (f"{here}\u00a0%", f"success of an attacker, at most{on_paper}; guessing has 50 %"),
+        (f"{together}\u00a0%", f"with all that this account paid for{on_paper}"),
+    ]
+
+
+def attacks(document: Document) -> dict[str, Any] | None:
+    """Return a line an attack: what its attacker knows, wants and gains, and what is not covered.
+
+    Figures are those of `attack_numbers`. Where labels are secret, another class is one of the
+    changes that the guarantee covers, so one figure holds for an image and its class.
+    """
+    settings, unit = document.settings, document.settings.unit
+    figures = [text for text, _ in attack_numbers(document)]
+    others, public, none = f"all other {unit}s", ["all: it is public"] * 2, ["no figure"] * 2
+    two, labels = f"{others}, and two candidates for one", "names of classes are public"
+    lines = [[two, "which of the two was used", *figures, "people with access to the images"]]
+    if settings.secret:
+        total = f"the exact number of all {unit}s tells it"
+        lines += [
+            [two, f"the class of one {unit}, as a diagnosis", *figures, labels],
+            [others, f"whether there is one more {unit}", *public, total],
+        ]
+    else:
+        sizes = "classes and their sizes are exact and public"
+        lines.append([others, f"the class of one {unit}, as a diagnosis", *public, sizes])
+    if isinstance(document, NightDocument):
+        visit = f"how many {unit}s come on a night is exact"
+        lines.append([others, "the night of a visit", *public, visit])
+    lines += [
+        [two, "all images of one patient", *_of_patient(settings), "several names of one patient"],
+        ["time, memory and disk of a run", "anything", *none, "side channels are not covered"],
+    ]
+    heads = ["Attacker knows", "Wants to know", "Gains at most", "With the account", "Not covered"]
+    return table(heads, lines, text=len(heads), wrap=True)
+
+
+def _of_patient(settings: SettingsPart) -> list[str]:
+    """Return what an attacker gains of all images of a patient: here, and with the account."""
+    images = settings.images_per_person
+    if settings.unit == "person":
+        return ["as one person, above"] * 2
+    if images is None:
+        return ["no figure: their number has no limit"] * 2
+    together = best_test(for_group(settings.promise, images), settings.is_safe)
+    return [f"{together}\u00a0%", "see the sentences above"]
 
 
 def meaning(document: Document) -> list[str]:
     """Return what the release means to one person: alone, with all before it, for many images."""
     settings = document.settings
     cost, classes = settings.promise, settings.classes_per_person
-    lines = [_plain_sentence(cost, 1 if classes is None else None, "this release", settings)]
+    lines = [
+        *_unprotected(document),
+        _plain_sentence(cost, 1 if classes is None else None, "this release", settings),
+    ]
     if (group := settings.images_per_person) and group > 1:
         lines.append(_plain_sentence(for_group(cost, group), group, "this release", settings))
     lines.append(_account_sentence(document.account, settings))
@@ -148,6 +207,12 @@ def meaning(document: Document) -> list[str]:
     known = rhos and len(rhos) == len(document.classes)
     rho = repeat(ZCDP(max(rhos)), classes or 1).rho if known else None
     return [*lines, *_basis(settings, rho=rho)]
+
+
+def _unprotected(document: Document) -> list[str]:
+    """Return what is exact and not protected, as the statement of the document says it."""
+    title = "Exact, not protected"
+    return [f"{title}: {text}." for label, text in document.statement if label == title]
 
 
 def _plain_sentence(cost: Budget, group: int | None, shown: str, settings: SettingsPart) -> str:
@@ -353,6 +418,7 @@ def night_numbers(document: NightDocument) -> list[tuple[str, str]]:
         (f"{left:,}", f"night{'s' * (left != 1)} left, at no further cost"),
         (f"{document.units_tonight:,}", f"{unit}s tonight"),
         (f"{document.units_so_far:,}", f"{unit}s so far"),
+        *attack_numbers(document),
         (promise_of(settings), f"for one {unit}, for ever"),
     ]
 
@@ -364,6 +430,7 @@ def night_meaning(document: NightDocument) -> list[str]:
     spent = budget_from(account.definition, account.spent)
     shown = "this stream and all else that was paid from this account when it was opened"
     return [
+        *_unprotected(document),
         _plain_sentence(cost, None if unit == "person" else 1, ALL_NIGHTS, settings),
         f"Each {unit} enters on one night, and pays for that night and all to come at once.",
         _plain_sentence(spent, account.images_per_person, shown, settings),

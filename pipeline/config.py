@@ -37,8 +37,11 @@ class SeriesConfig(Record):
         description="where the unit is the person: persons, one image (of each), images in groups "
         "(noise for all of the person with most), or images, which protects no person",
     )
-    nights: Literal["stream", "one release", "anew every night", "average of nights"] = Field(
-        "stream", description="what is released of the units so far; kind nights only"
+    nights: Literal[
+        "stream", "stream of secret labels", "one release", "anew every night", "average of nights"
+    ] = Field("stream", description="what is released of the units so far; kind nights only")
+    opening: Positive | None = Field(
+        None, description="of its stream, where another than that of all; kind nights only"
     )
     of: Literal["sample", "population"] = Field(
         "sample", description="whose mean is estimated; kinds regions and hospitals only"

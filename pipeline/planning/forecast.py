@@ -27,7 +27,7 @@ from pipeline.planning.nights import (
     ClassArrivals,
     StreamCurves,
     marks,
-    opening_night,
+    opening_nights,
     stream_curves,
 )
 from pipeline.privacy import (
@@ -65,6 +65,11 @@ NOISE = "What clips nothing errs by its noise alone, whatever the images are."
 STREAM = (
     "After the opening of a stream its ends are {below:g} and {above:g} times that; there it held "
     "141 of 144 errors on nights 40 to 200."
+)
+EARLY = (
+    "An opening of {opening:g} is a first look: no region comes with it, and its images have paid "
+    "for it. All later ones are held back, and the mean stays as it is, until the stream opens "
+    "again, at n·μ of {again}."
 )
 MEASURED = {
     2: "On classes that it was not set on, of PathMNIST, OCT2017 and AdrenalMNIST3D, it held 998 "
@@ -413,7 +418,8 @@ def _arrivals(card: Card, request: ForecastRequest, *, streamed: bool) -> dict[s
 
 def _opened(config: ReleaseConfig, units: ClassArrivals) -> int | None:
     """Return the night on which a stream opens."""
-    return None if config.nights is None else opening_night(config.nights, units)
+    nights = () if config.nights is None else opening_nights(config.nights, units)
+    return nights[0] if nights else None
 
 
 def _total(config: ReleaseConfig, night: int) -> Budget:
@@ -483,6 +489,9 @@ def meaning(
         return (*said, NOISE, RADIUS)
     if config.nights is not None:
         said.append(STREAM.format(below=STREAMED[0], above=STREAMED[1]))
+        if config.nights.again:
+            again = " and ".join(f"{later:g}" for later in config.nights.again)
+            said.append(EARLY.format(opening=config.nights.opening, again=again))
     said.append(MEASURED[spec.dimensions])
     if config.unit == "person":
         said.append(PERSONS)

@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -35,11 +36,21 @@ class ClassArrivals:
         return self.first + (night - 1) * self.nightly
 
 
-def opening_night(plan: StreamPlan, units: ClassArrivals) -> int | None:
-    """Return the night of the opening, None where it does not come before the horizon."""
-    nights = range(1, plan.horizon + 1)
-    place = bisect_left(nights, True, key=lambda night: plan.opens(units.until(night)))
-    return nights[place] if place < len(nights) else None
+def opening_nights(plan: StreamPlan, units: ClassArrivals) -> tuple[int, ...]:
+    """Return the nights of the openings that come before the horizon: one, or more of a small one.
+
+    Where labels are secret they are those that are expected.
+    """
+    found, released = list[int](), None
+    while plan.next_opening(released) is not None:
+        nights = range(found[-1] + 1 if found else 1, plan.horizon + 1)
+        enough = partial(lambda before, night: plan.opens(units.until(night), before), released)
+        place = bisect_left(nights, True, key=enough)
+        if place == len(nights):
+            break
+        found.append(nights[place])
+        released = units.until(nights[place])
+    return tuple(found)
 
 
 def marks(last: int, *more: int | None) -> tuple[int, ...]:
@@ -63,16 +74,20 @@ class StreamCurves:
 
     def ends(self, plan: StreamPlan, units: ClassArrivals, night: int) -> Ends | None:
         """Return both ends of the range at a night, None before the opening."""
-        opened = opening_night(plan, units)
-        if opened is None or night < opened:
+        nights = opening_nights(plan, units)
+        openings = [opened for opened in nights if opened <= night]
+        if not openings:
             return None
-        held, n = units.until(opened), units.until(night)
+        *before, opened = openings
+        n = units.until(night)
+        held = units.until(opened) - (units.until(before[-1]) if before else 0)
         first = self.opening.ends(held * plan.mu)
-        if n == held:
+        holds = plan.next_opening(units.until(opened)) is not None
+        if n == units.until(opened) or holds:
             return first
         squares = np.cumsum(coefficients(plan.horizon) ** 2)
         norm = math.sqrt(squares[-1] * squares[night - opened - 1])
-        signal = (n - held) * plan.mu / norm
+        signal = (n - units.until(opened)) * plan.mu / norm
         own = sum(default_shares(self.later.sets[0].records.prior).means)
         later = self.later.ends(signal * math.sqrt(SERIES_SHARES[-1] / own))
         low, high = (

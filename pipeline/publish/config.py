@@ -37,7 +37,7 @@ from pipeline.privacy import (
     repeat_as_written,
 )
 from pipeline.publish.redact import images_error
-from pipeline.stream import StreamPlan
+from pipeline.stream import StreamPlan, later_openings
 from pipeline.stream.plan import OPENING
 from pipeline.toml import Record, parse, read_toml
 
@@ -223,7 +223,8 @@ class ReleaseConfig(Record):
         told = self.stream
         if told is None:
             return None
-        return StreamPlan(self.cost, told.horizon, told.opening, secret=self.secret)
+        again = later_openings(told.opening)
+        return StreamPlan(self.cost, told.horizon, told.opening, self.secret, again)
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:

@@ -44,7 +44,14 @@ from pipeline.schema import (
     check,
     read_ours,
 )
-from pipeline.stream import CumulativeMean, Night, StreamMechanism, StreamPlan, column_norm
+from pipeline.stream import (
+    CumulativeMean,
+    Night,
+    StreamMechanism,
+    StreamPlan,
+    column_norm,
+    later_openings,
+)
 
 LONGEST = 1 << 26
 """Bytes; a class of `grid11` takes 300,000."""
@@ -191,7 +198,8 @@ def read_stream(settings: SettingsPart) -> StreamMechanism:
     assert settings.stream is not None
     budget, known = budget_from(settings.definition, settings.budget), settings.domain
     told = settings.stream
-    plan = StreamPlan(budget, told.horizon, told.opening, secret=settings.secret)
+    again = later_openings(told.opening)
+    plan = StreamPlan(budget, told.horizon, told.opening, settings.secret, again)
     return StreamMechanism(plan, known, MANIFOLDS[settings.manifold](k=known.k))
 
 
@@ -241,7 +249,8 @@ def costs_of(stream: StreamMechanism, night: Night) -> list[CostPart]:
         return cost_rows(stream.count_steps, night.rhos)
     shares, dim = stream.opening.shares, stream.manifold.dim
     assert shares is not None
-    opening = stream.plan.opening_steps(night.n_so_far, dim, shares)
+    units = night.n_so_far if stream.plan.secret else night.opened.observed.n
+    opening = stream.plan.opening_steps(units, dim, shares)
     return cost_rows([*stream.count_steps, *opening], night.rhos)
 
 

@@ -433,8 +433,8 @@ def _bias(stream: StreamMechanism, past: EpochHistory) -> FloatArray:
 
 def _until(found: ClassHistory, past: EpochHistory, night: int) -> EpochHistory:
     """Return a history as it was after a night."""
-    opening = next((one.night for one in found.nights if one.opened), None)
-    if past.opened is None or opening is None or night < opening:
+    opening = past.openings[-1].night if past.openings else 0
+    if night < opening or past.holds:
         return split_epochs(found.stream, found.nights[:night])
     segments = tuple(
         part.until(found.stream, many)
@@ -442,4 +442,4 @@ def _until(found: ClassHistory, past: EpochHistory, night: int) -> EpochHistory:
         if (many := night - part.epoch.first + 1) > 0
     )
     survey = past.survey[: night - opening]
-    return EpochHistory(past.opened, past.held, survey, segments, past.held_sd)
+    return replace(past, survey=survey, segments=segments)

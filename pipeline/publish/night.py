@@ -226,13 +226,14 @@ def _rehearse(public: Public) -> None:
     black = np.zeros((1, *depth, domain.height, domain.width, *colour), dtype=np.uint8)
     point = describe(black, config.descriptor, config.eta)
     history, private, secret = list[Night](), empty_state(mechanism.space.dim), config.secret
-    enough = int(np.ceil(mechanism.plan.opening / mechanism.plan.mu)) + 1
+    plan = mechanism.plan
+    enough = int(np.ceil(max((plan.opening, *plan.again)) / plan.mu)) + 1
     for units in (2 * enough if secret else enough, 1):
         points = np.repeat(point, units, axis=0)
         total = units if secret else None
         private = add_units(mechanism, history, private, points, total=total)
         history.append(draw_night(mechanism, history, private, units, noise=config.source))
-        if mechanism.plan.horizon == 1:
+        if plan.horizon == 1:
             return
 
 
@@ -403,7 +404,7 @@ def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
     estimate = cumulative_mean(stream, history.nights)
     row = night_row(stream, night)
     if stream.plan.secret:
-        row["n_sd"] = past.n_sd
+        row["n_sd"] = past.n_sd if past.opened else past.waiting_sd
     rhos = [cost.rho for cost in row["costs"]]
     if history.before is not None:
         if night.night == 1:
@@ -413,7 +414,7 @@ def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
     return NightClassPart.model_construct(
         label=history.label,
         class_name=history.name,
-        n=past.n if past.opened else past.held,
+        n=past.n if past.opened else past.waiting,
         mu=budget.mu if isinstance(budget, GDP) else None,
         rho=math.fsum(rhos) if rhos and None not in rhos else None,
         point=None if estimate is None else estimate.point,
@@ -429,9 +430,9 @@ def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
 def _why_not(found: ClassHistory) -> str:
     """Say why there is no mean yet, and when there will be one."""
     plan, past = found.stream.plan, split_epochs(found.stream, found.nights)
-    noise = f", give or take {past.n_sd:.2g}," if plan.secret else ""
+    noise = f", give or take {past.waiting_sd:.2g}," if plan.secret else ""
     return (
-        f"no mean yet: the {past.held}{noise} so far are held back until there are "
+        f"no mean yet: the {past.waiting}{noise} so far are held back until there are "
         f"{math.ceil(plan.opening / plan.mu)}, as a mean of fewer would be noise, and what they "
         "pay for it they could not pay again"
     )

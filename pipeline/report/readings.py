@@ -203,7 +203,7 @@ def certainty_refusal(row: ClassEntry) -> str:
         return region_refusal(row.noisy_moments)
     opened = "the mean of its opening was too noisy for one"
     offered = row.certainty is not None and row.certainty.offered
-    return "" if offered else f"{opened}, and all later ones lean on it"
+    return "" if offered else f"{opened}, and so are all that lean on it"
 
 
 def as_gain(manifold: Manifold, point: Point, distance: float) -> float:

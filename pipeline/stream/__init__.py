@@ -34,7 +34,7 @@ from pipeline.stream.history import (
 )
 from pipeline.stream.mechanism import StreamMechanism
 from pipeline.stream.night import add_units, draw_night, release_night
-from pipeline.stream.plan import StreamPlan
+from pipeline.stream.plan import StreamPlan, later_openings
 
 __all__ = [
     "WINDOWS",
@@ -55,6 +55,7 @@ __all__ = [
     "draw_night",
     "empty_state",
     "join_streams",
+    "later_openings",
     "latest_moments",
     "release_night",
     "split_epochs",

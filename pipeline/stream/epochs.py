@@ -30,9 +30,9 @@ from pipeline.stream.plan import GROWTH
 
 
 def epoch_due(past: EpochHistory) -> bool:
-    """Tell whether an epoch begins tonight: after the opening, and when N has grown tenfold."""
+    """Tell whether an epoch begins tonight: after an opening for good, or when N is tenfold."""
     if not past.segments:
-        return past.opened is not None
+        return not past.holds
     return past.n >= GROWTH * (past.n - past.segments[-1].n)
 
 
@@ -104,10 +104,8 @@ def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMome
 
     Empty before the opening.
     """
-    if past.opened is None:
-        return ()
     epochs = (epoch_moments(stream, past, segment) for segment in past.segments if segment.n)
-    return past.opened.observed, *epochs
+    return *(part.release.observed for part in past.openings), *epochs
 
 
 def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights) -> NoisyMoments:
@@ -137,9 +135,9 @@ def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights
 
 
 def _survey(stream: StreamMechanism, past: EpochHistory) -> NoisyShares:
-    """Return the shares in the bins of the survey: the opening's and the nights', by precision."""
+    """Return the shares in the bins of the survey: the last opening's and the nights'."""
     assert past.opened is not None
-    first, n = past.opened.survey, past.n - past.held
+    first, n = past.opened.survey, past.streamed
     if not n:
         return first
     later = _shares(stream, past.survey, n, stream.steps[0].sigma)

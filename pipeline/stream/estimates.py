@@ -120,11 +120,11 @@ def _cumulative_mean(stream: StreamMechanism, past: EpochHistory) -> CumulativeM
 def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part], FloatArray] | None:
     """Return what the mean of all units so far is made of, and how units are thought to lie.
 
-    The opening comes first, then every epoch that has units; None before the opening.
+    Openings come first, then every epoch that has units; None before the opening.
     """
     if past.opened is None:
         return None
-    parts = [Part(past.held, past.opened.offset, past.opened.belief)]
+    parts = [Part(one.n, one.release.offset, one.release.belief) for one in past.openings]
     parts += [_observed(stream, segment) for segment in past.segments if segment.n]
     clip = past.segments[-1].epoch.clip if past.segments else None
     return parts, stream.spread(clip)

@@ -222,60 +222,89 @@ class EpochNights:
         return _epoch_nights(stream, self.epoch, [values[:nights] for values in series], counts)
 
 
+class OpeningPart(NamedTuple):
+    """An opening: its night, what it released, how many units it had, and the noise of that."""
+
+    night: int
+    release: OpeningRelease
+    n: int
+    n_sd: float
+
+
 @dataclass(frozen=True, eq=False)
 class EpochHistory:
     """A history in its parts.
 
     Attributes
     ----------
-    opened : OpeningRelease or None
-    held : int
-        Units of the opening, or those that wait for it; as far as is known where that is secret.
-    held_sd : float
-        Standard deviation of the noise of `held`.
+    openings : tuple of OpeningPart
+        One, but where the first was to be made good.
+    waiting : int
+        Units that wait for the next opening; as far as is known where that is secret.
+    waiting_sd : float
+        Standard deviation of the noise of `waiting`.
     survey : array, shape (t, b)
-        All nights since the opening.
+        All nights since units are held back no more.
     segments : tuple of EpochNights
+    holds : bool
+        Whether units are held back.
     """
 
-    opened: OpeningRelease | None
-    held: int
+    openings: tuple[OpeningPart, ...]
+    waiting: int
+    waiting_sd: float
     survey: FloatArray
     segments: tuple[EpochNights, ...]
-    held_sd: float = 0.0
+    holds: bool
+
+    @property
+    def opened(self) -> OpeningRelease | None:
+        """The last opening."""
+        return self.openings[-1].release if self.openings else None
+
+    @property
+    def streamed(self) -> int:
+        """Units of all epochs."""
+        return sum(part.n for part in self.segments)
 
     @property
     def n(self) -> int:
         """Units released so far."""
-        return self.held + sum(part.n for part in self.segments) if self.opened else 0
+        return self.streamed + sum(part.n for part in self.openings)
 
     @property
     def n_sd(self) -> float:
-        """Standard deviation of the noise of `n`; before the opening of that of those that wait."""
-        return math.hypot(self.held_sd, *(part.n_sd for part in self.segments))
+        """Standard deviation of the noise of `n`."""
+        openings = (part.n_sd for part in self.openings)
+        return math.hypot(0.0, *openings, *(part.n_sd for part in self.segments))
 
 
 def split_epochs(stream: StreamMechanism, history: Sequence[Night]) -> EpochHistory:
-    """Return the opening and the epochs of a history, in one pass over its nights."""
+    """Return the openings and the epochs of a history, in one pass over its nights."""
     return _parts_of(stream, tuple(history))
 
 
 @lru_cache(maxsize=32)  # of released values only: a night asks for the same history many times
 def _parts_of(stream: StreamMechanism, history: tuple[Night, ...]) -> EpochHistory:
-    at = next((i for i, night in enumerate(history) if night.opened), len(history))
-    held, held_sd = sum(night.units for night in history[: at + 1]), 0.0
-    later = history[at + 1 :]
+    openings, secret, since = list[OpeningPart](), stream.plan.secret, 0
+    for place, night in enumerate(history, 1):
+        if (opened := night.opened) is not None:
+            n = sum(one.units for one in history[since:place])
+            known = (opened.observed.n, float(opened.observed.n_sd)) if secret else (n, 0.0)
+            openings.append(OpeningPart(place, opened, *known))
+            since = place
+    later = history[since:]
     starts = [i for i, night in enumerate(later) if night.epoch]
     bounds = pairwise([*starts, len(later)])
     segments = tuple(_segment(stream, later[start:end]) for start, end in bounds)
-    opened = history[at].opened if at < len(history) else None
-    if opened is not None and stream.plan.secret:
-        held, held_sd = opened.observed.n, float(opened.observed.n_sd)
-    elif stream.plan.secret and history:
-        waiting = waiting_count(stream, history)
-        held, held_sd = int(waiting.shown[0]), float(waiting.sd[0])
-    survey = np.array([night.survey for night in later])
-    return EpochHistory(opened, held, survey, segments, held_sd)
+    released = sum(part.n for part in openings) if openings else None
+    holds = not segments and stream.plan.next_opening(released) is not None
+    waiting, waiting_sd = sum(night.units for night in later) if holds else 0, 0.0
+    if holds and secret and later:
+        counted = waiting_count(stream, later)
+        waiting, waiting_sd = int(counted.shown[0]), float(counted.sd[0])
+    survey = np.array([night.survey for night in later if night.survey is not None])
+    return EpochHistory(tuple(openings), waiting, waiting_sd, survey, segments, holds)
 
 
 def _segment(stream: StreamMechanism, nights: Sequence[Night]) -> EpochNights:
@@ -301,7 +330,7 @@ def _epoch_nights(
 
 
 def waiting_count(stream: StreamMechanism, history: Sequence[Night]) -> ReleasedCount:
-    """Return how many units of a class came on nights of which none is after its opening.
+    """Return how many units of a class came on nights after which it has not opened yet.
 
     Labels are secret: it is what the counts say.
     """

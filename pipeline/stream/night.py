@@ -2,7 +2,7 @@
 
     before the opening   units are held back, nothing is released
                          (with secret labels but for a count, which tells when to open)
-    the opening          one adaptive mean of all that were held back, at the whole budget, or
+    an opening           one adaptive mean of all that were held back, at the whole budget, or
                          what the counts have left of it
     every later night    survey, shells and clipped vectors of all nights since, weighted, noised;
                          the vectors with their products, the second moment, which costs nothing
@@ -119,10 +119,10 @@ def add_placed(
 ) -> PrivateSums:
     """Return the same of units that `Stream.placed` gave."""
     past = split_epochs(stream, history)
-    if past.opened is not None and not past.segments:
-        private = replace(private, held=private.held[:0])  # the opening has them
+    if history and history[-1].opened is not None:  # the opening has them
+        private = replace(private, held=private.held[:0], counts=private.counts[:0])
     _check(stream, past, private)
-    if past.opened is None:
+    if past.holds:
         counts = _with(private.counts, [len(placed)]) if stream.plan.secret else private.counts
         return replace(private, held=np.concatenate([private.held, placed]), counts=counts)
     fresh = _fresh(stream, history, past)
@@ -151,12 +151,13 @@ def draw_night(
     past, plan = split_epochs(stream, history), stream.plan
     n = _check_going(stream, history, units)
     number = len(history) + 1
-    if past.opened is None:
+    if past.holds:
+        waits = Night(number, units, n)
         if plan.secret:
-            waits, opens = _draw_count(stream, history, after, Night(number, units, n), noise)
+            waits, opens = _draw_count(stream, history, after, waits, noise)
         else:
-            waits, opens = Night(number, units, n), plan.opens(n)
-            if len(after.held) != n:
+            opens = plan.opens(n, past.n if past.openings else None)
+            if len(after.held) != n - past.n:
                 raise _foreign_sums(past, after)
         return draw_openings(stream, waits, after, noise=noise, size=1)[0] if opens else waits
     fresh = _fresh(stream, history, past)
@@ -185,12 +186,15 @@ def _draw_count(
     noise: Noise,
 ) -> tuple[Night, bool]:
     """Return a night before the opening with its count, and whether that is enough to open."""
-    if len(after.counts) != night.night:
-        raise _foreign_sums(split_epochs(stream, history), after)
+    past = split_epochs(stream, history)
+    since = past.openings[-1].night if past.openings else 0
+    if len(after.counts) != night.night - since:
+        raise _foreign_sums(past, after)
     (step,) = stream.count_steps
     found = noise(after.count, step.sigma, step.sensitivity)
     counted = replace(night, count=float(found.vector[0]) * SQRT2, rhos=(found.rho,))
-    return counted, stream.plan.opens(waiting_count(stream, [*history, counted]).value[0])
+    waiting = waiting_count(stream, [*history[since:], counted]).value[0]
+    return counted, stream.plan.opens(past.n + waiting, past.n if past.openings else None)
 
 
 def _fresh(stream: StreamMechanism, history: Sequence[Night], past: EpochHistory) -> Epoch | None:
@@ -219,7 +223,7 @@ def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums) ->
     epoch = len(past.segments[-1].w) if past.segments else 0
     nights = len(private.survey), len(private.shells), len(private.means)
     waiting = (
-        len(private.held) if stream.plan.secret else 0 if past.opened else past.held
+        len(private.held) if stream.plan.secret else past.waiting
     )  # a secret number is not compared
     if (len(private.held), *nights) != (waiting, len(past.survey), epoch, epoch):
         raise _foreign_sums(past, private)

@@ -15,6 +15,9 @@ from pipeline.stream.factorisation import column_norm
 
 OPENING = 300.0
 """N·μ at which the units held back are released; 100 was worse at every later night."""
+SURE_OPENING, AGAIN = 80.0, 20.0
+"""N·μ of an opening that has a region; and with how many times its units a smaller one is made
+good. See `later_openings`."""
 OPENING_SHARES = Shares(0.30, (0.03, 0.15), (0.12, 0.40))
 OPENING_SHARES_NO_LINE = Shares(0.01, (0.03, 0.15), (0.12, 0.69))
 """Shares of the opening, with a line and without: more than for a release of its own goes to the
@@ -35,7 +38,7 @@ class StreamPlan:
     """One class's stream of releases, one a night.
 
     **Privacy.** Replace-one, for each unit: on which night it comes, and how many come, is public.
-    A unit is in the opening, which spends the whole budget on it once (``mean/rounds.py``), or on
+    A unit is in an opening, which spends the whole budget on it once (``mean/rounds.py``), or on
     one later night j, in three vectors of a set of diameter Δ₁ (`vector_diameter`): its bin of the
     survey, its shell, and its clipped coordinates paired with their products
     (``mean/sums.py``). Which sets they are was decided by what was released before night
@@ -63,8 +66,8 @@ class StreamPlan:
 
     ===============================  ==============================================================
     in a class that has not opened   in its count, as √½ from night j on, with the share
-    before night j                   `COUNT_SHARES`[0]; and in its opening, on night j or later,
-                                     with the rest, with the noise of secret labels
+    for good before night j          `COUNT_SHARES`[0]; and in its next opening, on night j or
+                                     later, with the rest, with the noise of secret labels
     in a class that has              in the three series from night j on, as above; the vector of
                                      the mean has the further coordinate a (``mean/labels.py``)
     ===============================  ==============================================================
@@ -103,12 +106,15 @@ class StreamPlan:
         N·μ at which the first units are released.
     secret : bool
         Whether it is secret in which class a unit is.
+    again : tuple of float
+        N·μ at which units are released as an opening again, as long as one is to be made good.
     """
 
     budget: Budget
     horizon: int
     opening: float = OPENING
     secret: bool = False
+    again: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         column_norm(self.horizon)  # its own checks
@@ -122,9 +128,21 @@ class StreamPlan:
         """μ of the Gaussian noise that the budget buys."""
         return 1.0 / gaussian_sigma(self.budget, 1.0)
 
-    def opens(self, units: float) -> bool:
-        """Whether so many units are enough for the opening."""
-        return units > 0 and units * self.mu >= self.opening
+    def next_opening(self, released: float | None) -> float | None:
+        """Return N·μ of the next opening, None where units are held back no more.
+
+        `released` are the units of the openings so far, as far as is known; None before the first.
+        """
+        if released is None:
+            return self.opening
+        if released * self.mu >= SURE_OPENING:
+            return None
+        return next((later for later in self.again if later > released * self.mu), None)
+
+    def opens(self, units: float, released: float | None = None) -> bool:
+        """Whether so many units, those `released` included, are enough for the next opening."""
+        wanted = self.next_opening(released)
+        return wanted is not None and units > 0 and units * self.mu >= wanted
 
     def sensitivity(self, dim: int) -> float:
         """Return Δ of a series of vectors of length `dim` over all nights, see above."""
@@ -164,3 +182,21 @@ class StreamPlan:
 
     def _before_opening(self, dim: int) -> tuple[Step, ...]:
         return gaussian_steps(self.budget, COUNT_NAMES, COUNT_SHARES, self.sensitivity(dim))
+
+
+def later_openings(opening: float) -> tuple[float, ...]:
+    """Return the N·μ at which a stream of this opening opens again: none of one that is large.
+
+    What later nights are clipped to is what the opening found. One of fewer units than
+    `SURE_OPENING` finds hardly anything, and its epochs err for good. Its mean is a first look, for
+    which its units have paid; all others are held back until they are an opening of their own, at
+    the whole budget: with `AGAIN` times as many units, or the usual `OPENING` if that comes first.
+    There the mean errs as that of a stream that opens then, but for the few units that the first
+    look had: by a twentieth, or by a quarter where it had 60 of 300. Nights clipped by what the
+    first look found would have noise that is wider by ‖c‖_H·‖c‖_t as well.
+    """
+    found = list[float]()
+    while opening < SURE_OPENING:
+        opening = min(AGAIN * opening, OPENING)
+        found.append(opening)
+    return tuple(found)

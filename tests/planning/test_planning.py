@@ -27,7 +27,7 @@ from pipeline.mean.rounds import default_shares
 from pipeline.mechanisms import FloatNoise
 from pipeline.planning.curves import SURE, Curve, Ends, curve_of
 from pipeline.planning.forecast import MEASURED, least_budget
-from pipeline.planning.nights import ClassArrivals, marks, opening_night, stream_curves
+from pipeline.planning.nights import ClassArrivals, marks, opening_nights, stream_curves
 from pipeline.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
 from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tools.tuning.images import CARDS, ImageClass, gray, images_of, records_of
@@ -257,10 +257,10 @@ def test_budgets_that_jump_or_never_suffice() -> None:
 def test_the_opening_is_the_first_night_with_enough() -> None:
     """It is where N·μ reaches the opening, or never within the horizon."""
     plan = StreamPlan(GDP(0.5), 100)
-    assert opening_night(plan, ClassArrivals(600)) == 1
-    assert opening_night(plan, ClassArrivals(599)) is None
-    assert opening_night(plan, ClassArrivals(7, 7)) == 86
-    assert opening_night(plan, ClassArrivals(5, 5)) is None
+    assert opening_nights(plan, ClassArrivals(600)) == (1,)
+    assert opening_nights(plan, ClassArrivals(599)) == ()
+    assert opening_nights(plan, ClassArrivals(7, 7)) == (86,)
+    assert opening_nights(plan, ClassArrivals(5, 5)) == ()
     assert marks(40, None, 33) == (1, 2, 5, 10, 30, 33, 40)
 
 

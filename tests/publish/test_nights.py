@@ -501,10 +501,10 @@ def test_an_opening_without_a_region_is_refused(
 ) -> None:
     """With its price, wherever a config is read; a stream that has begun so goes on."""
     config = CONFIG.replace("budget = 20.0", f'budget = {budget}\ndefinition = "{definition}"')
-    ward.write(config=config, stream=STREAM.replace("80.0", "79.0"))
+    ward.write(config=config, stream=STREAM.replace("80.0", "3.9"))
     path, ledger = ward.folder / "night.toml", init_ledger(ward.folder / f"{definition}.sqlite")
     ledger.set_budget("ward-7", budget_from(definition, budget))
-    price = r"below N·μ = 80 .* no region .* clipped .* err 1.3 to 3.9 times as much"
+    price = r"N·μ below 80 has no region .* opens again with 20 times as many, .* at least 4"
     with pytest.raises(ConfigError, match=price) as caught:
         load_release(path, run_key="2026-03-01")
     assert "\n" not in str(caught.value)
@@ -540,6 +540,33 @@ def test_the_least_opening_is_the_first_with_a_region(units: int, manifold: str)
         assert (night.opened.observed.sigma > NOISY) == noisy
         with nullcontext() if not noisy else pytest.raises(ConfigError, match="too small"):
             check_opening(plan, space.dim)
+
+
+@pytest.mark.parametrize("labels", ["public", "secret"])
+def test_a_first_look_is_made_good(ward: Ward, labels: str, tmp_path: Path) -> None:
+    """Nights between two openings say the mean of the first; the documents alone give it back."""
+    config = CONFIG.replace("labels_and_class_sizes_are_public = true", f'labels = "{labels}"')
+    ward.write(config=config, stream=STREAM.replace("80.0", "40.0"))
+    documents = []
+    for day, images in enumerate((2, 3, 14, 5, 3), start=1):
+        ward.put(images, images)
+        documents.append(ward.night(day))
+    for place in range(2):
+        rows = [document["classes"][place] for document in documents]
+        assert sum(row["opened"] is not None for row in rows) >= 1
+        if labels == "public":
+            assert [row["opened"] is not None for row in rows] == [True, False, True, False, False]
+            assert rows[0]["coordinates"] == rows[1]["coordinates"]
+            assert [row["n"] for row in rows] == [2, 2, 19, 24, 27]
+            assert [row["rho"] and row["rho"] > 190.0 for row in rows] == [True, None, *[True] * 3]
+            assert [part["first"] for part in rows[4]["certainty"]["parts"]] == [1, 3, 4]
+    found = read_histories(documents_of(documents))
+    for history, row in zip(found, documents[-1]["classes"], strict=True):
+        estimate = cumulative_mean(history.stream, history.nights)
+        if estimate is not None:
+            assert estimate.offset.tolist() == row["coordinates"]
+    book = ["--ledger", str(ward.folder / "ledger.sqlite"), "--population", "ward-7"]
+    assert main(["history", "--out", str(tmp_path / "history"), *book]) == 0
 
 
 def test_another_setting_is_another_stream(ward: Ward) -> None:

@@ -244,7 +244,7 @@ def test_counts_lie_within_their_deviations() -> None:
             history.append(night)
         past = split_epochs(of, history)
         opened = next(night.night for night in history if night.opened)
-        off.append((past.held - sizes[:opened].sum()) / past.held_sd)
+        off.append((past.openings[0].n - sizes[:opened].sum()) / past.openings[0].n_sd)
         for part in past.segments:
             first = part.epoch.first - 1
             off.append((part.n - sizes[first : first + len(part.w)].sum()) / part.n_sd)

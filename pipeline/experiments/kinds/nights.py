@@ -39,6 +39,7 @@ from pipeline.stream import (
     StreamPlan,
     cumulative_mean,
     empty_state,
+    later_openings,
     release_night,
 )
 
@@ -76,17 +77,24 @@ Means = Iterator[Found | None]
 def _stream(nights: Nights, noise: FloatNoise) -> Means:
     history, private = list[Night](), empty_state(nights.stream.space.dim)
     for batch in nights.batches:
-        night, private = release_night(nights.stream, history, private, batch, noise=noise)
+        # where labels are secret, as many units of other classes come as of this one
+        total = 2 * len(batch) if nights.stream.plan.secret else None
+        night, private = release_night(
+            nights.stream, history, private, batch, noise=noise, total=total
+        )
         history.append(night)
         if night.night in nights.told.shown:
             found = cumulative_mean(nights.stream, history)
             yield None if found is None else Found(found.offset, _region(nights, history, found))
 
 
-def _region(nights: Nights, history: Sequence[Night], found: CumulativeMean) -> ConfidenceRegion:
-    entry = StreamEntry.model_construct(
-        n=found.n, coordinates=found.offset, certainty=mean_certainty(nights.stream, history)
-    )
+def _region(
+    nights: Nights, history: Sequence[Night], found: CumulativeMean
+) -> ConfidenceRegion | None:
+    certainty = mean_certainty(nights.stream, history)
+    if certainty is None:
+        return None
+    entry = StreamEntry.model_construct(n=found.n, coordinates=found.offset, certainty=certainty)
     return region(entry, LEVEL)
 
 
@@ -113,6 +121,7 @@ def _average(nights: Nights, noise: FloatNoise) -> Means:
 
 SERIES: dict[str, Callable[[Nights, FloatNoise], Means]] = {
     "stream": _stream,
+    "stream of secret labels": _stream,
     "one release": _one,
     "anew every night": _anew,
     "average of nights": _average,
@@ -149,7 +158,10 @@ def columns(data: ClassData, placed: FloatArray, cell: Cell, setting: Setting) -
     config, config_nights = setting.config, nights_of(setting.config)
     known = describe_cell(data, len(placed), cell, setting)
     rng, budget = np.random.default_rng(known["seed"]), config.budget(cell.value, cell.series)
-    plan = StreamPlan(budget, config_nights.horizon, config_nights.opening)
+    opening = cell.series.opening or config_nights.opening
+    secret = cell.series.nights == "stream of secret labels"
+    again = later_openings(opening)
+    plan = StreamPlan(budget, config_nights.horizon, opening, secret, again)
     # the records are in the chart already
     stream = StreamMechanism(plan, setting.domain, FlatChart(setting.manifold))
     rows: list[tuple[Any, ...]] = []

@@ -183,6 +183,7 @@ OTHER_SERIES: Mapping[str, Any] = {
     "burn_in": 77,
     "hospitals": [2, 1],
     "n_other": 60,
+    "opening": 60.0,
     "budget_other": 2.0,
     "rare": "stripes",
     "rare_share": 0.01,

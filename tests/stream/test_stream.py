@@ -601,6 +601,7 @@ def test_the_experiment_shows_every_night_of_every_series(tmp_path: Path) -> Non
         ("shown = [1, 7, 30, 100, 200]", "shown = [1, 12, 20]"),
         ("units = [7, 40]", "units = [30, 40]\nopening = 100"),
         ('[[datasets]]\nname = "pneumoniamnist"\n', ""),
+        ("opening = 200", "opening = 120"),
         ("nights = [200]", "nights = [20]"),
         ("nights = [30, 100, 200]", "nights = [12, 20]"),
     ):
@@ -609,9 +610,9 @@ def test_the_experiment_shows_every_night_of_every_series(tmp_path: Path) -> Non
     (tmp_path / "short.toml").write_text(text, encoding="utf-8")
     (config,) = load_experiments(tmp_path / "short.toml", repetitions=4)
     rows = read_rows(run_experiment(Run(config, None, tmp_path / "out")))
-    assert len(rows["night"]) == 7 * 4 * 3
+    assert len(rows["night"]) == 8 * 4 * 3
     held = rows["status"] == "held back"
-    waits = np.isin(rows["series"], ["Stream", "Opening 60", "Secret labels"])
+    waits = np.isin(rows["series"], ["Stream", "Opening 60", "Opening 200", "Secret labels"])
     np.testing.assert_array_equal(held, waits & (rows["night"] == 1))
     sizes = {name: rows["n"][rows["series"] == name].tolist() for name in set(rows["series"])}
     assert len({tuple(found) for found in sizes.values()}) == 1

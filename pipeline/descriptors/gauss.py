@@ -54,8 +54,8 @@ def gauss6_features(image: ImageArray) -> FloatArray:
 GAUSS6 = Descriptor(
     name="gauss6",
     in_words=(
-        "the mean and the covariance, together, of five features of its pixels (gray level, and "
-        "absolute first and second derivatives along both axes, from 0 to 255)"
+        "the mean and the covariance, together, of five pixel features (gray level, and "
+        "absolute first and second derivatives along both axes)"
     ),
     features=("1", *OCT5.features),
     meanings=("means", *OCT5.meanings),

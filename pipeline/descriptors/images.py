@@ -81,8 +81,7 @@ def _colour_grid_units(height: int, width: int) -> tuple[float, ...]:
 OCT5 = Descriptor(
     name="oct5",
     in_words=(
-        "five features of its pixels (gray level, and absolute first and second derivatives along "
-        "both axes, from 0 to 255)"
+        "five pixel features (gray level, absolute first and second derivatives along both axes)"
     ),
     features=("I", *DERIVATIVES),
     meanings=("gray level", *EDGES),
@@ -98,7 +97,7 @@ OCT5 = Descriptor(
 GRID9 = Descriptor(
     name="grid9",
     in_words=(
-        "nine features of its pixels (position, gray level, absolute first and second derivatives "
+        "nine pixel features (position, gray level, absolute first and second derivatives "
         "along both axes, magnitude and angle of the gradient)"
     ),
     features=("x", "y", "I", *DERIVATIVES, "magnitude", "angle"),
@@ -117,7 +116,7 @@ GRID9 = Descriptor(
 GRID11 = Descriptor(
     name="grid11",
     in_words=(
-        "eleven features of its pixels (position, red, green and blue, and of the luminance "
+        "eleven pixel features (position, red, green and blue, and of the luminance "
         "absolute first and second derivatives along both axes, magnitude and angle of the "
         "gradient)"
     ),

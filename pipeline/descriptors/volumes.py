@@ -45,7 +45,7 @@ def vol7_features(volume: ImageArray) -> FloatArray:
 VOL7 = Descriptor(
     name="vol7",
     in_words=(
-        "seven features of its voxels (gray level, and absolute first and second derivatives "
+        "seven features of its voxels (gray level, absolute first and second derivatives "
         "along three axes, from 0 to 255)"
     ),
     features=("I", "|Ix|", "|Iy|", "|Iz|", "|Ixx|", "|Iyy|", "|Izz|"),

@@ -46,6 +46,9 @@ SOURCE_SETTINGS = {
 }
 """Settings of a source that one kind alone reads."""
 
+SERIES, HEADING = "series", "Settings of the series"
+"""The slot of what is special to each series, and the heading of the paragraph that it has."""
+
 Settings = Mapping[str, Any]
 Sentences = Mapping[str, str]
 """What settings say: slot → sentence without its full stop."""
@@ -77,8 +80,7 @@ class BibEntry(NamedTuple):
             who = " and ".join(names)
         elif len(names) > 1:
             who = f"{who} et al."
-        version = self.fields.get("version")
-        return f"{who}, version {version}" if version else f"{who} {self.fields['year']}"
+        return f"{who} {self.fields['year']}"
 
     @property
     def text(self) -> str:
@@ -141,7 +143,7 @@ def word(table: str, name: str) -> str:
     if known is None and table in MEMBERS:
         members = pkgutil.resolve_name(MEMBERS[table])
         known = members[name].in_words if name in members else None
-    return known or f"“{name}”"
+    return f"“{name}”" if known is None else known  # "" says nothing of a default
 
 
 def methods(
@@ -160,15 +162,22 @@ def methods(
     version : str
         Of covdp that drew the noise, where that was another than this.
     """
-    if apart and len(runs) > 1:
-        texts = [(name, list(sentences.values())) for name, sentences in runs.items()]
+    several = apart and len(runs) > 1
+    brief = {name: {x: y for x, y in one.items() if x != SERIES} for name, one in runs.items()}
+    if several:
+        texts = [(name, list(sentences.values())) for name, sentences in brief.items()]
     else:
-        texts = [("", _together(runs))]
+        texts = [("", _together(brief))]
     own = version or __version__
-    closing = [f"All was computed with covdp {own} [@{OWN}]"]
+    closing = [f"Computed with covdp {own} [@{OWN}]"]
     if version and version != __version__:
         closing.append(f"This page was made with covdp {__version__}")
     texts[-1][1].extend([*filter(None, [more]), *closing])
+    texts += [
+        (f"{name}: {HEADING.lower()}" if several else HEADING, [sentences[SERIES]])
+        for name, sentences in runs.items()
+        if SERIES in sentences
+    ]
     paragraphs = [
         (name, f"{'. '.join(part[:1].upper() + part[1:] for part in parts)}.")
         for name, parts in texts
@@ -343,8 +352,7 @@ def _sentences(template: str, **values: Any) -> Sentences:
     texts = {
         slot: "".join(block(source.new_context(values))) for slot, block in source.blocks.items()
     }
-    lines = {slot: " ".join(map(str.strip, text.split("\n"))) for slot, text in texts.items()}
-    return {slot: line.strip() for slot, line in lines.items() if line.strip()}
+    return {slot: " ".join(text.split()) for slot, text in texts.items() if text.strip()}
 
 
 @cache

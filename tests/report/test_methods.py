@@ -15,7 +15,7 @@ from sample_runs import write_sample
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.experiments import EXPERIMENT_KINDS, EXPERIMENTS, load_experiments
+from pipeline.experiments import EXPERIMENT_KINDS, EXPERIMENTS, MAIN, load_experiments
 from pipeline.experiments.simulated import SOURCES
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS, NOISES
@@ -87,8 +87,8 @@ OTHER_RELEASE: Mapping[str, Any] = {
     "labels": "secret",
 }
 """Another value of every setting of a release."""
-SAID_ELSEWHERE = {"title"}
-"""The page's headline."""
+SAID_ELSEWHERE = {"title", "data_root"}
+"""The page's headline, and where the images lie, which no document holds."""
 
 
 def text(found: Methods) -> str:
@@ -203,9 +203,10 @@ WHERE: Mapping[str, Mapping[str, Any]] = {
     "footpoint_share": {"footpoint": "all"},
 }
 """Where a setting of a series has a meaning."""
-LAYOUT = {"title", "figure", "published", "claims", "panel", "open"}
+LAYOUT = {"title", "figure", "published", "claims", "panel", "open", "minutes"}
 """What an experiment's page shows elsewhere: its headline, its figures, what is judged, and what
-its source leaves open, which is said of the whole experiment and not of what ran."""
+its source leaves open, which is said of the whole experiment and not of what ran; how long it takes
+is said by the command that lists them."""
 
 
 def ran(settings: Mapping[str, Any]) -> str:
@@ -242,6 +243,32 @@ def test_every_published_experiment_has_a_paragraph(name: str) -> None:
         found = ran(config.model_dump(mode="json"))
         assert not re.search(r"None|\{|\[|\b(True|False)\b|\.\.| ,|,,", found), found
         assert all(f"“{one.series}” is " in found for one in config.mechanisms)
+        assert not re.search("“(distance|persons|stream|sample)”", found)
+
+
+MOST = 200
+"""Words of a paragraph that a paper can take as it is."""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"labels": "secret"}, {"stream": OTHER_RELEASE["stream"]}, {"classes_per_person": 1}],
+)
+def test_the_paragraph_of_a_release_is_short(more: Mapping[str, Any]) -> None:
+    """At most 200 words with labels public or secret, of a night, of persons; regions included."""
+    found = of_release(settings_of(RELEASE | more))
+    ((_, paragraph),) = methods({"a": found}, more=words()["analysis"]["release"]).paragraphs
+    assert len(paragraph.split()) <= MOST, paragraph
+
+
+@pytest.mark.parametrize("name", [*EXPERIMENTS, "main"])
+def test_the_paragraph_of_a_run_is_short(name: str) -> None:
+    """At most 200 words beside the settings of its series, which have a paragraph of their own."""
+    for config in load_experiments(MAIN if name == "main" else name):
+        found = methods({"a": of_experiment(config.model_dump(mode="json"))}, apart=True)
+        assert len(found.paragraphs[0][1].split()) <= MOST, found.paragraphs[0]
+        titles = [title for title, _ in found.paragraphs]
+        assert titles == ["", *["Settings of the series"] * bool(config.mechanisms)]
 
 
 def test_every_name_has_words() -> None:

@@ -73,7 +73,7 @@ def plan(
     ledger: LedgerAddress = None,
     output: Printing = PLAIN,
 ) -> None:
-    """Foresee a release: error, region, price and nights by budget, before anything is spent.
+    """Predict a release: error, region, price and nights by budget, before anything is spent.
 
     Only the config, the card and the ledger, if there is one, are read: images need not be there.
 

@@ -197,7 +197,7 @@ def _followed(
     units = ("group", "unit", "classes")
     if any(before.settings[part] != settings[part] for part in units):
         raise LedgerError(
-            f"the stream {name!r} told apart other units, so another cannot go on from it; keep "
+            f"the stream {name!r} counts other units, so another cannot go on from it; keep "
             "unit, group and classes, or open one that follows none"
         )
     if type(charged) is not type(before.cost) or not fits(charged, before.cost):

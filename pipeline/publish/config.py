@@ -150,8 +150,8 @@ class ReleaseConfig(Record):
         classes = classes_per_person(card)
         if classes is not None and self.images_per_person is not None:
             raise ConfigError(
-                f"images_per_person = {self.images_per_person} is for images whose persons cannot "
-                f'be told apart, and {card.name} says unit = "person", which protects all images '
+                f"images_per_person = {self.images_per_person} is for images whose persons are "
+                f'not known, and {card.name} says unit = "person", which protects all images '
                 "of a person: leave images_per_person out"
             )
         return self.model_copy(update={"classes_per_person": classes})

@@ -113,8 +113,8 @@ def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
                 for one in (then, found)
             ]
             raise MismatchError(
-                f"all nights of a stream add up images that were made of files alike: the card of "
-                f"{config.name!r} had {told[0]} when it was opened, found {told[1]} in "
+                "all nights of a stream add up images that were made of files in one way: the card "
+                f"of {config.name!r} had {told[0]} when it was opened, found {told[1]} in "
                 f"{config.dataset}; set it back, or give the config another name: that is another "
                 "stream, and is charged"
             )

@@ -92,8 +92,8 @@ def public_units(stream: StreamMechanism, points: Point, total: int | None) -> i
     """
     if stream.plan.secret == (total is None):
         raise ConfigError(
-            "where labels are secret a night is told how many units of all classes came, and "
-            f"nothing where they are public; found total {total}"
+            "where labels are secret a night needs the number of units of all classes, and "
+            f"where they are public none; found total {total}"
         )
     return len(points) if total is None else total
 

@@ -314,7 +314,7 @@ def test_a_stream_that_follows_shares_its_claims(ledger: Ledger) -> None:
     spend(ledger, other, day(0), some([1, 2, 3]))
     with pytest.raises(LedgerError, match="no more than that"):
         start(ledger, "dear", follows="nightly", cost=GDP(0.6))
-    with pytest.raises(LedgerError, match="told apart other units"):
+    with pytest.raises(LedgerError, match="counts other units"):
         start(ledger, "people", follows="nightly", persons=True)
     with pytest.raises(LedgerError, match="has no stream 'lost'"):
         start(ledger, "x", follows="lost")

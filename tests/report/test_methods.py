@@ -170,6 +170,7 @@ OTHER_SERIES: Mapping[str, Any] = {
     "aligned": False,
     "records": "one image",
     "n": 50,
+    "total": 900,
     "nights": "one release",
     "of": "population",
     "batch": 8,

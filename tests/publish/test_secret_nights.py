@@ -6,7 +6,9 @@ hide: all that differs between two folders without it is noise.
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +191,10 @@ def test_the_ledger_does_not_know_labels(ward: Ward) -> None:
     ward.night(1)
     (path, *_) = ward.put(well=2, ill=2)
     ward.night(2)
-    assert b"well" not in (ward.folder / "ledger.sqlite").read_bytes().partition(b'"classes"')[0]
+    with closing(sqlite3.connect(ward.folder / "ledger.sqlite")) as book:
+        labels = [label for (label,) in book.execute("SELECT label FROM covdp_claims")]
+    assert len(labels) == len(set(labels)) == 14
+    assert all(len(bytes.fromhex(label)) == 32 for label in labels)
     move(ward, path)
     assert ward.night(3)["n_tonight"] == 0
 

@@ -70,6 +70,18 @@ def test_scanners_come_to_one_scale(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not any(site.reason for site in found["maps"].sites.values())
 
 
+def test_another_scanner_is_found_and_failed_exposures_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gain of 1.2 is found (by hand p is 10⁻¹⁰), none where there is none: one seed in 10⁴."""
+    matches = run("match_my_model", tmp_path, monkeypatch)["matches"]
+    assert matches["gain-1.2"].p_value < 1e-4 < matches["same-scanner"].p_value
+    for found in matches.values():
+        assert found.is_outside[:3].all()
+        assert found.n == 300
+        assert found.outside < 0.04
+
+
 def test_a_mechanism_of_ones_own_is_audited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

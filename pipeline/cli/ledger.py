@@ -250,16 +250,16 @@ def _table(row: Account, digits: int) -> Table:
 
 
 def _pace(account: AccountState, digits: int) -> str:
-    """Return how many releases were paid, and for how many more nights the account lasts."""
+    """Return how many releases were paid, and for how many more the account lasts."""
     row, count = account.row, account.releases_left
     paid = f"{row.releases or 'no'} release{'s' * (row.releases != 1)} paid"
     paid += " for whole persons" * (row.group is None)
     if row.unfinished:
         paid += f", {row.unfinished} without a result yet"
     if account.cost is None or count is None:
-        return f"{paid}; --budget X says for how many nights at X it lasts"
+        return f"{paid}; --budget X says for how many releases at X it lasts"
     each = f"{letter(row.budget.name)} = {digits_up(main_parameter(account.cost), digits)}"
-    return f"{paid}; lasts {count:,} more night{'s' * (count != 1)} at {each}"
+    return f"{paid}; lasts {count:,} more release{'s' * (count != 1)} at {each}"
 
 
 def read_streams(

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -78,6 +78,8 @@ class Figure:
         What the picture shows, for a reader who cannot see it.
     caption : str
         What its marks stand for.
+    columns : mapping of str to str
+        What columns of its file of numbers are called, where not as in the specification.
     """
 
     id: str
@@ -86,6 +88,7 @@ class Figure:
     spec: Mapping[str, Any]
     alt: str
     caption: str
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def csv(self) -> str:
@@ -97,7 +100,7 @@ class Figure:
         names = dict.fromkeys(name for row in rows for name in row)
         text = io.StringIO()
         writer = csv.DictWriter(text, list(names), lineterminator="\n")
-        writer.writeheader()
+        writer.writerow({name: self.columns.get(name, name) for name in names})
         writer.writerows({name: _inert(value) for name, value in row.items()} for row in rows)
         return text.getvalue()
 

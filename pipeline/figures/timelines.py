@@ -23,6 +23,8 @@ from pipeline.figures.style import (
 
 Record = Mapping[str, Any]
 NUMBERS = ("value", "low", "high")
+COLUMNS = {"low": "low95", "high": "high95"}
+"""What the ends of a band are called in a file of numbers."""
 MANY = 45
 """Runs above which points are small."""
 
@@ -90,12 +92,12 @@ def timeline(
         _layers(shown, scale, classes, _up(shown, scale)),
         name=name,
         title=title,
-        alt=f"{title} of {_drawn(classes, shown)}, {_count(runs)}, with bands.",
+        alt=f"{title} of {_drawn(classes, shown)}, {_count(runs)}, with bands of 95 %.",
         caption=caption,
         legend=classes,
     )
     every = _layers(records, scale, classes, _up(shown, scale))
-    return replace(found, spec=specification(every, classes))
+    return replace(found, spec=specification(every, classes), columns=COLUMNS)
 
 
 def _known(records: Sequence[Record]) -> list[Record]:
@@ -177,14 +179,15 @@ def comparison(
         return None
     seen = listing(line for line in lines if any(record[along] == line for record in records))
     terms = list(dict.fromkeys(record["term"] for record in records))
-    return finish(
+    found = finish(
         _panels(records, terms, along, lines, classes),
         name=name,
         title=title,
-        alt=f"{listing(terms)} of {_drawn(classes, records)} in {seen}, with bands.",
+        alt=f"{listing(terms)} of {_drawn(classes, records)} in {seen}, with bands of 95 %.",
         caption=caption,
         legend=classes,
     )
+    return replace(found, columns=COLUMNS)
 
 
 def _panels(
@@ -226,8 +229,13 @@ def _panels(
 
 
 def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
-    """Return title, scale and ticks of the values: logarithmic where they span a lot."""
+    """Return title, scale and ticks of the values: logarithmic where they span a lot.
+
+    A middle of 0, as of correlations, has no logarithm: their axis is linear.
+    """
     numbers = [record[key] for record in records for key in NUMBERS]
+    if scale.middle is not None:
+        numbers.append(scale.middle)
     marks, ticks = _spread(min(numbers), max(numbers))
     axis = alt.Axis(**ticks, format=",.6~g") if ticks else alt.Axis(tickCount=5)
     return {"title": scale.title, "scale": marks, "axis": axis}

@@ -325,7 +325,7 @@ def test_nothing_is_drawn_where_no_band_is_known() -> None:
     assert found
     rows = list(csv.DictReader(io.StringIO(found.csv)))
     assert [(row["run"], row["stretch"]) for row in rows] == [("a", "1"), ("b", "1"), ("d", "2")]
-    assert found.alt == "X of well, 3 runs, a to d, with bands."
+    assert found.alt == "X of well, 3 runs, a to d, with bands of 95 %."
     root = ElementTree.fromstring(found.svg)
     paths = [one for one in root.iter() if "mark-line" in one.get("class", "")]
     lines = [path.get("d") for one in paths for path in one if path.get("d")]
@@ -340,6 +340,23 @@ def test_a_single_release_has_a_stroke_and_no_number_that_is_none() -> None:
     """One run: a rule for each class of a known band, whatever the other has."""
     found = drawn([told("a"), told("a", of="ill", known=False)])
     assert found
-    assert found.alt == "X of well, run a, with bands."
+    assert found.alt == "X of well, run a, with bands of 95 %."
     assert "NaN" not in found.svg
     assert "NaN" not in json.dumps(found.spec)
+
+
+def test_a_correlation_has_a_linear_axis_and_its_file_says_what_a_band_is() -> None:
+    """Between 0.02 and 0.23 with a middle of 0 nothing is NaN; ends of bands are low95, high95."""
+    record = {"class": "well", "run": "a", "span": "all", "n": 9}
+    found = timeline(
+        [record | {"value": 0.05, "low": 0.02, "high": 0.23}],
+        name="x",
+        title="X",
+        scale=Scale("low", "high", middle=0.0),
+        classes=["well"],
+        first="all",
+        caption="",
+    )
+    assert found is not None
+    assert "NaN" not in found.svg
+    assert {"value", "low95", "high95"} <= set(found.csv.splitlines()[0].split(","))

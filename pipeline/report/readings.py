@@ -133,7 +133,7 @@ def percent(share: float) -> str:
     """Return a share in percent, from twice on as a factor."""
     if share >= 2.0:
         return f"{share:.2g} times"
-    return f"{100.0 * share:.{0 if share >= 0.1 else 1}f}\u00a0%"
+    return f"{100.0 * share:{'.0f' if share >= 0.1 else '.2g'}}\u00a0%"
 
 
 def says_region(row: ClassEntry) -> bool:

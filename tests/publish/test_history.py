@@ -21,6 +21,7 @@ from sample_nights import reserve
 from pipeline.cli import main
 from pipeline.errors import LedgerError
 from pipeline.figures import Figure, Scale, timeline
+from pipeline.figures.timelines import COLUMNS
 from pipeline.ledger import (
     Ledger,
     Reservation,
@@ -163,11 +164,12 @@ def test_numbers_behind_marks_are_those_of_the_marks(page: Path) -> None:
     for rows, drawn in zip(found.values(), marks(page), strict=True):
         assert len(rows) == len(drawn) > 0
         for row, mark in zip(rows, drawn, strict=True):
-            assert {key: str(value) for key, value in mark.items()} == row
+            assert {COLUMNS.get(key, key): str(value) for key, value in mark.items()} == row
     contrast = found["series-1-contrast.csv"]
     assert [row["run"] for row in contrast[::2]] == DAYS
     assert {row["class"] for row in contrast} == set(CLASSES)
-    assert all(float(row["low"]) < float(row["value"]) < float(row["high"]) for row in contrast)
+    ends = [[float(row[key]) for key in ("low95", "value", "high95")] for row in contrast]
+    assert all(low < value < high for low, value, high in ends)
 
 
 def test_a_release_says_of_its_means_what_its_history_says(first: bytes, tmp_path: Path) -> None:

@@ -170,10 +170,13 @@ def test_nothing_is_drawn_of_which_no_band_is_known(tmp_path: Path) -> None:
     page = build_history("ward", results, tmp_path / "out")
     found = tables(page)
     for rows in (rows for name, rows in found.items() if "means" not in name):
-        assert all(row["low"] and row["high"] for row in rows)
+        assert all(row["low95"] and row["high95"] for row in rows)
         assert all(row.get("span") != "all nights so far" for row in rows)
     drawn = sum(f"series-1-{one.name}.csv" in found for one in series.terms)
-    assert words(page).count("Nothing is drawn: how far noise carries") == 5 - drawn
+    assert (
+        words(page).count("Nothing is drawn: no mean of these classes is usable yet, or no band")
+        == 5 - drawn
+    )
     assert 'value="all nights so far"' not in page.read_text(encoding="utf-8")
 
 

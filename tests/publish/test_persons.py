@@ -430,7 +430,7 @@ def test_a_person_in_several_classes_is_kept_once_or_paid_for(
     assert ("for each of 2 classes" in said["Charged to the account"]) == (classes == 2)
     assert all(row["mu"] == 0.5 for row in document["classes"])
     page = build_release_report(document_of(document), ward / "page.html").read_text()
-    for words in ("for one person", "Persons n, exact", "the images of one particular person were"):
+    for words in ("for one person", "Persons, exact", "the images of one particular person were"):
         assert words in page
     assert "for one image" not in page
     assert f"{float(repeat(GDP(0.5), classes).mu):.3g}" in page

@@ -12,17 +12,15 @@ from pipeline.figures import listing
 from pipeline.inference import Harmonisation
 from pipeline.publish.document import write_document
 from pipeline.publish.several import Several
-from pipeline.report.methods import methods, of_release, word
 from pipeline.report.page import (
     Declaration,
     Finding,
     PageFrame,
     Section,
-    statement_of,
     table,
     write_page,
 )
-from pipeline.report.several_page import finite
+from pipeline.report.several_page import finite, frame_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,21 +75,7 @@ def harmonise_page(sites: HarmonisedSites, texts: Declaration) -> PageFrame:
         subject=sites,
         classes=tuple(several.classes),
     )
-    statements = [given.document.statement for given in several.given]
-    is_float = not all(given.settings.is_safe for given in several.given)
-    return PageFrame(
-        title=f"{texts['headline']}: {names}",
-        sections=[section],
-        privacy=statement_of(list(zip(several.names, statements, strict=True))),
-        methods=methods(
-            {
-                name: of_release(given.settings, given.document.classes)
-                for name, given in zip(several.names, several.given, strict=True)
-            },
-            more=word("analysis", section.id),
-        ),
-        texts={"warning": texts["unsafe"]} if is_float else {},
-    )
+    return frame_of(several, section, texts)
 
 
 def _verdict(found: Harmonisation) -> Finding:

@@ -141,10 +141,15 @@ def several_page(together: Together, texts: Declaration) -> PageFrame:
         subject=together,
         classes=tuple(several.classes),
     )
+    return frame_of(several, section, texts)
+
+
+def frame_of(several: Several, section: Section, texts: Declaration) -> PageFrame:
+    """Return the frame of a page on several releases: one section, and what all of them promise."""
     is_float = not all(given.settings.is_safe for given in several.given)
     statements = [given.document.statement for given in several.given]
     return PageFrame(
-        title=f"{texts['headline']}: {names}",
+        title=f"{texts['headline']}: {listing(several.names)}",
         sections=[section],
         privacy=statement_of(list(zip(several.names, statements, strict=True))),
         methods=methods(

@@ -142,7 +142,7 @@ def match_verdict(matched: MatchedImages) -> Finding:
         return Finding(f"The local images cannot be tested, because {reasons}.", warning=True)
     together = "all tested classes together" if len(p_values) > 1 else "one class"
     p = probability(matched.p_value)
-    found = f"(p {p if matched.p_value < 1e-4 else f'= {p}'}, {together})"
+    found = f"(p {p if p[0] in '<>' else f'= {p}'}, {together})"
     if matched.differs:
         least = min(p_values, key=p_values.__getitem__)
         text = f"The local images differ from those of the release {found}, most surely in {least}:"

@@ -387,6 +387,12 @@ def test_a_draft_says_odd_names_as_toml(
     assert tomllib.loads(drafted)["path"] == folder.name
 
 
+def test_a_space_that_breaks_no_line_is_a_space() -> None:
+    """Percentages have one before their sign; what turns letters around or moves a cursor goes."""
+    assert printable("2.8\u00a0% of") == printable("2.8\u00a0% of", lines=False) == "2.8\u00a0% of"
+    assert printable("a\u202eb\x1b[2J", lines=False) == "a\\u202eb\\x1b[2J"
+
+
 def test_cells_and_titles_of_tables_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever a command puts there."""
     table = new_table("a", title="\u202etitle\x07")

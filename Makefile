@@ -17,7 +17,8 @@ TOLD := $(BIN)/python -m pip config list | grep -Eq '[.](index-url|no-index|prox
 UV := UV_HTTP_TIMEOUT=15 UV_HTTP_RETRIES=1 $(BIN)/uv pip install --quiet --system-certs \
   --python $(BIN)/python --constraint constraints.txt
 OLDEST := .venv-oldest
-# the tests without torchvision, a browser, a PostgreSQL server and an S3 server: no S3 client goes
+# what the quick part is run with; what needs another component is skipped there, under CI too:
+# torchvision, a browser, a PostgreSQL server and an S3 server, as no S3 client goes
 # with the oldest urllib3
 TESTING := pytest pytest-timeout pytest-xdist hypothesis mpmath psutil pyriemann playwright pyyaml
 QUICK := $(foreach name,cli config jobs serve npz folder table dicom dicom_masks series \
@@ -65,7 +66,7 @@ oldest:  ## The quick part of the suite with the oldest dependencies that are su
 	  --quiet --disable-pip-version-check --constraint tests/oldest.txt hatchling $(TESTING) && \
 	  $(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
 	  --constraint tests/oldest.txt --editable '.[dask,postgres]' && touch $(OLDEST)/.made; }
-	@$(OLDEST)/bin/python -m pytest --quiet $(QUICK)
+	@CI= $(OLDEST)/bin/python -m pytest --quiet $(QUICK)
 
 bench: $(VENV)/.dev  ## Ours against peers, side by side in one run
 	@$(BIN)/python -m tests.tools.benchmarks

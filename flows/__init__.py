@@ -1,9 +1,9 @@
 """Flows: the jobs of `pipeline` under Prefect, for deployments and for whoever watches a run.
 
-    experiments   fetch, describe, verify, one task a class and mechanism, report
-    release       one private release, or one night of a stream, with an artifact
-    match         local images against a release: fails where they differ
-    __main__      ``python -m flows``: experiments, with Prefect's own server if there is no other
+    release     one private release, or one night of a stream, with an artifact; and local images
+                against a release, which fails where they differ
+    __main__    ``python -m flows``: experiments (fetch, describe, verify, one task a class and
+                mechanism, report), with Prefect's own server if there is no other
 
 The steps are those of `pipeline.jobs`, which `covdp` does without Prefect.
 

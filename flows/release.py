@@ -11,6 +11,14 @@ word of a file that is named as a config is in it.
 
 Whoever may use a Prefect server may ask for runs. What a flow can see to is that a run has the
 parameters of its deployment, and that nights that were missed are not all paid for at once.
+
+The flow that matches local images, in the clear, with a release: a gate for every night.
+
+Its state fails, with one line, where the images of a folder are of another population than the
+release, and where they cannot be matched; so whatever waits for it does not go on. Page and
+percentiles, which are as private as the images, lie in the folder that is named, for their owner
+alone. Prefect keeps what a task raises, logs and returns, so no number and no name of a file is in
+any of these: that images differ is all that a server learns.
 """
 
 from dataclasses import replace
@@ -30,7 +38,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import State
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.runtime import deployment, flow_run
-from prefect.states import Completed
+from prefect.states import Completed, Failed
 
 from pipeline import jobs
 from pipeline.errors import ConfigError, CovdpError
@@ -38,6 +46,9 @@ from pipeline.figures import letter
 from pipeline.ledger import open_ledger
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish import ledger_address, load_release, read_document
+from pipeline.publish.local_images import match_images
+from pipeline.publish.redact import redact_errors, silence
+from pipeline.report import build_match
 from pipeline.schema import ClassEntry, Document, NightDocument
 from pipeline.store import find_place
 
@@ -189,3 +200,39 @@ def _row(row: ClassEntry, *counts: str) -> list[str]:
 def _plain(text: str) -> str:
     """Return a text that Markdown shows as it is."""
     return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>()#+!|~" else letter for letter in text)
+
+
+@task(name="match", retries=0, cache_policy=NO_CACHE, persist_result=False)
+def match_folder(release: Path, dataset: str, out: Path, root: Path | None) -> bool | None:
+    """Match, and write the page; return whether the images differ, None where nothing was tested.
+
+    Raises
+    ------
+    ConfigError
+        When they cannot be matched; why is not said here.
+    """
+    error = ConfigError(
+        f"{dataset} cannot be matched with {release}; Prefect keeps these words, so why is "
+        "withheld, and `covdp match` with the same arguments tells it"
+    )
+
+    def work() -> bool | None:
+        matched = match_images(release, dataset, root)
+        build_match(matched, out)
+        return matched.differs if matched.p_values else None
+
+    with silence():
+        return redact_errors(work, error)
+
+
+@flow(name="match", retries=0, persist_result=False)
+def match(release: Path, dataset: str, out: Path, root: Path | None = None) -> State[None]:
+    """Match a dataset with a release, ``OUT/match.html``; the state fails where they differ."""
+    if reason := superseded():
+        return Completed(name="Skipped", message=reason)
+    differs = match_folder(release, dataset, out, root)
+    if differs is None:
+        return Failed(message=f"{dataset} could not be tested; see {out / 'match.html'}")
+    if differs:
+        return Failed(message=f"{dataset} differs from {release}; see {out / 'match.html'}")
+    return Completed(message=f"no difference was found between {dataset} and {release}")

@@ -42,7 +42,7 @@ from pipeline.store import Place, find_place
 
 if TYPE_CHECKING:
     from pipeline.config import ExperimentConfig
-    from pipeline.experiments.run import Run
+    from pipeline.experiments.images import Run
     from pipeline.experiments.steps import ExperimentStep
 
 
@@ -77,7 +77,7 @@ def run_experiments(
         The runs, and the path of the report.
     """
     from pipeline.datasets import find_card
-    from pipeline.experiments.run import Run
+    from pipeline.experiments.images import Run
     from pipeline.experiments.steps import run_experiment
     from pipeline.results import read_record
 

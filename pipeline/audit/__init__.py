@@ -19,16 +19,16 @@ but for the adaptive mean, which is audited from the records on.
 **What is exact.** A private mean of several steps, or of many nights, is audited by its transcript.
 There counts show little: a thousand transcripts would let noise of 0.7 times its scale pass. But a
 transcript can be replayed on both data sets, and says exactly what its steps cost: the largest μ²
-stands beside the bound (``replay.py``). The dearest transcript is replayed on many more data sets,
+stands beside the bound (``bounds.py``). The dearest transcript is replayed on many more data sets,
 which differ by a record at the edges of its clips: there a sound mean costs all but a thousandth of
 its budget. Other data sets, and paths that were not drawn, may cost more, as in any audit.
 
     covdp audit --mechanism ewg --trials 100000
 
-Read in this order: ``bounds.py`` (from counts to bounds), ``replay.py`` (from transcripts to what
-they cost), ``attacks.py`` (neighbouring data sets of the adaptive mean, of secret labels, persons
-and streams; those of a mechanism stand in its own file), ``cases.py`` (what is audited),
-``controls.py`` (what is broken on purpose, which it must catch), ``trials.py``.
+Read in this order: ``bounds.py`` (from counts to bounds, and from transcripts to what they cost),
+``attacks.py`` (neighbouring data sets of the adaptive mean, of secret labels, persons and streams;
+those of a mechanism stand in its own file), ``cases.py`` (what is audited), ``controls.py`` (what
+is broken on purpose, which it must catch), ``trials.py``.
 """
 
 from pipeline.audit.bounds import Claim, claims

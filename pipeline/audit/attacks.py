@@ -3,7 +3,7 @@
 In: what is released, drawn as its transcripts: all noised vectors in order, which tell more than
 the result. Out: two neighbouring data sets, and a score. On either data set the law of a step,
 given the steps before, is normal around the vector that this data set gives when those steps are
-replayed: the log-likelihood ratio of a transcript is exact (``replay.py``).
+replayed: the log-likelihood ratio of a transcript is exact (``bounds.py``).
 
 One unit is replaced: a record, all images of a person, or a unit of one night. It moves between two
 ends (`ENDS`), on opposite sides of all others.
@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.audit.replay import Replay, Steps, log_ratio, squared_mu
+from pipeline.audit.bounds import Replay, Steps, log_ratio, squared_mu
 from pipeline.datasets import Card, ImageSource
-from pipeline.datasets.readers import MemoryReader
-from pipeline.datasets.source import split_codes
+from pipeline.datasets.source import MemoryReader, split_codes
 from pipeline.descriptors import domain
 from pipeline.geometry import Manifold, to_chart
 from pipeline.ledger import (

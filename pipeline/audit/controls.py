@@ -23,6 +23,7 @@ from pipeline.audit.attacks import (
     transcripts,
     vector_sum,
 )
+from pipeline.audit.bounds import Steps
 from pipeline.audit.cases import (
     ADAPTIVE_CASES,
     BUDGETS,
@@ -33,10 +34,9 @@ from pipeline.audit.cases import (
     STREAM_CASES,
     Case,
 )
-from pipeline.audit.replay import Steps
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Labels
-from pipeline.mean.labels import COUNT_UNIT
+from pipeline.mean.release import COUNT_UNIT
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
 from pipeline.mechanisms.base import Neighbours, Points, small
 from pipeline.mechanisms.noise import FloatNoise, Noised

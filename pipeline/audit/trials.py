@@ -24,14 +24,16 @@ from pipeline.audit.bounds import (
     SQUARED_MU,
     Claim,
     claims,
+    cost,
     epsilon_shown,
     exact_claim,
+    log_ratio,
     lower_bounds,
     mu_shown,
+    squared_mu,
 )
 from pipeline.audit.cases import Case, all_cases
 from pipeline.audit.controls import CONTROLS
-from pipeline.audit.replay import cost, log_ratio, squared_mu
 from pipeline.errors import ConfigError
 from pipeline.files import make_folder
 from pipeline.parallel import workers

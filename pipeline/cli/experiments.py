@@ -23,7 +23,7 @@ from pipeline.cli.options import (
 
 if TYPE_CHECKING:
     from pipeline.config import ExperimentConfig
-    from pipeline.experiments.run import Run
+    from pipeline.experiments.images import Run
 
 
 @Parameter(name="*")

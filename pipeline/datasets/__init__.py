@@ -3,12 +3,12 @@
     data/NAME.toml ─► Card ─► fetch ─► a file or folder with the right digest ─► ImageSource
 
 A reader's order: ``cards`` (what every card may say), ``registry`` (names, kinds, `open_dataset`),
-``download`` (one file, verified, or one clear error), ``source`` (what every dataset becomes) with
-``readers``; then the kinds.
+``download`` (one file, verified, or one clear error), ``source`` (what every dataset becomes, and
+where its images come from); then the kinds.
 
     published   ``tiles``; ``npz``; ``torchvision``
-    one's own   ``patterns``, ``listing`` and ``classed`` find the files; ``intensities``
-    pictures    ``pictures`` in folders, or in a ``table``
+    one's own   ``listing`` and ``classed`` find the files by patterns
+    pictures    ``pictures`` in folders, or in a ``table``; intensities of all
     NIfTI       ``nifti``
     DICOM       ``dicom``
     drafts      of cards: ``draft``

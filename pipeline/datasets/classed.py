@@ -18,16 +18,26 @@ from pipeline.datasets.listing import (
     Faults,
     FileEntry,
     Paths,
+    check_masks,
+    check_pattern,
+    fill,
     find_files,
     follower,
     is_excluded,
     joined,
+    mask_of,
     packed,
     read_exclusions,
 )
-from pipeline.datasets.patterns import check_masks, check_pattern, fill, mask_of
-from pipeline.datasets.readers import Reader, Rows
-from pipeline.datasets.source import SPLITS, ImageSource, check_extent, check_volume, split_codes
+from pipeline.datasets.source import (
+    SPLITS,
+    ImageSource,
+    Reader,
+    Rows,
+    check_extent,
+    check_volume,
+    split_codes,
+)
 from pipeline.errors import DatasetError, ImageError
 
 OTHERS = (
@@ -50,7 +60,7 @@ class PatternCard(LocalFilesCard):
     ----------
     pattern : str
         Where images lie, with ``{class}`` and, where wanted, ``{split}``, ``{person}`` and
-        ``{date}`` (`pipeline.datasets.patterns`).
+        ``{date}`` (`pipeline.datasets.listing`).
     masks : str, optional
         Where the mask of an image lies: what the pattern names, and ``*`` for the name of the image
         without its end.

@@ -16,9 +16,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.datasets.cards import FORMATS
-from pipeline.datasets.listing import DEEPEST, Faults, open_regular, require_inside, too_deep
+from pipeline.datasets.listing import (
+    DEEPEST,
+    Faults,
+    open_regular,
+    require_inside,
+    stem_of,
+    too_deep,
+)
 from pipeline.datasets.nifti import read_volume
-from pipeline.datasets.patterns import stem_of
 from pipeline.datasets.pictures import DEEP, opened
 from pipeline.datasets.source import SPLITS
 from pipeline.datasets.table import read_columns, read_head

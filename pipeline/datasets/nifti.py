@@ -22,11 +22,17 @@ from pydantic import model_validator as check
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Frames, LocalFilesCard, chosen_frames
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source
-from pipeline.datasets.intensities import Window, to_uint8
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
-from pipeline.datasets.pictures import fitted, fitted_mask
-from pipeline.datasets.readers import FilesReader, Rows, changed, file_state
-from pipeline.datasets.source import LARGEST, ImageSource, check_volume
+from pipeline.datasets.pictures import Window, fitted, fitted_mask, to_uint8
+from pipeline.datasets.source import (
+    LARGEST,
+    FilesReader,
+    ImageSource,
+    Rows,
+    changed,
+    check_volume,
+    file_state,
+)
 from pipeline.errors import DatasetError, ImageError
 
 RATIO = 1100

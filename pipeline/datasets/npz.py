@@ -33,14 +33,16 @@ from pipeline.arrays import ImageArray, LabelArray
 from pipeline.datasets.cards import LARGEST_DOWNLOAD, Card
 from pipeline.datasets.download import Obtain, find_own
 from pipeline.datasets.listing import Faults, check_count, open_regular, wrap_errors
-from pipeline.datasets.readers import Rows, StreamReader, regroup
 from pipeline.datasets.source import (
     SPLITS,
     ImageSource,
+    Rows,
+    StreamReader,
     check_extent,
     check_label_shape,
     check_labels,
     check_shape,
+    regroup,
     split_codes,
 )
 from pipeline.errors import DatasetError

@@ -14,8 +14,7 @@ from pydantic import model_validator as check
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
 from pipeline.datasets.listing import Faults
-from pipeline.datasets.readers import MemoryReader
-from pipeline.datasets.source import ImageSource, split_codes
+from pipeline.datasets.source import ImageSource, MemoryReader, split_codes
 from pipeline.errors import DatasetError
 
 PICTURES = {"ihc": "ihc.png", "retina": "retina.jpg", "cell": "cell.png"}

@@ -27,8 +27,13 @@ from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
 from pipeline.datasets.download import Obtain, present, verify
 from pipeline.datasets.listing import Faults, open_regular, require_inside
-from pipeline.datasets.readers import MemoryReader
-from pipeline.datasets.source import ImageSource, check_labels, check_shape, split_codes
+from pipeline.datasets.source import (
+    ImageSource,
+    MemoryReader,
+    check_labels,
+    check_shape,
+    split_codes,
+)
 from pipeline.errors import CovdpError, DatasetError, require_extra
 
 LARGEST_ARCHIVE = 1 << 30

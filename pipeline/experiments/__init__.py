@@ -2,10 +2,10 @@
 
     TOML ─► registry ─► run ─► steps: images or simulated ─► kinds: cells of rows ─► Parquet
 
-In reading order: ``registry.py`` (which there are, and what is refused), ``run.py`` (one experiment
-on one dataset), ``steps.py``, ``driver.py`` (what a record is, cells and their draws). What is
-worked on: ``images.py``, or ``simulated.py``. What is done, a kind a file, in ``kinds``. Then what
-is said of it: ``guarantees.py``, ``usefulness.py``, ``record.py``. ``passes.py`` is a process of
+In reading order: ``registry.py`` (which there are, and what is refused), ``steps.py``,
+``driver.py`` (what a record is, cells and their draws). What is worked on: ``images.py`` (one
+experiment on one dataset, and its images), or ``simulated.py``. What is done, a kind a file, in
+``kinds``. Then what is said of it: ``usefulness.py``, ``record.py``. ``passes.py`` is a process of
 the kind scale.
 """
 

@@ -1,15 +1,18 @@
-"""What a process does whose memory is measured: passes over one set, each into a store of its own.
+"""Passes over one set in a process whose memory is measured, each into a store of its own.
 
 ``python -m pipeline.experiments.passes CARD DESCRIPTOR ETA TIMES`` prints `Measured` as JSON. The
 image libraries are imported after the idle interpreter has been measured.
 """
 
 import json
+import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from pipeline.errors import OutputError
 from pipeline.parallel import peak_memory
 
 
@@ -45,6 +48,30 @@ def measure(card: Path, descriptor: str, eta: float, times: int) -> Measured:
         found.seconds.append(filled.seconds)
         found.peaks.append(filled.peak)
     return found
+
+
+def measured_apart(title: str, *task: object, workers: int) -> Measured:
+    """Return what a fresh process with so many threads measures, given the arguments of `measure`.
+
+    Raises
+    ------
+    OutputError
+        When it fails, with its last words.
+    """
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipeline.experiments.passes", *map(str, task)],
+        env={**os.environ, "NUMBA_NUM_THREADS": str(workers)},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if ended.returncode:
+        words = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+        raise OutputError(
+            f"a pass over {title} failed ({words}); if memory or disk were short, make the set "
+            "smaller, and run again"
+        )
+    return Measured(*json.loads(ended.stdout))
 
 
 if __name__ == "__main__":

@@ -17,13 +17,12 @@ from pipeline.descriptors import (
 )
 from pipeline.errors import ConfigError, require_known
 from pipeline.experiments.driver import UNITS
-from pipeline.experiments.images import CHANGES, RARE
+from pipeline.experiments.images import CHANGES, RARE, require_public
 from pipeline.experiments.kinds import EXPERIMENT_KINDS
 from pipeline.experiments.kinds.classifiers import CLASSIFIERS
 from pipeline.experiments.kinds.comparisons import OTHER, SAME
 from pipeline.experiments.kinds.harmonising import SCALINGS
 from pipeline.experiments.kinds.scale import FORMS
-from pipeline.experiments.run import require_public
 from pipeline.experiments.simulated import SOURCES, build_manifold
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of

@@ -20,6 +20,7 @@ from pipeline import __version__
 from pipeline.errors import DatasetError
 from pipeline.experiments.driver import Cell, ClassData, Setting, all_cells
 from pipeline.experiments.images import (
+    Run,
     class_images,
     describe_classes,
     fetch_images,
@@ -28,7 +29,6 @@ from pipeline.experiments.images import (
 )
 from pipeline.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
 from pipeline.experiments.record import write_log, write_missing
-from pipeline.experiments.run import Run
 from pipeline.experiments.simulated import (
     SOURCES,
     class_title,

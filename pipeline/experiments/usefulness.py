@@ -15,9 +15,8 @@ from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
 from pipeline.experiments.driver import ClassData, Setting, budget_of, records_of, stream_seed
-from pipeline.experiments.images import classes_of_images, image_setting
+from pipeline.experiments.images import Run, classes_of_images, image_setting
 from pipeline.experiments.kinds import EXPERIMENT_KINDS
-from pipeline.experiments.run import Run
 from pipeline.files import atomic_path
 from pipeline.geometry import Manifold, Point
 from pipeline.inference import discriminants_of_means

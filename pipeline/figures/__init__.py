@@ -1,9 +1,8 @@
 """Figures: plain functions from a table of results to a chart.
 
-    style      colours, numbers and lists in words, the `Figure` record, the page's script
-    axes       scales, panels, colours and shapes of series
-    curves     error or time against budget or size, with captions computed from what is shown
-    bars       the bound and its tightness, time per step; what a paper prints, and ours
+    style      colours, numbers and lists in words, the `Figure` record; scales, panels, shapes
+    curves     error or time against budget or size, with captions computed from what is shown; the
+               bound and its tightness, time per step; what a paper prints, and ours
     timelines  what was read of released means, run after run, with bands; accuracies by budget
     pictures   released means as correlations, outlines, sample tiles of public images
 
@@ -11,8 +10,7 @@ Each chart is a static SVG and the Vega-Lite specification of the same picture. 
 `pipeline.report`.
 """
 
-from pipeline.figures.bars import bars, printed_numbers, steps, tightness
-from pipeline.figures.curves import class_titles, curves
+from pipeline.figures.curves import bars, class_titles, curves, printed_numbers, steps, tightness
 from pipeline.figures.pictures import matrices, montage, outlines
 from pipeline.figures.style import (
     DEFINITIONS,

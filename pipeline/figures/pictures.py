@@ -8,8 +8,17 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import FloatArray, ImageArray, check_images
-from pipeline.figures.axes import broken
-from pipeline.figures.style import INK, Figure, alt, finish, firm, house_style, listing, number
+from pipeline.figures.style import (
+    INK,
+    Figure,
+    alt,
+    broken,
+    finish,
+    firm,
+    house_style,
+    listing,
+    number,
+)
 
 DARK = 0.179
 """Luminance below which white stands out more than black (equal contrast at √0.0525 − 0.05)."""

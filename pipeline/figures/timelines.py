@@ -9,16 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pipeline.figures.axes import along_runs, header, in_order, look, tips
 from pipeline.figures.style import (
     INK,
     Figure,
+    along_runs,
     alt,
     finish,
+    header,
+    in_order,
     is_log,
     listing,
     log_ticks,
+    look,
     specification,
+    tips,
 )
 
 Record = Mapping[str, Any]

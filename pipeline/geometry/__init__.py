@@ -1,14 +1,13 @@
 """Manifolds in one chart, functions of small symmetric matrices, and the Fréchet mean.
 
 In reading order: ``manifold.py``, the contract; ``linalg.py``, stacks of small matrices, on
-``cholesky.py`` and ``jacobi.py``; ``covariances.py``, what a metric knows of covariance
-descriptors; the manifolds ``spd.py``, ``hyperbolic.py``, ``sphere.py``,
-``kendall.py``; ``charts.py``, points as coordinates; ``affine.py``, maps of these;
-``registry.py``, manifolds by name; ``frechet.py``, the mean.
+``jacobi.py``; ``covariances.py``, what a metric knows of covariance descriptors; the manifolds
+``spd.py``, ``hyperbolic.py``, ``sphere.py``, ``kendall.py``; ``charts.py``, points as coordinates
+and maps of these; ``frechet.py``, manifolds by name, and the mean.
 """
 
-from pipeline.geometry.affine import AffineMap
 from pipeline.geometry.charts import (
+    AffineMap,
     FlatChart,
     NormalChart,
     chart_of,
@@ -17,7 +16,9 @@ from pipeline.geometry.charts import (
     to_chart,
 )
 from pipeline.geometry.frechet import (
+    MANIFOLDS,
     FrechetMean,
+    find_manifold,
     frechet_mean,
     frechet_mean_of_parts,
     gradient,
@@ -26,7 +27,6 @@ from pipeline.geometry.frechet import (
 from pipeline.geometry.kendall import preshape
 from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
 from pipeline.geometry.manifold import Manifold, Point
-from pipeline.geometry.registry import MANIFOLDS, find_manifold
 
 __all__ = [
     "MANIFOLDS",

@@ -9,13 +9,21 @@ budget makes matrices whose eigenvalues e^±40 no matrix of doubles can hold sid
 logarithms are ordinary numbers. Wrapped mechanisms with footpoint Id need the chart only, and
 distances come from factors X = F·Fᵀ, F = Q·e^{Λ/2}: the singular values of C^{−1/2}·F, a matrix
 with scaled columns, which Jacobi rotations find to full relative accuracy.
+
+Affine maps of coordinates: what puts descriptors of one scanner on the scale of others.
+
+In coordinates u = log(base, X) a map takes u to target + A·(u − centre). On a flat manifold, whose
+coordinates at any two bases differ by a constant, that is one affine map of its chart; elsewhere it
+is affine in the tangent space at the base.
 """
 
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from pipeline.arrays import FloatArray
@@ -217,3 +225,48 @@ def _log_singular(directions: FloatArray, exponents: FloatArray) -> FloatArray:
             "choose a larger budget"
         )
     return np.asarray(np.log(values) + math.log(work[0] / work[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class AffineMap:
+    """An affine map of the coordinates at a base.
+
+    Attributes
+    ----------
+    manifold : Manifold
+        Where points live.
+    base : array, shape (*space.point_shape)
+        Where coordinates are taken, in the chart of a flat manifold.
+    centre, target : array, shape (d,)
+        A point, and where it is mapped to.
+    matrix : array, shape (d, d)
+        A.
+    """
+
+    manifold: Manifold
+    base: NDArray[np.float64]
+    centre: FloatArray
+    target: FloatArray
+    matrix: FloatArray
+
+    def __call__(self, points: Point) -> Point:
+        """Return points of the manifold where they are mapped to, (..., *point_shape).
+
+        Each by itself, to the last bit: whatever comes with it, and how many.
+        """
+        space = chart_of(self.manifold)
+        moved = self.move(space.log(self.base, to_chart(self.manifold, points)))
+        return from_chart(self.manifold, space.exp(self.base, moved))
+
+    def move(self, coordinates: FloatArray) -> FloatArray:
+        """Return coordinates at the base where they are mapped to, (..., d)."""
+        away = (coordinates - self.centre)[..., np.newaxis, :]
+        return np.asarray(self.target + (away @ self.matrix.T)[..., 0, :])
+
+    @property
+    def digest(self) -> str:
+        """What the map is known by: SHA-256 of all that it is, hexadecimal."""
+        known = hashlib.sha256(f"{self.manifold.name} {self.manifold.dim}".encode())
+        for part in (self.base, self.centre, self.target, self.matrix):
+            known.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
+        return known.hexdigest()

@@ -13,18 +13,51 @@ from x to exp(x, −t grad F(x)), t ≤ 1, the eigenvalues of the Hessian of F l
 L = Σ_i w_i h(κ dist(x, x_i)) + κ‖grad F(x)‖, so the plain step t = 2/(1 + L) shrinks the gradient
 by the factor (L − 1)/(L + 1) or better. Steps are accelerated (Anderson); one that does not shrink
 the gradient by that factor is undone and the plain step taken: the rate holds whatever the data.
+
+The manifolds by name.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError, ConvergenceError, DomainError
+from pipeline.errors import ConfigError, ConvergenceError, DomainError, require_known
+from pipeline.geometry.hyperbolic import Hyperbolic
+from pipeline.geometry.kendall import Kendall
 from pipeline.geometry.manifold import DescentField, Manifold, Point, in_chunks
-from pipeline.geometry.registry import find_manifold
+from pipeline.geometry.spd import AffineInvariant, LogCholesky, LogEuclidean
+from pipeline.geometry.sphere import Sphere
+
+MANIFOLDS: dict[str, Callable[..., Manifold]] = {
+    "spd-log-euclidean": LogEuclidean,
+    "spd-log-cholesky": LogCholesky,
+    "spd-affine-invariant": AffineInvariant,
+    "hyperbolic": Hyperbolic,
+    "sphere": Sphere,
+    "kendall": Kendall,
+}
+"""Name → constructor; its argument is k on SPD(k), dim on H^d and S^d, landmarks for shapes."""
+
+
+def find_manifold(manifold: Manifold | str, points: Point) -> Manifold:
+    """Return a manifold, or the one of that name whose points have the shape of `points`, (n, …).
+
+    Raises
+    ------
+    ConfigError
+        For a name that is not in `MANIFOLDS`, with the closest.
+    """
+    if not isinstance(manifold, str):
+        return manifold
+    require_known("manifold", manifold, MANIFOLDS, f"known are {', '.join(MANIFOLDS)}")
+    make = getattr(MANIFOLDS[manifold], "of_shape", None)
+    if make is None:
+        raise ConfigError(f"{manifold} is not made from a shape; give the manifold, not its name")
+    return cast(Manifold, make(np.shape(points)[1:]))
+
 
 MEMORY = 5
 """Earlier steps that an accelerated step learns from."""

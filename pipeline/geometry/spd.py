@@ -16,9 +16,17 @@ from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConfigError, ConvergenceError, DomainError
 from pipeline.geometry import jacobi
 from pipeline.geometry.charts import NormalChart
-from pipeline.geometry.cholesky import cholesky
 from pipeline.geometry.covariances import SPECTRAL, Covariances, DescriptorSet, Facts
-from pipeline.geometry.linalg import assemble, polar, sym_eig, sym_exp, sym_log, unvecd, vecd
+from pipeline.geometry.linalg import (
+    assemble,
+    cholesky,
+    polar,
+    sym_eig,
+    sym_exp,
+    sym_log,
+    unvecd,
+    vecd,
+)
 from pipeline.geometry.manifold import ROUNDING, DescentField, check_size
 from pipeline.parallel import SHARE, spread
 

@@ -6,7 +6,7 @@ did, is a part; the covariance Σ of single records is the mean of the Σ̂_i by
 **Mean of all** records: Σ f_i·r_i of the released means r_i, f_i the share of hospital i in all
 records; whatever they differ by. **Common mean**, of one population: Σ G_i·r_i, weighted by the
 precisions that are predicted of the u_i, the scatter of samples counted, so much nearer where one
-hospital saw little (``mean/pooling.py``). Their errors are the sum of the noises, and of what
+hospital saw little (``mean/noisy_moments.py``). Their errors are the sum of the noises, and of what
 clipping may do to all in the same way (`pooled_clipping`). Both are of released means, which are
 nearer than the u_i; their regions are as wide as of these, as that of one release is.
 
@@ -39,8 +39,7 @@ from pipeline.inference.released import (
     chart_jacobian,
     common_coordinates,
 )
-from pipeline.mean.noisy_moments import pooled_clipping
-from pipeline.mean.pooling import Part, pool
+from pipeline.mean.noisy_moments import Part, pool, pooled_clipping
 
 
 @dataclass(frozen=True, eq=False)

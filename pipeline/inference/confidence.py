@@ -59,7 +59,7 @@ the line the region is wider, ω < 1, where l is large; and never so narrow that
 count in full, and half of the scatter, V₀₀/ω ≥ (V₀₀ + σ²)/2.
 
 **A stream.** The mean of all units of a stream so far is Σ G_i·u_i of the opening and the epochs
-(``mean/pooling.py``), u_i = m_i + noise of covariance V_i. With B of what clipping may
+(``mean/noisy_moments.py``), u_i = m_i + noise of covariance V_i. With B of what clipping may
 do to all parts in the same way, squared and spread evenly (`pooled_clipping`), f_i the share of
 part i in all units and Σ̂ the covariance of single ones, the error is of covariance
 
@@ -93,8 +93,7 @@ from pipeline.inference.released import (
     read_released,
 )
 from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import pooled_clipping
-from pipeline.mean.pooling import pool
+from pipeline.mean.noisy_moments import pool, pooled_clipping
 from pipeline.schema import CertaintyPart, MomentsPart, StreamEntry
 from pipeline.stream import Night, StreamMechanism, StreamPlan
 from pipeline.stream.epochs import part_moments

@@ -41,10 +41,9 @@ blank or repeated images occur in unrelated data sets. The digest thus catches a
 slip of the name, not an owner who goes round it.
 
 **Streams.** A release every night is one charge, as each unit enters on one night only; units are
-claimed by keyed digest, once, in the transaction that reserves their night (``streams.py``,
-``claims.py``). Here single records are refused, or left out, unlike
-above: the sum over nights would count a unit twice. Who may submit images to a stream can
-thus ask whether one of them is in it.
+claimed by keyed digest, once, in the transaction that reserves their night (``streams.py``). Here
+single records are refused, or left out, unlike above: the sum over nights would count a unit twice.
+Who may submit images to a stream can thus ask whether one of them is in it.
 
 **One journal.** All that happens is a row of a journal, chained by HMAC (``journal.py``), and
 accounts are what the journal adds up to, in the transaction that decides. So a row that is changed,
@@ -63,13 +62,12 @@ Not covered: whoever can write to the database can forge it, since the key is in
 that is restored with its ledger. SQLite's locks need a local disk; several machines need
 PostgreSQL.
 
-Read in this order: ``records.py`` (what goes in and out), ``api.py`` (the protocol),
-``transaction.py`` (it in one transaction), ``names.py``, ``accounts.py`` (sums and refusals),
-``state.py`` and ``journal.py`` (where it is written, and its marker), ``database.py`` (tables,
-connections, locks, time limits, errors); then ``streams.py`` and ``claims.py``.
+Read in this order: ``records.py`` (what goes in and out: names, accounts with their sums and
+refusals), ``api.py`` (the protocol, in one transaction), ``state.py`` and ``journal.py`` (where it
+is written, and its marker), ``database.py`` (tables, connections, locks, time limits, errors); then
+``streams.py``.
 """
 
-from pipeline.ledger.accounts import Account
 from pipeline.ledger.api import (
     Ledger,
     charge_of,
@@ -79,8 +77,8 @@ from pipeline.ledger.api import (
     open_ledger,
     rows_written,
 )
-from pipeline.ledger.names import clean_name, clean_run_key
 from pipeline.ledger.records import (
+    Account,
     Charge,
     HistoryLine,
     NightReservation,
@@ -89,6 +87,8 @@ from pipeline.ledger.records import (
     StoredNight,
     StreamAccount,
     StreamStatus,
+    clean_name,
+    clean_run_key,
 )
 from pipeline.ledger.streams import (
     commit_night,

@@ -1,13 +1,171 @@
-"""What the ledger takes and gives, as frozen records, and how they are written as JSON and text."""
+"""What the ledger takes and gives, as frozen records, and how they are written as JSON and text.
 
-from collections.abc import Mapping
+The account of one population: what was spent, what is left, what may be changed.
+
+Names of populations and runs: what is easily taken for another name is refused.
+
+Rule: a name is one line of ASCII characters, and of letters with their marks that compatibility
+forms (NFKC) leave as they are; its letters are of one alphabet, beside which East Asian scripts may
+stand. So zero-width and directional characters, blanks and dashes that are not the ASCII ones,
+full-width letters, and a Cyrillic а among Latin letters are refused. Blanks around a name are
+dropped, and the rest is composed (NFC).
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Literal
 
-from pipeline.errors import LedgerError
-from pipeline.ledger.accounts import Account
-from pipeline.privacy.definitions import DEFINITIONS, Budget
+from pipeline.errors import BudgetError, LedgerError, PrivacyError
+from pipeline.privacy.composition import (
+    compose,
+    fits,
+    fits_as_written,
+    remaining,
+    times_left,
+)
+from pipeline.privacy.definitions import DEFINITIONS, RDP, Budget
+from pipeline.privacy.profiles import epsilon_of
+
+
+@dataclass(frozen=True)
+class Account:
+    """The account of one population, as the journal adds it up.
+
+    Attributes
+    ----------
+    population : str
+        Its declared name.
+    budget : Budget
+        All that it may ever spend; its class is the definition of the account.
+    delta : float
+        δ at which ε is stated.
+    created : datetime
+        When the budget was first set, UTC.
+    costs : tuple of Budget
+        All charges, in order.
+    group : int or None
+        The most images of one person for whom `spent` holds: the least that any charge counted.
+        None where every charge was for whole persons, with any number of images. One for images
+        and one for persons add up, since each says what it costs a person; together they hold for
+        a person of at most as many images as the former counted.
+    unfinished : int
+        How many charges have no result: in progress, or crashed and waiting to be asked for again.
+    """
+
+    population: str
+    budget: Budget
+    delta: float
+    created: datetime
+    costs: tuple[Budget, ...]
+    group: int | None
+    unfinished: int
+
+    @cached_property
+    def spent(self) -> Budget | None:
+        """Composition of all charges in one go, rounded up once, but not above the budget.
+
+        Decimals that add up to the budget may be doubles that add up to a little more.
+        """
+        if not self.costs:
+            return None
+        spent = compose(self.costs)
+        over = not fits(spent, self.budget)
+        return self.budget if over and fits_as_written(self.costs, self.budget) else spent
+
+    @cached_property
+    def left(self) -> Budget | None:
+        """What one more release may cost, rounded down; None when nothing is left.
+
+        Let q be the quantity that adds up (ε, μ², ρ …). q(left) ≤ q(budget) − q(spent), and
+        q(spent) is at least the exact sum of the charges. So the charges with one of `left` sum to
+        at most q(budget), and `compose`, which returns the least double above a sum, returns at
+        most the budget: `check_affordable` accepts it.
+        """
+        spent = self.spent
+        return remaining(self.budget, spent) if spent else self.budget
+
+    @property
+    def epsilon_budget(self) -> float:
+        """ε with (ε, δ)-DP for the budget, rounded up."""
+        return epsilon_of(self.budget, self.delta)
+
+    @property
+    def epsilon_spent(self) -> float:
+        """The same for what is spent, 0 for nothing; composition is not a sum in (ε, δ)."""
+        return epsilon_of(self.spent, self.delta) if self.spent else 0.0
+
+    @property
+    def epsilon_left(self) -> float:
+        """The same for what is left."""
+        return epsilon_of(self.left, self.delta) if self.left else 0.0
+
+    @property
+    def releases(self) -> int:
+        """Number of charges."""
+        return len(self.costs)
+
+    @property
+    def latest(self) -> Budget | None:
+        """The latest charge; None before the first."""
+        return self.costs[-1] if self.costs else None
+
+    @property
+    def releases_left(self) -> int | None:
+        """How many more charges like the latest fit; None before the first."""
+        return self.lasts(self.costs[-1]) if self.costs else None
+
+    def lasts(self, cost: Budget) -> int:
+        """Return how many more releases at `cost` are accepted, one after the other.
+
+        Raises
+        ------
+        LedgerError
+            `cost` is in another definition than the account.
+        """
+        _check_kind(self, cost)
+        return times_left(self.budget, self.costs, cost)
+
+
+def check_affordable(account: Account, cost: Budget) -> None:
+    """Raise `BudgetError` unless all charges with `cost` compose to at most the budget."""
+    _check_kind(account, cost)
+    try:
+        costs = [*account.costs, cost]
+        affordable = fits(compose(costs), account.budget) or fits_as_written(costs, account.budget)
+    except PrivacyError:  # a sum that is no budget, such as δ of 1 or more
+        affordable = False
+    if not affordable:
+        left = repr(account.left) if account.left else "nothing"  # every digit: it can be spent
+        raise BudgetError(
+            f"population {account.population!r} has {left} left of {account.budget!r}, and this "
+            f"release costs {cost!r}; ask for less, or raise the total with "
+            "`covdp ledger set-budget` if its people have agreed to less protection"
+        )
+
+
+def check_change(account: Account, budget: Budget) -> None:
+    """Raise `LedgerError` unless `budget` may take the place of the account's total."""
+    _check_kind(account, budget)
+    if account.spent and not fits(account.spent, budget):
+        raise LedgerError(
+            f"population {account.population!r} has spent {account.spent!r} already, more than "
+            f"{budget!r}; set at least that"
+        )
+
+
+def _check_kind(account: Account, budget: Budget) -> None:
+    """Raise `LedgerError` unless `budget` is in the definition of the account."""
+    own = account.budget
+    same_order = not isinstance(own, RDP) or own.alpha == getattr(budget, "alpha", None)
+    if type(budget) is not type(own) or not same_order:
+        raise LedgerError(
+            f"population {account.population!r} is accounted in the definition of {own!r}, found "
+            f"{budget!r}; state it in that definition, which an account keeps for ever"
+        )
 
 
 @dataclass(frozen=True)
@@ -312,3 +470,82 @@ def read_key(text: object) -> bytes:
     if len(key) != 32 or key.hex() != text:
         raise damaged("its key cannot be read")
     return key
+
+
+LONGEST = 100
+"""Most bytes of a run key in UTF-8: a file's name may have 255, with what is put around the key."""
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
+"""Marks and letters that may show nothing; all others of that kind are unprintable or not NFKC."""
+_EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "BOPOMOFO", "HANGUL"})
+"""Scripts that may stand beside any alphabet."""
+_DEVICE = re.compile(r"(?i:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])(?:[. ].*)?")
+
+
+def clean_name(what: str, value: str) -> str:
+    """Return `value` without blanks around it, in NFC, or raise `LedgerError` by the rule above.
+
+    Parameters
+    ----------
+    what : str
+        What is named, for the message.
+    value : str
+        The name as it was typed.
+    """
+    fault = None
+    name = unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else ""
+    if not name or not name.isprintable():
+        fault = "must be text on one line without invisible characters"
+    elif odd := next((letter for letter in name if not _plain(letter)), None):
+        fault = f"takes letters and ASCII characters, not {odd!a}"
+    elif len(_alphabets(name) - _EAST_ASIAN) > 1:
+        fault = "takes letters of one alphabet"
+    if fault:
+        raise LedgerError(f"a {what} {fault}, found {value!a:.60}; name it in plain letters")
+    return name
+
+
+def check_unlike(population: str, others: Iterable[str]) -> None:
+    """Raise `LedgerError` when a new name is another's but for the case of letters or blanks."""
+    for other in others:
+        if _spelt(other) == _spelt(population):
+            raise LedgerError(
+                f"the population {population!r} is easily taken for {other!r}, which has an "
+                "account; use that one, or a name that differs in more than case and blanks"
+            )
+
+
+def clean_run_key(value: str) -> str:
+    """Return a run key as `clean_name` does, or raise `LedgerError` when no file can have it."""
+    key = clean_name("run key", value)
+    size = len(key.encode())
+    fault = None
+    if size > LONGEST:
+        fault = f"has at most {LONGEST} bytes in UTF-8, found {size}"
+    elif re.search(r"[/\\]|\.\.", key) or key.endswith("."):
+        fault = f"has no '/', '\\' or '..' and no dot at its end, found {key!r}"
+    elif _DEVICE.fullmatch(key):
+        fault = f"is not the name of a device on Windows, found {key!r}"
+    if fault:
+        raise LedgerError(f"a run key names files, so it {fault}; choose another")
+    return key
+
+
+def _spelt(name: str) -> str:
+    return "".join(name.casefold().split())
+
+
+def _plain(letter: str) -> bool:
+    """Return whether a character is ASCII, or a letter or mark that stands for nothing else."""
+    if letter.isascii():
+        return True
+    kind = unicodedata.category(letter)[0]
+    stable = unicodedata.normalize("NFKC", letter) == letter
+    return kind in "LM" and stable and not _UNSEEN.match(letter)
+
+
+def _alphabets(name: str) -> set[str]:
+    """Return the alphabets of the letters of a name, as Unicode calls them."""
+    letters = [letter for letter in name if letter.isalpha()]
+    return {unicodedata.name(letter, "NONE").split()[0] for letter in letters}

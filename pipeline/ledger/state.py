@@ -6,9 +6,16 @@ from datetime import datetime
 from typing import Any, Literal
 
 from pipeline.errors import LedgerError
-from pipeline.ledger.accounts import Account
 from pipeline.ledger.journal import Event
-from pipeline.ledger.records import HistoryLine, budget_fields, damaged, now, read_budget, read_time
+from pipeline.ledger.records import (
+    Account,
+    HistoryLine,
+    budget_fields,
+    damaged,
+    now,
+    read_budget,
+    read_time,
+)
 from pipeline.privacy.definitions import Budget
 
 

@@ -21,7 +21,7 @@ where x is clipped to: clipping along the line moves the mean one way.
 
 *Whole region.* The mean of the records' coordinates moves by at most D/n on a flat manifold, where
 D is the region's diameter; log(p, x̄) of the Fréchet mean x̄ by at most D/n on a Hadamard one, as
-x̄ moves by no more (``barycentre.py``) and log(p, ·) is a contraction. Over D it is like a
+x̄ moves by no more (``records.py``) and log(p, ·) is a contraction. Over D it is like a
 mean of diameter 1. On a flat manifold that is the clipped mean of a ball of radius D around a point
 of the region, with D for its unit; where the region is narrower in some directions than in others,
 with a unit for each coordinate (`region_units`).

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Manifold, Point, chart_of, find_manifold
-from pipeline.mean.labels import LabelsWord, read_labels
 from pipeline.mean.plan import AdaptivePlan, Plan, SinglePlan, choose_plan
 from pipeline.mean.public_model import Domain
 from pipeline.mean.records import Records, SurveyedRecords, admit, survey_records
-from pipeline.mean.release import NonPrivate, Release
+from pipeline.mean.release import LabelsWord, NonPrivate, Release, read_labels
 from pipeline.mean.rounds import draw_rounds
 from pipeline.mean.single import Footpoints, draw_single, footpoints
 from pipeline.mean.sums import Batches, parts_of
@@ -189,7 +188,7 @@ def mean(
         `LATTICE`, or `FloatNoise` of a generator.
     labels : {"public", "secret"}
         Whether it is public in which class each record is. If it is secret, one draw of each class
-        costs `budget` for all classes together, see ``labels.py``; `points` may be none.
+        costs `budget` for all classes together, see ``release.py``; `points` may be none.
     total : int, optional
         With secret labels the public number of records of all classes together.
 

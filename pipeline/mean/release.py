@@ -1,6 +1,69 @@
-"""What a private mean comes out as: what may leave, and what may not."""
+"""What a private mean comes out as: what may leave, and what may not.
 
-from typing import Any, NamedTuple
+Labels, public or secret: what neighbours are, and the count that is released of a class.
+
+*Public labels.* Neighbours differ in one record of one class. Its size n is public, and each step
+releases a mean, which moves by at most Δ/n (``sensitivity.py``). Classes are disjoint, so all of
+them together cost what one does (parallel composition).
+
+*Secret labels.* In neighbours one record of one class becomes any other record **of any class**.
+The number N of all records is public, and so is the list of classes; how many records a class has
+is not. Each step releases the **sum** of the vectors of a class, with the same noise for every
+class. A record's vector is its bin over √2 in a histogram, or u with ‖u‖² ≤ 3/8 in a mean
+(``sums.py``: β + 2β² + ‖h‖², with overshoots or without, with products or without), to which one
+more coordinate comes, a = √(1/8), the same for every record.
+
+**Δ = 1 for all classes together.** Stack the sums of all classes, one block each. What replacing a
+record moves in the stack, squared, is at most
+
+=====================================  ==========================================================
+in the mean of its class               ‖u − u'‖² ≤ 1, as a cancels: two such u are at most 1 apart
+from class A to class B, of means      ‖u‖² + a² in A's block, ‖u'‖² + a² in B's: 2·(3/8 + 1/8) = 1
+of a histogram, to another bin         ½ + ½ = 1, whether of the same class or of another
+added, or removed                      at most 3/8 + 1/8 = ½, in one block
+=====================================  ==========================================================
+
+So one draw of noise on the stack costs its share once, for all classes. By the last row the same
+noise makes the sums μ/√2-GDP for data sets that differ by the presence of one record: what is
+released is that for neighbours that add or remove, as long as N itself is not said.
+
+**A class is drawn by itself.** The stacked mechanism is adaptive: in step t, given all that steps
+before t released, block c is S_c + N(0, σ_t²·Id), S_c the sum over class c of a map that depends on
+what was released before. Noise of a block is independent of that of all others. Let the map of
+class c depend on the earlier blocks of class c alone. Then, given the data, the blocks of step t
+are independent of each other and of what other classes released, so the joint density of all
+blocks is Π_c Π_t p(block c of step t | earlier blocks of c): the same product in whatever order it
+is drawn. Hence all steps of one class may be drawn before the next class begins. This needs that
+every class makes the same steps with the same σ_t: they are functions of budget, N and dimension
+(`rounds.step_costs`), never of a class. The budget's shares compose over t alone, once for all.
+
+*Persons in up to g classes* are g records, one in each class they are in, and N is the number of
+persons. Pair the records of a class that they are in before and after with each other, all others
+in any order: every pair moves by at most 1 in blocks that no other pair touches, so squares add up:
+√g·Δ, as with public labels.
+
+**Numerics.** The margins of `vector_diameter` are twice what rounding does to one vector, of either
+record. In two blocks they add up as squares do, to 1/√2 of that. a is a whole number of lattice
+steps, at most √(1/8), and sums of a are exact. The sum of at most N vectors of norm √½ is rounded
+once, each coordinate to within u of itself, in each block: in the stack by at most u·N/√2, on each
+of the two data sets (with persons in g classes by √g times as much, as no class has more than N
+records, and so is Δ). Together Δ = `vector_diameter` + 2uN
+(`sensitivity.step_sensitivity`).
+
+**Counts are free.** The last coordinate of a mean's sum, over a, is the number of records with
+noise of σ/a; and so is the sum of the survey's b bins, with σ·√(2b), or half as much where what
+noise made of empty bins is told apart (``histogram.py``). Put together by precision they have a
+standard deviation of about 3/μ records with the usual shares. What the rounds divide sums by is
+this released count: post-processing. It never lies below its own standard deviation, or 1, nor
+above N, which is public. Vectors are centred in the middle of their clip, so that a count that is
+off by a share of itself moves a mean by that share of its way from there: intervals are chosen with
+that in mind (`clip.choose_interval`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +71,136 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
-from pipeline.mean.labels import ReleasedCount
 from pipeline.mean.noisy_moments import NoisyMoments
+from pipeline.mean.sums import NORM, PER_UNIT
 from pipeline.privacy import Budget, compose
+
+LabelsWord: TypeAlias = Literal["secret", "public"]
+"""How a door is told whether classes are secret."""
+COUNT_STEPS = math.isqrt(int((1.0 / 2.0 - NORM) * PER_UNIT**2))
+"""a in steps of the lattice, from below: a² + `NORM` is at most ½."""
+COUNT_UNIT = COUNT_STEPS / PER_UNIT
+"""a: what each record adds to the last coordinate of a mean's sum, exactly."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is public of the classes of records.
+
+    Attributes
+    ----------
+    total : int or None
+        N: the public number of all records (of persons, where a person may be in several classes),
+        where classes are secret. None where they are public, with the size of each.
+    """
+
+    total: int | None = None
+
+    @property
+    def secret(self) -> bool:
+        """Whether the class of a record is."""
+        return self.total is not None
+
+    def divisor(self, n: int) -> int:
+        """Return what the sums of n records are divided by before noise: n only if it is public."""
+        return n if self.total is None else 1
+
+    def size(self, n: int) -> int:
+        """Return a public number that no class is larger than: n itself only if it is public."""
+        return n if self.total is None else max(1, self.total)
+
+    def counted(self, vector: FloatArray, n: int) -> FloatArray:
+        """Return the mean's vector of n records, with Σ a as last coordinate if n is secret."""
+        return vector if self.total is None else np.append(vector, n * COUNT_STEPS / PER_UNIT)
+
+
+PUBLIC_LABELS = Labels()
+"""Labels and class sizes are public."""
+
+
+def read_labels(labels: LabelsWord, total: int | None) -> Labels:
+    """Return what a door is told.
+
+    Raises
+    ------
+    ConfigError
+        For another word, for secret labels without a total of 1 or more, or public ones with one.
+    """
+    if labels == "public" and total is None:
+        return PUBLIC_LABELS
+    if labels == "secret" and total is not None and total >= 1:
+        return Labels(total)
+    raise ConfigError(
+        'labels must be "public", or "secret" with total, the public number of records of all '
+        f"classes together, 1 or more; found {labels!r} with total {total}"
+    )
+
+
+class ReleasedCount(NamedTuple):
+    """The released numbers of records of a class, of each repetition; all of it is public.
+
+    Attributes
+    ----------
+    value : array, shape (r,)
+        Of any sign.
+    variance : array, shape (r,)
+        Of its noise.
+    total : int
+        N.
+    """
+
+    value: FloatArray
+    variance: FloatArray
+    total: int
+
+    @property
+    def sd(self) -> FloatArray:
+        """Standard deviation of the noise, and of rounding to whole numbers, (r,)."""
+        return np.asarray(np.sqrt(self.variance + 1.0 / 12.0))
+
+    @property
+    def divisor(self) -> FloatArray:
+        """What sums are divided by, (r,): whole, at least 1 and the noise's own size, at most N."""
+        least = np.minimum(np.maximum(1.0, self.sd), self.total)
+        return np.rint(np.clip(self.value, least, self.total))
+
+    @property
+    def relative(self) -> FloatArray:
+        """By what share of the divisor it is off, (r,)."""
+        return np.asarray(self.sd / self.divisor)
+
+    @property
+    def shown(self) -> NDArray[np.int64]:
+        """The count as it is told, (r,): a whole number between 0 and N."""
+        return np.rint(np.clip(self.value, 0, self.total)).astype(np.int64)
+
+    def joined(self, value: FloatArray, sigma: float) -> "ReleasedCount":
+        """Return it put together, by precision, with the last coordinate of a mean's sum over a.
+
+        The noise of that sum is σ.
+        """
+        variance = (sigma / COUNT_UNIT) ** 2
+        share = self.variance / (self.variance + variance)
+        found = self.value + share * (value - self.value)
+        return ReleasedCount(found, share * variance, self.total)
+
+    def divided(
+        self, sums: Sequence[FloatArray], sigma: float
+    ) -> "tuple[list[FloatArray], ReleasedCount]":
+        """Return released sums over the count that they make better, without its coordinate."""
+        count = self.joined(np.array([one[-1] for one in sums]) / COUNT_UNIT, sigma)
+        return [one[:-1] / n for one, n in zip(sums, count.divisor, strict=True)], count
+
+    def at(self, repetition: int) -> "ReleasedCount":
+        """Return that of one repetition."""
+        return ReleasedCount(self.value[[repetition]], self.variance[[repetition]], self.total)
+
+    @classmethod
+    def joint(cls, counts: "Sequence[ReleasedCount]") -> "ReleasedCount":
+        """Return the counts of several blocks of repetitions as one."""
+        values, variances = (np.concatenate(part) for part in list(zip(*counts, strict=True))[:2])
+        return cls(values, variances, counts[0].total)
+
 
 NOT_ADAPTIVE = (
     "regions, tests and classifiers need what an adaptive mean observed, and this release holds "

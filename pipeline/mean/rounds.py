@@ -8,7 +8,7 @@
 diameter 1 (``clip.py``) with Gaussian noise for Δ (``sensitivity.py``) and its share of the budget
 (`gaussian_steps`); the sets depend on earlier releases only. With secret labels it releases their
 sum, which is divided by a released count; n is used nowhere, and neighbours may differ in the class
-of a record as well (``labels.py``). The shares add up to the budget, and
+of a record as well (``release.py``). The shares add up to the budget, and
 adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem 3.2), zCDP and Rényi DP alike. All
 the rest, estimating from noisy histograms, choosing axes and clip, shrinking, projecting, is
 post-processing of released vectors. The number of steps and their noise are functions of n (with
@@ -58,13 +58,17 @@ from pipeline.mean.histogram import (
     read_survey,
     shell_counts,
 )
-from pipeline.mean.labels import PUBLIC_LABELS, Labels, ReleasedCount
-from pipeline.mean.noisy_moments import NoisyMoments, clip_moments, region_moments, reshape_axes
+from pipeline.mean.noisy_moments import (
+    NoisyMoments,
+    clip_moments,
+    posterior_update,
+    region_moments,
+    reshape_axes,
+)
 from pipeline.mean.plan import AdaptivePlan, Shares
-from pipeline.mean.pooling import posterior_update
 from pipeline.mean.public_model import Prior
 from pipeline.mean.records import Records, SurveyedRecords
-from pipeline.mean.release import Release, Step
+from pipeline.mean.release import PUBLIC_LABELS, Labels, Release, ReleasedCount, Step
 from pipeline.mean.sensitivity import region_units, step_sensitivity
 from pipeline.mean.sums import Clipping, InMemory, Parts, Sized, clipped_means
 from pipeline.mechanisms.noise import Noise, check_scale

@@ -36,10 +36,10 @@ from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import covariances_of
 from pipeline.geometry.manifold import Embedded
-from pipeline.mean.labels import Labels
 from pipeline.mean.plan import SinglePlan
 from pipeline.mean.public_model import Domain, bounds_covariances, check_domain
 from pipeline.mean.records import MEAN_TOLERANCE, Records
+from pipeline.mean.release import Labels
 from pipeline.mean.sums import PER_UNIT, UNIT
 from pipeline.mechanisms import Family
 from pipeline.mechanisms.riemannian_laplace import (
@@ -67,7 +67,7 @@ def mean_sensitivity(n: int, dim: int) -> float:
 def step_sensitivity(labels: Labels, n: int, dim: int) -> float:
     """Return Δ of what one step releases of a class of n records: of their mean, or of their sum.
 
-    With secret labels it is that of all classes' sums together, see ``labels.py``.
+    With secret labels it is that of all classes' sums together, see ``release.py``.
     """
     if labels.total is None:
         return mean_sensitivity(n, dim)
@@ -99,7 +99,7 @@ def sensitivity(records: Records, plan: SinglePlan, family: Family) -> float:
     """Return Δ of the statistic that `plan` takes of the records, for the noise of `family`.
 
     **Barycentre** (releases; Hadamard). The computed log(origin, x̄) moves by at most ``span``/n
-    (`Records.span`), tolerance and rounding of its steps included (``barycentre.py``), and sums on
+    (`Records.span`), tolerance and rounding of its steps included (``records.py``), and sums on
     a lattice add what ``sensitivity.py`` says.
 
     **Fréchet mean**: `frechet_sensitivity`.

@@ -42,7 +42,7 @@ from pipeline.mechanisms.base import (
 from pipeline.mechanisms.chains import ChainSettings, diagnose, laplace_chains
 from pipeline.mechanisms.radial import Accepted, RadialLaw, directions, growth, tangent_draws
 from pipeline.privacy import Budget, laplace_cost, laplace_sigma
-from pipeline.privacy.calibration import laplace_epsilon
+from pipeline.privacy.conversion import laplace_epsilon
 
 
 def largest_sigma(manifold: Manifold) -> float:

@@ -1,7 +1,6 @@
 """Before anything is spent: what a release will be like, from its settings and public numbers.
 
-    curves, of public pictures ─┬► nights ─┐
-                                └──────────┴► forecast: error, radius, price, nights by budget
+    curves, of public pictures ─► error, radius, price, nights by budget, all in ``forecast.py``
 
 How far a private mean errs depends on how its records lie, which is private, and on n·μ, which is
 not. So the very same procedure is run on public pictures that come with scikit-image, and what they

@@ -1,18 +1,13 @@
 """What a release costs: definitions, calibration, composition, conversion, and the statement.
 
-Read in this order: ``definitions.py`` (the records), ``calibration.py`` (budget → scale of noise),
-``composition.py`` (how budgets add up, several records of one person among them),
-``profiles.py`` (what they mean to an attacker), ``conversion.py`` (from one definition, or from a
-scale, to another), ``statement.py`` (what they mean to one person). For who accounts for releases
-of their own, as no release here needs it: `amplify`, `pld_compose` and `tradeoff`.
-``rounding.py`` holds the numerics that keep every figure on the private side.
+Read in this order: ``definitions.py`` (the records), ``profiles.py`` (what they mean to an
+attacker), ``conversion.py`` (from a budget to the scale of noise, and from a scale, or from one
+definition, to another), ``composition.py`` (how budgets add up, several records of one person among
+them), ``statement.py`` (what they mean to one person). For who accounts for releases of their own,
+as no release here needs it: `amplify`, `pld_compose` and `tradeoff`. ``rounding.py`` holds the
+numerics that keep every figure on the private side.
 """
 
-from pipeline.privacy.calibration import (
-    gaussian_sigma,
-    generalized_gaussian_sigma,
-    laplace_sigma,
-)
 from pipeline.privacy.composition import (
     compose,
     fits,
@@ -30,8 +25,11 @@ from pipeline.privacy.conversion import (
     amplify,
     convert,
     gaussian_cost,
+    gaussian_sigma,
     generalized_gaussian_cost,
+    generalized_gaussian_sigma,
     laplace_cost,
+    laplace_sigma,
 )
 from pipeline.privacy.definitions import (
     DEFINITIONS,

@@ -19,9 +19,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from pipeline.errors import PrivacyError
-from pipeline.privacy.calibration import pure_renyi
 from pipeline.privacy.composition import for_group
-from pipeline.privacy.conversion import convert
+from pipeline.privacy.conversion import convert, pure_renyi
 from pipeline.privacy.definitions import (
     GDP,
     KLDP,
@@ -392,7 +391,7 @@ def _secret_rule(record: str, classes_per_person: int | None) -> str:
 def _added(budget: Budget, record: str) -> str:
     """Return what holds of the same noise for data sets of which one has one record more.
 
-    Such a record moves the sums by √½ of what one that is replaced may (``mean/labels.py``).
+    Such a record moves the sums by √½ of what one that is replaced may (``mean/release.py``).
     """
     half: Budget | None = None
     match budget:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.datasets import ImageSource, Splits
-from pipeline.datasets.readers import Rows, stamps_of
+from pipeline.datasets.source import Rows, stamps_of
 from pipeline.errors import OutputError
 from pipeline.files import atomic_path, private_folder
 from pipeline.geometry import Point

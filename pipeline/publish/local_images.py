@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.datasets import ImageSource, collect_faults, fetch, find_card, may_be_empty
-from pipeline.datasets.readers import FilesReader, StacksReader
-from pipeline.datasets.source import SPLITS, opaque
+from pipeline.datasets.source import SPLITS, FilesReader, StacksReader, opaque
 from pipeline.descriptors import DESCRIPTORS, describe, domain_of, require_descriptor_for
 from pipeline.errors import ConfigError, DatasetError
 from pipeline.files import atomic_path

@@ -214,7 +214,7 @@ def observed_moments(drawn: Release) -> NoisyMoments | None:
 def private_part(points: Batches, public: Public, label: int, name: str) -> ClassPart:
     """Return the private mean of one class and what it cost.
 
-    With secret labels that is paid once for all classes (``pipeline/mean/labels.py``), and nothing
+    With secret labels that is paid once for all classes (``pipeline/mean/release.py``), and nothing
     here but what is noised depends on how many points there are.
     """
     config = public.config

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from pipeline.figures import letter, number
 from pipeline.geometry import MANIFOLDS
 from pipeline.results import Table, summarise
-from pipeline.results.summary import GROUP
+from pipeline.results.tables import GROUP
 
 RATE = 1e-3
 """Stated probability of a wrong decision: over the cells of a run, over those of a statement."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.claimed import ClaimConfig
+from pipeline.config import ClaimConfig
 from pipeline.descriptors import DESCRIPTORS, terms_of
 from pipeline.figures import Figure, accuracies, digits, letter, listing, matrices, number
 from pipeline.report.claims import cells

@@ -1,8 +1,7 @@
 """Results on disk: tables whose columns carry unit and meaning, and the record of a run.
 
-    tables   the schemas, and the way of a table to Parquet and back
-    summary  rows → means, standard errors, expectations per group
-    record   what was run: run.json
+    tables  the schemas, the way of a table to Parquet and back, and means of its groups
+    record  what was run: run.json
 
 Everything in a table of rows or of bounds was compared with the private data: it is *nonprivate*,
 and belongs to experiments on public images, never to a release.
@@ -17,7 +16,6 @@ from pipeline.results.record import (
     read_record,
     write_record,
 )
-from pipeline.results.summary import summarise, unique
 from pipeline.results.tables import (
     BOUND_SCHEMA,
     SCHEMA,
@@ -28,6 +26,8 @@ from pipeline.results.tables import (
     read_bound,
     read_metadata,
     read_rows,
+    summarise,
+    unique,
     write_bound,
     write_release,
     write_rows,

@@ -8,15 +8,23 @@ pass that was killed goes on with the missing ones, and a damaged one is made ag
 private as the images are.
 
 A reader's order: ``plan`` (which images go into which shard, and what a shard is known by),
-``place`` (folders of one's own, addresses elsewhere, and who is at work there), ``shard`` (the
-file), ``fill`` (the pass), ``stored`` (reading back), ``check`` (what cannot be used).
+``place`` (folders of one's own, addresses elsewhere, and who is at work there), ``fill`` (the
+pass), ``stored`` (a shard and all of them, read back; what cannot be used).
 """
 
-from pipeline.store.check import FileFault, check, exclusion_list, listing_faults, relative_name
 from pipeline.store.fill import PassReport, ShardReport, fill, make_shards
 from pipeline.store.place import Place, find_place, lease, private_stores
 from pipeline.store.plan import Plan, make_plan
-from pipeline.store.stored import Form, StoredImages, StoredRecords
+from pipeline.store.stored import (
+    FileFault,
+    Form,
+    StoredImages,
+    StoredRecords,
+    check,
+    exclusion_list,
+    listing_faults,
+    relative_name,
+)
 
 __all__ = [
     "FileFault",

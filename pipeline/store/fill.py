@@ -25,8 +25,7 @@ from pipeline.parallel import Submit, UnorderedMap, peak_memory, side_by_side
 from pipeline.progress import counted
 from pipeline.store.place import TASK, Place, find_place, lease, sweep
 from pipeline.store.plan import Plan, ShardJob
-from pipeline.store.shard import DIGEST, SUFFIX, Chunk, encode, name_of
-from pipeline.store.stored import StoredImages, StoredShard
+from pipeline.store.stored import DIGEST, SUFFIX, Chunk, StoredImages, StoredShard, encode, name_of
 
 CHUNK = 1 << 23
 """Bytes of pixels that are read at a time; two or three such chunks are held."""

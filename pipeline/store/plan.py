@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from pipeline import __version__
 from pipeline.arrays import LabelArray
 from pipeline.datasets import ImageSource, Splits
-from pipeline.datasets.readers import Reader, Rows
-from pipeline.datasets.source import Selection
+from pipeline.datasets.source import Reader, Rows, Selection
 from pipeline.geometry import AffineMap
 
 FORMAT = 2

@@ -12,8 +12,8 @@ from pipeline.errors import ConfigError
 from pipeline.mean import NoisyMoments
 from pipeline.mean.clip import choose_clip, choose_interval, reaches, spread
 from pipeline.mean.histogram import merge, read_survey
-from pipeline.mean.labels import COUNT_UNIT
 from pipeline.mean.noisy_moments import clip_moments
+from pipeline.mean.release import COUNT_UNIT
 from pipeline.mean.rounds import SQRT2
 from pipeline.mean.tuning import FIRST_RADIUS
 from pipeline.stream.estimates import _cumulative_mean, sum_of

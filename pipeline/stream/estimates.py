@@ -14,8 +14,8 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
 from pipeline.mean.clip import mean_units
-from pipeline.mean.labels import COUNT_UNIT
-from pipeline.mean.pooling import Part, pool
+from pipeline.mean.noisy_moments import Part, pool
+from pipeline.mean.release import COUNT_UNIT
 from pipeline.mean.rounds import observe
 from pipeline.stream.factorisation import sum_row
 from pipeline.stream.history import EpochHistory, EpochNights, Night, split_epochs

@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.arrays import COORDINATES, COUNT, SIZE, FloatArray
 from pipeline.mean import NoisyMoments
 from pipeline.mean.clip import Clip
-from pipeline.mean.labels import COUNT_STEPS, COUNT_UNIT, ReleasedCount
+from pipeline.mean.release import COUNT_STEPS, COUNT_UNIT, ReleasedCount
 from pipeline.mean.rounds import SQRT2
 from pipeline.mean.sums import PER_UNIT, pairs
 from pipeline.stream.factorisation import (

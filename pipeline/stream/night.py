@@ -22,7 +22,7 @@ from pipeline.geometry import Point
 from pipeline.mean import draw, prepare
 from pipeline.mean.clip import clipping, sizes_within
 from pipeline.mean.histogram import shell_counts, survey_counts
-from pipeline.mean.labels import COUNT_UNIT
+from pipeline.mean.release import COUNT_UNIT
 from pipeline.mean.rounds import SQRT2
 from pipeline.mean.sums import clipped_totals, sizes
 from pipeline.mechanisms.noise import Noise

@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 
 from pipeline.errors import ConfigError
-from pipeline.mean.labels import PUBLIC_LABELS, Labels
 from pipeline.mean.plan import Shares
-from pipeline.mean.release import Step
+from pipeline.mean.release import PUBLIC_LABELS, Labels, Step
 from pipeline.mean.rounds import gaussian_steps, step_costs
 from pipeline.mean.sensitivity import vector_diameter
 from pipeline.mean.sums import UNIT
@@ -69,7 +68,7 @@ class StreamPlan:
     for good before night j          `COUNT_SHARES`[0]; and in its next opening, on night j or
                                      later, with the rest, with the noise of secret labels
     in a class that has              in the three series from night j on, as above; the vector of
-                                     the mean has the further coordinate a (``mean/labels.py``)
+                                     the mean has the further coordinate a (``mean/release.py``)
     ===============================  ==============================================================
 
     *One class.* A unit that becomes another of its class moves no count, and all else as above: the

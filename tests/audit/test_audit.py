@@ -25,10 +25,14 @@ from pipeline.audit.attacks import (
     replays,
 )
 from pipeline.audit.bounds import (
+    Steps,
+    cost,
     epsilon_shown,
+    log_ratio,
     lower_bounds,
     lower_limit,
     mu_shown,
+    squared_mu,
     upper_limit,
 )
 from pipeline.audit.cases import (
@@ -43,7 +47,6 @@ from pipeline.audit.cases import (
     STREAMS,
 )
 from pipeline.audit.controls import half_noise, misprinted_sigma, opened_again
-from pipeline.audit.replay import Steps, cost, log_ratio, squared_mu
 from pipeline.cli import main
 from pipeline.errors import ConfigError, OutputError
 from pipeline.geometry import vecd

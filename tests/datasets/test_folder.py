@@ -21,8 +21,7 @@ from PIL import Image
 from pipeline.arrays import ImageArray
 from pipeline.datasets import ImageSource, listing, load_card, open_dataset
 from pipeline.datasets.cards import FORMATS
-from pipeline.datasets.listing import find_files, joined, packed
-from pipeline.datasets.patterns import fill
+from pipeline.datasets.listing import fill, find_files, joined, packed
 from pipeline.errors import DatasetError
 
 CARD = 'kind = "folder"\nchannels = 1\nclasses = ["cat", "dog"]\n'

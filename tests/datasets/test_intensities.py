@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.datasets.intensities import Sigmoid, Window, to_uint8
+from pipeline.datasets.pictures import Sigmoid, Window, to_uint8
 from pipeline.errors import ImageError
 
 INTEGERS = st.sampled_from(["u1", "i1", "<u2", ">u2", "<i2", ">i2"])

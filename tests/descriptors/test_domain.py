@@ -451,7 +451,7 @@ def test_sums_over_pixels_are_in_the_rounding():
 def test_a_ridge_near_the_rounding_is_refused_before_any_image_is_read(descriptor: str) -> None:
     """Below four times the rounding e a factorisation might fail for some images, not for others.
 
-    At 4e the correction of a factor, e/(η − e), is a third: `cholesky.py` takes less than a half.
+    At 4e the correction of a factor, e/(η − e), is a third: `linalg.py` takes less than a half.
     """
     usual = domain(descriptor, height=28, width=28, eta=1e-6)
     with pytest.raises(ConfigError) as told:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.claimed import ClaimConfig
+from pipeline.config import ClaimConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments import EXPERIMENTS, Run, all_cells, load_experiments, run_experiment
 from pipeline.experiments.driver import Population

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import ImageArray
-from pipeline.claimed import ClaimConfig
+from pipeline.config import ClaimConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from pipeline.experiments.images import CHANGES, described

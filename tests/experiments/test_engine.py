@@ -226,7 +226,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from pipeline.experiments.registry import load_experiments
-from pipeline.experiments.run import Run
+from pipeline.experiments.images import Run
 from pipeline.experiments.steps import run_experiment
 config = load_experiments("tg-synthetic", quick=True, chains=False)[0]
 run_experiment(Run(config, None, Path(sys.argv[1])))

@@ -7,8 +7,8 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.experiments import EXPERIMENTS, load_experiments
+from pipeline.experiments.images import Run
 from pipeline.experiments.kinds.harmonising import SCANNERS, discriminants, score
-from pipeline.experiments.run import Run
 from pipeline.experiments.steps import run_experiment
 from pipeline.report import load_runs, verdicts
 from pipeline.report.run_tables import classified

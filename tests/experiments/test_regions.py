@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from scipy.special import ndtr
 from scipy.stats import chi2
 
-from pipeline.claimed import ClaimConfig
+from pipeline.config import ClaimConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from pipeline.report import judge, load_runs, verdicts

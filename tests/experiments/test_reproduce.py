@@ -13,8 +13,7 @@ from pipeline.config import ExperimentConfig
 from pipeline.datasets.download import obtain
 from pipeline.errors import ConfigError, CovdpError
 from pipeline.experiments import EXPERIMENTS, MAIN, Run, load_experiments, run_experiment
-from pipeline.experiments.guarantees import guarantees, statement, uncertified
-from pipeline.experiments.record import command, outcome
+from pipeline.experiments.record import command, guarantees, outcome, statement, uncertified
 from pipeline.experiments.registry import QUICK
 from pipeline.experiments.steps import perform
 from pipeline.jobs import run_experiments

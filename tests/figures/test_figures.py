@@ -32,8 +32,7 @@ from pipeline.figures import (
     steps,
     tightness,
 )
-from pipeline.figures.axes import LETTER
-from pipeline.figures.style import SHAPES, log_ticks
+from pipeline.figures.style import LETTER, SHAPES, log_ticks
 from pipeline.results import Table, read_bound, read_rows, summarise
 
 pytestmark = pytest.mark.usefixtures("pictures_once")

@@ -50,7 +50,7 @@ def test_the_flow_and_the_command_write_the_same(
     """The same rows, and a page of each; Prefect has a task for each class and mechanism."""
     from prefect.client.orchestration import get_client
 
-    from flows.experiments import experiments
+    from flows.__main__ import experiments
 
     assert main(["run", "--config", str(few), "--out", str(tmp_path / "covdp")]) == 0
     page = experiments([str(few)], None, tmp_path / "flow")
@@ -128,7 +128,7 @@ def test_prefect_hears_of_no_file(
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.sorting import FlowRunSort, LogSort, TaskRunSort
 
-    from flows.experiments import experiments
+    from flows.__main__ import experiments
 
     for label, number in product("ab", range(2)):
         file = tmp_path / "ward" / label / f"benengeli-{number}.png"
@@ -291,7 +291,7 @@ def test_a_match_fails_its_state_with_one_line(prefect_server: None, tmp_path: P
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.sorting import FlowRunSort, LogSort, TaskRunSort
 
-    from flows.match import match
+    from flows.release import match
 
     release, ward = document(tmp_path / "partner.json"), tmp_path / "ward.toml"
     put(tmp_path)

@@ -9,11 +9,10 @@ import pytest
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import cholesky as factors
 from pipeline.geometry import jacobi, sym_exp, sym_log, unvecd, vecd
-from pipeline.geometry.cholesky import cholesky
+from pipeline.geometry import linalg as factors
 from pipeline.geometry.jacobi import SIMD_WIDTH
-from pipeline.geometry.linalg import assemble, polar, spd_eig, sym_eig
+from pipeline.geometry.linalg import assemble, cholesky, polar, spd_eig, sym_eig
 from pipeline.parallel import limited_to
 
 ORDERS = (1, 2, 3, 5, 9, 11, 20, 30)

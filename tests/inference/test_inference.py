@@ -35,8 +35,7 @@ from pipeline.inference.classify import RIDGE
 from pipeline.inference.geodesics import noise_norm
 from pipeline.inference.released import chart_jacobian
 from pipeline.mean import AdaptivePlan, NoisyMoments, Records, Release, SinglePlan, admit, mean
-from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
-from pipeline.mean.pooling import Part, pool
+from pipeline.mean.noisy_moments import Part, noise_edge, noisy_covariance, pool
 from pipeline.mean.sums import FACTOR, OVERSHOOT
 from pipeline.mean.tuning import OVERSHOOT_SD
 from pipeline.mechanisms import FloatNoise

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from pipeline.errors import BudgetError, LedgerError, PrivacyError
 from pipeline.ledger import Account, Ledger, Reservation, Stored, init_ledger, open_ledger
-from pipeline.ledger.accounts import check_affordable
 from pipeline.ledger.database import connect
+from pipeline.ledger.records import check_affordable
 from pipeline.privacy import (
     GDP,
     KLDP,

@@ -13,8 +13,8 @@ import pytest
 
 from pipeline.errors import BudgetError, LedgerError
 from pipeline.ledger import Ledger, Stored, init_ledger, open_ledger
+from pipeline.ledger import api as transactions
 from pipeline.ledger import journal as journals
-from pipeline.ledger import transaction as transactions
 from pipeline.ledger.journal import append
 from pipeline.privacy import GDP, Budget, compose
 

@@ -125,12 +125,12 @@ def test_killed_between_commit_and_marker(address: str) -> None:
         before = held.read_bytes()
 
         def run(name: str = name) -> None:
-            from pipeline.ledger import transaction
+            from pipeline.ledger import api
 
             def killed(*_: object, **__: object) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-            transaction.move_marker = killed
+            api.move_marker = killed
             pay(ledger, name)
 
         assert in_child(run) == -signal.SIGKILL

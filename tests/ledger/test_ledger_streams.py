@@ -30,9 +30,8 @@ from pipeline.ledger import (
     stream_named,
     stream_status,
 )
-from pipeline.ledger.claims import add_claims, find_claims, sum_of, unit_digest
-from pipeline.ledger.streams import version_of
-from pipeline.ledger.transaction import transaction
+from pipeline.ledger.api import transaction
+from pipeline.ledger.streams import add_claims, find_claims, sum_of, unit_digest, version_of
 from pipeline.privacy import GDP, ZCDP, Budget
 from tests.ledger.test_ledger_faults import in_child, kill_at
 from tests.tools.postgres import new_address

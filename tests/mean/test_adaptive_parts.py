@@ -29,8 +29,6 @@ from pipeline.geometry import (
 from pipeline.geometry.covariances import TOLERANCE, fit_spectrum
 from pipeline.mean import Ball, FeasibleSet, Prior, admit, default_prior, feasible_set
 from pipeline.mean.axes import Frame, build_frame
-from pipeline.mean.barycentre import CONDITION
-from pipeline.mean.barycentre import TOLERANCE as STEPS_END
 from pipeline.mean.clip import (
     Interval,
     choose_clip,
@@ -55,7 +53,9 @@ from pipeline.mean.histogram import (
     survey_posterior,
 )
 from pipeline.mean.histogram import _moves as moves
-from pipeline.mean.pooling import posterior_update
+from pipeline.mean.noisy_moments import posterior_update
+from pipeline.mean.records import CONDITION
+from pipeline.mean.records import TOLERANCE as STEPS_END
 from pipeline.mean.sums import PER_UNIT, clipped_sum, sizes
 from pipeline.mean.tuning import (
     FAR_RATIO,

@@ -15,11 +15,11 @@ from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain
 from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import MANIFOLDS, Manifold, Point, unvecd, vecd
-from pipeline.geometry.cholesky import cholesky
-from pipeline.geometry.linalg import polar
+from pipeline.geometry.linalg import cholesky, polar
 from pipeline.geometry.spd import factor_logs
-from pipeline.mean import Ball, Records, admit, barycentre, feasible_set, release_plan
-from pipeline.mean.barycentre import ROUNDING, TOLERANCE, Barycentre, gradient, most_steps
+from pipeline.mean import Ball, Records, admit, feasible_set, release_plan
+from pipeline.mean import records as barycentres
+from pipeline.mean.records import ROUNDING, TOLERANCE, Barycentre, gradient, most_steps
 from pipeline.mean.sensitivity import sensitivity
 from pipeline.mean.sums import Parts, parts_of
 from pipeline.mechanisms import MECHANISMS
@@ -32,7 +32,7 @@ WIDE = 40.0
 
 def mean_of(points: Point, manifold: Manifold, condition: float = 1e11) -> Barycentre:
     """Return the barycentre of points of a region of diameter `WIDE`."""
-    return barycentre.barycentre(
+    return barycentres.barycentre(
         parts_of(points),
         len(points),
         manifold,
@@ -130,7 +130,7 @@ def test_neither_order_nor_cuts_change_a_bit(manifold: Manifold) -> None:
             def __iter__(self):  # type: ignore[no-untyped-def]
                 return iter(np.split(mixed, cuts))  # noqa: B023
 
-        found = barycentre.barycentre(
+        found = barycentres.barycentre(
             parts_of(Pieces()), 40, manifold, centre=manifold.origin, diameter=WIDE, condition=1e11
         )
         assert np.array_equal(found.point, wanted.point)
@@ -227,14 +227,14 @@ def hyperbolic_gap(p: mpmath.matrix, q: mpmath.matrix) -> mpmath.mpf:
 def test_it_always_ends_at_its_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies, pairs and crowds of the hardest matrices: at τ before the public number of steps."""
     manifold, rng, sizes = MANIFOLDS["spd-affine-invariant"](k=5), np.random.default_rng(4), []
-    real = barycentre.gradient
+    real = barycentres.gradient
 
     def spy(*given: object) -> tuple[FloatArray, float, float]:
         found = real(*given)  # type: ignore[arg-type]
         sizes.append(found[1])
         return found
 
-    monkeypatch.setattr(barycentre, "gradient", spy)
+    monkeypatch.setattr(barycentres, "gradient", spy)
     for n in (1, 2, 3, 10):
         for _ in range(10):
             points = hard(rng, n)
@@ -264,16 +264,16 @@ def test_a_whole_step_that_shrinks_too_little_is_taken_back(
     spokes = rng.standard_normal((6, manifold.dim))
     spokes *= 9.0 / np.linalg.norm(spokes, axis=-1, keepdims=True)
     points, visited = manifold.exp(manifold.origin, spokes), list[tuple[Point, float]]()
-    real = barycentre.gradient
+    real = barycentres.gradient
 
     def spy(parts: Parts[Point], n: int, space: Manifold, at: Point, diameter: float) -> object:
         found = real(parts, n, space, at, diameter)
         visited.append((at, found[1]))
         return found
 
-    monkeypatch.setattr(barycentre, "gradient", spy)
+    monkeypatch.setattr(barycentres, "gradient", spy)
     start = points[0]
-    found = barycentre.barycentre(
+    found = barycentres.barycentre(
         parts_of(points), 6, manifold, centre=start, diameter=18.0, condition=1e11
     )
     pull, size, bound = real(parts_of(points), 6, manifold, start, 18.0)

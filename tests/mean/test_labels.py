@@ -36,7 +36,7 @@ from pipeline.mean import (
     step_costs,
     sums,
 )
-from pipeline.mean.labels import COUNT_UNIT
+from pipeline.mean.release import COUNT_UNIT
 from pipeline.mean.sums import NORM
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, PureDP, compose

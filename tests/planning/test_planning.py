@@ -25,9 +25,18 @@ from pipeline.ledger import init_ledger
 from pipeline.mean import AdaptivePlan, draw, release_plan
 from pipeline.mean.rounds import default_shares
 from pipeline.mechanisms import FloatNoise
-from pipeline.planning.curves import SURE, Curve, Ends, curve_of
-from pipeline.planning.forecast import MEASURED, least_budget
-from pipeline.planning.nights import ClassArrivals, marks, opening_nights, stream_curves
+from pipeline.planning.forecast import (
+    MEASURED,
+    SURE,
+    ClassArrivals,
+    Curve,
+    Ends,
+    curve_of,
+    least_budget,
+    marks,
+    opening_nights,
+    stream_curves,
+)
 from pipeline.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
 from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tools.tuning.images import CARDS, ImageClass, gray, images_of, records_of

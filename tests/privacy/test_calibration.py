@@ -31,7 +31,7 @@ from pipeline.privacy import (
     laplace_cost,
     laplace_sigma,
 )
-from pipeline.privacy.calibration import analytic_mu, laplace_epsilon, pure_renyi, pure_zcdp
+from pipeline.privacy.conversion import analytic_mu, laplace_epsilon, pure_renyi, pure_zcdp
 from pipeline.privacy.rounding import (
     GUARD,
     gdp_of_pure,

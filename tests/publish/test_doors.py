@@ -25,9 +25,8 @@ from sample_dicom import write_dicom
 from pipeline.arrays import WIDEST
 from pipeline.cli import main
 from pipeline.cli.options import PLAIN, new_table, show
-from pipeline.datasets import intensities, nifti, open_dataset
-from pipeline.datasets.listing import DEEPEST
-from pipeline.datasets.patterns import LONGEST, check_pattern, fill
+from pipeline.datasets import nifti, open_dataset, pictures
+from pipeline.datasets.listing import DEEPEST, LONGEST, check_pattern, fill
 from pipeline.errors import CovdpError, DatasetError, ImageError, LedgerError, printable
 from pipeline.files import IrregularFileError, open_regular, read_regular
 from pipeline.ledger import init_ledger, open_ledger
@@ -315,14 +314,14 @@ def test_slices_that_are_made_small_are_read_one_by_one(
 def test_values_are_shown_piece_by_piece(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many values are worked on at a time changes no bit."""
     values = np.random.default_rng(0).normal(size=(40, 30, 2))
-    whole = intensities.to_uint8(values, window=window, where="here")
-    monkeypatch.setattr(intensities, "PIECE", 100)
-    found = intensities.to_uint8(values, window=window, where="here")
+    whole = pictures.to_uint8(values, window=window, where="here")
+    monkeypatch.setattr(pictures, "PIECE", 100)
+    found = pictures.to_uint8(values, window=window, where="here")
     np.testing.assert_array_equal(found, whole)
     assert len(np.unique(whole)) > 100
     values[-1, -1, -1] = np.nan
     with pytest.raises(ImageError, match="finite"):
-        intensities.to_uint8(values, window=window, where="here")
+        pictures.to_uint8(values, window=window, where="here")
 
 
 ODD = ("\x1b[2J", "\x07", "\u202e", "\u2066", "\x9b", "\x7f", "\u2028", "\udcff", "\U000e0041")

@@ -405,7 +405,7 @@ def span(manifold: str, n: int) -> float:
     if manifold == "spd-log-euclidean":
         return diameter * flat
     # a matrix of doubles is off by (4 + 16k)·u of its largest eigenvalue (descriptors/bounds.py),
-    # steps end at 1e-7, and rounding adds 2e-9, up to condition 1e11 (mean/barycentre.py)
+    # steps end at 1e-7, and rounding adds 2e-9, up to condition 1e11 (mean/records.py)
     condition = float(trace) + k
     off = (4 + 16 * k) * 2.0**-53 * condition
     ended = (1e-7 + 2e-9) * math.sqrt(max(1.0, condition / 1e11))

@@ -30,7 +30,7 @@ from sample_nights import CARD, CONFIG, PERSONS, STREAM, Ward, tonight
 from pipeline.cli import main
 from pipeline.datasets import open_dataset
 from pipeline.datasets.listing import packed
-from pipeline.datasets.readers import FilesReader, stamps_of
+from pipeline.datasets.source import FilesReader, stamps_of
 from pipeline.descriptors import domain
 from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError, OutputError
 from pipeline.geometry import MANIFOLDS
@@ -38,7 +38,7 @@ from pipeline.inference import NOISY, check_opening, least_opening
 from pipeline.jobs import ReleaseJob
 from pipeline.ledger import Ledger, init_ledger, stored_nights, stream_status
 from pipeline.ledger import api as ledger_api
-from pipeline.ledger.transaction import Transaction
+from pipeline.ledger.api import Transaction
 from pipeline.mean import NoisyMoments
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP, budget_from

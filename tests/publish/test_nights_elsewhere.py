@@ -18,7 +18,7 @@ from pipeline.ledger import (
     open_stream,
     stored_nights,
 )
-from pipeline.ledger.claims import unit_digest
+from pipeline.ledger.streams import unit_digest
 from pipeline.privacy import GDP
 from pipeline.publish import read_document, read_histories
 from pipeline.publish.sums import sums_folder

@@ -16,7 +16,7 @@ from sample_documents import documents_of
 from sample_nights import Ward
 
 from pipeline.ledger import stored_nights
-from pipeline.ledger.transaction import transaction
+from pipeline.ledger.api import transaction
 from pipeline.privacy import GDP
 from pipeline.publish import read_histories
 from pipeline.publish.sums import sums_folder

@@ -20,9 +20,8 @@ from sample_nights import Ward as NightWard
 from pipeline.datasets import KINDS, ImageSource, open_dataset
 from pipeline.datasets.cards import LocalFilesCard
 from pipeline.datasets.listing import Faults
-from pipeline.datasets.readers import MemoryReader
 from pipeline.datasets.registry import DatasetKind
-from pipeline.datasets.source import opaque, split_codes
+from pipeline.datasets.source import MemoryReader, opaque, split_codes
 from pipeline.descriptors import DESCRIPTORS, describe, domain_of
 from pipeline.errors import ConfigError, DomainError, MismatchError
 from pipeline.experiments import Run, load_experiments, run_experiment

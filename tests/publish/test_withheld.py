@@ -23,7 +23,7 @@ from pydicom.uid import RLELossless
 from sample_dicom import write_dicom, write_segmentation
 
 from pipeline.datasets import registry
-from pipeline.datasets.readers import StreamReader
+from pipeline.datasets.source import StreamReader
 from pipeline.errors import CovdpError, DatasetError
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sample_runs import write_sample
 from scipy import stats
 
-from pipeline.claimed import ClaimConfig
+from pipeline.config import ClaimConfig
 from pipeline.descriptors import describe, domain
 from pipeline.experiments import load_experiments
 from pipeline.figures import number

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sample_runs import OURS, PAPER, SERIES, write_sample
 
-from pipeline.claimed import ClaimConfig, PublishedConfig
+from pipeline.config import ClaimConfig, PublishedConfig
 from pipeline.errors import OutputError
 from pipeline.report import build_report, load_runs, verdicts
 from pipeline.results import read_record, read_rows, write_record, write_rows

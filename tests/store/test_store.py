@@ -24,8 +24,7 @@ from PIL import Image
 from pipeline.arrays import ImageArray
 from pipeline.cli import main
 from pipeline.datasets import ImageSource, find_card, npz, open_dataset
-from pipeline.datasets.readers import MemoryReader
-from pipeline.datasets.source import Selection
+from pipeline.datasets.source import MemoryReader, Selection
 from pipeline.descriptors import describe, domain, verify
 from pipeline.errors import ConfigError, DatasetError, LedgerError, OutputError, PrivacyError
 from pipeline.experiments import MAIN, Run, load_experiments, run_experiment
@@ -734,7 +733,7 @@ def test_a_run_reads_its_images_from_a_store_that_goes_with_it(
             calls.append(name)
             return getattr(wanted, name)(*args, **options)
 
-        monkeypatch.setattr(f"pipeline.experiments.run.{name}", counted)
+        monkeypatch.setattr(f"pipeline.experiments.images.{name}", counted)
     table = run_experiment(run)
     assert sorted(calls) == ["fill", "open_dataset"]  # its shards are digested by `fill`
     assert sum(described) == 300

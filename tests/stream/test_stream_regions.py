@@ -28,8 +28,7 @@ from pipeline.inference.match import _vectors, clip_vectors
 from pipeline.inference.released import common_coordinates
 from pipeline.inference.tests import _clipping
 from pipeline.mean import AdaptivePlan, mean
-from pipeline.mean.noisy_moments import pooled_clipping
-from pipeline.mean.pooling import pool
+from pipeline.mean.noisy_moments import pool, pooled_clipping
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.report.readings import regions_of

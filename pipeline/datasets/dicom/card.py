@@ -8,8 +8,8 @@ from pydantic import model_validator as check
 
 from pipeline.datasets.cards import FORMATS, MASKS, Frames, goes_down
 from pipeline.datasets.classed import PatternCard
-from pipeline.datasets.dicom.geometry import FrameId, Planes
-from pipeline.datasets.intensities import Window
+from pipeline.datasets.dicom.pixels import FrameId, Planes
+from pipeline.datasets.pictures import Window
 
 
 def _numbered(segments: Any) -> Any:

@@ -18,7 +18,6 @@ from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import chosen_frames
 from pipeline.datasets.classed import ClassedFiles, make_source, may_be_image
 from pipeline.datasets.dicom.card import FAULTY, DicomCard, HeaderSummary, is_nifti
-from pipeline.datasets.dicom.geometry import WAY, read_frame_id, read_planes, slice_order
 from pipeline.datasets.dicom.header import (
     SEGMENTATION,
     Header,
@@ -33,12 +32,19 @@ from pipeline.datasets.dicom.masks import (
     segmentation_masks,
     sidecar_masks,
 )
-from pipeline.datasets.dicom.pixels import ASK_WINDOW, check_frames, read_frames, scaling
-from pipeline.datasets.intensities import Window, to_uint8
+from pipeline.datasets.dicom.pixels import (
+    ASK_WINDOW,
+    WAY,
+    check_frames,
+    read_frame_id,
+    read_frames,
+    read_planes,
+    scaling,
+    slice_order,
+)
 from pipeline.datasets.listing import Faults, no_usable_file
-from pipeline.datasets.pictures import fitted
-from pipeline.datasets.readers import FilesReader, Rows, StacksReader, changed
-from pipeline.datasets.source import ImageSource
+from pipeline.datasets.pictures import Window, fitted, to_uint8
+from pipeline.datasets.source import FilesReader, ImageSource, Rows, StacksReader, changed
 from pipeline.errors import DatasetError, ImageError
 
 INDEX = "DICOMDIR"

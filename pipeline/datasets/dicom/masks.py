@@ -22,7 +22,6 @@ from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import MASKS
 from pipeline.datasets.classed import ClassedFiles, root_of
 from pipeline.datasets.dicom.card import PICTURES, DicomCard, HeaderSummary, Segments, is_nifti
-from pipeline.datasets.dicom.geometry import FLOOR, UNIT, FrameId, read_frame_id
 from pipeline.datasets.dicom.header import (
     EXPLICIT,
     IMPLICIT,
@@ -35,11 +34,12 @@ from pipeline.datasets.dicom.header import (
     readable,
     text,
 )
-from pipeline.datasets.dicom.pixels import places
+from pipeline.datasets.dicom.pixels import FLOOR, UNIT, FrameId, places, read_frame_id
 from pipeline.datasets.listing import (
     Fault,
     Faults,
     Paths,
+    fill,
     find_files,
     is_excluded,
     joined,
@@ -53,9 +53,9 @@ from pipeline.datasets.nifti import (
     read_planes,
     read_volume,
 )
-from pipeline.datasets.patterns import fill
 from pipeline.datasets.pictures import fitted_mask, read_mask
-from pipeline.datasets.readers import (
+from pipeline.datasets.source import (
+    LARGEST,
     FilesReader,
     Reader,
     Rows,
@@ -63,7 +63,6 @@ from pipeline.datasets.readers import (
     changed,
     file_state,
 )
-from pipeline.datasets.source import LARGEST
 from pipeline.errors import ImageError
 
 NOTHING, WRONG = -1, -2

@@ -1,6 +1,7 @@
 """The kinds of experiments: what is done in each. A new kind is a file and a row here."""
 
 from pipeline.experiments.driver import ExperimentKind, run_cells
+from pipeline.experiments.images import Run
 from pipeline.experiments.kinds.classifiers import CLASSIFYING
 from pipeline.experiments.kinds.comparisons import COMPARING, MATCHING
 from pipeline.experiments.kinds.composition import COMPOSING
@@ -10,7 +11,6 @@ from pipeline.experiments.kinds.nights import STREAMING
 from pipeline.experiments.kinds.regions import COVERING
 from pipeline.experiments.kinds.scale import SCALING
 from pipeline.experiments.kinds.timing import TIMING
-from pipeline.experiments.run import Run
 
 EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
     "error": ExperimentKind(

@@ -29,8 +29,7 @@ from pipeline.experiments.driver import (
     space_of,
     stream_seed,
 )
-from pipeline.experiments.images import described, image_setting
-from pipeline.experiments.run import Run
+from pipeline.experiments.images import Run, described, image_setting
 from pipeline.geometry import Point
 from pipeline.inference import Discriminants, discriminants_of_means, lda, nearest_mean
 from pipeline.mean import Records, Release

@@ -28,8 +28,7 @@ from pipeline.experiments.driver import (
     records_of,
     stream_seed,
 )
-from pipeline.experiments.images import CHANGES, described, image_setting, rare_images
-from pipeline.experiments.run import Run
+from pipeline.experiments.images import CHANGES, Run, described, image_setting, rare_images
 from pipeline.geometry import Point
 from pipeline.inference import match, match_refusal, two_sample
 from pipeline.mean import Release

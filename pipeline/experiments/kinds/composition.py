@@ -13,7 +13,7 @@ from pipeline import __version__
 from pipeline.config import CompositionConfig, ExperimentConfig, SeriesConfig
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.experiments.driver import ExperimentKind, stream_seed
-from pipeline.experiments.run import Run
+from pipeline.experiments.images import Run
 from pipeline.geometry import FlatChart
 from pipeline.geometry.spd import LogEuclidean
 from pipeline.mechanisms import MECHANISMS, Mechanism

@@ -29,9 +29,8 @@ from pipeline.experiments.driver import (
     records_of,
     stream_seed,
 )
-from pipeline.experiments.images import CHANGES, described, image_setting
+from pipeline.experiments.images import CHANGES, Run, described, image_setting
 from pipeline.experiments.kinds.classifiers import area
-from pipeline.experiments.run import Run
 from pipeline.inference import harmonise
 
 SCANNERS: tuple[tuple[str, float], ...] = (

@@ -6,10 +6,6 @@ number of workers, threads here, gets a process of its own, so that the most mem
 that of its passes (``passes.py``). A row is one pass; nothing is released.
 """
 
-import json
-import os
-import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -21,10 +17,9 @@ import numpy as np
 from pipeline import __version__
 from pipeline.arrays import ImageArray
 from pipeline.config import ExperimentConfig, ScaleConfig
-from pipeline.errors import OutputError
 from pipeline.experiments.driver import ExperimentKind, stream_seed
-from pipeline.experiments.passes import Measured
-from pipeline.experiments.run import Run
+from pipeline.experiments.images import Run
+from pipeline.experiments.passes import Measured, measured_apart
 from pipeline.progress import counted
 from pipeline.results import RowWriter
 
@@ -131,34 +126,10 @@ def measure_passes(run: Run) -> None:
                     write, rng = FORMS[one.made.form], np.random.default_rng(seed)
                     card = write(Path(folder), one.n, one.made.side, rng=rng)
                     for count in todo:
-                        found = measured(config, one, card, count)
+                        task = card, config.descriptor, config.eta, config.repetitions
+                        found = measured_apart(one.title, *task, workers=count)
                         writer.write(one.key(count), columns(config, one, count, seed, found))
                         tick(1)
-
-
-def measured(config: ExperimentConfig, one: ImageSet, card: Path, workers: int) -> Measured:
-    """Return what a fresh process with so many threads measures.
-
-    Raises
-    ------
-    OutputError
-        When it fails, with its last words.
-    """
-    task = [str(card), config.descriptor, str(config.eta), str(config.repetitions)]
-    ended = subprocess.run(
-        [sys.executable, "-m", "pipeline.experiments.passes", *task],
-        env={**os.environ, "NUMBA_NUM_THREADS": str(workers)},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    if ended.returncode:
-        words = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
-        raise OutputError(
-            f"a pass over {one.title} failed ({words}); if memory or disk were short, make the "
-            "set smaller, and run again"
-        )
-    return Measured(*json.loads(ended.stdout))
 
 
 def columns(

@@ -20,11 +20,10 @@ from PIL import Image
 from sqlalchemy import insert
 
 from pipeline.ledger import Ledger, StreamAccount, init_ledger, stream_status
-from pipeline.ledger.claims import HEAD, UnitClaim, _row, sum_of
+from pipeline.ledger.api import transaction
 from pipeline.ledger.database import CLAIMS, RESULTS
 from pipeline.ledger.journal import Marker, append, move_marker, path_beside
-from pipeline.ledger.streams import name_of
-from pipeline.ledger.transaction import transaction
+from pipeline.ledger.streams import HEAD, UnitClaim, _row, name_of, sum_of
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_night
 from pipeline.publish.night_state import mechanism_of

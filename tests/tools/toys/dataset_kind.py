@@ -11,8 +11,7 @@ from pydantic import PositiveInt
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card
 from pipeline.datasets.listing import Faults, open_regular
-from pipeline.datasets.readers import Rows, StreamReader
-from pipeline.datasets.source import ImageSource, split_codes
+from pipeline.datasets.source import ImageSource, Rows, StreamReader, split_codes
 from pipeline.errors import DatasetError
 
 

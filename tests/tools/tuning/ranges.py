@@ -26,8 +26,7 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.geometry import FlatChart
 from pipeline.mean import AdaptivePlan, draw, prepare
 from pipeline.mechanisms import FloatNoise
-from pipeline.planning.curves import curve_of
-from pipeline.planning.nights import ClassArrivals, stream_curves
+from pipeline.planning.forecast import ClassArrivals, curve_of, stream_curves
 from pipeline.privacy import GDP
 from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tools.tuning.images import (

@@ -14,44 +14,23 @@ where its images come from); then the kinds.
     drafts      of cards: ``draft``
 """
 
-from pipeline.datasets.cards import Card, classes_per_person, may_be_empty, rendering_settings
-from pipeline.datasets.download import data_root
-from pipeline.datasets.listing import Fault
-from pipeline.datasets.registry import (
-    DATASETS,
-    KINDS,
-    beside,
-    collect_faults,
-    fetch,
-    find_card,
-    is_on_disk,
-    load_card,
-    open_dataset,
-    open_fetched,
-    origin,
-    overview,
-)
-from pipeline.datasets.source import ImageSource, Splits
-
-__all__ = [
-    "DATASETS",
-    "KINDS",
-    "Card",
-    "Fault",
-    "ImageSource",
-    "Splits",
-    "beside",
-    "classes_per_person",
-    "collect_faults",
-    "data_root",
-    "fetch",
-    "find_card",
-    "is_on_disk",
-    "load_card",
-    "may_be_empty",
-    "open_dataset",
-    "open_fetched",
-    "origin",
-    "overview",
-    "rendering_settings",
-]
+from pipeline.datasets.cards import Card as Card
+from pipeline.datasets.cards import classes_per_person as classes_per_person
+from pipeline.datasets.cards import may_be_empty as may_be_empty
+from pipeline.datasets.cards import rendering_settings as rendering_settings
+from pipeline.datasets.download import data_root as data_root
+from pipeline.datasets.listing import Fault as Fault
+from pipeline.datasets.registry import DATASETS as DATASETS
+from pipeline.datasets.registry import KINDS as KINDS
+from pipeline.datasets.registry import beside as beside
+from pipeline.datasets.registry import collect_faults as collect_faults
+from pipeline.datasets.registry import fetch as fetch
+from pipeline.datasets.registry import find_card as find_card
+from pipeline.datasets.registry import is_on_disk as is_on_disk
+from pipeline.datasets.registry import load_card as load_card
+from pipeline.datasets.registry import open_dataset as open_dataset
+from pipeline.datasets.registry import open_fetched as open_fetched
+from pipeline.datasets.registry import origin as origin
+from pipeline.datasets.registry import overview as overview
+from pipeline.datasets.source import ImageSource as ImageSource
+from pipeline.datasets.source import Splits as Splits

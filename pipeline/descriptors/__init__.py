@@ -5,39 +5,18 @@ name, and images to matrices), `bounds` (how far apart two of them can be, and w
 these data), `terms` (what they say to a reader of images); `kernels` is the engine room.
 """
 
-from pipeline.descriptors.base import Descriptor
-from pipeline.descriptors.bounds import (
-    Bound,
-    DescriptorDomain,
-    domain,
-    domain_of,
-    merge_bounds,
-    require,
-    verify,
-)
-from pipeline.descriptors.describe import (
-    DESCRIPTORS,
-    describe,
-    descriptors_for,
-    find_descriptor,
-    require_descriptor_for,
-)
-from pipeline.descriptors.terms import Term, terms_of
-
-__all__ = [
-    "DESCRIPTORS",
-    "Bound",
-    "Descriptor",
-    "DescriptorDomain",
-    "Term",
-    "describe",
-    "descriptors_for",
-    "domain",
-    "domain_of",
-    "find_descriptor",
-    "merge_bounds",
-    "require",
-    "require_descriptor_for",
-    "terms_of",
-    "verify",
-]
+from pipeline.descriptors.base import Descriptor as Descriptor
+from pipeline.descriptors.bounds import Bound as Bound
+from pipeline.descriptors.bounds import DescriptorDomain as DescriptorDomain
+from pipeline.descriptors.bounds import domain as domain
+from pipeline.descriptors.bounds import domain_of as domain_of
+from pipeline.descriptors.bounds import merge_bounds as merge_bounds
+from pipeline.descriptors.bounds import require as require
+from pipeline.descriptors.bounds import verify as verify
+from pipeline.descriptors.describe import DESCRIPTORS as DESCRIPTORS
+from pipeline.descriptors.describe import describe as describe
+from pipeline.descriptors.describe import descriptors_for as descriptors_for
+from pipeline.descriptors.describe import find_descriptor as find_descriptor
+from pipeline.descriptors.describe import require_descriptor_for as require_descriptor_for
+from pipeline.descriptors.terms import Term as Term
+from pipeline.descriptors.terms import terms_of as terms_of

@@ -10,42 +10,25 @@ Each chart is a static SVG and the Vega-Lite specification of the same picture. 
 `pipeline.report`.
 """
 
-from pipeline.figures.curves import bars, class_titles, curves, printed_numbers, steps, tightness
-from pipeline.figures.pictures import matrices, montage, outlines
-from pipeline.figures.style import (
-    DEFINITIONS,
-    PALETTE,
-    Figure,
-    digits,
-    javascript,
-    listing,
-    number,
-    own_ids,
-)
-from pipeline.figures.timelines import Scale, accuracies, comparison, timeline
-from pipeline.privacy import letter
-
-__all__ = [
-    "DEFINITIONS",
-    "PALETTE",
-    "Figure",
-    "Scale",
-    "accuracies",
-    "bars",
-    "class_titles",
-    "comparison",
-    "curves",
-    "digits",
-    "javascript",
-    "letter",
-    "listing",
-    "matrices",
-    "montage",
-    "number",
-    "outlines",
-    "own_ids",
-    "printed_numbers",
-    "steps",
-    "tightness",
-    "timeline",
-]
+from pipeline.figures.curves import bars as bars
+from pipeline.figures.curves import class_titles as class_titles
+from pipeline.figures.curves import curves as curves
+from pipeline.figures.curves import printed_numbers as printed_numbers
+from pipeline.figures.curves import steps as steps
+from pipeline.figures.curves import tightness as tightness
+from pipeline.figures.pictures import matrices as matrices
+from pipeline.figures.pictures import montage as montage
+from pipeline.figures.pictures import outlines as outlines
+from pipeline.figures.style import DEFINITIONS as DEFINITIONS
+from pipeline.figures.style import PALETTE as PALETTE
+from pipeline.figures.style import Figure as Figure
+from pipeline.figures.style import digits as digits
+from pipeline.figures.style import javascript as javascript
+from pipeline.figures.style import listing as listing
+from pipeline.figures.style import number as number
+from pipeline.figures.style import own_ids as own_ids
+from pipeline.figures.timelines import Scale as Scale
+from pipeline.figures.timelines import accuracies as accuracies
+from pipeline.figures.timelines import comparison as comparison
+from pipeline.figures.timelines import timeline as timeline
+from pipeline.privacy import letter as letter

@@ -6,48 +6,24 @@ In reading order: ``manifold.py``, the contract; ``linalg.py``, stacks of small 
 and maps of these; ``frechet.py``, manifolds by name, and the mean.
 """
 
-from pipeline.geometry.charts import (
-    AffineMap,
-    FlatChart,
-    NormalChart,
-    chart_of,
-    flat_chart,
-    from_chart,
-    to_chart,
-)
-from pipeline.geometry.frechet import (
-    MANIFOLDS,
-    FrechetMean,
-    find_manifold,
-    frechet_mean,
-    frechet_mean_of_parts,
-    gradient,
-    gradient_norm,
-)
-from pipeline.geometry.kendall import preshape
-from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
-from pipeline.geometry.manifold import Manifold, Point
-
-__all__ = [
-    "MANIFOLDS",
-    "AffineMap",
-    "FlatChart",
-    "FrechetMean",
-    "Manifold",
-    "NormalChart",
-    "Point",
-    "chart_of",
-    "find_manifold",
-    "flat_chart",
-    "frechet_mean",
-    "frechet_mean_of_parts",
-    "from_chart",
-    "gradient",
-    "gradient_norm",
-    "preshape",
-    "sym_exp",
-    "sym_log",
-    "to_chart",
-    "unvecd",
-    "vecd",
-]
+from pipeline.geometry.charts import AffineMap as AffineMap
+from pipeline.geometry.charts import FlatChart as FlatChart
+from pipeline.geometry.charts import NormalChart as NormalChart
+from pipeline.geometry.charts import chart_of as chart_of
+from pipeline.geometry.charts import flat_chart as flat_chart
+from pipeline.geometry.charts import from_chart as from_chart
+from pipeline.geometry.charts import to_chart as to_chart
+from pipeline.geometry.frechet import MANIFOLDS as MANIFOLDS
+from pipeline.geometry.frechet import FrechetMean as FrechetMean
+from pipeline.geometry.frechet import find_manifold as find_manifold
+from pipeline.geometry.frechet import frechet_mean as frechet_mean
+from pipeline.geometry.frechet import frechet_mean_of_parts as frechet_mean_of_parts
+from pipeline.geometry.frechet import gradient as gradient
+from pipeline.geometry.frechet import gradient_norm as gradient_norm
+from pipeline.geometry.kendall import preshape as preshape
+from pipeline.geometry.linalg import sym_exp as sym_exp
+from pipeline.geometry.linalg import sym_log as sym_log
+from pipeline.geometry.linalg import unvecd as unvecd
+from pipeline.geometry.linalg import vecd as vecd
+from pipeline.geometry.manifold import Manifold as Manifold
+from pipeline.geometry.manifold import Point as Point

@@ -68,66 +68,30 @@ is written, and its marker), ``database.py`` (tables, connections, locks, time l
 ``streams.py``.
 """
 
-from pipeline.ledger.api import (
-    Ledger,
-    charge_of,
-    committed_results,
-    confirm_restored,
-    init_ledger,
-    open_ledger,
-    rows_written,
-)
-from pipeline.ledger.records import (
-    Account,
-    Charge,
-    HistoryLine,
-    NightReservation,
-    Reservation,
-    Stored,
-    StoredNight,
-    StreamAccount,
-    StreamStatus,
-    clean_name,
-    clean_run_key,
-)
-from pipeline.ledger.streams import (
-    commit_night,
-    entered_on,
-    open_stream,
-    reserve_night,
-    stored_nights,
-    stream_named,
-    stream_status,
-    streams_of,
-    total_of,
-)
-
-__all__ = [
-    "Account",
-    "Charge",
-    "HistoryLine",
-    "Ledger",
-    "NightReservation",
-    "Reservation",
-    "Stored",
-    "StoredNight",
-    "StreamAccount",
-    "StreamStatus",
-    "charge_of",
-    "clean_name",
-    "clean_run_key",
-    "commit_night",
-    "committed_results",
-    "confirm_restored",
-    "entered_on",
-    "init_ledger",
-    "open_ledger",
-    "open_stream",
-    "reserve_night",
-    "rows_written",
-    "stored_nights",
-    "stream_named",
-    "stream_status",
-    "streams_of",
-    "total_of",
-]
+from pipeline.ledger.api import Ledger as Ledger
+from pipeline.ledger.api import charge_of as charge_of
+from pipeline.ledger.api import committed_results as committed_results
+from pipeline.ledger.api import confirm_restored as confirm_restored
+from pipeline.ledger.api import init_ledger as init_ledger
+from pipeline.ledger.api import open_ledger as open_ledger
+from pipeline.ledger.api import rows_written as rows_written
+from pipeline.ledger.records import Account as Account
+from pipeline.ledger.records import Charge as Charge
+from pipeline.ledger.records import HistoryLine as HistoryLine
+from pipeline.ledger.records import NightReservation as NightReservation
+from pipeline.ledger.records import Reservation as Reservation
+from pipeline.ledger.records import Stored as Stored
+from pipeline.ledger.records import StoredNight as StoredNight
+from pipeline.ledger.records import StreamAccount as StreamAccount
+from pipeline.ledger.records import StreamStatus as StreamStatus
+from pipeline.ledger.records import clean_name as clean_name
+from pipeline.ledger.records import clean_run_key as clean_run_key
+from pipeline.ledger.streams import commit_night as commit_night
+from pipeline.ledger.streams import entered_on as entered_on
+from pipeline.ledger.streams import open_stream as open_stream
+from pipeline.ledger.streams import reserve_night as reserve_night
+from pipeline.ledger.streams import stored_nights as stored_nights
+from pipeline.ledger.streams import stream_named as stream_named
+from pipeline.ledger.streams import stream_status as stream_status
+from pipeline.ledger.streams import streams_of as streams_of
+from pipeline.ledger.streams import total_of as total_of

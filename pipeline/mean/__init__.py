@@ -12,64 +12,36 @@ as the records of a class lie and not as any two images could: ``axes.py``, ``hi
 ``tuning.py``.
 """
 
-from pipeline.mean.engine import Prepared, draw, draw_each, mean, prepare, private_mean
-from pipeline.mean.noisy_moments import NoisyMoments
-from pipeline.mean.plan import AdaptivePlan, Plan, Shares, SinglePlan, release_plan, shared_plan
-from pipeline.mean.public_model import (
-    Ball,
-    CovarianceDomain,
-    Domain,
-    FeasibleSet,
-    Prior,
-    default_prior,
-    feasible_set,
-)
-from pipeline.mean.records import Records, admit, person_records
-from pipeline.mean.release import (
-    PUBLIC_LABELS,
-    Labels,
-    NonPrivate,
-    Release,
-    ReleasedCount,
-    Step,
-    read_labels,
-)
-from pipeline.mean.rounds import step_costs
-from pipeline.mean.single import calibrate
-from pipeline.mean.sums import Batches
-
-__all__ = [
-    "PUBLIC_LABELS",
-    "AdaptivePlan",
-    "Ball",
-    "Batches",
-    "CovarianceDomain",
-    "Domain",
-    "FeasibleSet",
-    "Labels",
-    "NoisyMoments",
-    "NonPrivate",
-    "Plan",
-    "Prepared",
-    "Prior",
-    "Records",
-    "Release",
-    "ReleasedCount",
-    "Shares",
-    "SinglePlan",
-    "Step",
-    "admit",
-    "calibrate",
-    "default_prior",
-    "draw",
-    "draw_each",
-    "feasible_set",
-    "mean",
-    "person_records",
-    "prepare",
-    "private_mean",
-    "read_labels",
-    "release_plan",
-    "shared_plan",
-    "step_costs",
-]
+from pipeline.mean.engine import Prepared as Prepared
+from pipeline.mean.engine import draw as draw
+from pipeline.mean.engine import draw_each as draw_each
+from pipeline.mean.engine import mean as mean
+from pipeline.mean.engine import prepare as prepare
+from pipeline.mean.engine import private_mean as private_mean
+from pipeline.mean.noisy_moments import NoisyMoments as NoisyMoments
+from pipeline.mean.plan import AdaptivePlan as AdaptivePlan
+from pipeline.mean.plan import Plan as Plan
+from pipeline.mean.plan import Shares as Shares
+from pipeline.mean.plan import SinglePlan as SinglePlan
+from pipeline.mean.plan import release_plan as release_plan
+from pipeline.mean.plan import shared_plan as shared_plan
+from pipeline.mean.public_model import Ball as Ball
+from pipeline.mean.public_model import CovarianceDomain as CovarianceDomain
+from pipeline.mean.public_model import Domain as Domain
+from pipeline.mean.public_model import FeasibleSet as FeasibleSet
+from pipeline.mean.public_model import Prior as Prior
+from pipeline.mean.public_model import default_prior as default_prior
+from pipeline.mean.public_model import feasible_set as feasible_set
+from pipeline.mean.records import Records as Records
+from pipeline.mean.records import admit as admit
+from pipeline.mean.records import person_records as person_records
+from pipeline.mean.release import PUBLIC_LABELS as PUBLIC_LABELS
+from pipeline.mean.release import Labels as Labels
+from pipeline.mean.release import NonPrivate as NonPrivate
+from pipeline.mean.release import Release as Release
+from pipeline.mean.release import ReleasedCount as ReleasedCount
+from pipeline.mean.release import Step as Step
+from pipeline.mean.release import read_labels as read_labels
+from pipeline.mean.rounds import step_costs as step_costs
+from pipeline.mean.single import calibrate as calibrate
+from pipeline.mean.sums import Batches as Batches

@@ -8,8 +8,11 @@ release), ``wrapped.py``, ``riemannian_laplace.py`` with its exact laws ``radial
 ``embedded.py`` holds the baselines of the papers, ``chains.py`` their Markov chains.
 """
 
-from pipeline.mechanisms.base import Diagnostics, Draws, Family, Mechanism
-from pipeline.mechanisms.chains import ChainSettings
+from pipeline.mechanisms.base import Diagnostics as Diagnostics
+from pipeline.mechanisms.base import Draws as Draws
+from pipeline.mechanisms.base import Family as Family
+from pipeline.mechanisms.base import Mechanism as Mechanism
+from pipeline.mechanisms.chains import ChainSettings as ChainSettings
 from pipeline.mechanisms.embedded import (
     EUCLIDEAN_LAPLACE,
     EXTRINSIC_GAUSSIAN,
@@ -17,8 +20,13 @@ from pipeline.mechanisms.embedded import (
     PROJECTED_LAPLACE,
 )
 from pipeline.mechanisms.kng import KNG
-from pipeline.mechanisms.noise import LATTICE, NOISES, FloatNoise, Noise, Noised
-from pipeline.mechanisms.riemannian_laplace import RL, largest_sigma
+from pipeline.mechanisms.noise import LATTICE as LATTICE
+from pipeline.mechanisms.noise import NOISES as NOISES
+from pipeline.mechanisms.noise import FloatNoise as FloatNoise
+from pipeline.mechanisms.noise import Noise as Noise
+from pipeline.mechanisms.noise import Noised as Noised
+from pipeline.mechanisms.riemannian_laplace import RL
+from pipeline.mechanisms.riemannian_laplace import largest_sigma as largest_sigma
 from pipeline.mechanisms.wrapped import EWG, EWL, GENERALIZED_GAUSSIAN, TANGENT_GAUSSIAN
 
 MECHANISMS: dict[str, Family] = {
@@ -47,20 +55,3 @@ def refusal(name: str, definition: str, manifold: str, sampler: str = "exact") -
     if name not in MECHANISMS:
         return f"a mechanism must be one of {', '.join(MECHANISMS)}; found {name!r}; choose one"
     return MECHANISMS[name].refusal(definition, manifold, sampler)
-
-
-__all__ = [
-    "LATTICE",
-    "MECHANISMS",
-    "NOISES",
-    "ChainSettings",
-    "Diagnostics",
-    "Draws",
-    "Family",
-    "FloatNoise",
-    "Mechanism",
-    "Noise",
-    "Noised",
-    "largest_sigma",
-    "refusal",
-]

@@ -7,20 +7,9 @@ not. So the very same procedure is run on public pictures that come with scikit-
 err by, widened, is the range. It is an estimate; the guarantee does not rest on it.
 """
 
-from pipeline.planning.forecast import (
-    BudgetPrice,
-    ClassForecast,
-    Expected,
-    Forecast,
-    ForecastRequest,
-    forecast,
-)
-
-__all__ = [
-    "BudgetPrice",
-    "ClassForecast",
-    "Expected",
-    "Forecast",
-    "ForecastRequest",
-    "forecast",
-]
+from pipeline.planning.forecast import BudgetPrice as BudgetPrice
+from pipeline.planning.forecast import ClassForecast as ClassForecast
+from pipeline.planning.forecast import Expected as Expected
+from pipeline.planning.forecast import Forecast as Forecast
+from pipeline.planning.forecast import ForecastRequest as ForecastRequest
+from pipeline.planning.forecast import forecast as forecast

@@ -7,52 +7,24 @@ Everything in a table of rows or of bounds was compared with the private data: i
 and belongs to experiments on public images, never to a release.
 """
 
-from pipeline.results.record import (
-    ClassCount,
-    DatasetNote,
-    RunRecord,
-    collect_versions,
-    machine,
-    read_record,
-    write_record,
-)
-from pipeline.results.tables import (
-    BOUND_SCHEMA,
-    SCHEMA,
-    STATUSES,
-    Field,
-    RowWriter,
-    Table,
-    read_bound,
-    read_metadata,
-    read_rows,
-    summarise,
-    unique,
-    write_bound,
-    write_release,
-    write_rows,
-)
-
-__all__ = [
-    "BOUND_SCHEMA",
-    "SCHEMA",
-    "STATUSES",
-    "ClassCount",
-    "DatasetNote",
-    "Field",
-    "RowWriter",
-    "RunRecord",
-    "Table",
-    "collect_versions",
-    "machine",
-    "read_bound",
-    "read_metadata",
-    "read_record",
-    "read_rows",
-    "summarise",
-    "unique",
-    "write_bound",
-    "write_record",
-    "write_release",
-    "write_rows",
-]
+from pipeline.results.record import ClassCount as ClassCount
+from pipeline.results.record import DatasetNote as DatasetNote
+from pipeline.results.record import RunRecord as RunRecord
+from pipeline.results.record import collect_versions as collect_versions
+from pipeline.results.record import machine as machine
+from pipeline.results.record import read_record as read_record
+from pipeline.results.record import write_record as write_record
+from pipeline.results.tables import BOUND_SCHEMA as BOUND_SCHEMA
+from pipeline.results.tables import SCHEMA as SCHEMA
+from pipeline.results.tables import STATUSES as STATUSES
+from pipeline.results.tables import Field as Field
+from pipeline.results.tables import RowWriter as RowWriter
+from pipeline.results.tables import Table as Table
+from pipeline.results.tables import read_bound as read_bound
+from pipeline.results.tables import read_metadata as read_metadata
+from pipeline.results.tables import read_rows as read_rows
+from pipeline.results.tables import summarise as summarise
+from pipeline.results.tables import unique as unique
+from pipeline.results.tables import write_bound as write_bound
+from pipeline.results.tables import write_release as write_release
+from pipeline.results.tables import write_rows as write_rows

@@ -12,37 +12,21 @@ A reader's order: ``plan`` (which images go into which shard, and what a shard i
 pass), ``stored`` (a shard and all of them, read back; what cannot be used).
 """
 
-from pipeline.store.fill import PassReport, ShardReport, fill, make_shards
-from pipeline.store.place import Place, find_place, lease, private_stores
-from pipeline.store.plan import Plan, make_plan
-from pipeline.store.stored import (
-    FileFault,
-    Form,
-    StoredImages,
-    StoredRecords,
-    check,
-    exclusion_list,
-    listing_faults,
-    relative_name,
-)
-
-__all__ = [
-    "FileFault",
-    "Form",
-    "PassReport",
-    "Place",
-    "Plan",
-    "ShardReport",
-    "StoredImages",
-    "StoredRecords",
-    "check",
-    "exclusion_list",
-    "fill",
-    "find_place",
-    "lease",
-    "listing_faults",
-    "make_plan",
-    "make_shards",
-    "private_stores",
-    "relative_name",
-]
+from pipeline.store.fill import PassReport as PassReport
+from pipeline.store.fill import ShardReport as ShardReport
+from pipeline.store.fill import fill as fill
+from pipeline.store.fill import make_shards as make_shards
+from pipeline.store.place import Place as Place
+from pipeline.store.place import find_place as find_place
+from pipeline.store.place import lease as lease
+from pipeline.store.place import private_stores as private_stores
+from pipeline.store.plan import Plan as Plan
+from pipeline.store.plan import make_plan as make_plan
+from pipeline.store.stored import FileFault as FileFault
+from pipeline.store.stored import Form as Form
+from pipeline.store.stored import StoredImages as StoredImages
+from pipeline.store.stored import StoredRecords as StoredRecords
+from pipeline.store.stored import check as check
+from pipeline.store.stored import exclusion_list as exclusion_list
+from pipeline.store.stored import listing_faults as listing_faults
+from pipeline.store.stored import relative_name as relative_name
